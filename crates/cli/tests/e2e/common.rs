@@ -108,6 +108,19 @@ pub fn slots_on_disk(directory: &Path) -> usize {
     fs::read_to_string(directory.join("slots.jsonl")).map_or(0, |text| text.lines().count())
 }
 
+/// The slots of a run that were measured. Those that a busy machine kept from it are left out; no other may have failed.
+pub fn measured_slots(run: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(run.join("slots.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let slots = lines.map(|mut line| line["slot"].take()).filter(|slot| !slot.is_null());
+    let is_measured = |slot: &serde_json::Value| {
+        let failed = &slot["outcome"]["failed"];
+        assert!(failed.is_null() || failed["cause"] == "harness", "{slot}");
+        failed.is_null()
+    };
+    slots.filter(is_measured).collect()
+}
+
 /// Pids of living processes that have a file open below a directory: agents and what they started.
 pub fn processes_with_files_in(directory: &Path) -> Vec<u32> {
     let directory = directory.canonicalize().unwrap();

@@ -3,13 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{code, plumb, processes_with_files_in, run, stderr, stdout, wait_until, write};
+use serde_json::Value;
 
-/// Two sizes under a fixed policy, one under an adaptive one. The claims have room for seconds that other tests cut short for the
-/// load: what was late is in the next second.
+use crate::common::{code, measured_slots, plumb, processes_with_files_in, run, stderr, wait_until, write};
+
+/// Two sizes under a fixed policy, one under an adaptive one.
 fn experiment(directory: &Path, layer: &str, duration: &str) -> PathBuf {
     let text = format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: qos }}\nspec:\n  path: storage\n  \
+         noise: {{ others_max: 100% }}\n  \
          system:\n    kind: volumes\n    volume: {{ size: 10 GB, filled: 4 MiB, layer: {layer} }}\n  \
          load: {{ depth: 4, size: 4 MiB, duration: {duration}, warmup: 100 ms }}\n  \
          baseline: small\n  variants:\n    \
@@ -17,52 +19,43 @@ fn experiment(directory: &Path, layer: &str, duration: &str) -> PathBuf {
          large: {{ system: {{ volume: {{ size: 20 GB, policy: {{ fixed: {{ max_iops: 300 IOPS }} }} }} }} }}\n    \
          adaptive:\n      system:\n        volume:\n          policy:\n            \
          adaptive: {{ peak_iops: 20 IOPS/GB, peak_iops_allocation: allocated-space }}\n    \
-         unlimited: {{}}\n  \
-         blocks: {{ min: 2, max: 2 }}\n  claims:\n    - small.read_iops <= 300 IOPS within 25%\n    \
-         - large.read_iops <= 300 IOPS within 25%\n    - adaptive.read_iops <= 200 IOPS within 25%\n"
+         unlimited: {{}}\n  blocks: {{ min: 2, max: 2 }}\n"
     );
     write(directory, "qos.yaml", text)
 }
 
-fn evidence<'a>(run: &'a serde_json::Value, variant: &str, what: &str) -> &'a serde_json::Value {
-    let variants = run["variants"].as_array().unwrap();
-    let found = variants.iter().find(|one| one["name"] == variant).unwrap();
-    let evidence = found["evidence"].as_array().unwrap();
-    evidence
-        .iter()
-        .find(|one| one["what"].as_str().unwrap().contains(what))
-        .unwrap_or_else(|| panic!("{variant} has no evidence of {what}: {found}"))
+fn evidence<'a>(slot: &'a Value, what: &str) -> &'a Value {
+    let evidence = slot["outcome"]["measured"]["evidence"].as_array().unwrap();
+    let found = evidence.iter().find(|one| one["what"].as_str().unwrap().contains(what));
+    found.unwrap_or_else(|| panic!("no evidence of {what}: {slot}"))
 }
 
-/// Runs the experiment and looks at what proves that the policies were in effect.
+/// Runs the experiment and looks at what proves that the policies were in effect. Whether a limit was the binding one is left
+/// to tests that are given the time: other programs may keep the load below it.
 fn policies_are_in_effect(layer: &str, enforcer: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let file = experiment(directory.path(), layer, "1 s");
-    let measure = |attempt: usize| -> serde_json::Value {
-        let output = directory.path().join(format!("run-{attempt}"));
-        let done =
-            run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", output.to_str().unwrap()]);
-        serde_json::from_str(&stdout(&done)).unwrap_or_else(|_| panic!("{}", stderr(&done)))
-    };
-    let is_void = |found: &serde_json::Value| {
-        found["claims"].as_array().unwrap().iter().any(|claim| claim["verdict"] == "void")
-    };
-    // Other tests may keep the load from its limit; the policy is not proven then, and the claims are rightly void.
-    let found = (0..4).map(measure).find(|found| !is_void(found)).expect("a run whose load is at its limit");
+    let file = experiment(directory.path(), layer, "300 ms");
+    let output = directory.path().join("run");
+    let done = run(&["run", file.to_str().unwrap(), "--quiet", "--output", output.to_str().unwrap()]);
+    assert!([0, 4].contains(&code(&done)), "{}", stderr(&done));
     let limit = format!("limit on operations, read back from {enforcer}");
-    for (variant, size, iops) in [
-        ("small", "10 GB", "300 IOPS"),
-        ("large", "20 GB", "300 IOPS"),
-        ("adaptive", "10 GB", "200 IOPS"),
-        ("unlimited", "10 GB", "none"),
-    ] {
-        let size_found = &evidence(&found, variant, "size of the volume");
-        assert!(size_found["holds"] == true && size_found["expected"] == size, "{variant}: {size_found}");
-        let read_back = evidence(&found, variant, &limit);
-        assert!(read_back["holds"] == true && read_back["observed"] == iops, "{variant}: {read_back}");
-    }
-    for claim in found["claims"].as_array().unwrap() {
-        assert_eq!(claim["verdict"], "holds", "{claim}");
+    for slot in measured_slots(&output) {
+        let (size, iops) = match slot["variant"].as_str().unwrap() {
+            "small" => ("10 GB", Some(300)),
+            "large" => ("20 GB", Some(300)),
+            "adaptive" => ("10 GB", Some(200)),
+            _ => ("10 GB", None),
+        };
+        let size_found = evidence(&slot, "size of the volume");
+        assert!(size_found["holds"] == true && size_found["expected"] == size, "{size_found}");
+        let read_back = evidence(&slot, &limit);
+        let expected = iops.map_or_else(|| "none".to_owned(), |iops| format!("{iops} IOPS"));
+        assert!(read_back["holds"] == true && read_back["observed"] == expected, "{read_back}");
+        // A limiter may be late, and is never early: some more than in the window's time, for its depth and its borders.
+        let measured = &slot["outcome"]["measured"]["measurement"];
+        let window_s = measured["window_ns"].as_u64().unwrap() as f64 / 1e9;
+        let most = iops.map_or(f64::MAX, |iops| f64::from(iops) * (window_s + 0.2));
+        assert!(measured["work"].as_f64().unwrap() <= most, "{slot}");
     }
     assert_eq!(processes_with_files_in(directory.path()), Vec::<u32>::new());
 }
@@ -157,28 +150,4 @@ fn nothing_is_left_after_kill_9() {
     // So short a window may leave a verdict open or void; the run itself must not fail.
     assert!(matches!(code(&done), 0 | 3 | 4), "{}: {}", code(&done), stderr(&done));
     assert_eq!(groups().into_iter().filter(is_of_agent).collect::<Vec<_>>(), Vec::<PathBuf>::new());
-}
-
-#[test]
-fn a_policy_that_cannot_be_enforced_is_an_error_that_names_its_key() {
-    let directory = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string(experiment(directory.path(), "kernel", "1 s")).unwrap();
-    for (from, to, message) in [
-        ("max_iops: 300 IOPS", "max_iops: 300 MB", "is an amount of data"),
-        ("max_iops: 300 IOPS", "max_iops: 0 IOPS", "from 1 to 10^15"),
-        ("depth: 4", "access: randrw, depth: 4", "reads and writes separately"),
-        (
-            "adaptive: {",
-            "fixed: { max_iops: 9 IOPS }\n            adaptive: {",
-            "either `fixed` or `adaptive`",
-        ),
-        ("filled: 4 MiB", "filled: 40 GB", "more than the volume holds"),
-        ("20 IOPS/GB", "0 IOPS/GB", "needs a peak above 0"),
-    ] {
-        let file = write(directory.path(), "wrong.yaml", text.replace(from, to));
-        let checked = run(&["check", file.to_str().unwrap()]);
-        let said = stderr(&checked);
-        assert_eq!(code(&checked), 2, "{to}: {said}");
-        assert!(said.contains(message), "{to}: {said}");
-    }
 }

@@ -1,9 +1,11 @@
-//! `plumb storage`: on files, on loop devices where the test may make some, and on targets that cannot be used.
+//! `plumb storage`: on files, on loop devices where the test may make some, and on another program's NBD server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{code, plumb, run, signal, stderr, stdout, wait, write};
+use serde_json::Value;
+
+use crate::common::{code, measured_slots, plumb, run, signal, stderr, stdout, wait, write};
 
 fn path(directory: &Path, name: &str) -> String {
     directory.join(name).to_str().unwrap().to_owned()
@@ -15,14 +17,8 @@ fn storage(target: &str, arguments: &str) -> Output {
     run(&all)
 }
 
-fn json(output: &Output) -> serde_json::Value {
+fn json(output: &Output) -> Value {
     serde_json::from_str(&stdout(output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
-}
-
-/// A file with data in it.
-fn file_of(directory: &Path, name: &str, bytes: usize) -> PathBuf {
-    let data: Vec<u8> = (0..bytes).map(|index| ((index * 2_654_435_761) >> 13) as u8 | 1).collect();
-    write(directory, name, data)
 }
 
 #[test]
@@ -47,7 +43,7 @@ fn every_engine_reads_and_writes_and_finds_its_patterns_again() {
 }
 
 #[test]
-fn what_another_run_wrote_is_checked_and_a_changed_block_is_found() {
+fn what_another_run_wrote_is_checked_and_is_destroyed_only_where_that_is_allowed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("blocks");
     std::fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
@@ -59,134 +55,65 @@ fn what_another_run_wrote_is_checked_and_a_changed_block_is_found() {
 
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[5 * 4096 + 1000] ^= 1;
-    std::fs::write(&file, bytes).unwrap();
+    std::fs::write(&file, &bytes).unwrap();
     let read = storage(target, "--rw randread -n 256 --verify --json");
     assert_eq!((code(&read), &json(&read)["metrics"]["verified"]["no"]), (1, &1.into()));
     assert_eq!(json(&read)["errors"]["verify: a pattern whose bytes were changed"], 1);
-}
 
-#[test]
-fn what_cannot_be_used_is_refused_with_one_message() {
-    let directory = tempfile::tempdir().unwrap();
-    let full = file_of(directory.path(), "full", 64 << 10);
-    let full = full.to_str().unwrap();
-    let before = std::fs::read(full).unwrap();
-    let missing = path(directory.path(), "missing");
-    for (target, arguments, message) in [
-        (missing.as_str(), "", "there is no such file"),
-        (directory.path().to_str().unwrap(), "", "it is a directory"),
-        ("/dev/null", "", "it is a character device"),
-        (full, "--rw randwrite", "it is not empty"),
-        (full, "--suite dbench", "it is not empty"),
-        (full, "--offset 60KiB --size 8KiB", "ends at 69632 B, and it has only 65536 B"),
-        (full, "-b 128KiB", "no block of"),
-        (full, "-c 0", "--depth: a job has 1 to 4096"),
-        (full, "-t 0", "--jobs: a load has 1 to 1024 jobs"),
-        (full, "-b 0B", "--block-size: a block has"),
-        (full, "-b 64B --verify", "--verify"),
-        ("/nowhere/at/all", "-s 1MiB", "No such file or directory"),
-    ] {
-        let number = if arguments.contains("suite") { "" } else { "-n 10" };
-        let output = storage(target, &format!("{arguments} -q {number}"));
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{target} {arguments}: {said}");
-        assert!(said.contains(message) && said.trim().lines().count() == 1, "{target} {arguments}: {said}");
-    }
-    assert_eq!(std::fs::read(full).unwrap(), before);
-    let destroyed = storage(full, "--rw randwrite -n 100 -q --destroy-data");
+    let refused = storage(target, "--rw randwrite -q -n 10");
+    assert_eq!((code(&refused), stderr(&refused).contains("it is not empty")), (2, true), "{refused:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    let destroyed = storage(target, "--rw randwrite -n 100 -q --destroy-data");
     assert_eq!(code(&destroyed), 0, "{}", stderr(&destroyed));
-    assert_ne!(std::fs::read(full).unwrap(), before);
+    assert_ne!(std::fs::read(&file).unwrap(), bytes);
+}
+
+/// Runs an experiment of two variants on a file that it makes, and gives its slots that were measured.
+fn experiment(directory: &Path, name: &str, load: &str, other: &str) -> Vec<Value> {
+    let text = format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: {name} }}\nspec:\n  path: storage\n  \
+         noise: {{ others_max: 100% }}\n  system: {{ kind: file, size: 8 MiB }}\n  load: {{ {load} }}\n  baseline: one\n  \
+         variants: {{ one: {{}}, other: {{ load: {{ {other} }} }} }}\n  blocks: {{ min: 2, max: 2 }}\n"
+    );
+    let file = write(directory, name, text);
+    let into = directory.join("run");
+    let output = run(&["run", file.to_str().unwrap(), "--quiet", "--output", into.to_str().unwrap()]);
+    assert!(into.join("report.json").exists(), "{}", stderr(&output));
+    let slots = measured_slots(&into);
+    std::fs::remove_dir_all(into).unwrap();
+    slots.into_iter().map(|mut slot| slot["outcome"]["measured"].take()).collect()
+}
+
+/// What a slot's evidence is about. All of it holds.
+fn proven(slot: &Value) -> Vec<&str> {
+    let evidence = slot["evidence"].as_array().unwrap();
+    assert!(evidence.iter().all(|one| one["holds"] == true), "{evidence:?}");
+    evidence.iter().map(|one| one["what"].as_str().unwrap()).collect()
 }
 
 #[test]
-fn direct_io_takes_whole_sectors_only_and_the_page_cache_takes_all() {
+fn experiments_measure_dbenchs_jobs_and_a_depth_on_files_of_their_own() {
     let directory = tempfile::tempdir().unwrap();
-    let file = file_of(directory.path(), "full", 64 << 10);
-    let file = file.to_str().unwrap();
-    let direct = storage(file, "-b 1000B -n 10 --json");
-    let is_direct = code(&direct) == 2;
-    assert!(!is_direct || stderr(&direct).contains("takes multiples of"), "{}", stderr(&direct));
-    // Where the file system has no direct I/O, the measurement says so.
-    assert!(is_direct || json(&direct)["observed"]["direct"]["no"] == 1, "{}", stdout(&direct));
-    let buffered = storage(file, "-b 1000B -n 10 --json --buffered");
-    assert_eq!((code(&buffered), &json(&buffered)["observed"]["direct"]["no"]), (0, &1.into()));
-}
-
-#[test]
-fn a_fixed_rate_is_held_and_timed_from_the_intended_start() {
-    let output = storage("null:", "-R 500/s -d 1s --json");
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let metrics = &json(&output)["metrics"];
-    let count = |name: &str| metrics[name]["count"].as_u64().unwrap();
-    assert_eq!((count("read_latency"), count("read_service")), (500, 500));
-}
-
-#[test]
-fn dbench_prints_its_summary_of_nine_jobs() {
-    let directory = tempfile::tempdir().unwrap();
-    let target = path(directory.path(), "blocks");
-    let output = storage(&target, "--suite dbench -s 64MiB -d 100ms --warmup 0s");
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let text = stdout(&output);
-    let begin = "==================\n= Dbench Summary =\n==================\nRandom Read/Write IOPS: ";
-    assert!(text.starts_with(begin), "{text}");
-    for line in [
-        ". BW: ",
-        "\nAverage Latency (usec) Read/Write: ",
-        "\nSequential Read/Write: ",
-        "\nMixed Random Read/Write IOPS: ",
-    ] {
-        assert!(text.contains(line), "{line}: {text}");
-    }
-    assert!(!text.contains(": 0/") && !text.contains("/0\n"), "{text}");
-    assert!(!text.contains(": -") && !text.contains("/-"), "no figure is missing: {text}");
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn dbenchs_jobs_are_a_load_of_an_experiment() {
-    let directory = tempfile::tempdir().unwrap();
-    let text = "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: suite }\nspec:\n  path: storage\n  \
-                noise: { others_max: 100% }\n  system: { kind: file, size: 32 MiB }\n  \
-                load: { suite: dbench, duration: 900 ms, warmup: 90 ms }\n  baseline: one\n  \
-                variants: { one: {}, other: { load: { compressible: 50% } } }\n  blocks: { min: 2, max: 2 }\n";
-    let file = write(directory.path(), "suite.yaml", text);
-    let into = path(directory.path(), "run");
-    let output = run(&["run", file.to_str().unwrap(), "--output", &into]);
-    let report = std::fs::read_to_string(format!("{into}/report.json"));
-    let report: serde_json::Value =
-        serde_json::from_str(&report.unwrap_or_else(|_| panic!("{}", stderr(&output)))).unwrap();
-    for slot in crate::lab::places::slots(Path::new(&into)) {
-        let measured = &slot["outcome"]["measured"];
-        let readings = &measured["measurement"]["readings"];
-        for metric in [
-            "read_iops",
-            "write_iops",
-            "read_bw",
-            "write_bw",
-            "read_seq",
-            "write_seq",
-            "rw_mix_read_iops",
-            "rw_mix_write_iops",
-        ] {
+    let load = "suite: dbench, duration: 450 ms, warmup: 45 ms";
+    for slot in experiment(directory.path(), "suite", load, "compressible: 50%") {
+        assert!(proven(&slot).contains(&"direct I/O"), "{slot}");
+        let readings = &slot["measurement"]["readings"];
+        let rates = ["read_iops", "write_iops", "read_bw", "write_bw", "read_seq", "write_seq"];
+        for metric in rates.iter().chain(&["rw_mix_read_iops", "rw_mix_write_iops"]) {
             // On a slow disk a job may end before the first of its operations does.
             assert!(readings[metric]["rate"].is_object(), "{metric}: {readings}");
         }
         assert!(readings["read_latency"].is_object() && readings["write_latency"].is_object(), "{readings}");
         // The window has all jobs, and what comes between them.
-        assert!(measured["measurement"]["window_ns"].as_u64().unwrap() >= 900_000_000, "{measured}");
-        let evidence = measured["evidence"].as_array().unwrap();
-        assert!(evidence.iter().all(|one| one["holds"] == true), "{evidence:?}");
+        assert!(slot["measurement"]["window_ns"].as_u64().unwrap() >= 450_000_000, "{slot}");
     }
-    assert_eq!(report["variants"][0]["state"], "measured", "{report}");
-    let refused =
-        write(directory.path(), "refused.yaml", text.replace("suite: dbench", "suite: dbench, verify: true"));
-    let output = run(&["check", refused.to_str().unwrap()]);
-    assert!(
-        code(&output) == 2 && stderr(&output).contains("the suite does not check what it reads"),
-        "{}",
-        stderr(&output)
-    );
+    let load = "depth: 1, duration: 100 ms, warmup: 50 ms";
+    for slot in experiment(directory.path(), "depths", load, "depth: 16") {
+        let proven = proven(&slot);
+        assert!(proven.contains(&"direct I/O") && proven.contains(&"reads and writes in flight"), "{slot}");
+        assert!(slot["measurement"]["readings"]["read_iops"]["rate"].is_object(), "{slot}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "the two experiments alone are left");
 }
 
 #[test]
@@ -206,18 +133,6 @@ fn a_load_that_is_killed_leaves_no_file() {
     });
     signal(pid, "KILL");
     wait(child);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn a_file_for_which_there_is_no_space_is_one_message_and_leaves_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let target = path(directory.path(), "blocks");
-    // More than any file may have, so that no real disk has to be filled.
-    let output = storage(&target, "-s 8000000TiB --rw randwrite -q -n 10");
-    let said = stderr(&output);
-    assert_eq!(code(&output), 5, "{said}");
-    assert!(said.contains("fill") && said.trim().lines().count() == 1, "{said}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
@@ -261,30 +176,11 @@ fn a_block_device_that_holds_data_or_is_in_use_is_not_written() {
 
     // A device that loses most of what is behind it fails what is beyond.
     std::fs::File::options().write(true).open(&file).unwrap().set_len(64 << 10).unwrap();
-    let failing = storage(&device.0, "-d 1s -q");
+    let failing = storage(&device.0, "-d 200ms -q");
     // Nothing could be read, or too much failed beside the few reads of what is left.
     let said = stderr(&failing) + &stdout(&failing);
     assert!([1, 5].contains(&code(&failing)), "{said}");
     assert!(said.contains("read: Input/output error"), "{said}");
-}
-
-#[test]
-fn an_experiment_compares_depths_on_a_file_of_its_own() {
-    let directory = tempfile::tempdir().unwrap();
-    let text = "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: depths }\nspec:\n  path: storage\n  \
-        system: { kind: file, size: 8 MiB }\n  load: { depth: 1, duration: 100 ms, warmup: 0 s }\n  baseline: shallow\n  \
-        variants: { shallow: {}, deep: { load: { depth: 16 } } }\n  blocks: { min: 2, max: 2 }\n  \
-        claims: [\"deep.read_iops > 0.01 * shallow.read_iops\"]\n";
-    let file = write(directory.path(), "depths.yaml", text);
-    let runs = path(directory.path(), "run");
-    let output = run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", &runs]);
-    let found = json(&output);
-    for variant in found["variants"].as_array().unwrap() {
-        let evidence = variant["evidence"].as_array().unwrap();
-        let named: Vec<&str> = evidence.iter().map(|one| one["what"].as_str().unwrap()).collect();
-        assert!(named.contains(&"direct I/O") && named.contains(&"reads and writes in flight"), "{variant}");
-        assert!(variant["metrics"]["read_iops"]["median"].as_f64().unwrap() > 0.0, "{variant}");
-    }
 }
 
 /// A server of someone else's over a file, gone with this value.
@@ -339,6 +235,7 @@ fn an_export_of_qemu_nbd_is_written_and_checked_over_several_connections() {
         "{}",
         stderr(&refused)
     );
+    assert!(std::fs::read(&file).unwrap().iter().any(|byte| *byte != 0));
     let wrong = storage(&server.1.replace("blocks", "nothing"), "-n 100 -q");
     assert_eq!(
         (code(&wrong), stderr(&wrong).contains("refuses the export `nothing`")),
@@ -355,30 +252,4 @@ fn an_export_of_qemu_nbd_is_written_and_checked_over_several_connections() {
         "{}",
         stderr(&nobody)
     );
-}
-
-/// The line is shown on a terminal only, which `script` provides.
-#[test]
-fn the_progress_line_of_a_run_has_the_rate_and_the_time_of_each() {
-    let directory = tempfile::tempdir().unwrap();
-    let target = write(directory.path(), "target", vec![1; 16 << 20]);
-    let experiment = format!(
-        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: x, title: x }}\nspec:\n  path: storage\n  \
-         system: {{ kind: external, path: {} }}\n  load: {{ direct: off, depth: 4, duration: 2100 ms, warmup: 0 s }}\n  \
-         baseline: a\n  variants: {{ a: {{}}, b: {{ load: {{ depth: 8 }} }} }}\n  blocks: 2\n",
-        target.display()
-    );
-    let file = write(directory.path(), "x.yaml", experiment);
-    let run = format!(
-        "stty cols 120 && {} run {} --output {}",
-        env!("CARGO_BIN_EXE_plumb"),
-        file.display(),
-        directory.path().join("run").display()
-    );
-    let output =
-        Command::new("script").args(["-qec", &run, "/dev/null"]).env("TERM", "xterm").output().unwrap();
-    let shown = stdout(&output);
-    let line = shown.split('\r').find(|line| line.contains(" ms each")).unwrap_or_else(|| panic!("{shown}"));
-    assert!(line.contains("block 1 of 2, slot ") && line.contains("/s, about "), "{line}");
-    assert!(line.contains(" left, "), "{line}");
 }
