@@ -1,17 +1,15 @@
-//! Migrations through the built program: figures, endings, and sides that die at a random moment.
+//! Migrations through the built program: figures, encryption, and sides that die at a random moment.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, stderr, stdout, wait, wait_until};
+use crate::common::{LIMIT, code, plumb, run, stderr, stdout, wait, wait_until};
 
-/// How soon a side has to end after the other one died.
-const END_WITHIN: Duration = Duration::from_secs(30);
 /// How often sides are killed where nothing else is said; `PLUMB_KILLS=100` for the long loop.
 const KILLS: usize = 4;
 
@@ -52,78 +50,6 @@ fn a_migration_is_measured_and_proven() {
     assert!(evidence.len() >= 5 && evidence.iter().all(|evidence| evidence["holds"] == true), "{evidence:?}");
     let rounds = &measured["tables"]["rounds of the last migration"]["rows"];
     assert_eq!(rounds.as_array().map(Vec::len), Some(2));
-}
-
-/// Busy processes, which end with the test.
-struct Neighbours(Vec<Child>);
-
-impl Neighbours {
-    fn start() -> Self {
-        let count = 2 * std::thread::available_parallelism().unwrap().get();
-        let start = || std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        Self((0..count).map(|_| start()).collect())
-    }
-}
-
-impl Drop for Neighbours {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-}
-
-/// Whether a measurement warns about the CPU time of other processes.
-fn warns_of_neighbours(measured: &Value) -> bool {
-    let warnings = measured["warnings"].as_array().unwrap();
-    warnings.iter().any(|warning| warning.as_str().unwrap().starts_with("noise: other processes used "))
-}
-
-#[test]
-fn a_migration_on_a_busy_host_warns_of_noise_on_one_host_and_between_two() {
-    let _neighbours = Neighbours::start();
-    let flags = ["migrate", "--memory", "32 MiB", "--cap", "100 MB/s", "-d", "200ms", "--json"];
-    let output = run(&flags);
-    assert!(warns_of_neighbours(&json(&output)), "{output:?}");
-    let destination = Served::start();
-    let output = run(&[flags.as_slice(), &["--to", &destination.address.to_string()]].concat());
-    assert!(warns_of_neighbours(&json(&output)), "{output:?}");
-}
-
-#[test]
-fn the_rate_of_writes_to_a_hot_set_is_held_to_what_was_asked_on_both_sides() {
-    let output = run(&[
-        "migrate",
-        "--memory",
-        "128 MiB",
-        "--cap",
-        "200 MB/s",
-        "--dirty-rate",
-        "100 MB/s",
-        "--dirty-pattern",
-        "hot-set",
-        "-d",
-        "1s",
-        "--json",
-    ]);
-    let measured = json(&output);
-    let reached = measured["metrics"]["dirty_rate"]["value"].as_f64().unwrap();
-    let rows = measured["evidence"].as_array().unwrap();
-    let row = rows.iter().find(|row| row["what"] == "pages that the guest wrote to").unwrap();
-    let expected = row["expected"].as_str().unwrap();
-    let percent = expected.strip_prefix("100 MB/s (800 Mbit/s), within ").unwrap().trim_end_matches('%');
-    let tolerance = percent.parse::<f64>().unwrap() / 100.0;
-    assert!((0.1..0.5).contains(&tolerance), "{expected}");
-    // A busy machine may keep the guest from writing so much; nothing makes it write more.
-    assert!(reached <= 100e6 * (1.0 + tolerance + 0.005), "{reached}: {expected}");
-    let is_within = reached >= 100e6 * (1.0 - tolerance - 0.005);
-    assert_eq!(row["holds"], is_within, "{reached}: {row}");
-    assert_eq!(code(&output), if is_within { 0 } else { 4 }, "{output:?}");
-}
-
-#[test]
-fn a_codec_puts_fewer_bytes_on_the_wire_and_the_text_has_the_rounds() {
     let output = run(&["migrate", "--memory", "16 MiB", "--codec", "zstd", "-d", "10ms"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
@@ -132,51 +58,6 @@ fn a_codec_puts_fewer_bytes_on_the_wire_and_the_text_has_the_rounds() {
     {
         assert!(text.contains(words), "{words} is not in\n{text}");
     }
-}
-
-#[test]
-fn a_guest_that_writes_too_fast_is_given_up_with_code_1() {
-    let output = run(&[
-        "migrate",
-        "--memory",
-        "32 MiB",
-        "--cap",
-        "40 MB/s",
-        "--dirty-rate",
-        "100 MB/s",
-        "--downtime-limit",
-        "1ms",
-        "--max-rounds",
-        "2",
-        "-d",
-        "10ms",
-        "--json",
-    ]);
-    let measured = json(&output);
-    assert_eq!(measured["observed"]["ended"]["given up at the limit of 2 rounds"], 1, "{measured}");
-    assert_eq!(measured["metrics"]["converged"]["no"], 1);
-    assert!(measured["metrics"]["total_time"].is_null());
-    // Where the machine is too busy for the writer's rate, the evidence says so and the code is 4.
-    let is_proven = measured["evidence"].as_array().unwrap().iter().all(|evidence| evidence["holds"] == true);
-    assert_eq!(code(&output), if is_proven { 1 } else { 4 });
-}
-
-#[test]
-fn wrong_flags_are_usage_errors_that_name_the_flag() {
-    for (arguments, words) in [
-        (["--memory", "5 kB"], "--memory: must be a multiple of 4 KiB"),
-        (["--channels", "0"], "--channels: must be a number from 1 to 255"),
-        (["--cap", "10 Gbps"], "write `Gbit/s` for bits or `GB/s` for bytes"),
-        (["--time-limit", "1h"], "--time-limit: must be above 0 and at most 46 s"),
-        (["--zero", "200%"], "expected a percentage from `0%` to `100%`"),
-    ] {
-        let output = run(&[&["migrate"], arguments.as_slice()].concat());
-        assert_eq!(code(&output), 2, "{arguments:?}");
-        assert!(stderr(&output).contains(words), "{arguments:?}: {}", stderr(&output));
-    }
-    let nobody = run(&["migrate", "--to", "127.0.0.1:1", "--memory", "1 MiB"]);
-    assert_eq!(code(&nobody), 5);
-    assert!(stderr(&nobody).contains("failed to connect to the destination at 127.0.0.1:1"), "{nobody:?}");
 }
 
 /// A destination in a separate process.
@@ -238,18 +119,16 @@ fn whichever_side_is_killed_the_other_one_ends_the_migration_with_an_error() {
         let mut child = source(served.address);
         // The control connection and two channels: from here on it takes more than five seconds.
         wait_until("the migration to begin", || served.connections() == 3);
-        std::thread::sleep(Duration::from_millis((state >> 33) % 800));
-        let began = Instant::now();
+        std::thread::sleep(Duration::from_millis((state >> 33) % 300));
         if kill % 2 == 0 {
             served.child.kill().unwrap();
             let output = wait(child);
-            assert!(began.elapsed() < END_WITHIN, "it took {:?}", began.elapsed());
             assert_eq!(code(&output), 5, "{output:?}");
             assert_eq!(stderr(&output), "error: failed to go on: the destination is gone\n");
         } else {
             child.kill().unwrap();
             child.wait().unwrap();
-            let said = served.lines.recv_timeout(END_WITHIN).unwrap();
+            let said = served.lines.recv_timeout(LIMIT).unwrap();
             assert!(
                 said.starts_with("failed to receive packet ") || said.contains("the source is gone"),
                 "{said}"
@@ -295,9 +174,4 @@ fn tls_that_a_destination_requires_is_required_and_the_result_says_what_was_used
     assert_eq!((&evidence["what"], &evidence["holds"]), (&"encryption".into(), &true.into()));
     let observed = evidence["observed"].as_str().unwrap();
     assert!(observed.starts_with("connections of the source: 3 by TLS 1.3 with TLS13_"), "{observed}");
-    for (more, words) in [(["--tls", "on"], "--ca FILE"), (["--ca", ca], "add `--tls on`")] {
-        let refused = to(&more);
-        assert_eq!(code(&refused), 2, "{refused:?}");
-        assert!(stderr(&refused).contains(words), "{refused:?}");
-    }
 }
