@@ -1,8 +1,7 @@
-//! Changes that users define, through the program: made in the slots of their variant alone, proven in every slot, undone at
-//! the end, on Ctrl-C and after a kill; and secrets, which nothing shows.
+//! A tuning and changes that users define, through the program: made in the slots of their variant alone, proven in every slot,
+//! undone at the end, on Ctrl-C and after a kill; and secrets, which nothing shows.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -12,7 +11,11 @@ use crate::common::{
 };
 
 /// How many processes are killed where nobody asks for more.
-const KILLS: u64 = 4;
+const KILLS: usize = 4;
+
+/// Slots and blocks of a run that has to end by itself, and of one that something is done to meanwhile.
+const SHORT: (&str, u32) = ("10 ms", 2);
+const LONG: (&str, u32) = ("200 ms", 3);
 
 const CONF: &str = "# app\nmode slow\n";
 const SECRET: &str = "correct-horse-battery";
@@ -23,9 +26,13 @@ struct Bench(tempfile::TempDir);
 impl Bench {
     fn new() -> Self {
         let bench = Self(tempfile::tempdir().unwrap());
-        for (path, text) in
-            [("root/etc/app.conf", CONF), ("root/proc/sys/vm/swappiness", "60\n"), ("state", "off\n")]
-        {
+        for (path, text) in [
+            ("root/etc/app.conf", CONF),
+            ("root/proc/sys/vm/swappiness", "60\n"),
+            ("root/proc/sys/net/core/busy_read", "0\n"),
+            ("root/proc/sys/net/core/busy_poll", "0\n"),
+            ("state", "off\n"),
+        ] {
             let path = bench.path(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
@@ -44,31 +51,35 @@ impl Bench {
     fn is_as_it_was(&self) -> bool {
         self.text("root/etc/app.conf") == CONF
             && self.text("root/proc/sys/vm/swappiness").trim() == "60"
+            && self.text("root/proc/sys/net/core/busy_read").trim() == "0"
             && self.text("state").trim() == "off"
             && !self.path("root/etc/new.conf").exists()
             && !self.path("journals/tunings-of-a-run.jsonl").exists()
     }
 
     fn is_changed(&self) -> bool {
-        self.text("root/etc/app.conf").contains("fast") && self.text("state").trim() == "on"
+        self.text("root/etc/app.conf").contains("fast")
+            && self.text("state").trim() == "on"
+            && self.text("root/proc/sys/net/core/busy_read").trim() == "50"
     }
 
-    /// Changes of every kind that needs no service.
+    /// A tuning, and changes of every kind that needs no service.
     fn changes(&self) -> String {
         let state = self.path("state").display().to_string();
         let log = self.path("log").display().to_string();
         format!(
-            "[{{ file: {{ path: /etc/app.conf, replace: '^mode', with: mode fast, mode: '0600', reload: 'echo reload >> {log}' }} }}, \
+            "host: {{ tunings: [busy-read] }}, changes: [{{ file: {{ path: /etc/app.conf, replace: '^mode', with: mode fast, mode: '0600', reload: 'echo reload >> {log}' }} }}, \
              {{ file: {{ path: /etc/new.conf, contents: \"a\\nb\\n\" }} }}, {{ sysctl: {{ vm.swappiness: 7, place: load }} }}, \
              {{ command: {{ apply: 'echo on > {state}', revert: 'echo off > {state}', verify: 'cat {state}', expect: \"on\", timeout: 5 s }} }}]"
         )
     }
 
-    fn experiment(&self, changes: &str, took: &str, more: &str) -> PathBuf {
+    /// An experiment in whose slots the host is changed, and whatever else a variant is to have.
+    fn experiment(&self, variant: &str, (took, blocks): (&str, u32), more: &str) -> PathBuf {
         let text = format!(
             "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: changed }}\nspec:\n  path: null\n  \
              load: {{ duration: {took}, real_time: true }}\n  baseline: plain\n  variants:\n    plain: {{}}\n    \
-             changed: {{ changes: {changes} }}\n  blocks: {{ min: 2, max: 2 }}\n{more}"
+             changed: {{ {variant} }}\n{more}  blocks: {{ min: {blocks}, max: {blocks} }}\n"
         );
         write(self.0.path(), "changed.yaml", text)
     }
@@ -86,7 +97,7 @@ impl Bench {
 
     /// Starts a run with long slots, and returns while a change is in effect.
     fn changed_run(&self) -> (std::process::Child, PathBuf) {
-        let file = self.experiment(&self.changes(), "300 ms", "");
+        let file = self.experiment(&self.changes(), LONG, "");
         let run = self.path("run");
         let mut command = self.command(&["run", file.to_str().unwrap(), "--seed", "1", "--output"]);
         let child = command.arg(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -113,24 +124,36 @@ fn evidence(run: &Path) -> Vec<(String, Vec<String>)> {
 #[test]
 fn every_slot_of_every_variant_proves_what_was_changed() {
     let bench = Bench::new();
-    let file = bench.experiment(&bench.changes(), "10 ms", "");
+    let none = "    none: { changes: [{ file: { path: /etc/app.conf, replace: '^nothing', with: x } }] }\n    \
+                same: { changes: [{ file: { path: /etc/app.conf, replace: '^mode', with: mode slow } }] }\n";
+    let file = bench.experiment(&bench.changes(), SHORT, none);
     let run = bench.path("run");
     let output =
         bench.run(&["run", file.to_str().unwrap(), "--seed", "1", "--output", run.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(bench.is_as_it_was());
+    for reason in [
+        "is not possible here: no line of /etc/app.conf matches `^nothing`",
+        "this machine already has all values of file /etc/app.conf",
+    ] {
+        assert!(stderr(&output).contains(reason), "{reason} in {}", stderr(&output));
+    }
     let slots = evidence(&run);
     assert_eq!(slots.len(), 8);
     for (variant, lines) in slots {
-        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines.iter().all(|line| line.ends_with("true")), "{variant}: {lines:?}");
-        let (mode, swappiness, state, new) = match variant.as_str() {
-            "plain" => {
-                ("mode 0644", "60 before, during and after", "off before, during and after", "absent before")
-            }
-            _ => ("mode 0600", "7 during", "on during", "4 bytes of hash"),
+        let parts = match variant.as_str() {
+            "plain" => [
+                "mode 0644",
+                "60 before, during and after",
+                "0 before, during and after",
+                "off before, during and after",
+                "absent before",
+            ],
+            _ => ["mode 0600", "7 during", "50 during", "on during", "4 bytes of hash"],
         };
-        for part in [mode, swappiness, state, new] {
+        for part in parts {
             assert!(lines.iter().any(|line| line.contains(part)), "{variant}: {part} in {lines:?}");
         }
     }
@@ -144,9 +167,12 @@ fn every_slot_of_every_variant_proves_what_was_changed() {
 }
 
 #[test]
-fn ctrl_c_undoes_a_users_changes() {
+fn ctrl_c_undoes_everything() {
     let bench = Bench::new();
     let (child, _) = bench.changed_run();
+    let second = bench.run(&["tune", "apply", "busy-poll"]);
+    assert_eq!(code(&second), 5);
+    assert!(stderr(&second).contains("another plumb (process"), "{}", stderr(&second));
     // The next slot may have come meanwhile, of which nothing is in effect.
     wait_until("a look into a changed slot", || {
         let said = stdout(&bench.run(&["tune", "status"]));
@@ -158,52 +184,57 @@ fn ctrl_c_undoes_a_users_changes() {
     assert!(bench.is_as_it_was());
 }
 
-#[test]
-fn after_a_kill_the_next_start_undoes_a_users_changes() {
-    let bench = Bench::new();
-    let (mut child, run) = bench.changed_run();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(bench.is_changed());
-    let output = bench.run(&["run", "--resume", run.to_str().unwrap()]);
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(stderr(&output).contains("put back now"), "{}", stderr(&output));
-    assert!(bench.is_as_it_was());
-    fs::remove_dir_all(&run).unwrap();
-    let (mut child, _) = bench.changed_run();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let output = bench.run(&["tune", "revert"]);
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("vm.swappiness: 7 → 60") && said.contains("mode 0600"), "{said}");
-    assert!(!said.contains("mode fast"), "a file is shown by its hash: {said}");
-    assert!(bench.is_as_it_was());
+/// Waits for one of four moments of a run: the first change is noted, everything is changed for the trial, a slot is measured
+/// with the changes, and a slot is measured without them.
+fn wait_for_moment(moment: usize, bench: &Bench, run: &Path) {
+    wait_until("a moment to kill", || match moment {
+        0 => bench.path("journals/tunings-of-a-run.jsonl").exists(),
+        1 => bench.is_changed(),
+        2 => bench.is_changed() && slots_on_disk(run) > 0,
+        _ => !bench.is_changed() && slots_on_disk(run) > 1,
+    });
 }
 
 #[test]
 fn after_a_kill_at_any_moment_everything_is_undone() {
     let kills = std::env::var("PLUMB_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
-    let mut caught = 0;
     for round in 0..kills {
         let bench = Bench::new();
-        let file = bench.experiment(&bench.changes(), "15 ms", "");
+        let file = bench.experiment(&bench.changes(), LONG, "");
         let run = bench.path("run");
         let mut command = bench.command(&["run", file.to_str().unwrap(), "--output"]);
         let mut child = command.arg(&run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Spread over the start, the trial and the slots; which of them it meets is up to the machine.
-        std::thread::sleep(Duration::from_millis(400 + round * 337 % 1500));
+        wait_for_moment(round % KILLS, &bench, &run);
+        std::thread::sleep(Duration::from_millis((round / KILLS * 7 % 50) as u64));
         child.kill().unwrap();
         child.wait().unwrap();
-        caught += u32::from(!bench.is_as_it_was());
+        let was_changed = bench.is_changed();
         let output = bench.run(&["tune", "revert"]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
-        assert!(bench.is_as_it_was(), "after kill {round}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(
+            !was_changed || said.contains("vm.swappiness: 7 → 60") && said.contains("mode 0600"),
+            "{said}"
+        );
+        assert!(!said.contains("mode fast"), "a file is shown by its hash: {said}");
+        assert!(bench.is_as_it_was(), "after kill {round}: {said}");
         let left: Vec<_> =
             fs::read_dir(bench.path("root/etc")).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(left, ["app.conf"], "after kill {round}");
     }
-    let _ = writeln!(std::io::stderr(), "{caught} of {kills} kills left changes, and all were undone");
+    the_next_run_undoes_what_a_kill_left();
+}
+
+fn the_next_run_undoes_what_a_kill_left() {
+    let bench = Bench::new();
+    let (mut child, run) = bench.changed_run();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!bench.is_as_it_was());
+    let output = bench.run(&["run", "--resume", run.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("put back now"), "{}", stderr(&output));
+    assert!(bench.is_as_it_was());
 }
 
 #[test]
@@ -212,10 +243,10 @@ fn nothing_is_measured_on_a_host_that_could_not_be_put_back() {
     let file = |name: &str| bench.path(name).display().to_string();
     let (state, gate) = (file("state"), file("gate"));
     let changes = format!(
-        "[{{ command: {{ apply: 'echo on > {state}', revert: 'test -e {gate} && echo off > {state}', verify: 'cat {state}', \
+        "changes: [{{ command: {{ apply: 'echo on > {state}', revert: 'test -e {gate} && echo off > {state}', verify: 'cat {state}', \
          expect: \"on\" }} }}]"
     );
-    let experiment = bench.experiment(&changes, "10 ms", "");
+    let experiment = bench.experiment(&changes, SHORT, "");
     let run = |name: &str| bench.run(&["run", experiment.to_str().unwrap(), "--output", &file(name)]);
     let output = run("first");
     assert_eq!(code(&output), 5, "{}", stdout(&output));
@@ -236,98 +267,17 @@ fn nothing_is_measured_on_a_host_that_could_not_be_put_back() {
 }
 
 #[test]
-fn a_change_that_does_not_last_makes_the_verdict_void() {
-    let bench = Bench::new();
-    let state = bench.path("state").display().to_string();
-    let changes = format!(
-        "[{{ command: {{ apply: 'echo on > {state}', revert: 'echo off > {state}', verify: 'cat {state}', expect: \"on\" }} }}]"
-    );
-    let file =
-        bench.experiment(&changes, "2500 ms", "  claims: [changed.throughput >= 0.01 * plain.throughput]\n");
-    let run = bench.path("run");
-    let mut command = bench.command(&["run", file.to_str().unwrap(), "--seed", "1", "--output"]);
-    let child = command.arg(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Something else on the host undoes it while a window is open.
-    wait_until("a slot", || slots_on_disk(&run) > 0);
-    wait_until("a changed slot", || bench.text("state").trim() == "on");
-    std::thread::sleep(Duration::from_millis(1250));
-    fs::write(bench.path("state"), "off\n").unwrap();
-    let output = wait(child);
-    assert_eq!(code(&output), 4, "{}{}", stdout(&output), stderr(&output));
-    assert!(stdout(&output).contains("on when the window opened, off when it closed"), "{}", stdout(&output));
-}
-
-#[test]
-fn what_is_wrong_with_a_change_is_said_where_it_stands() {
-    let bench = Bench::new();
-    let said = |changes: &str| {
-        let output = bench.run(&["check", bench.experiment(changes, "10 ms", "").to_str().unwrap()]);
-        assert_eq!(code(&output), 2, "{}", stdout(&output));
-        stderr(&output)
-    };
-    let blind = said("[{ command: { apply: a, revert: b, verify: c } }]");
-    assert!(
-        blind.contains("nothing says what `verify` prints") && blind.contains("changed.yaml:10"),
-        "{blind}"
-    );
-    assert!(
-        said("[{ command: { apply: a, revert: b, expect: c } }]").contains("the key `verify` is missing"),
-        "no verify"
-    );
-    assert!(said("[{ file: { path: etc/x, contents: a } }]").contains("is not the whole path of a file"));
-    assert!(said("[{ kernel: { x: y } }]").contains("kernel"), "an unknown kind");
-    assert!(
-        said("[{ file: { path: /etc/app.conf, contents: a, mood: x } }]").contains("mood"),
-        "an unknown key"
-    );
-    let place = said("[{ file: { path: /etc/app.conf, contents: a, place: client } }]");
-    assert!(place.contains("`client` is not a value of this key; known: system, load"), "{place}");
-    let place = said("[{ sysctl: { vm.swappiness: 7, place: client } }]");
-    assert!(place.contains("`place` is `client`; write `system` or `load`"), "{place}");
-}
-
-#[test]
-fn what_this_host_cannot_change_is_skipped_with_the_reason_and_nothing_is_written() {
-    let bench = Bench::new();
-    let said = |changes: &str| {
-        let file = bench.experiment(changes, "10 ms", "");
-        let output = bench.run(&["check", file.to_str().unwrap(), "--json"]);
-        assert_eq!(code(&output), 0, "{}", stderr(&output));
-        assert!(bench.is_as_it_was());
-        let plan: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-        plan["cells"][0]["variants"][1]["skipped"].as_str().unwrap_or_default().to_owned()
-    };
-    let reason = said("[{ file: { path: /etc/app.conf, replace: '^nothing', with: x } }]");
-    assert!(
-        reason.ends_with("is not possible here: no line of /etc/app.conf matches `^nothing`"),
-        "{reason}"
-    );
-    let reason =
-        said("[{ command: { apply: a, revert: b, verify: 'echo no bridge >&2; exit 1', expect: c } }]");
-    assert!(
-        reason.contains("failed to run `verify`") && reason.ends_with("exit code 1: no bridge"),
-        "{reason}"
-    );
-    let reason = said("[{ sysctl: { no.such: 1 } }]");
-    assert!(reason.contains("no/such"), "{reason}");
-    let reason = said("[{ file: { path: /etc/app.conf, replace: '^mode', with: mode slow } }]");
-    assert!(reason.starts_with("this machine already has all values of file /etc/app.conf"), "{reason}");
-    let reason = said("[{ service: { name: no-such-service, action: reload } }]");
-    assert!(reason.contains("no-such-service"), "{reason}");
-}
-
-#[test]
 fn secrets_appear_in_nothing_that_a_run_leaves() {
     let bench = Bench::new();
     let state = bench.path("state").display().to_string();
     fs::write(bench.path("key"), format!("{SECRET}\n")).unwrap();
     let reference = format!("${{file:{}}}", bench.path("key").display());
     let changes = format!(
-        "[{{ file: {{ path: /etc/app.conf, contents: \"password ${{env:PLUMB_TEST_PASSWORD}}\\n\" }} }}, \
+        "changes: [{{ file: {{ path: /etc/app.conf, contents: \"password ${{env:PLUMB_TEST_PASSWORD}}\\n\" }} }}, \
          {{ command: {{ apply: 'echo {reference} > {state}; echo {reference} >&2', revert: 'echo off > {state}', verify: 'cat {state}', expect: '{reference}' }} }}, \
          {{ sysctl: {{ vm.swappiness: 7, place: load }} }}]"
     );
-    let file = bench.experiment(&changes, "10 ms", "");
+    let file = bench.experiment(&changes, SHORT, "");
     let run = bench.path("run");
     let with_secret = |arguments: &[&str]| {
         let mut command = bench.command(arguments);
@@ -353,9 +303,9 @@ fn secrets_appear_in_nothing_that_a_run_leaves() {
     }
     // A failing command shows the reference as well.
     let fails = format!(
-        "[{{ command: {{ apply: 'echo wrong {reference} >&2; exit 1', revert: 'true', verify: 'cat {state}', expect: \"on\" }} }}]"
+        "changes: [{{ command: {{ apply: 'echo wrong {reference} >&2; exit 1', revert: 'true', verify: 'cat {state}', expect: \"on\" }} }}]"
     );
-    let file = bench.experiment(&fails, "10 ms", "");
+    let file = bench.experiment(&fails, SHORT, "");
     let output =
         bench.run(&["run", file.to_str().unwrap(), "--output", bench.path("run2").to_str().unwrap()]);
     let all = format!("{}{}", stdout(&output), stderr(&output));
@@ -391,9 +341,9 @@ fn a_service_notices_the_change_and_its_end() {
         let script = write(bench.0.path(), "manager", script);
         fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let changes = format!(
-            "[{{ sysctl: {{ vm.swappiness: 7, place: load }} }}, {{ service: {{ name: plumb-test, action: {action} }} }}]"
+            "changes: [{{ sysctl: {{ vm.swappiness: 7, place: load }} }}, {{ service: {{ name: plumb-test, action: {action} }} }}]"
         );
-        let file = bench.experiment(&changes, "10 ms", "");
+        let file = bench.experiment(&changes, SHORT, "");
         let run = bench.path("run");
         // Nobody else sees these mounts, and they end with the process.
         let set_up = match manager {
