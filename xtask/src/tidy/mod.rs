@@ -16,6 +16,7 @@ mod modules;
 mod prose;
 mod quiet;
 mod ratchet;
+mod repeats;
 mod rust_file;
 mod silence;
 mod text;
@@ -57,6 +58,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(text::check(file));
         found.extend(leftovers::check(file));
         found.extend(prose::check(file));
+        found.extend(repeats::check(file));
         found.extend(links::check(file, &places));
     }
     for file in &rust_files {

@@ -140,10 +140,10 @@ fn the_clients_that_people_use_read_what_others_wrote() {
         ],
     );
     // What was flushed is there after kill -9.
-    client(TEST, "qemu-io", &["-f", "raw", "-c", "write -f -P 7 20M 1M", &uri]);
+    client("qemu-io", &["-f", "raw", "-c", "write -f -P 7 20M 1M", &uri]);
     serving.kill();
     let serving = Serving::start(directory.path());
-    client(TEST, "qemu-io", &["-f", "raw", "-c", "read -P 7 20M 1M", &serving.uri("vol1")]);
+    client("qemu-io", &["-f", "raw", "-c", "read -P 7 20M 1M", &serving.uri("vol1")]);
 }
 
 /// An adaptive policy limits an empty volume by its size, as help and README show it; ONTAP's default is by used space.
