@@ -222,6 +222,8 @@ impl<W: Write> Agent<'_, W> {
         let (index, window_ms, warmup_ms) =
             (window.index, window.window_ns / 1_000_000, window.warmup_ns / 1_000_000);
         info!(index, attempt = window.attempt, window_ms, warmup_ms, "measuring");
+        // An agent that crashes in the window has said what it was doing. The control thread notices a runner that is gone.
+        let _ = output.write(None);
         let (mut opened_ns, mut closed_ns) = (0, 0);
         let measurement = load.measure(window, &mut |mark| {
             output.mark(mark);

@@ -84,10 +84,13 @@ impl ProcessLog {
         self.last().fresh = 0;
     }
 
-    /// The last lines, as the end of an error about the process; empty if there are none.
+    /// The last lines, as the end of an error about the process; empty if there are none. Those before the last
+    /// request are left out if there are later ones, because errors with one cause should read alike.
     pub(crate) fn last_lines(&self) -> String {
         let last = self.last();
-        quoted(last.lines.iter().rev().filter(|line| line.level <= LogLevel::Info))
+        let is_told = |line: &&LogLine| line.level <= LogLevel::Info;
+        let fresh = quoted(last.lines.iter().rev().take(last.fresh).filter(is_told));
+        if fresh.is_empty() { quoted(last.lines.iter().rev().filter(is_told)) } else { fresh }
     }
 
     /// The warnings and errors since the last request, as the end of an error with this reason, which they do not
@@ -145,6 +148,10 @@ mod tests {
         let quoted = log.last_lines();
         assert!(quoted.starts_with("; its last log lines: step 48 / step 49 / xxx"), "{quoted}");
         assert!(quoted.len() < 400, "{} bytes", quoted.len());
+        log.begin_request();
+        assert_eq!(log.last_lines(), quoted);
+        log.take(line(LogLevel::Info, "measuring"));
+        insta::assert_snapshot!(log.last_lines(), @"; its last log line: measuring");
     }
 
     #[test]
