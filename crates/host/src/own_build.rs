@@ -1,10 +1,7 @@
 //! Which build of this program, or of another, runs: a hash of its file, because a version number lasts for months.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
-
-use twox_hash::XxHash3_128;
 
 use crate::Error;
 
@@ -32,14 +29,7 @@ pub fn own_build() -> Result<String, Error> {
 pub fn file_digest(path: &Path) -> Result<String, Error> {
     let failed = |cause| Error::Read { path: path.to_owned(), cause };
     let mut file = File::open(path).map_err(failed)?;
-    let mut hasher = XxHash3_128::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer).map_err(failed)? {
-            0 => return Ok(format!("{:032x}", hasher.finish_128())),
-            count => hasher.write(&buffer[..count]),
-        }
-    }
+    plumb_digest::xxh3_128(&mut file).map_err(failed)
 }
 
 #[cfg(test)]
