@@ -87,19 +87,23 @@ impl Repository {
     /// The names of every package that `package` links, itself included, directly or through others. What runs
     /// at compile time only (procedural macros, build scripts) is not in it.
     pub fn linked(&self, package: &str) -> Result<BTreeSet<String>, Error> {
-        let arguments = [
-            "tree",
-            "--package",
-            package,
-            "--edges",
-            "normal,no-proc-macro",
-            "--prefix",
-            "none",
-            "--format",
-            "{p}",
-        ];
-        let tree = output_of(&self.root, "cargo", &arguments)?;
+        let tree = self.tree(package, "normal,no-proc-macro", &[])?;
         Ok(tree.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+    }
+
+    /// The names and versions of every package that a build of `package` compiles, itself included, with those that run at
+    /// compile time only. Always for x86-64, so that the number does not depend on the machine.
+    pub fn built(&self, package: &str) -> Result<BTreeSet<String>, Error> {
+        let tree = self.tree(package, "normal,build", &["--target", "x86_64-unknown-linux-gnu"])?;
+        let name_and_version = |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+        Ok(tree.lines().filter(|line| line.contains(" v")).map(name_and_version).collect())
+    }
+
+    fn tree(&self, package: &str, edges: &str, more: &[&str]) -> Result<String, Error> {
+        let mut arguments = vec!["tree", "--package", package, "--edges", edges];
+        arguments.extend(["--prefix", "none", "--format", "{p}"]);
+        arguments.extend(more);
+        output_of(&self.root, "cargo", &arguments)
     }
 }
 

@@ -4,6 +4,7 @@
 //! file only hands them their material. Rules that need types or name resolution are clippy's (`clippy.toml`);
 //! those here are about what clippy cannot see: edges between crates, lengths, headers, comments and links.
 
+mod budget;
 mod cycles;
 mod data_paths;
 mod doors;
@@ -70,6 +71,8 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(doors::check(file));
         found.extend(quiet::check(file));
     }
+    let budget = repository.texts.iter().find(|file| file.path == budget::BUDGET);
+    found.extend(budget::check(budget, repository.built("plumb-cli")?.len()));
     found.extend(cycles::check(&rust_files));
     let data_paths = data_paths::find(&rust_files);
     found.extend(data_paths::check_files(&rust_files, &data_paths));
