@@ -337,6 +337,8 @@ fn write_json(folder: &Folder, name: &str, value: &impl Serialize, bytes_max: u6
 
 #[cfg(test)]
 mod tests {
+    mod fuzz;
+
     use super::*;
     use plumb_model::{
         FailureCause, Histogram, LoadHealth, Measurement, Reading, SlotOutcome, SlotResult, Variant,
