@@ -306,6 +306,9 @@ fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
