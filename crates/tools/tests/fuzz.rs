@@ -1,0 +1,121 @@
+//! Outputs of tools that are nearly right: nothing that a file holds may end the program, or become a number that was not measured.
+//!
+//! The first byte of an input chooses how the rest is read: as a format, or with columns that the user names.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::path::{Path, PathBuf};
+
+use plumb_fuzz::Target;
+use plumb_model::Statistic;
+use plumb_tools::{Column, FORMATS, Format, ReadError, ToolRun, read, read_as, read_mapped};
+
+/// Files that are read with named columns.
+const MAPPED: [(&str, &[&str]); 4] = [
+    ("hgrm/latency.hgrm", &["latency:us"]),
+    ("hlog/latency.hlog", &["latency:ns"]),
+    ("prometheus/range.json", &["rps:1/s"]),
+    ("csv/runs.csv", &["latency:ms", "rate:1/s"]),
+];
+const WORDS: [&str; 14] = [
+    "-1",
+    "1e308",
+    "1e999",
+    "NaN",
+    "inf",
+    "0.0000000001",
+    "\u{1b}[31m",
+    "\u{b5}s",
+    "ms",
+    "us",
+    "%",
+    "requests",
+    ",",
+    "\t",
+];
+
+/// Fixtures of this size or less are read in a few milliseconds.
+const SMALL_BYTES: usize = 8 << 10;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn files() -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(root()).unwrap().filter_map(Result::ok).filter(|it| it.path().is_dir());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
+    let mut files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
+fn input(way: usize, content: Vec<u8>) -> Vec<u8> {
+    [vec![u8::try_from(way).unwrap()], content].concat()
+}
+
+/// Fixtures with the number of the format that they are recognised as. A larger one is there only where its format has no other, as most
+/// of the time would go into reading it.
+fn fixtures() -> Vec<Vec<u8>> {
+    let texts: Vec<Vec<u8>> = files().iter().map(|file| std::fs::read(file).unwrap()).collect();
+    let of_format = |(way, format): (usize, &Format)| -> Vec<Vec<u8>> {
+        let is_of = |text: &&Vec<u8>| format.is(&String::from_utf8_lossy(text));
+        let mut of: Vec<&Vec<u8>> = texts.iter().filter(is_of).collect();
+        assert!(!of.is_empty(), "{} has no fixture", format.name);
+        of.sort_by_key(|text| text.len());
+        let small = of.iter().take_while(|text| text.len() <= SMALL_BYTES).count().max(1);
+        of[..small].iter().map(|text| input(way, (*text).clone())).collect()
+    };
+    FORMATS.iter().enumerate().flat_map(of_format).collect()
+}
+
+/// No number of a run is one that could not have been measured.
+fn check_run(run: &ToolRun) {
+    assert!(!run.metrics.is_empty(), "{}: a run without a metric", run.tool);
+    for metric in &run.metrics {
+        let reading = &run.measurement.readings[&metric.name];
+        for statistic in Statistic::ALL.into_iter().map(Some).chain([None]) {
+            let number = reading.number(statistic, metric.unit);
+            assert!(number.is_none_or(|number| !number.is_nan()), "{}: {}", run.tool, metric.name);
+        }
+    }
+}
+
+/// What became of an input: the names of what was read, or the first words of the error.
+fn outcome(read: Result<Vec<ToolRun>, ReadError>) -> String {
+    match read {
+        Ok(runs) => {
+            runs.iter().for_each(check_run);
+            let names =
+                |run: &ToolRun| format!("{} {:?}", run.metrics.len(), run.measurement.readings.keys());
+            runs.first().map(names).unwrap_or_default()
+        }
+        Err(error) => {
+            let message = error.to_string();
+            assert!(!message.is_empty());
+            message.chars().filter(char::is_ascii_alphabetic).take(60).collect()
+        }
+    }
+}
+
+#[test]
+fn fuzz_tool_outputs() {
+    let columns = MAPPED
+        .map(|(_, columns)| -> Vec<Column> { columns.iter().map(|text| text.parse().unwrap()).collect() });
+    let mapped = MAPPED
+        .iter()
+        .enumerate()
+        .map(|(way, (file, _))| input(FORMATS.len() + way, std::fs::read(root().join(file)).unwrap()));
+    let target = Target::new("fuzz_tool_outputs").seeds(fixtures()).seeds(mapped).words(WORDS);
+    target.run(|bytes| {
+        let Some((way, rest)) = bytes.split_first() else { return [String::new(), String::new()] };
+        let way = usize::from(*way) % (FORMATS.len() + MAPPED.len());
+        let text = String::from_utf8_lossy(rest);
+        match FORMATS.get(way) {
+            Some(format) => [outcome(read(&text)), outcome(read_as(format, &text))],
+            None => {
+                let run = read_mapped(&text, &columns[way - FORMATS.len()]);
+                [outcome(run.map(|run| vec![run])), String::new()]
+            }
+        }
+    });
+}
