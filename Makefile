@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo check test test-lab lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history image deb docs tools clean
+.PHONY: help demo check test test-lab loom lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history image deb docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,10 @@ test: ## Run every test but those of the laboratory; they install what they lack
 test-lab: ## Run the tests of the laboratory: a Kubernetes cluster, other hosts by ssh, a browser, the CSI driver
 	@scripts/install-tools.sh build systems tests nextest lab || echo "tests that need what is missing will be skipped"
 	@scripts/lab.sh scripts/test.sh lab
+
+# A build of its own: under `--cfg loom`, the crates' locks and atomics are those of loom.
+loom: ## Try every order of the steps of threads that share a budget, a window's end or a limiter
+	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --profile loom --package plumb-pace --package plumb-volumes --lib loom_
 
 # Separate targets, so that `make --keep-going lint` shows the findings of each. The quick ones come first.
 lint: format tidy deny clippy ## Check format, house rules, the dependencies' licences and sources, clippy

@@ -1,6 +1,8 @@
 //! A number of units of work that several threads share, for loads that stop after that number.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::sync::AtomicU64;
 
 /// Units of work that may still begin.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 //! All threads close at the same moment, which lies a little ahead: a thread that closed when it happened to notice would
 //! make the window longer than the others' work.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::Frame;
+use crate::sync::{Arc, AtomicU64};
 
 /// How far ahead the new end lies, so that every thread has looked at the clock by then.
 const AHEAD_NS: u64 = 150_000_000;

@@ -13,6 +13,10 @@ pub mod lateness;
 pub mod proportion;
 pub mod schedule;
 pub mod seconds;
+mod sync;
+
+#[cfg(all(test, loom))]
+mod orders;
 
 pub use backoff::Backoff;
 pub use budget::Budget;

@@ -6,10 +6,11 @@
 //! neither held up nor counted here.
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use super::limits::{Cost, Limits};
+use super::sync::{AtomicBool, Mutex, MutexGuard};
 use super::virtual_schedule::{VirtualSchedule, ns};
 
 /// For how long what was not asked for is owed. A client that has 64 in flight asks for them at once.
@@ -51,7 +52,10 @@ impl Meter {
         ];
         let given = rates.iter().filter(|rate| rate.is_limited());
         let schedule = |rate: &Limits| VirtualSchedule::new(&Limits { burst_ns: CREDIT_NS, ..*rate }, now_ns);
-        *self.lock() = Inner { floor, schedules: given.map(schedule).collect() };
+        let schedules = given.map(schedule).collect();
+        let mut inner = self.lock();
+        *inner = Inner { floor, schedules };
+        // Under the lock: of two changes at once, the flag and the floor must be those of the same one.
         self.is_set.store(floor != Floor::default(), Ordering::Release);
     }
 

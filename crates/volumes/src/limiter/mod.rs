@@ -12,9 +12,12 @@ mod account;
 mod floor;
 mod limits;
 mod shared;
+mod sync;
 mod turns;
 mod virtual_schedule;
 
+#[cfg(all(test, loom))]
+mod orders;
 #[cfg(test)]
 mod tests;
 

@@ -3,12 +3,13 @@
 //! It neither sleeps nor starts threads: it says when the next operation is due, and the thread that serves connections asks again
 //! then. An operation is answered at once or waits under a name `W` that its connection chose.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use super::account::{Account, Binding};
 use super::floor::{Floor, Meter};
 use super::limits::Limits;
+use super::sync::{AtomicBool, Mutex, MutexGuard};
 use super::turns::{Flow, Turns};
 use super::virtual_schedule::{VirtualSchedule, ns};
 
@@ -162,9 +163,9 @@ impl<W: Copy + Ord> Limiter<W> {
         inner.account
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner<W>> {
+    fn lock(&self) -> MutexGuard<'_, Inner<W>> {
         // Nothing in here panics halfway through a change, so what a panicking thread left is whole.
-        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
