@@ -5,6 +5,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+/// Where the input of a target of this process is.
+pub fn path_of(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("plumb-fuzz-{name}-{}.input", std::process::id()))
+}
+
 /// A file that holds the latest input, and is removed once all went well.
 #[derive(Debug)]
 pub struct InputFile {
@@ -18,7 +23,7 @@ impl InputFile {
     /// # Errors
     /// When it cannot be written.
     pub fn create(name: &str) -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("plumb-fuzz-{name}-{}.input", std::process::id()));
+        let path = path_of(name);
         let file = File::create(&path)?;
         Ok(Self { path, file })
     }

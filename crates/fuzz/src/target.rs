@@ -179,6 +179,7 @@ mod tests {
     fn failed(read: impl FnMut(&[u8]) -> usize) -> String {
         let target = Target::new("own").seeds(["{\"length\": 12}"]);
         let panic = catch_unwind(AssertUnwindSafe(|| target.run(read))).unwrap_err();
+        std::fs::remove_file(crate::input_file::path_of("own")).unwrap();
         panic.downcast_ref::<String>().cloned().unwrap_or_default()
     }
 

@@ -74,10 +74,17 @@ fn read<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(line: &st
     written.chars().take(24).collect()
 }
 
+/// The line of a message, which is read back as the same message.
+fn line<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(message: &T) -> String {
+    let line = serde_json::to_string(message).unwrap();
+    assert_eq!(serde_json::from_str::<T>(&line).unwrap(), *message, "what is written is read back");
+    line
+}
+
 #[test]
 fn fuzz_agent_lines() {
-    let requests = requests().into_iter().map(|request| serde_json::to_string(&request).unwrap());
-    let replies = replies().into_iter().map(|reply| serde_json::to_string(&reply).unwrap());
+    let requests = requests().iter().map(line).collect::<Vec<_>>();
+    let replies = replies().iter().map(line).collect::<Vec<_>>();
     Target::new("fuzz_agent_lines").seeds(requests).seeds(replies).run(|bytes| {
         let text = String::from_utf8_lossy(bytes);
         [read::<Request>(&text), read::<Reply>(&text)]

@@ -68,8 +68,11 @@ fn answers() -> Vec<Answer> {
     ]
 }
 
-fn line(message: &impl Serialize) -> String {
-    serde_json::to_string(message).unwrap()
+/// The line of a message, which is read back as the same message.
+fn line<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(message: &T) -> String {
+    let line = serde_json::to_string(message).unwrap();
+    assert_eq!(serde_json::from_str::<T>(&line).unwrap(), *message, "what is written is read back");
+    line
 }
 
 /// Reads a line, and compares it with what it is written as. Returns the kind of the message, or the error.
