@@ -22,7 +22,7 @@ check: ## Run what answers within three minutes: format, house rules, clippy, an
 
 test: ## Run every test but those of the laboratory; they install what they lack, and need ten minutes
 	@scripts/install-tools.sh build systems tests nextest || echo "tests that need what is missing will be skipped"
-	@scripts/test.sh default
+	@code=0; $(MAKE) --no-print-directory loom || code=1; scripts/test.sh default || code=1; exit $$code
 
 test-lab: ## Run the tests of the laboratory: a Kubernetes cluster, other hosts by ssh, a browser, the CSI driver
 	@scripts/install-tools.sh build systems tests nextest lab || echo "tests that need what is missing will be skipped"
