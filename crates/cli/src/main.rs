@@ -14,6 +14,8 @@ mod live;
 mod logging;
 mod output;
 mod progress;
+#[cfg(test)]
+mod synthetic;
 
 use std::process::ExitCode;
 

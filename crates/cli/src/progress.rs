@@ -9,10 +9,11 @@ use crate::live::{LiveLine, pace};
 use crate::output;
 
 /// Draws progress from events.
-#[derive(Debug)]
-pub struct Progress {
+pub struct Progress<'a> {
     quiet: bool,
     live: LiveLine,
+    /// Takes a line that stays.
+    say: &'a dyn Fn(&str),
     title: String,
     cells: Vec<String>,
     blocks_max: u32,
@@ -24,12 +25,18 @@ pub struct Progress {
     said: BTreeSet<(String, String)>,
 }
 
-impl Progress {
-    /// Progress of that plan.
+impl<'a> Progress<'a> {
+    /// Progress of that plan on standard error.
     pub fn new(plan: &Plan, quiet: bool) -> Self {
+        Self { quiet, ..Self::told(plan, LiveLine::new(quiet), &output::message) }
+    }
+
+    /// Progress of that plan, whose lines that stay go to `say`.
+    pub fn told(plan: &Plan, live: LiveLine, say: &'a dyn Fn(&str)) -> Self {
         Self {
-            quiet,
-            live: LiveLine::new(quiet),
+            quiet: false,
+            live,
+            say,
             title: plan.title.clone(),
             cells: plan.cells.iter().map(plumb_model::Cell::label).collect(),
             blocks_max: plan.blocks.max,
@@ -85,7 +92,7 @@ impl Progress {
             Event::RunFinished { interrupted } => {
                 self.live.clear();
                 if *interrupted {
-                    output::message("interrupted; the report rests on the slots so far");
+                    (self.say)("interrupted; the report rests on the slots so far");
                 }
             }
         }
@@ -171,7 +178,7 @@ impl Progress {
 
     fn line(&self, text: &str) {
         self.live.clear();
-        output::message(text);
+        (self.say)(text);
     }
 }
 

@@ -16,7 +16,7 @@ use plumb_judge::judge;
 use plumb_model::{Judgement, Operand, Plan, Run, Span, Verdict};
 use plumb_report::{figures, plural};
 use plumb_runner::file::ReadOptions;
-use plumb_runner::{Hosts, prepare};
+use plumb_runner::{HostClock, Hosts, Patience, prepare};
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 
 use self::made::{Made, command_line};
@@ -204,7 +204,8 @@ impl Gate<'_> {
         let mut emit = |event: &plumb_model::Event| progress.show(event);
         let interrupted = || self.interrupts.is_interrupted();
         let build = crate::commands::version::own_build()?;
-        let session = session(&build, &mut emit, &interrupted)?;
+        let patience = Patience { clock: &HostClock, interrupted: &interrupted };
+        let session = session(&build, &mut emit, patience)?;
         let run = session.start(planned, directory).map_err(crate::commands::run::failure)?;
         if run.ending == Some(plumb_model::Ending::Interrupted) {
             return Err(Failure { code: INTERRUPTED, ..Failure::usage("interrupted: nothing is decided") });

@@ -57,3 +57,6 @@ pub fn write_all(
     }
     Ok(directory.join(PAGE))
 }
+
+#[cfg(test)]
+mod tests;

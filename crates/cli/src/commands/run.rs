@@ -60,14 +60,17 @@ pub fn show(run: &Run, directory: &Path, format: Format, full: bool) -> Result<J
 /// Tells the user where a run's report is, and how the run goes on where that would help.
 pub fn point_at(run: &Run, judgement: &Judgement, directory: &Path) {
     output::message(&format!("report: {}", directory.join(PAGE).display()));
+    advice(run, judgement, directory).iter().for_each(|line| output::message(line));
+}
+
+/// How a run goes on, where that would help.
+fn advice(run: &Run, judgement: &Judgement, directory: &Path) -> Option<String> {
+    let resume = format!("plumb run --resume {}", directory.display());
     if run.ending == Some(plumb_model::Ending::Interrupted) {
-        output::message(&format!("continue with: plumb run --resume {}", directory.display()));
-    } else if let Some(blocks) = enough_blocks(run, judgement) {
-        output::message(&format!(
-            "decide more, probably, with: plumb run --resume {} --blocks {blocks}",
-            directory.display()
-        ));
+        return Some(format!("continue with: {resume}"));
     }
+    let blocks = enough_blocks(run, judgement)?;
+    Some(format!("decide more, probably, with: {resume} --blocks {blocks}"))
 }
 
 fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
@@ -85,6 +88,21 @@ pub fn begin(
     provenance: Provenance,
     interrupts: &Interrupts,
 ) -> Result<(Run, PathBuf), Failure> {
+    let mut progress = Progress::new(planned.plan(), quiet);
+    let mut emit = |event: &plumb_model::Event| progress.show(event);
+    let interrupted = || interrupts.is_interrupted();
+    let build = own_build()?;
+    let Provenance { source, labels } = provenance;
+    let patience = Patience { clock: &HostClock, interrupted: &interrupted };
+    begin_session(Session { source, labels, ..session(&build, &mut emit, patience)? }, planned, output)
+}
+
+/// Runs a plan by a session, in the directory that is named or in a new one.
+pub fn begin_session(
+    session: Session<'_>,
+    planned: Planned,
+    output: Option<&Path>,
+) -> Result<(Run, PathBuf), Failure> {
     if let Some(reason) = planned.hopeless() {
         return Err(Failure::usage(reason));
     }
@@ -94,12 +112,6 @@ pub fn begin(
         None => plumb_store::make_unique(&default_directory(&planned.plan().name))
             .map_err(|error| failure(error.into()))?,
     };
-    let mut progress = Progress::new(planned.plan(), quiet);
-    let mut emit = |event: &plumb_model::Event| progress.show(event);
-    let interrupted = || interrupts.is_interrupted();
-    let build = own_build()?;
-    let Provenance { source, labels } = provenance;
-    let session = Session { source, labels, ..session(&build, &mut emit, &interrupted)? };
     let run = session.start(planned, &directory).map_err(|error| {
         if output.is_none() {
             // Of a run that did not begin nothing is in it; with anything in it, it stays.
@@ -111,6 +123,18 @@ pub fn begin(
 }
 
 fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -> Result<Run, Failure> {
+    let planned = planned_again(directory, arguments.plan.blocks)?;
+    raise_limits(&planned);
+    let mut progress = Progress::new(planned.plan(), arguments.quiet);
+    let mut emit = |event: &plumb_model::Event| progress.show(event);
+    let interrupted = || interrupts.is_interrupted();
+    let build = own_build()?;
+    let patience = Patience { clock: &HostClock, interrupted: &interrupted };
+    session(&build, &mut emit, patience)?.resume(planned, directory).map_err(failure)
+}
+
+/// The plan of the run in a directory, extended to this many blocks if given.
+pub fn planned_again(directory: &Path, blocks: Option<u32>) -> Result<Planned, Failure> {
     let before = plumb_store::read(directory).map_err(|error| failure(error.into()))?;
     if before.header.plan.imported.is_some() {
         return Err(Failure::usage(format!(
@@ -121,16 +145,10 @@ fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -
     let hosts = connecting::again(before.header.places.as_ref())?;
     let planned = Planned::again(&before.header, &before.experiment_text, &data_paths::all(), hosts)
         .map_err(failure)?;
-    let planned = match arguments.plan.blocks {
-        Some(blocks) => planned.extended(blocks).map_err(failure)?,
-        None => planned,
-    };
-    raise_limits(&planned);
-    let mut progress = Progress::new(planned.plan(), arguments.quiet);
-    let mut emit = |event: &plumb_model::Event| progress.show(event);
-    let interrupted = || interrupts.is_interrupted();
-    let build = own_build()?;
-    session(&build, &mut emit, &interrupted)?.resume(planned, directory).map_err(failure)
+    match blocks {
+        Some(blocks) => planned.extended(blocks).map_err(failure),
+        None => Ok(planned),
+    }
 }
 
 /// How many blocks in all would probably decide the claims that are still open, where more than the run may take would.
@@ -154,7 +172,7 @@ pub fn raise_limits(planned: &Planned) {
 pub fn session<'a>(
     build: &'a str,
     emit: &'a mut dyn FnMut(&plumb_model::Event),
-    interrupted: &'a dyn Fn() -> bool,
+    patience: Patience<'a>,
 ) -> Result<Session<'a>, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
@@ -165,7 +183,7 @@ pub fn session<'a>(
         source: None,
         labels: BTreeMap::new(),
         emit,
-        patience: Patience { clock: &HostClock, interrupted },
+        patience,
     })
 }
 
@@ -192,3 +210,6 @@ pub fn default_directory(name: &str) -> PathBuf {
     let now = plumb_host::time::wall_clock_rfc3339();
     Path::new(RUNS).join(plumb_store::run_name(name, &now))
 }
+
+#[cfg(test)]
+mod tests;

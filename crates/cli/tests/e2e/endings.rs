@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::common::{
-    code, null_experiment, plumb, processes_with_files_in, run, signal, slots_on_disk, slow_experiment,
-    stderr, stdout, wait, wait_until, write,
+    code, plumb, processes_with_files_in, run, signal, slots_on_disk, slow_experiment, stderr, stdout, wait,
+    wait_until, write,
 };
 
 fn start(directory: &Path) -> Child {
@@ -77,54 +77,24 @@ fn a_killed_agent_costs_one_retry() {
 }
 
 #[test]
-fn a_run_that_ended_undecided_can_be_extended() {
+fn agents_get_named_variables_of_the_environment_only() {
     let directory = tempfile::tempdir().unwrap();
-    let text = null_experiment(
-        "system: { noise: 5% }\nbaseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 1040 /s } }\n\
-         blocks: { min: 6, max: 8 }\nclaims: [b.throughput >= 1.02 * a.throughput]",
-    );
-    let file = write(directory.path(), "close.yaml", text);
+    let file = write(directory.path(), "test.yaml", slow_experiment());
     let path = directory.path().join("run");
-    let path = path.to_str().unwrap();
-    let first = run(&["run", file.to_str().unwrap(), "--seed", "3", "--output", path]);
-    assert_eq!(code(&first), 3, "{}", stdout(&first));
-    let advice = stderr(&first);
-    assert!(advice.contains(&format!("plumb run --resume {path} --blocks ")), "{advice}");
-    let shorter = run(&["run", "--resume", path, "--blocks", "8"]);
-    assert_eq!(code(&shorter), 2);
-    assert!(stderr(&shorter).contains("it may take 8 already"), "{}", stderr(&shorter));
-    let longer = run(&["run", "--resume", path, "--blocks", "400"]);
-    assert_eq!(code(&longer), 0, "{}", stdout(&longer));
-    assert!(stdout(&longer).contains("extended from 8 to 400 blocks"), "{}", stdout(&longer));
-    let slots = slots_on_disk(Path::new(path));
-    assert!((32..1600).contains(&slots), "{slots}: it stops once all is decided");
-    let report = run(&["report", path]);
-    assert!(stdout(&report).contains("extended from 8 to 400 blocks"), "{}", stdout(&report));
-}
-
-#[test]
-fn a_directory_that_holds_a_run_is_not_overwritten() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run");
-    let arguments = ["run", "null", "--quick", "--seed", "1", "--output", path.to_str().unwrap()];
-    assert_eq!(code(&run(&arguments)), 0);
-    let again = run(&arguments);
-    assert_eq!(code(&again), 2);
-    assert!(
-        stderr(&again).contains("it holds a run already; continue that with --resume"),
-        "{}",
-        stderr(&again)
-    );
-    let nothing = run(&["run", "--resume", directory.path().to_str().unwrap()]);
-    assert_eq!(code(&nothing), 2);
-    assert!(stderr(&nothing).contains("there is no run.json in it"), "{}", stderr(&nothing));
-}
-
-#[test]
-fn a_directory_that_cannot_be_written_is_an_error_of_the_harness() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = write(directory.path(), "file", "");
-    let output = run(&["run", "null", "--quick", "--output", file.join("run").to_str().unwrap()]);
-    assert_eq!(code(&output), 5);
-    assert!(stderr(&output).contains("failed to make the directory"), "{}", stderr(&output));
+    let mut command = plumb();
+    command.args(["run", file.to_str().unwrap(), "--output"]).arg(&path);
+    command.env("A_TOKEN_OF_CI", "secret").env("PLUMB_SWITCH", "on").env("LC_ALL", "C");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("two slots", || slots_on_disk(&path) >= 2);
+    let mut agents = 0;
+    for pid in processes_with_files_in(directory.path()).into_iter().filter(|pid| *pid != child.id()) {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        assert!(!environment.contains("A_TOKEN_OF_CI"), "{environment}");
+        assert!(environment.contains("PLUMB_SWITCH=on") && environment.contains("PATH="), "{environment}");
+        agents += 1;
+    }
+    assert!(agents >= 3, "a load and two systems, and not {agents}");
+    signal(child.id(), "INT");
+    assert_eq!(code(&wait(child)), 130);
 }

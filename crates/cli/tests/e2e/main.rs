@@ -13,7 +13,6 @@ mod command;
 mod commands;
 mod common;
 mod compare;
-mod directories;
 mod endings;
 mod export;
 mod gate;
