@@ -1,7 +1,8 @@
 //! Runs experiments: from an experiment file to a plan, blocks, slots and a stream of events.
 //!
-//! The runner knows data paths only through [`plumb_path::DataPath`], sides through agents and the line protocol, or in
-//! its own process where nothing speaks against it, and the caller only as a function that takes events. It decides no exit code and draws nothing.
+//! The runner knows data paths only through [`plumb_path::DataPath`], and the caller only as a function that takes events. It knows
+//! sides through agents and the line protocol, or calls them in its own process where their settings allow that. It decides no exit
+//! code and draws nothing.
 
 mod agent;
 mod agent_executor;
