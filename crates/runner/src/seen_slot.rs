@@ -1,4 +1,4 @@
-//! From everything that was seen of a slot to its result, whoever measured it.
+//! From everything that was seen of a slot to its result.
 
 use std::collections::BTreeMap;
 

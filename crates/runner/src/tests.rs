@@ -121,7 +121,7 @@ struct Outcome {
     events: Vec<Event>,
 }
 
-/// A run that goes on after `before`, and is interrupted after so many slots. It may fail.
+/// A run that goes on after `before`, and is interrupted after this many slots. It may fail.
 fn attempt(
     plan: &Plan,
     before: Vec<Slot>,
@@ -450,7 +450,7 @@ fn slots_know_when_in_the_run_they_were_measured_and_how_long_that_took() {
     assert_eq!(times(&second.slots[4..6]), [(24.0 + 9.0, 3.0), (24.0 + 12.0, 3.0)]);
 }
 
-/// How many blocks a run of this plan takes, whose slots take so many seconds, and the end of the last block after the first
+/// How many blocks a run of this plan takes, whose slots take this many seconds, and the end of the last block after the first
 /// slot's beginning.
 fn blocks_of(plan: &Plan, slot_s: u64) -> (u32, f64) {
     let mut faults = Faults { takes: Duration::from_secs(slot_s), ..Faults::default() };
