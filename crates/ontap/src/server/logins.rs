@@ -18,7 +18,8 @@ const TRIED_MAX: usize = 4;
 const WAITING_MAX: usize = 32;
 /// The wait after the first failure; each further one doubles it.
 const DELAY: Duration = Duration::from_millis(50);
-const DELAY_MAX: Duration = Duration::from_millis(400);
+/// The longest wait, as a multiple of the first.
+const DELAYS_MAX: u32 = 8;
 /// How long the failures of an address count after it was last seen.
 const MEMORY_NS: u64 = 60_000_000_000;
 /// Addresses that are remembered before old ones are forgotten.
@@ -27,6 +28,8 @@ const ADDRESSES_MAX: usize = 1024;
 /// Logins that are under way, and the failures of late.
 #[derive(Debug)]
 pub struct Logins {
+    /// The wait after the first failure.
+    delay: Duration,
     hashing: Semaphore,
     addresses: Mutex<HashMap<IpAddr, Address>>,
 }
@@ -52,7 +55,7 @@ pub enum Login {
 
 impl Default for Logins {
     fn default() -> Self {
-        Self { hashing: Semaphore::new(1), addresses: Mutex::default() }
+        Self { delay: DELAY, hashing: Semaphore::new(1), addresses: Mutex::default() }
     }
 }
 
@@ -107,7 +110,7 @@ impl Logins {
             known.failures = 0;
             return Duration::ZERO;
         }
-        let delay = DELAY.saturating_mul(1 << known.failures.min(16)).min(DELAY_MAX);
+        let delay = self.delay.saturating_mul((1_u32 << known.failures.min(16)).min(DELAYS_MAX));
         known.failures = known.failures.saturating_add(1);
         delay
     }
@@ -140,7 +143,8 @@ mod tests {
     #[test]
     fn failures_of_one_address_do_not_hold_up_another() {
         runtime().block_on(async {
-            let (logins, done) = (Arc::new(Logins::default()), Arc::new(AtomicUsize::new(0)));
+            let logins = Logins { delay: Duration::from_millis(2), ..Logins::default() };
+            let (logins, done) = (Arc::new(logins), Arc::new(AtomicUsize::new(0)));
             let guesses: Vec<_> = (0..WAITING_MAX)
                 .map(|_| {
                     let (logins, done) = (Arc::clone(&logins), Arc::clone(&done));
