@@ -32,7 +32,7 @@ pub fn xxh3_128(content: &mut dyn Read) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// Gives at most so many bytes at a time, after an interruption each.
+    /// Gives at most this many bytes at a time, after an interruption each.
     struct Slow<'a>(&'a [u8], usize, bool);
 
     impl Read for Slow<'_> {
