@@ -53,8 +53,7 @@ fn answers() -> Vec<Answer> {
         address: Some([10, 0, 0, 1].into()),
         peer: Some(std::net::Ipv6Addr::LOCALHOST.into()),
     };
-    let ended =
-        Ended { how: "ended with 1".to_owned(), is_from_outside: true, last_words: Some("x".to_owned()) };
+    let ended = Ended { how: "ended with 1".to_owned(), is_from_outside: true };
     vec![
         Answer::Hello(Box::new(hello)),
         Answer::Clock { sent_ns: 1, at_ns: 2 },
@@ -64,6 +63,7 @@ fn answers() -> Vec<Answer> {
         Answer::Proof(Proof::default()),
         Answer::Told { text: "a\nb".to_owned() },
         Answer::Failed { reason: "no".to_owned() },
+        Answer::Log(plumb_path::log::line_now(plumb_model::LogLevel::Warn, "plumb_x", "careful")),
         Answer::Ended { agent: 7, ended },
     ]
 }
