@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::mutator::Random;
+use crate::random::Random;
 
 /// The longest list that a change makes of one element.
 const COPIES_MAX: usize = 2000;

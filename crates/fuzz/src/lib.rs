@@ -10,6 +10,7 @@ mod input_file;
 mod json;
 mod memory;
 mod mutator;
+mod random;
 mod target;
 
 pub use memory::peak_bytes_of;

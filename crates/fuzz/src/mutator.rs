@@ -1,9 +1,9 @@
 //! Changes of an input: bits, numbers at limits, stretches that are cut, repeated or moved, words of the format, pieces of other inputs.
 
-use plumb_model::SplitMix;
 use serde_json::Value;
 
 use crate::json;
+use crate::random::Random;
 
 /// Numbers in texts.
 const NUMBERS: [&str; 17] = [
@@ -50,30 +50,6 @@ const WORDS: [u64; 20] = [
 ];
 /// The longest stretch that is cut, moved or repeated, in most cases.
 const STRETCH: usize = 40;
-
-/// Numbers drawn from a seed.
-#[derive(Debug, Clone)]
-pub struct Random(SplitMix);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(SplitMix::new(seed))
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0.draw()
-    }
-
-    /// A number below `limit`; 0 where that is 0.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    /// A number from 0 to 1.
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
 
 /// Makes new inputs of known ones. The same seed makes the same inputs.
 #[derive(Debug, Clone)]

@@ -31,7 +31,7 @@ fn loom_an_end_only_ever_comes_nearer() {
         let watcher = thread::spawn(move || [(); 2].map(|()| end.before(frame).unwrap_or(frame.close_ns)));
         closing.look(2_000_000_000, true);
         let brought_forward = closing.frame().close_ns;
-        // The clock of whoever gives up may be behind the end already.
+        // The thread that gives up may do so after the new end.
         closing.abandon(brought_forward + 1);
         closing.abandon(2_000_000_001);
         let [first, then] = watcher.join().unwrap();

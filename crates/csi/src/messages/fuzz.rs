@@ -106,14 +106,23 @@ fn block() -> VolumeCapability {
     VolumeCapability { access_type: Some(AccessType::Block(Empty {})), access_mode }
 }
 
-/// A message of each kind with fields, with the number by which it is chosen.
-fn messages() -> Vec<Vec<u8>> {
-    let id = || "2f8a".to_owned();
-    let range = Some(CapacityRange { required_bytes: 1 << 30, limit_bytes: -1 });
-    let place = || Topology { segments: texts(&[("zone", "a"), ("", "")]) };
+fn id() -> String {
+    "2f8a".to_owned()
+}
+
+fn range() -> Option<CapacityRange> {
+    Some(CapacityRange { required_bytes: 1 << 30, limit_bytes: -1 })
+}
+
+fn place() -> Topology {
+    Topology { segments: texts(&[("zone", "a"), ("", "")]) }
+}
+
+/// Messages with capabilities or parameters, in the order of [`MESSAGES`].
+fn messages_with_uses() -> Vec<Vec<u8>> {
     let create = CreateVolumeRequest {
         name: "pvc-1".to_owned(),
-        capacity_range: range,
+        capacity_range: range(),
         volume_capabilities: vec![mounted(AccessMode::SingleNodeSingleWriter), block()],
         parameters: texts(&[("qosPolicy", "gold"), ("csi.storage.k8s.io/fstype", "ext4")]),
         volume_content_source: Some(Empty {}),
@@ -142,10 +151,21 @@ fn messages() -> Vec<Vec<u8>> {
         volume_capability: Some(block()),
         readonly: true,
     };
+    vec![
+        create.encode_to_vec(),
+        validate.encode_to_vec(),
+        modify.encode_to_vec(),
+        stage.encode_to_vec(),
+        publish.encode_to_vec(),
+    ]
+}
+
+/// The other messages, in the order of [`MESSAGES`].
+fn other_messages() -> Vec<Vec<u8>> {
     let capacity =
         GetCapacityRequest { volume_capabilities: vec![block()], accessible_topology: Some(place()) };
     let list = ListVolumesRequest { max_entries: -1, starting_token: "7".to_owned() };
-    let expand = ControllerExpandRequest { volume_id: id(), capacity_range: range };
+    let expand = ControllerExpandRequest { volume_id: id(), capacity_range: range() };
     let unpublish = UnpublishRequest { volume_id: id(), target_path: "/target".to_owned() };
     let volume = VolumeInfo {
         capacity_bytes: 1 << 40,
@@ -164,12 +184,7 @@ fn messages() -> Vec<Vec<u8>> {
             ability(PluginAbility::Expansion(Choice { number: 1 })),
         ],
     };
-    let encoded = [
-        create.encode_to_vec(),
-        validate.encode_to_vec(),
-        modify.encode_to_vec(),
-        stage.encode_to_vec(),
-        publish.encode_to_vec(),
+    vec![
         capacity.encode_to_vec(),
         DeleteVolumeRequest { volume_id: id() }.encode_to_vec(),
         list.encode_to_vec(),
@@ -177,11 +192,16 @@ fn messages() -> Vec<Vec<u8>> {
         UnstageRequest { volume_id: id(), staging_target_path: "/stage".to_owned() }.encode_to_vec(),
         unpublish.encode_to_vec(),
         StatsRequest { volume_id: id(), volume_path: "/target".to_owned() }.encode_to_vec(),
-        NodeExpandRequest { volume_id: id(), volume_path: "/target".to_owned(), capacity_range: range }
+        NodeExpandRequest { volume_id: id(), volume_path: "/target".to_owned(), capacity_range: range() }
             .encode_to_vec(),
         listed.encode_to_vec(),
         abilities.encode_to_vec(),
-    ];
+    ]
+}
+
+/// Every message, with the number by which it is chosen.
+fn messages() -> Vec<Vec<u8>> {
+    let encoded = messages_with_uses().into_iter().chain(other_messages());
     (0_u8..).zip(encoded).map(|(number, message)| [vec![number], message].concat()).collect()
 }
 

@@ -37,7 +37,7 @@ fn connection(
         assert!(outcome.body.len() <= bytes.len() - outcome.left, "no body is longer than what came");
         bytes = &bytes[bytes.len() - outcome.left..];
         outcomes.push(outcome);
-        // Whoever cannot go on closes.
+        // A client that cannot go on closes.
         if outcomes.last().is_some_and(|last| !last.is_complete || !last.keeps_alive) {
             break;
         }
