@@ -66,3 +66,25 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     let hint = plumb_model::name::suggestion(experiment, BUILT_IN.iter().map(|(name, _)| *name));
     Err(Failure::usage(format!("there is no file and no built-in experiment `{experiment}`; {hint}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_experiment_is_refused_with_a_hint() {
+        let refused = |experiment: &str| {
+            let failure = find(experiment).unwrap_err();
+            assert_eq!(failure.code, 2);
+            failure.message
+        };
+        insta::assert_snapshot!(refused("tls-ofload"), @"there is no file and no built-in experiment `tls-ofload`; did you mean `tls-offload`?");
+        insta::assert_snapshot!(refused("./tls-offload"), @"there is no file `./tls-offload`");
+        insta::assert_snapshot!(refused("/"), @"/ is a directory; an experiment is a YAML file");
+        let directory = tempfile::tempdir().unwrap();
+        let large = directory.path().join("large.yaml");
+        std::fs::File::create(&large).unwrap().set_len(10 << 20).unwrap();
+        let large = large.to_str().unwrap();
+        insta::assert_snapshot!(refused(large).replace(large, "large.yaml"), @"large.yaml:1:1: an experiment file is at most 1 MiB; this one has 10 MiB");
+    }
+}

@@ -1,7 +1,6 @@
 //! A progress line on standard error that is overwritten again and again, on a terminal only.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write};
 
 use plumb_model::{Span, printable};
 use plumb_path::Mark;
@@ -48,9 +47,7 @@ impl Goal {
 impl LiveLine {
     /// A line that is shown on a terminal, unless somebody wants quiet.
     pub fn new(quiet: bool) -> Self {
-        let is_terminal =
-            std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Self { is_shown: is_terminal && !quiet, before: Cell::new((0, 0)) }
+        Self { is_shown: output::can_overwrite() && !quiet, before: Cell::new((0, 0)) }
     }
 
     /// Whether anybody sees it.
@@ -83,9 +80,7 @@ impl LiveLine {
 
     fn write(&self, text: &str) {
         if self.is_shown {
-            let mut error = std::io::stderr().lock();
-            let _ = write!(error, "\r\x1b[K{text}");
-            let _ = error.flush();
+            output::overwritten(text);
         }
     }
 }

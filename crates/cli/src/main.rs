@@ -17,6 +17,7 @@ mod progress;
 #[cfg(test)]
 mod synthetic;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -25,41 +26,37 @@ use args::{Arguments, Command};
 use exit::Outcome;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    ExitCode::from(run(std::env::args_os()))
+}
+
+/// Does what a command line asks for, and returns the exit code.
+fn run(line: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments = match Arguments::try_parse_from(line) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            return ExitCode::from(refused(&error));
-        }
+        Err(error) => return refused(&error),
     };
     if let Err(failure) = logging::start(&arguments.command) {
-        output::failure(&failure);
-        return ExitCode::from(failure.code);
+        return ended(Err(failure));
     }
     let may_be_changed = matches!(arguments.command, Command::Tune(_));
     if arguments.command.measures()
         && let Err(failure) = commands::tune::put_back_leftovers(may_be_changed)
     {
-        output::failure(&failure);
-        return ExitCode::from(failure.code);
+        return ended(Err(failure));
     }
     ended(dispatch(arguments.command))
 }
 
 /// Prints what clap has to say: an error, or help and the version, which are results.
 fn refused(error: &clap::Error) -> u8 {
-    if error.use_stderr() {
-        let _ = error.print();
+    let (text, is_error) = (error.render(), error.use_stderr());
+    let has_colour = if is_error { output::colour_on_stderr() } else { output::colour_on_stdout() };
+    let text = if has_colour { text.ansi().to_string() } else { text.to_string() };
+    if is_error {
+        output::painted_message(text.trim_end());
         return exit::USAGE;
     }
-    let text = error.render();
-    let text = if output::colour_on_stdout() { text.ansi().to_string() } else { text.to_string() };
-    match output::painted(&text) {
-        Ok(()) => exit::HOLDS,
-        Err(failure) => {
-            output::failure(&failure);
-            failure.code
-        }
-    }
+    ended(output::painted(&text).map(|()| exit::HOLDS))
 }
 
 fn dispatch(command: Command) -> Outcome {
@@ -96,12 +93,52 @@ fn dispatch(command: Command) -> Outcome {
     }
 }
 
-fn ended(outcome: Outcome) -> ExitCode {
-    match outcome {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            output::failure(&failure);
-            ExitCode::from(failure.code)
+fn ended(outcome: Outcome) -> u8 {
+    outcome.unwrap_or_else(|failure| {
+        output::failure(&failure);
+        failure.code
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::in_process::plumb;
+
+    #[test]
+    fn a_wrong_command_line_has_a_hint_and_its_exit_code() {
+        let unknown = plumb(&["runn", "tls-offload"]);
+        assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
+        insta::assert_snapshot!(unknown.err, @r"
+        error: unrecognized subcommand 'runn'
+
+          tip: a similar subcommand exists: 'run'
+
+        Usage: plumb <COMMAND>
+
+        For more information, try '--help'.
+        ");
+        let hostile = plumb(&["ru\u{1b}[2Jn"]);
+        assert!(hostile.code == 2 && !hostile.err.contains("\u{1b}[2J"), "{hostile:?}");
+        let nothing = plumb(&[]);
+        assert_eq!((nothing.code, nothing.out.as_str()), (2, ""));
+        assert!(nothing.err.starts_with("Proves what one change does"), "{nothing:?}");
+    }
+
+    #[test]
+    fn help_and_version_are_results() {
+        let version = format!("plumb {}\n", env!("CARGO_PKG_VERSION"));
+        for arguments in [["version"], ["--version"]] {
+            let said = plumb(&arguments);
+            assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, version.as_str(), ""));
+        }
+        let help = plumb(&["run", "--help"]);
+        assert!(help.code == 0 && help.err.is_empty() && help.out.contains("--resume"), "{help:?}");
+        for shell in ["bash", "zsh", "fish"] {
+            let script = plumb(&["completions", shell]);
+            assert!(
+                script.code == 0 && script.out.contains("plumb") && script.out.lines().count() > 100,
+                "{shell}"
+            );
         }
     }
 }

@@ -3,11 +3,18 @@
 //! This is the only way out to a terminal, so nothing that a terminal would obey passes here, wherever it came from. A
 //! result that cannot be written is an error: a script must not take an empty file for a report.
 
-use std::io::{ErrorKind, IsTerminal, Write};
+#[cfg(test)]
+pub mod caught;
+#[cfg(not(test))]
+mod streams;
+
+use std::io::ErrorKind;
 
 use plumb_model::printable_lines;
 use serde::Serialize;
 
+#[cfg(test)]
+use self::caught as streams;
 use crate::exit::Failure;
 
 /// Writes a result to standard output.
@@ -39,9 +46,7 @@ fn write(text: &str) -> Result<(), Failure> {
 }
 
 fn write_all(parts: &[&[u8]]) -> Result<(), Failure> {
-    let mut output = std::io::stdout().lock();
-    let written = parts.iter().try_for_each(|part| output.write_all(part));
-    match written.and_then(|()| output.flush()) {
+    match streams::to_stdout(parts) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::harness(format!("write to standard output: {error}")))
         }
@@ -51,21 +56,33 @@ fn write_all(parts: &[&[u8]]) -> Result<(), Failure> {
 
 /// Writes lines to standard error. Where that fails, nobody is left to be told.
 pub fn message(text: &str) {
-    let mut output = std::io::stderr().lock();
-    let _ = writeln!(output, "{}", printable_lines(text));
+    let _ = streams::to_stderr(format!("{}\n", printable_lines(text)).as_bytes());
 }
 
 /// As [`message`], at any moment: a line of progress that is shown on the terminal gives way to it.
 pub fn aside(text: &str) {
-    let mut output = std::io::stderr().lock();
-    let clear = if output.is_terminal() { "\r\x1b[K" } else { "" };
-    let _ = writeln!(output, "{clear}{}", printable_lines(text));
+    let clear = if streams::stderr_is_terminal() { "\r\x1b[K" } else { "" };
+    let _ = streams::to_stderr(format!("{clear}{}\n", printable_lines(text)).as_bytes());
 }
 
 /// As [`message`], for a text whose colours are its own.
-fn painted_message(text: &str) {
-    let mut output = std::io::stderr().lock();
-    let _ = writeln!(output, "{}", with_colours(text));
+pub fn painted_message(text: &str) {
+    let _ = streams::to_stderr(format!("{}\n", with_colours(text)).as_bytes());
+}
+
+/// Writes to a terminal on standard error a line that the next one overwrites.
+pub fn overwritten(line: &str) {
+    let _ = streams::to_stderr(format!("\r\x1b[K{line}").as_bytes());
+}
+
+/// Whether standard error is a terminal that can overwrite a line.
+pub fn can_overwrite() -> bool {
+    streams::stderr_is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether standard output is a terminal.
+pub fn is_terminal() -> bool {
+    streams::stdout_is_terminal()
 }
 
 /// Writes why a command failed to standard error.
@@ -96,12 +113,12 @@ fn with_colours(text: &str) -> String {
 
 /// Whether colours are wanted on standard output.
 pub fn colour_on_stdout() -> bool {
-    std::io::stdout().is_terminal() && colours_allowed()
+    streams::stdout_is_terminal() && colours_allowed()
 }
 
 /// Whether colours are wanted on standard error.
 pub fn colour_on_stderr() -> bool {
-    std::io::stderr().is_terminal() && colours_allowed()
+    streams::stderr_is_terminal() && colours_allowed()
 }
 
 fn colours_allowed() -> bool {
@@ -111,8 +128,7 @@ fn colours_allowed() -> bool {
 
 /// The width of the terminal, at most `limit`; 100 where there is none.
 pub fn width(limit: usize) -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.map_or(100, |size| usize::from(size.ws_col)).clamp(60, limit)
+    streams::columns().unwrap_or(100).clamp(60, limit)
 }
 
 #[cfg(test)]

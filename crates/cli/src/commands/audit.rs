@@ -1,5 +1,8 @@
 //! `plumb audit FILE…`: what a document's numbers support.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::Read;
 use std::path::Path;
 

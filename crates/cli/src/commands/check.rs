@@ -1,5 +1,8 @@
 //! `plumb check`: checks an experiment and shows its plan: cells, variants, what would be skipped and why.
 
+#[cfg(test)]
+mod shown;
+
 use std::fmt::Write;
 
 use plumb_model::{Claim, Plan, RequiredSaving};

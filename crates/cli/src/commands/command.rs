@@ -2,6 +2,8 @@
 //! with the first by an experiment that is made up here, and is run as any other.
 
 mod experiment;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::fs::OpenOptions;

@@ -2,8 +2,9 @@
 
 mod collector;
 mod environment;
+#[cfg(test)]
+mod tests;
 
-use std::io::IsTerminal;
 use std::path::Path;
 
 use plumb_export as formats;
@@ -12,6 +13,7 @@ use plumb_judge::judge;
 use plumb_model::{Judgement, Run};
 
 use self::collector::{Collector, Sent};
+use self::environment::Lookup;
 use crate::args::{ExportArguments, ExportFormat};
 use crate::commands::report::read;
 use crate::exit::{Failure, HOLDS, Outcome};
@@ -19,16 +21,21 @@ use crate::output;
 
 /// Writes runs in a format, or sends them to a collector.
 pub fn export(arguments: &ExportArguments) -> Outcome {
+    within(&|name| std::env::var(name).ok(), arguments)
+}
+
+/// The same in an environment whose variables `lookup` finds.
+fn within(lookup: Lookup<'_>, arguments: &ExportArguments) -> Outcome {
     let runs = arguments.directories.iter().map(|it| read(it)).collect::<Result<Vec<Run>, _>>()?;
     match arguments.format {
         Some(format) => write(&runs, format, arguments.output.as_deref())?,
-        None => send(&runs, arguments)?,
+        None => send(&runs, arguments, lookup)?,
     }
     Ok(HOLDS)
 }
 
 fn write(runs: &[Run], format: ExportFormat, file: Option<&Path>) -> Result<(), Failure> {
-    if format == ExportFormat::Parquet && file.is_none() && std::io::stdout().is_terminal() {
+    if format == ExportFormat::Parquet && file.is_none() && output::is_terminal() {
         let message = "Parquet is not for a terminal; name a file with `--output slots.parquet`, or redirect the output";
         return Err(Failure::usage(message));
     }
@@ -75,14 +82,14 @@ fn failure(error: ExportError) -> Failure {
     }
 }
 
-fn send(runs: &[Run], arguments: &ExportArguments) -> Result<(), Failure> {
-    let endpoint = arguments.to.clone().or_else(environment::endpoint).ok_or_else(|| {
+fn send(runs: &[Run], arguments: &ExportArguments, lookup: Lookup<'_>) -> Result<(), Failure> {
+    let endpoint = arguments.to.clone().or_else(|| environment::endpoint(lookup)).ok_or_else(|| {
         Failure::usage(
             "there is nowhere to export to: name a format (`--format csv`), or a collector (`--to http://127.0.0.1:4318`, \
              OTEL_EXPORTER_OTLP_ENDPOINT)",
         )
     })?;
-    let mut headers = environment::headers()?;
+    let mut headers = environment::headers(lookup)?;
     let is_given = |name: &str| arguments.headers.iter().any(|it| it.name.eq_ignore_ascii_case(name));
     headers.retain(|header| !is_given(&header.name));
     headers.extend(arguments.headers.iter().cloned());

@@ -5,6 +5,8 @@
 
 mod made;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod trees;
 
 use std::path::{Path, PathBuf};

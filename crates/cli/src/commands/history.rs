@@ -9,6 +9,8 @@ mod exchange;
 mod list;
 mod select;
 mod show;
+#[cfg(test)]
+mod tests;
 mod trend;
 
 use plumb_history::{Database, Location};

@@ -113,3 +113,35 @@ fn describe(found: &[Assessment]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::in_process::plumb;
+
+    #[test]
+    fn the_host_is_described() {
+        let said = plumb(&["host", "--json"]);
+        assert_eq!(said.code, 0, "{said:?}");
+        let json = said.json();
+        assert_eq!(json["format"], "plumbline.host/1");
+        assert!(json["facts"]["kernel"].is_string() && json["facts"]["accelerators"].is_array());
+        let libraries = json["acceleration_libraries"].as_array().unwrap();
+        let names: Vec<&str> = libraries.iter().map(|library| library["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["crypto_mb", "qatengine", "qatprovider", "QATzip", "QPL"]);
+        for library in libraries {
+            // What is there and usable has a file; all else says what to do.
+            assert!(library["file"].is_string() || library["missing"].is_string(), "{library}");
+        }
+        let looked_at: Vec<&str> =
+            json["assessments"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+        for name in
+            ["governor", "turbo", "idle states", "virtualisation", "conntrack", "other processes", "steal"]
+        {
+            assert!(looked_at.contains(&name), "no {name} in {looked_at:?}");
+        }
+        let text = plumb(&["host"]).out;
+        for part in ["kernel", "accelerators", "qatengine", "conntrack"] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 mod files;
 mod order;
 mod planned;
+#[cfg(test)]
+mod tests;
 mod together;
 
 use plumb_model::Measurement;
@@ -70,33 +72,5 @@ fn source(run: &Imported) -> Source {
         options: tool_run.options.clone(),
         started_at: tool_run.started_unix_s.map(plumb_host::time::rfc3339_of),
         units: tool_run.units.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use plumb_model::MetricInfo;
-
-    #[test]
-    fn metrics_of_tools_are_those_of_the_data_paths() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/fixtures");
-        let folders = std::fs::read_dir(root).unwrap().filter_map(Result::ok).filter(|it| it.path().is_dir());
-        let files =
-            folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
-        let paths = crate::data_paths::all();
-        let mut compared = std::collections::BTreeSet::new();
-        for run in files
-            .filter_map(|file| std::fs::read_to_string(file.path()).ok())
-            .flat_map(|text| plumb_tools::read(&text).unwrap_or_default())
-        {
-            let Some(path) = paths.iter().find(|path| path.name == run.path) else { continue };
-            for metric in &run.metrics {
-                let Some(own) = path.metrics.iter().find(|own| own.name == metric.name) else { continue };
-                let own = MetricInfo { about: metric.about.clone(), ..MetricInfo::from(own) };
-                assert_eq!(*metric, own, "{}", run.tool);
-                compared.insert(metric.name.clone());
-            }
-        }
-        assert!(compared.len() > 20, "{compared:?}");
     }
 }

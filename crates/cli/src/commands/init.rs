@@ -172,6 +172,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Arguments, Command};
+    use crate::in_process::{plumb, write};
 
     fn arguments(words: &str) -> InitArguments {
         let parsed = Arguments::try_parse_from(words.split(' ')).unwrap();
@@ -208,5 +209,46 @@ mod tests {
         {
             assert!(Arguments::try_parse_from(words.split(' ')).is_err(), "{words}");
         }
+    }
+
+    #[test]
+    fn what_is_written_passes_check_and_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = write(directory.path(), "a", vec![1; 1 << 20]);
+        let second = write(directory.path(), "b", vec![2; 1 << 20]);
+        let forms: [&[&str]; 5] = [
+            &["--external", "http://127.0.0.1:1/", "https://127.0.0.1:2/x"],
+            &["--storage", &first, &second],
+            &["--network", "127.0.0.1", "127.0.0.1:2"],
+            &["--migration"],
+            &["--crypto"],
+        ];
+        for (at, form) in forms.iter().enumerate() {
+            let file = directory.path().join(format!("{at}.yaml"));
+            let file = file.to_str().unwrap();
+            let init = || plumb(&[&["init"][..], form, &["--file", file]].concat());
+            assert_eq!(init().code, 0, "{form:?}");
+            let checked = plumb(&["check", file]);
+            assert!(checked.code == 0 && !checked.out.contains("skipped"), "{form:?}: {checked:?}");
+            let again = init();
+            assert_eq!(again.code, 2);
+            let expected =
+                format!("error: {file} exists and is not overwritten; name another file with --file\n");
+            assert_eq!(again.err, expected);
+        }
+    }
+
+    #[test]
+    fn what_could_not_run_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let nowhere = directory.path().join("wrong.yaml");
+        let path = nowhere.to_str().unwrap();
+        let wrong = plumb(&["init", "--external", "a.example", "b.example", "--file", path]);
+        assert!(wrong.code == 2 && !nowhere.exists(), "{wrong:?}");
+        insta::assert_snapshot!(wrong.err.replace(path, "wrong.yaml"), @r"
+        wrong.yaml is not written, because it could not run:
+        wrong.yaml:10:40: failed to use `a.example` as a URL such as `http://127.0.0.1:8080/path`: it has no scheme
+        wrong.yaml:21:31: failed to use `b.example` as a URL such as `http://127.0.0.1:8080/path`: it has no scheme; this is so in the variant `b`
+        ");
     }
 }

@@ -38,3 +38,34 @@ pub fn list(arguments: &ListArguments) -> Outcome {
     }
     Ok(HOLDS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_process::plumb;
+
+    #[test]
+    fn built_in_experiments_are_listed_and_valid() {
+        let listed = plumb(&["list"]);
+        assert_eq!((listed.code, listed.err.as_str()), (0, ""));
+        let names: Vec<&str> = listed.out.lines().filter_map(|line| line.split(' ').next()).collect();
+        for name in ["tls-offload", "haproxy-qat", "tls-cost", "ingress-compare", "null"] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+        assert_eq!(names.len(), BUILT_IN.len());
+        let found = plumb(&["list", "--json"]).json();
+        assert_eq!(found.as_array().unwrap().len(), BUILT_IN.len());
+        let null = found.as_array().unwrap().last().unwrap();
+        assert_eq!((&null["name"], &null["path"]), (&"null".into(), &"null".into()));
+    }
+
+    #[test]
+    fn a_listed_experiment_can_be_shown_as_it_is() {
+        for (name, text) in BUILT_IN {
+            let shown = plumb(&["list", "--show", name]);
+            assert_eq!((shown.code, shown.out.trim_end()), (0, text.trim_end()), "{name}");
+        }
+        let unknown = plumb(&["list", "--show", "nul"]);
+        assert!(unknown.code == 2 && unknown.err.contains("did you mean `null`?"), "{unknown:?}");
+    }
+}

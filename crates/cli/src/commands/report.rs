@@ -59,4 +59,6 @@ pub fn write_all(
 }
 
 #[cfg(test)]
+mod printed;
+#[cfg(test)]
 mod tests;

@@ -22,3 +22,29 @@ pub fn schema(arguments: &SchemaArguments) -> Outcome {
     output::result(&text)?;
     Ok(HOLDS)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+    use crate::in_process::plumb;
+
+    #[test]
+    fn schemas_are_fresh() {
+        for of in SchemaOf::value_variants() {
+            let value = of.to_possible_value().unwrap();
+            let of = value.get_name();
+            let file = match of {
+                "experiment" => "experiment.v1alpha1.schema.json".to_owned(),
+                of => format!("plumbline.{of}.v1.schema.json"),
+            };
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/").to_owned() + &file;
+            let written = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                plumb(&["schema", of]).out.trim_end() == written.trim_end(),
+                "{file} is stale; write it anew with: plumb schema {of} > schemas/{file}"
+            );
+        }
+    }
+}

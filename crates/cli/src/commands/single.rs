@@ -1,5 +1,8 @@
 //! Code that the commands for a single measurement share: they watch it, print it, and fail where too much of it failed.
 
+#[cfg(test)]
+mod tests;
+
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;

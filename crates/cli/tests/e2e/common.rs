@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -77,22 +76,6 @@ pub fn write(directory: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
 
 /// What tells a hang from a slow machine, which shares two CPUs among all tests.
 pub const LIMIT: Duration = Duration::from_secs(180);
-
-/// A port of loopback at which nothing listens, and at which nothing can as long as this value is held.
-pub struct NobodyAt {
-    pub port: u16,
-    _bound: rustix::fd::OwnedFd,
-}
-
-impl NobodyAt {
-    pub fn loopback() -> Self {
-        use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        let port = SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap().port();
-        Self { port, _bound: socket }
-    }
-}
 
 /// Waits until something is so; a hang is an error, a slow machine is not.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

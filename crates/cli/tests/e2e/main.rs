@@ -8,16 +8,12 @@
     reason = "tests start programs, wait for them, say what they skip, and stop at the first surprise"
 )]
 
-mod audit;
 mod command;
 mod commands;
 mod common;
-mod compare;
 mod endings;
-mod export;
 mod gate;
 mod history;
-mod import;
 mod lab;
 mod log;
 mod single;

@@ -1,12 +1,14 @@
 //! Tests on real systems of this machine: servers, devices, namespaces. Some need root.
 
 mod codec;
+mod command_systems;
 mod crypto;
 mod documents;
 mod drivers;
 mod engines;
 mod existing;
 pub mod ingresses;
+mod init;
 mod integrity;
 mod migration;
 mod migration_qemu;

@@ -7,6 +7,8 @@
 mod events;
 mod headers;
 mod requests;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

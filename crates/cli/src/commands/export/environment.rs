@@ -9,14 +9,17 @@ use crate::exit::Failure;
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
+/// Finds the value of a variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// The collector's URL, if one is set.
-pub fn endpoint() -> Option<String> {
-    std::env::var(ENDPOINT).ok().filter(|url| !url.is_empty())
+pub fn endpoint(lookup: Lookup<'_>) -> Option<String> {
+    lookup(ENDPOINT).filter(|url| !url.is_empty())
 }
 
 /// The headers for the collector.
-pub fn headers() -> Result<Vec<HeaderArgument>, Failure> {
-    let text = std::env::var(HEADERS).unwrap_or_default();
+pub fn headers(lookup: Lookup<'_>) -> Result<Vec<HeaderArgument>, Failure> {
+    let text = lookup(HEADERS).unwrap_or_default();
     parsed(&text).map_err(|reason| Failure::usage(format!("failed to read {HEADERS}: {reason}")))
 }
 

@@ -32,7 +32,7 @@ pub struct Subject {
     /// The commits of the base and the head, where revisions are compared.
     pub commits: Option<[String; 2]>,
     /// Held while the work trees are needed.
-    _trees: Option<Trees>,
+    pub(super) _trees: Option<Trees>,
 }
 
 impl Subject {

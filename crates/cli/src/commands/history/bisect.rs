@@ -80,6 +80,7 @@ pub fn bisect(history: &mut Database, arguments: &BisectArguments) -> Outcome {
 }
 
 /// What a search came to.
+#[derive(Debug, PartialEq, Eq)]
 enum Found {
     /// A revision.
     Cause(String),
@@ -173,40 +174,21 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Halves the revisions after `good`, the last of which has the new level, until one is left or a gate does not decide.
-    fn run(&self, good: &str, mut candidates: Vec<String>) -> Result<Found, Failure> {
+    /// Searches among the revisions after `good` with gates that share the budget.
+    fn run(&self, good: &str, candidates: Vec<String>) -> Result<Found, Failure> {
         let folder = self.arguments.output.clone().unwrap_or_else(|| default_directory("bisect"));
         let begun_ns = monotonic_ns();
-        let mut good = good.to_owned();
-        let mut steps_left = 1 + steps(candidates.len());
-        let mut step = 1;
-        let mut probe = candidates.len() - 1;
-        loop {
+        halved(good, candidates, |step| {
             let spent_ns = monotonic_ns() - begun_ns;
-            let left_ns = self.arguments.budget.0.saturating_sub(spent_ns) / u64::from(steps_left.max(1));
+            let left_ns = self.arguments.budget.0.saturating_sub(spent_ns) / u64::from(step.left.max(1));
             let budget = Span((left_ns / SECOND_NS).max(1) * SECOND_NS);
+            let Step { number, good, candidate, .. } = step;
             if !self.arguments.quiet {
-                output::message(&format!(
-                    "gate {step}: {} against {} {}",
-                    brief(&good),
-                    brief(&candidates[probe]),
-                    subject(&candidates[probe])
-                ));
+                let (before, after) = (brief(good), brief(candidate));
+                output::message(&format!("gate {number}: {before} against {after} {}", subject(candidate)));
             }
-            let code = self.gate(&good, &candidates[probe], budget, &folder.join(step.to_string()))?;
-            match code {
-                REFUTED => candidates.truncate(probe + 1),
-                HOLDS if step == 1 => return Ok(Found::NotTheCode),
-                HOLDS => good = candidates.drain(..=probe).next_back().unwrap_or(good),
-                other => return Ok(Found::Among(candidates, if step == 1 { other } else { UNDECIDED })),
-            }
-            if candidates.len() == 1 {
-                return Ok(Found::Cause(candidates.remove(0)));
-            }
-            probe = candidates.len() / 2 - 1;
-            steps_left = steps(candidates.len());
-            step += 1;
-        }
+            self.gate(good, candidate, budget, &folder.join(number.to_string()))
+        })
     }
 
     /// The exit code of a gate: 1 where the later revision has the new level. For a change for the better, it is the earlier one that is
@@ -222,6 +204,44 @@ impl Search<'_> {
             ..self.template.clone()
         };
         gate::judged(&arguments, self.interrupts)
+    }
+}
+
+/// One gate of a search.
+struct Step<'a> {
+    /// From 1.
+    number: usize,
+    /// How many gates are left, with this one.
+    left: u32,
+    /// A revision with the old level.
+    good: &'a str,
+    /// The revision that is tried.
+    candidate: &'a str,
+}
+
+/// Halves the revisions after `good`, the last of which has the new level, until one is left or a gate does not decide.
+fn halved(
+    good: &str,
+    mut candidates: Vec<String>,
+    mut gate: impl FnMut(&Step<'_>) -> Outcome,
+) -> Result<Found, Failure> {
+    let mut good = good.to_owned();
+    let mut left = 1 + steps(candidates.len());
+    let mut number = 1;
+    let mut probe = candidates.len() - 1;
+    loop {
+        match gate(&Step { number, left, good: &good, candidate: &candidates[probe] })? {
+            REFUTED => candidates.truncate(probe + 1),
+            HOLDS if number == 1 => return Ok(Found::NotTheCode),
+            HOLDS => good = candidates.drain(..=probe).next_back().unwrap_or(good),
+            other => return Ok(Found::Among(candidates, if number == 1 { other } else { UNDECIDED })),
+        }
+        if candidates.len() == 1 {
+            return Ok(Found::Cause(candidates.remove(0)));
+        }
+        probe = candidates.len() / 2 - 1;
+        left = steps(candidates.len());
+        number += 1;
     }
 }
 
@@ -310,6 +330,44 @@ mod tests {
         for wrong in ["", "HEAD", "--output=x", "1a2b3c4d..", "123456"] {
             assert!(!is_commit(wrong), "{wrong}");
         }
+    }
+
+    /// Searches among this many revisions after `0`, with gates that end so.
+    fn search(revisions: usize, mut gate: impl FnMut(usize, usize) -> u8) -> (Found, usize) {
+        let candidates = (1..=revisions).map(|revision| revision.to_string()).collect();
+        let mut gates = 0;
+        let found = halved("0", candidates, |step| {
+            gates += 1;
+            assert_eq!(step.number, gates);
+            Ok(gate(step.good.parse().unwrap(), step.candidate.parse().unwrap()))
+        });
+        (found.unwrap(), gates)
+    }
+
+    #[test]
+    fn the_revision_that_made_a_shift_is_found_among_any_number() {
+        for revisions in 1..=17 {
+            for cause in 1..=revisions {
+                let tells =
+                    |good, candidate| if good < cause && cause <= candidate { REFUTED } else { HOLDS };
+                let (found, gates) = search(revisions, tells);
+                assert_eq!(found, Found::Cause(cause.to_string()), "of {revisions}");
+                assert!(gates <= 1 + steps(revisions) as usize, "{gates} gates for {revisions}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gate_that_does_not_decide_ends_the_search() {
+        assert_eq!(search(4, |_, _| HOLDS), (Found::NotTheCode, 1));
+        let all = Found::Among((1..=4).map(|revision| revision.to_string()).collect(), 4);
+        assert_eq!(search(4, |_, _| 4), (all, 1));
+        let half = Found::Among(vec!["1".to_owned(), "2".to_owned()], UNDECIDED);
+        let later = |_, candidate| match candidate {
+            4 | 2 => REFUTED,
+            _ => 4,
+        };
+        assert_eq!(search(4, later), (half, 3));
     }
 
     #[test]

@@ -1,0 +1,213 @@
+//! What documents with numbers support, as `plumb audit` prints it.
+
+use crate::commands::planning;
+use crate::experiments::Source;
+use crate::in_process::{Said, plumb, write};
+
+/// A report of an accelerator for TLS, as people write them: ab, once with software and once with the accelerator.
+const AB: &str = r"# An accelerator
+
+## Software, 10000 requests
+
+```
+$ ab -c 20 -n 10000 -f TLS1.2 https://127.0.0.1/
+This is ApacheBench, Version 2.3 <$Revision: 1430300 $>
+
+Server Hostname:        127.0.0.1
+Server Port:            443
+SSL/TLS Protocol:       TLSv1.2,ECDHE-RSA-AES256-GCM-SHA384,4096,256
+
+Document Path:          /
+Document Length:        612 bytes
+
+Concurrency Level:      20
+Time taken for tests:   31.243 seconds
+Complete requests:      10000
+Failed requests:        0
+Total transferred:      8450000 bytes
+Requests per second:    320.08 [#/sec] (mean)
+Transfer rate:          264.12 [Kbytes/sec] received
+
+Connection Times (ms)
+              min  mean[+/-sd] median   max
+Connect:        4   53  12.1     57      61
+Processing:     2    9  12.1      6      59
+Waiting:        0    9  12.1      5      59
+Total:          6   62   2.0     62      98
+```
+
+## The accelerator
+
+```
+$ ab -c 20 -n 100000 -f TLS1.2 https://127.0.0.1/
+This is ApacheBench, Version 2.3 <$Revision: 1430300 $>
+
+Server Hostname:        127.0.0.1
+Server Port:            443
+SSL/TLS Protocol:       TLSv1.2,ECDHE-RSA-AES256-GCM-SHA384,4096,256
+
+Document Path:          /
+Document Length:        92 bytes
+
+Concurrency Level:      20
+Time taken for tests:   7.6421 seconds
+Complete requests:      10000
+Failed requests:        9999
+   (Connect: 0, Receive: 0, Length: 9999, Exceptions: 0)
+Non-2xx responses:      1
+Total transferred:      8449934 bytes
+Requests per second:    1308.54 [#/sec] (mean)
+Transfer rate:          1079.79 [Kbytes/sec] received
+
+Connection Times (ms)
+              min  mean[+/-sd] median   max
+Connect:        6   12   1.7     12      19
+Processing:     0    3  15.9      2    5005
+Waiting:        0    2  15.8      2    5001
+Total:          9   14  15.8     14    5016
+```
+";
+
+/// A migration whose pages per second cannot be right, and whose throughput is above its cap.
+const TABLE: &str = "16 vCPU and 64G memory\n\nmax-bandwidth: 1.25 GBps, over 10Gbps\n
+> + |----------|--------|---------|----------|----------|------|------|
+> + |8 Channels|Total   |down     |throughput|pages per | send | recv |
+> + |          |time(ms)|time(ms) |(mbps)    |second    | cpu %| cpu% |
+> + |----------|--------|---------|----------|----------|------|------|
+> + |qatzip    |   16630|       28|     10467|   2940235|   160|   360|
+> + |----------|--------|---------|----------|----------|------|------|
+> + |none      |   46063|       40|     10848|    330240|    45|    85|
+> + |----------|--------|---------|----------|----------|------|------|
+";
+
+/// Audits a text in a file that is called `text.md`.
+fn audited(text: &str, more: &[&str]) -> Said {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "text.md", text);
+    let said = plumb(&[&["audit", &file], more].concat());
+    let named = |text: &str| text.replace(&file, "text.md");
+    Said { code: said.code, out: named(&said.out), err: named(&said.err) }
+}
+
+#[test]
+fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
+    let said = audited(AB, &[]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    insta::assert_snapshot!(said.out, @r#"
+    text.md
+    · line 6      ab 2.3, under "Software, 10000 requests": http_reqs 320.1 in 31.24 s (connections 20,
+                  document length 612 bytes, host 127.0.0.1, path /, port 443)
+    · line 35     ab 2.3, under "An accelerator, The accelerator": http_reqs 1309 in 7.642 s
+                  (connections 20, document length 92 bytes, host 127.0.0.1, path /, port 443)
+
+    What can be concluded
+    · http_reqs of ab at line 35 over that at line 6: ×4.088 — a point estimate of one run each, without
+      an interval
+
+    13 findings
+    ! line 6      how the tool counts: ab prints whole milliseconds: its times below 10 ms are rounded
+                  by 5% and more, and those below 1 ms are 0 and left out; ab -e FILE has microseconds.
+                  So too at line 35.
+    ! line 6      how the tool counts: ab's Connect includes the TLS handshake, and a new connection for
+                  each request unless -k was given. So too at line 35.
+    ! line 6      one result, not two: 20 in flight over iteration_duration (62 ms) is 322.6 per second:
+                  in a closed loop the rate follows from the time, so a gain in both is one gain.
+    ! line 6      a metric that leaves out what was changed: http_req_duration has 9 of the 62 ms of a
+                  request. The handshake (53 ms) is outside it, so a treatment of handshakes shows there
+                  only by what it leaves to the rest; iteration_duration has all of it. So too at line
+                  35.
+    ! line 35     how the tool counts: ab calls 9999 answers failed because their length differs from
+                  that of the first answer; they are not counted as failures here (ab -l accepts them).
+    ! line 35     how the tool counts: some answers were not 2xx, and ab takes the first answer for the
+                  right one: if that was one of them, all good answers have another length.
+    ! line 35     an outlier as long as a timer: The slowest iteration_duration is 5016 ms and the
+                  median 14 ms: that is a wait of 5 s, as of a packet sent again or of a time limit, and
+                  not work of the server. One such request moves the mean and the standard deviation.
+    ! line 35     a short run: It took 7.642 s, without a warm-up that is left out: start-up and the
+                  first requests are a visible part of it.
+    ! line 35     one run each: Each variant was measured once by ab (lines 6 and 35), one after the
+                  other. How much two runs of the same variant differ is not known, so no difference
+                  between variants has an interval, and a drift of the machine looks like an effect.
+    ! line 35     settings differ: The runs at lines 6 and 35 differ in document length 612 bytes and 92
+                  bytes.
+    ! line 35     not in the output: ab does not say how busy its own CPUs were. Where the load was the
+                  limit, the numbers are those of the load.
+    ! line 35     not in the output: Nothing tells how many handshakes were full and how many resumed a
+                  session. A resumed one needs no private-key operation, so it hides an accelerator.
+    ! line 35     not in the output: No counter shows that the accelerator did the work, such as
+                  fw_counters of QAT: an engine that loads may still leave the work to software.
+
+    An experiment that would settle it: plumb audit FILE --experiment settle.yaml
+    "#);
+}
+
+#[test]
+fn tables_are_held_against_their_captions_and_their_own_arithmetic() {
+    insta::assert_snapshot!(audited(TABLE, &[]).out, @r"
+    text.md
+    · line 5      a table (8 Channels): Total time(ms), down time(ms), throughput (mbps), pages per
+                  second, send cpu %, recv cpu% of qatzip and none
+
+    What can be concluded
+    · Total time(ms) of none over qatzip (line 5): ×2.77 — a point estimate, one number a cell
+
+    4 findings
+    ! line 5      arithmetic does not close: Pages per second times the total time is more memory than
+                  the guest has, 68.72 GB: qatzip 200.3 GB. So the rate is not that of the whole
+                  migration, and its ratio between rows is not a speed-up.
+    ! line 5      a rate above its cap: The cap is 10000 Mbit/s, and the throughput is above it: qatzip
+                  +4.7% and none +8.5%. The cap is in units of 2^30 bytes, or the throughput counts what
+                  the cap does not; either way they cannot be compared as they stand.
+    ! line 5      CPU without time: The rows take 16.63 to 46.06 s, so their CPU percentages are not
+                  their costs. CPU time of both sides for the whole job is qatzip 86.48 s and none 59.88
+                  s.
+    ! line 5      one number a cell: The tables (line 5) have one number for each cell. How much two
+                  runs of one cell differ is not known, so no difference between rows has an interval.
+
+    An experiment that would settle it: plumb audit FILE --experiment settle.yaml
+    ");
+}
+
+#[test]
+fn as_json_each_finding_has_its_file_and_its_line() {
+    let found = audited(TABLE, &["--json"]).json();
+    assert_eq!(
+        (&found["format"], &found["found"][0]["file"]),
+        (&"plumbline.audit/1".into(), &"text.md".into())
+    );
+    insta::assert_snapshot!(found["findings"][0], @r#"{"file":"text.md","line":5,"what":"arithmetic does not close","why":"Pages per second times the total time is more memory than the guest has, 68.72 GB: qatzip 200.3 GB. So the rate is not that of the whole migration, and its ratio between rows is not a speed-up."}"#);
+}
+
+#[test]
+fn the_experiment_that_would_settle_it_is_valid_and_is_not_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in [("ab", AB), ("table", TABLE)] {
+        let settled = directory.path().join(format!("{name}.yaml"));
+        let settled = settled.to_str().unwrap();
+        let said = audited(text, &["--experiment", settled]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert_eq!(said.err, format!("wrote {settled}; look at its plan with: plumb check {settled}\n"));
+        let source = Source { name: name.to_owned(), bytes: std::fs::read(settled).unwrap() };
+        planning::read(&source, &Default::default()).unwrap();
+        let again = audited(text, &["--experiment", settled]);
+        assert_eq!(
+            (again.code, again.err),
+            (2, format!("error: failed to write {settled}: File exists (os error 17)\n"))
+        );
+    }
+}
+
+#[test]
+fn a_text_without_numbers_says_so() {
+    let said = audited("# Nothing\n\nIt is fast.\n", &[]);
+    assert_eq!(said.code, 0);
+    insta::assert_snapshot!(said.out, @r"
+    text.md
+    It has no output of a known tool and no table of figures.
+    ");
+    let unsettled = audited("It is fast.\n", &["--experiment", "/nowhere/x.yaml"]);
+    insta::assert_snapshot!(unsettled.err, @"error: /nowhere/x.yaml is not written: the text has no output or table that an experiment could repeat");
+    let missing = plumb(&["audit", "/nowhere/text.md"]);
+    assert_eq!((missing.code, missing.out.as_str()), (2, ""));
+    insta::assert_snapshot!(missing.err, @"error: failed to read /nowhere/text.md: No such file or directory (os error 2)");
+}

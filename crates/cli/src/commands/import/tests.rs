@@ -1,0 +1,227 @@
+//! Files that other tools wrote, alone and as a run, as `plumb import` shows and refuses them.
+
+use std::path::{Path, PathBuf};
+
+use plumb_model::MetricInfo;
+use serde_json::Value;
+
+use crate::in_process::{plumb, write};
+
+fn fixture(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/fixtures");
+    root.join(name).display().to_string()
+}
+
+#[test]
+fn a_file_is_a_measurement_in_the_metrics_of_its_data_path() {
+    let output = plumb(&["import", "--json", &fixture("wrk/plain.txt")]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let found = output.json();
+    assert_eq!(found["format"], "plumbline.measurement/1");
+    assert_eq!(found["metrics"]["http_reqs"]["count"], 23_828);
+    let p99_ms = found["metrics"]["http_req_duration"]["p99"].as_f64().unwrap();
+    assert!((p99_ms - 27.56).abs() < 1e-9, "{p99_ms}");
+    assert!(found["metrics"]["http_req_duration"].get("p95").is_none(), "wrk does not print it");
+    assert!(found["load"].is_null() && found["source"]["options"]["connections"] == "10");
+}
+
+#[test]
+fn more_failures_than_allowed_come_first_and_decide_the_exit_code() {
+    let said = plumb(&["import", &fixture("wrk/timeouts.txt")]);
+    assert_eq!(said.code, 1);
+    insta::assert_snapshot!(said.out, @r"
+    ✗ 16 of 226 attempts failed (7.08%), most often with `timeout` (16). --failures-max allows 1.00%: rates and times below are not those of a working system
+        http_reqs...........: 226       55.5/s
+        data_received.......: 11.1 kB   2.72 kB/s
+      ✓ http_req_failed.....: 0%        0 of 226
+        http_req_duration...: avg=25.3ms  med=23.7ms  max=55.4ms  p(90)=32.0ms  p(99)=55.4ms
+
+      ✗ timeout.............: 16
+
+        measured by.........: wrk, of unknown version
+        work................: 226 requests in 4.07 s
+        connections.........: 8
+        duration............: 4s
+        threads.............: 1
+        url.................: http://127.0.0.1:28081/
+
+      ! wrk adds latencies that it did not measure: behind each answer that took longer than the mean
+        interval, it assumes requests that had to wait (correction for coordinated omission in a closed
+        loop)
+      ! 16 answers took longer than the timeout (2 s without --timeout): wrk leaves them out of the
+        latency, so its percentiles and maximum are too low; run it with --timeout above the slowest
+        answer
+    ");
+    assert_eq!(plumb(&["import", &fixture("wrk/timeouts.txt"), "--failures-max", "100%"]).code, 0);
+}
+
+#[test]
+fn columns_have_the_units_that_the_user_names() {
+    let output = plumb(&[
+        "import",
+        "--json",
+        &fixture("csv/runs.csv"),
+        "--column",
+        "latency:ms",
+        "--column",
+        "rate:1/s",
+    ]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let found = output.json();
+    assert_eq!(
+        (&found["metrics"]["latency"]["count"], &found["metrics"]["rate"]["value"]),
+        (&2.into(), &110.0.into())
+    );
+    let wrong = plumb(&["import", &fixture("csv/runs.csv"), "--column", "latency:parsec"]);
+    assert_eq!(wrong.code, 2);
+    insta::assert_snapshot!(wrong.err, @r"
+    error: invalid value 'latency:parsec' for '--column <NAME:UNIT>': `parsec` is not a unit; known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB, s, ns, us, µs, ms, min, h, B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, bit/s, kbit/s, Mbit/s, Gbit/s, /s, 1/s, IOPS, req/s, requests/s, ops/s, IOPS/B, IOPS/GB, IOPS/GiB, IOPS/TB, IOPS/TiB, %
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn what_no_tool_wrote_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |bytes: &[u8]| {
+        let file = write(directory.path(), "file", bytes);
+        let said = plumb(&["import", &file]);
+        assert_eq!((said.code, said.out.as_str()), (2, ""));
+        said.err.replace(&file, "file")
+    };
+    insta::assert_snapshot!(refused(b"hello"), @"error: failed to import file: failed to recognise the tool: the text looks like none of k6-points, h2load-log, hlog, ab-times, k6, wrk, fio, hyperfine, ab, ab-percentiles, k6-text, iperf3, h2load, h2load-json, sockperf, qperf, netperf, dbench, openssl, oha, vegeta, qemu, hgrm, prometheus; name one with --format");
+    insta::assert_snapshot!(refused(b"\x1f\x8b\x08"), @"error: failed to import file: failed to read it: it is compressed; decompress it with gunzip first");
+    insta::assert_snapshot!(refused(b"{\"fio version\": \"fio-3.33\", \"jobs\": []}"), @"error: failed to import file: failed to read it as fio: it has no `jobs`");
+    let large = write(directory.path(), "large", "");
+    std::fs::File::options().write(true).open(&large).unwrap().set_len(600 << 20).unwrap();
+    insta::assert_snapshot!(plumb(&["import", &large]).err.replace(&large, "large"), @"error: failed to import large: failed to read it: it has 629145600 bytes, and at most 536870912 are read; import a summary of the tool instead");
+}
+
+/// Files of wrk with these rates, by variant and number, with the times at which they were modified in seconds.
+fn runs(directory: &Path, runs: &[(&str, f64, u64)]) {
+    for (at, (variant, rate, modified_s)) in runs.iter().enumerate() {
+        let text = format!(
+            "Running 10s test @ http://127.0.0.1/\n  1 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n\
+             \x20   Latency     1.00ms    1.00ms  10.00ms   90.00%\n  10000 requests in 10.00s, 1.00MB read\nRequests/sec: {rate}\n"
+        );
+        let file = write(directory, &format!("{variant}{at:02}.txt"), text);
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000 + modified_s);
+        std::fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
+    }
+}
+
+/// Imports `a*.txt` and `b*.txt`, and gives the exit code with the report.
+fn compared(directory: &Path, claim: &str) -> (u8, Value) {
+    let out: PathBuf = directory.join("run");
+    let _ = std::fs::remove_dir_all(&out);
+    let pattern = |variant: &str| format!("{variant}={}/{variant}*.txt", directory.display());
+    let (a, b, out) = (pattern("a"), pattern("b"), out.to_str().unwrap());
+    let sides = ["import", "--variant", &a, "--variant", &b, "--claim", claim];
+    let said = plumb(&[&sides[..], &["--json", "--quiet", "--output", out]].concat());
+    let again = plumb(&["report", out, "--format", "json"]);
+    assert_eq!(said.out, again.out, "{}", said.err);
+    (said.code, said.json())
+}
+
+const CLAIM: &str = "b.http_reqs >= 1.2 * a.http_reqs";
+
+fn warns(found: &Value, part: &str) -> bool {
+    found["warnings"].as_array().unwrap().iter().any(|warning| warning.as_str().unwrap().contains(part))
+}
+
+#[test]
+fn one_run_a_side_decides_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    runs(directory.path(), &[("a", 1000.0, 0), ("b", 1500.0, 20)]);
+    let (code, found) = compared(directory.path(), CLAIM);
+    assert_eq!((code, found["claims"][0]["verdict"].as_str()), (3, Some("undecided")));
+    assert!((found["claims"][0]["ratio"].as_f64().unwrap() - 1.5).abs() < 1e-9);
+    assert!(warns(&found, "each variant has one run") && warns(&found, "nothing proves"));
+}
+
+#[test]
+fn runs_that_took_turns_are_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let turns: Vec<(&str, f64, u64)> = (0..7_u32)
+        .flat_map(|turn| {
+            let (rate, at) = (1000.0 + f64::from(turn % 3), u64::from(turn) * 40);
+            [("a", rate, at), ("b", 1.5 * rate + f64::from(turn % 2), at + 20)]
+        })
+        .collect();
+    runs(directory.path(), &turns);
+    let (code, found) = compared(directory.path(), CLAIM);
+    assert_eq!((code, found["claims"][0]["verdict"].as_str()), (0, Some("holds")), "{found:#}");
+    assert!(warns(&found, "the times at which the files were modified"));
+    assert!(!warns(&found, "did not take turns"));
+    let path = directory.path().join("run");
+    let path = path.to_str().unwrap();
+    let text = plumb(&["report", path, "--full"]).out;
+    assert!(text.contains("nothing proves") && !text.contains("CPU time per unit of work"), "{text}");
+    let page = plumb(&["report", path, "--format", "html"]).out;
+    assert!(page.contains("not known") && !page.contains("busiest thread"));
+    let resumed = plumb(&["run", "--resume", path]);
+    assert_eq!((resumed.code, resumed.out.as_str()), (2, ""));
+    insta::assert_snapshot!(resumed.err.replace(path, "run"), @"error: failed to continue run: its runs were imported; import them again together with the new ones");
+}
+
+#[test]
+fn runs_side_by_side_hold_without_drift_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let side = |variant: &'static str, rate: f64, from: u64| {
+        (0..7_u32).map(move |at| (variant, rate + f64::from(at % 3), from + u64::from(at) * 20))
+    };
+    runs(directory.path(), &side("a", 1000.0, 0).chain(side("b", 1500.0, 1000)).collect::<Vec<_>>());
+    let (code, found) = compared(directory.path(), CLAIM);
+    assert_eq!((code, found["claims"][0]["verdict"].as_str()), (0, Some("holds")));
+    assert!(found["claims"][0]["reason"].as_str().unwrap().contains("only if nothing drifted"));
+    assert!(warns(&found, "did not take turns"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    runs(directory.path(), &[("a", 1000.0, 0), ("b", 1500.0, 20)]);
+    let text = std::fs::read_to_string(directory.path().join("a00.txt")).unwrap();
+    write(directory.path(), "a-other.txt", text.replace("4 connections", "8 connections"));
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let said = |a: &str, b: &str, claim: &str| {
+        let (a, b) = (format!("a={a}"), format!("b={b}"));
+        let said =
+            plumb(&["import", "--variant", &a, "--variant", &b, "--claim", claim, "--output", &file("none")]);
+        assert_eq!((said.code, said.out.as_str()), (2, ""));
+        assert!(!directory.path().join("none").exists());
+        let fixtures = fixture("");
+        said.err.replace(directory.path().to_str().unwrap(), "").replace(&fixtures, "/")
+    };
+    insta::assert_snapshot!(said(&file("a*.txt"), &file("b01.txt"), CLAIM), @"error: the runs of a are not of the same test: connections is 8 in /a-other.txt and 4 in /a00.txt; give them as different variants");
+    insta::assert_snapshot!(said(&file("a00.txt"), &fixture("ab/plain.txt"), CLAIM), @"error: failed to compare files of different tools: /a00.txt is wrk's, and /ab/plain.txt is ab's; two tools measure different things");
+    insta::assert_snapshot!(said(&file("a00.txt"), &file("nothing*"), CLAIM), @"error: failed to find `/nothing*`: no file has such a name");
+    insta::assert_snapshot!(said(&file("a00.txt"), &file("a00.txt"), CLAIM), @"error: /a00.txt is a run of both a and b");
+    let refused = |claim: &str| said(&file("a00.txt"), &file("b01.txt"), claim);
+    insta::assert_snapshot!(refused("b.read_iops > a.read_iops"), @"error: failed to judge the claim `b.read_iops > a.read_iops`: no metric is named `read_iops`; known: http_reqs, http_req_failed, http_req_duration");
+    insta::assert_snapshot!(refused("b.http_req_duration.p95 < a.http_req_duration.p95"), @"error: failed to judge the claim `b.http_req_duration.p95 < a.http_req_duration.p95`: /b01.txt, a run of b, has no p95 of http_req_duration, only avg, max; wrk --latency prints the median, p90 and p99, and no other percentile");
+    insta::assert_snapshot!(refused("b.http_reqs <= 2000 /s"), @"error: failed to judge the claim `b.http_reqs <= 2000 /s`: a cap holds for every second, and the files have no value of http_reqs for each second");
+}
+
+#[test]
+fn metrics_of_tools_are_those_of_the_data_paths() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/fixtures");
+    let folders = std::fs::read_dir(root).unwrap().filter_map(Result::ok).filter(|it| it.path().is_dir());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
+    let paths = crate::data_paths::all();
+    let mut compared = std::collections::BTreeSet::new();
+    for run in files
+        .filter_map(|file| std::fs::read_to_string(file.path()).ok())
+        .flat_map(|text| plumb_tools::read(&text).unwrap_or_default())
+    {
+        let Some(path) = paths.iter().find(|path| path.name == run.path) else { continue };
+        for metric in &run.metrics {
+            let Some(own) = path.metrics.iter().find(|own| own.name == metric.name) else { continue };
+            let own = MetricInfo { about: metric.about.clone(), ..MetricInfo::from(own) };
+            assert_eq!(*metric, own, "{}", run.tool);
+            compared.insert(metric.name.clone());
+        }
+    }
+    assert!(compared.len() > 20, "{compared:?}");
+}
