@@ -89,7 +89,7 @@ pub enum Reply {
     },
 }
 
-/// A line of the agent's log. It is no [`Reply`], so that whoever reads an agent's output can put it aside at once.
+/// A line of the agent's log. It is not a [`Reply`], so that a reader of the agent's output can put it aside at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Logged {
     /// The line.
