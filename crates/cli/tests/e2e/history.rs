@@ -72,7 +72,7 @@ fn several_processes_add_at_once() {
 fn a_history_moves_to_another_database_and_back() {
     let server = match server::Server::start() {
         Ok(server) => server,
-        Err(reason) => return skip(&reason),
+        Err(reason) => return skip(reason),
     };
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
