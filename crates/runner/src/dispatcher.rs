@@ -30,6 +30,9 @@ pub struct Outlets<'a> {
     pub patience: Patience<'a>,
 }
 
+/// How a plan ended, with all slots.
+pub type Dispatched = Result<(Ending, Vec<Slot>), RunError>;
+
 /// Runs a plan from where `slots` ends. Returns how it ended, with all slots.
 ///
 /// # Errors
@@ -40,7 +43,7 @@ pub fn dispatch(
     slots: Vec<Slot>,
     executor: &mut dyn Executor,
     outlets: &mut Outlets<'_>,
-) -> Result<(Ending, Vec<Slot>), RunError> {
+) -> Dispatched {
     let plan = planned.plan();
     let base_s = slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s);
     let started_ns = outlets.patience.clock.monotonic_ns();

@@ -26,7 +26,7 @@ mod time_left;
 
 pub use agent_executor::AgentExecutor;
 pub use clock::{Clock, HostClock, Patience, SimulatedClock};
-pub use dispatcher::{Outlets, dispatch};
+pub use dispatcher::{Dispatched, Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
 pub use hosts::{HostAccount, Hosts, Launch, accounts, host_lines, keep, noise_between, told_by};

@@ -17,7 +17,7 @@ use plumb_tunings::{Treatment, Tuner};
 
 use crate::agent_executor::AgentExecutor;
 use crate::clock::Patience;
-use crate::dispatcher::{Outlets, dispatch};
+use crate::dispatcher::{Dispatched, Outlets, dispatch};
 use crate::error::RunError;
 use crate::host_tunings;
 use crate::hosts::{Hosts, Launch, Side};
@@ -200,7 +200,7 @@ fn measure(
     (launch, hosts, tuner): (Launch, Hosts, Option<&mut Tuner>),
     watch: &dyn Fn(Mark, Option<f64>),
     outlets: &mut Outlets<'_>,
-) -> (Result<(Ending, Vec<Slot>), RunError>, Result<(), RunError>) {
+) -> (Dispatched, Result<(), RunError>) {
     if planned.runs_in_process(&hosts) {
         let cpus = available_cpus().map_or(1, |cpus| cpus.len());
         let place = Place { scratch: launch.directory, cpus, address: None, number: 0 };
