@@ -66,42 +66,43 @@ impl Page {
         self.find(name).unwrap()
     }
 
-    /// Reads a run's events until one of that name, after having seen a number of slots.
-    fn events_until(&self, id: &str, last: Option<usize>, until: &str) -> Vec<Event> {
-        let bearer = format!("Bearer {}", self.token);
-        let last = last.map(|last| last.to_string());
-        let mut headers = vec![("Authorization", bearer.as_str())];
-        headers.extend(last.as_deref().map(|last| ("Last-Event-ID", last)));
+    /// The events of a run, after having seen a number of slots.
+    fn follow(&self, id: &str, seen: usize) -> impl Iterator<Item = Event> + use<> {
+        let (bearer, seen) = (format!("Bearer {}", self.token), seen.to_string());
+        let headers = [("Authorization", bearer.as_str()), ("Last-Event-ID", &seen)];
         let mut stream = TcpStream::connect(&self.authority).unwrap();
         let request = self.request("GET", &format!("/runs/{id}/events"), &headers, "");
         stream.write_all(request.as_bytes()).unwrap();
-        let (mut events, mut number, mut name) = (Vec::new(), None, String::new());
-        for line in BufReader::new(stream).lines() {
+        let (mut number, mut name) = (None, String::new());
+        BufReader::new(stream).lines().filter_map(move |line| {
             let line = line.unwrap();
             if let Some(value) = line.strip_prefix("id: ") {
                 number = value.parse().ok();
             } else if let Some(value) = line.strip_prefix("event: ") {
                 value.clone_into(&mut name);
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                events.push(Event { number: number.take(), name: name.clone(), data: data.to_owned() });
-                if name == until {
-                    break;
-                }
             }
-        }
-        events
+            let data = line.strip_prefix("data: ")?.to_owned();
+            Some(Event { number: number.take(), name: name.clone(), data })
+        })
     }
+}
+
+/// The numbers of the slots up to an event of that name, and what that event says.
+fn slots_until(name: &str, events: &mut impl Iterator<Item = Event>) -> (Vec<usize>, String) {
+    let mut numbers = Vec::new();
+    for event in events {
+        if event.name == name {
+            return (numbers, event.data);
+        }
+        numbers.extend(event.number.filter(|_| event.name == "slot"));
+    }
+    panic!("no {name}");
 }
 
 struct Event {
     number: Option<usize>,
     name: String,
     data: String,
-}
-
-/// The numbers of the slots among the events.
-fn numbers(events: &[Event]) -> Vec<usize> {
-    events.iter().filter(|event| event.name == "slot").filter_map(|event| event.number).collect()
 }
 
 /// Writes the first slots of a run of this name, and gives the directory with those to come.
@@ -236,23 +237,19 @@ fn a_resumed_connection_gets_each_slot_once() {
     let (mut directory, rest) = begun(folder.path(), "live", 3);
     let page = Page::of(folder.path());
     let id = page.id_of("live");
-    let first = page.events_until(&id, Some(1), "view");
-    assert_eq!(numbers(&first), [2, 3], "those after the last one that was seen");
-    let (seen, all) = (3, 3 + rest.len());
-    let writing = std::thread::spawn(move || {
-        for slot in rest {
-            directory.append(&slot).unwrap();
-        }
-        directory.finish(Ending::Complete, 12.5).unwrap();
-    });
-    let rest = page.events_until(&id, Some(seen), "end");
-    writing.join().unwrap();
-    assert_eq!(numbers(&rest), (seen + 1..=all).collect::<Vec<_>>());
-    let end: serde_json::Value = serde_json::from_str(&rest.last().unwrap().data).unwrap();
+    let mut events = page.follow(&id, 1);
+    assert_eq!(slots_until("view", &mut events).0, [2, 3], "those after the last one that was seen");
+    let all = 3 + rest.len();
+    rest.iter().for_each(|slot| directory.append(slot).unwrap());
+    directory.finish(Ending::Complete, 12.5).unwrap();
+    let (numbers, end) = slots_until("end", &mut events);
+    assert_eq!(numbers, (4..=all).collect::<Vec<_>>());
+    let end: serde_json::Value = serde_json::from_str(&end).unwrap();
     assert_eq!(end["title"], "1 of 1 decided, complete: live");
     assert!(end["parts"]["part-claims"].as_str().unwrap().contains("<svg"));
-    let again = page.events_until(&id, Some(all), "end");
-    assert_eq!(numbers(&again), Vec::<usize>::new(), "a browser that has seen all gets the end");
+    assert_eq!(slots_until("end", &mut page.follow(&id, 10)).0, (11..=all).collect::<Vec<_>>());
+    let (numbers, _) = slots_until("end", &mut page.follow(&id, all));
+    assert_eq!(numbers, Vec::<usize>::new(), "a browser that has seen all gets the end");
 }
 
 #[test]
