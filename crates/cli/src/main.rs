@@ -117,8 +117,8 @@ mod tests {
 
         For more information, try '--help'.
         ");
-        let hostile = plumb(&["ru\u{1b}[2Jn"]);
-        assert!(hostile.code == 2 && !hostile.err.contains("\u{1b}[2J"), "{hostile:?}");
+        let hostile = plumb(&["ru\u{202e}n"]);
+        assert!(hostile.code == 2 && hostile.err.contains(r"ru\u{202e}n"), "{hostile:?}");
         let nothing = plumb(&[]);
         assert_eq!((nothing.code, nothing.out.as_str()), (2, ""));
         assert!(nothing.err.starts_with("Proves what one change does"), "{nothing:?}");
