@@ -134,3 +134,16 @@ fn open(url: &str) {
             .spawn_detached();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::in_process::plumb;
+
+    #[test]
+    fn an_address_that_others_reach_is_refused() {
+        let said = plumb(&["ui", "--listen", "0.0.0.0:0"]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains("listen on loopback"), "{}", said.err);
+        assert!(said.err.contains("--allow-remote"), "{}", said.err);
+    }
+}
