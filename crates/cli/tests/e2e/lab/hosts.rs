@@ -232,7 +232,8 @@ fn of_lab() -> Option<Hosts> {
     let directory = PathBuf::from(std::env::var_os(LAB)?);
     let lock = File::create(directory.join("lock")).unwrap();
     let is_free = lock.try_lock().is_ok() && !spoilt(&directory).exists();
-    is_free.then_some(Hosts { directory, held: Held::Lab { _lock: lock } })
+    // `then_some` would make hosts that are not free, and sweep them when it drops them.
+    is_free.then(|| Hosts { directory, held: Held::Lab { _lock: lock } })
 }
 
 /// Exists once hosts are not as they were.
