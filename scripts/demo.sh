@@ -2,9 +2,8 @@
 # From a fresh machine to a verdict: installs what is missing, builds, runs one experiment for less than a minute, and prints
 # where the report is.
 #
-# The experiment needs nothing but the build, so it comes to a verdict on any machine. It includes the accelerator where the CPU
-# can run it. The script exits with 0 on any verdict: a refuted claim is a result, and one of the demo's claims should be refuted.
-# Without a verdict it exits with `plumb run`'s own code.
+# The experiment needs nothing but the build, so it comes to a verdict on any machine. The script exits with 0 on any verdict: a
+# refuted claim is a result, and one of the demo's claims should be refuted. Without a verdict it exits with `plumb run`'s own code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
@@ -12,8 +11,6 @@ export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 EXPERIMENT=tls-cost
 
 scripts/install-tools.sh build
-scripts/install-tools.sh accelerator ||
-    echo "demo: without libcrypto_mb, so the variant that needs it is skipped" >&2
 cargo build --profile demo --bin plumb
 
 plumb=${CARGO_TARGET_DIR:-target}/demo/plumb

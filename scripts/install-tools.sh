@@ -4,10 +4,8 @@
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
-#   accelerator
-#            libcrypto_mb, where the CPU can run it
-#   systems  the systems under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and the accelerator; a variant that needs
-#            a missing one is skipped
+#   systems  the systems under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the CPU can run it; a
+#            variant that needs a missing one is skipped
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
 #            nbdkit, fio, qemu-storage-daemon, mkfs.ext4 and Postgres
@@ -95,9 +93,8 @@ note_missing() {
             want nftables have nft
             want openvswitch-switch have ovs-vswitchd
             want "$(qemu_package)" have "qemu-system-$(uname -m)"
-            note_missing accelerator
+            ! cpu_has_ifma || want python3-pip python3 -m pip --version
             ;;
-        accelerator) ! cpu_has_ifma || want python3-pip python3 -m pip --version ;;
         tests)
             want apache2-utils have ab
             want wrk have wrk
@@ -141,7 +138,7 @@ note_missing() {
             want mmdebstrap have mmdebstrap
             ;;
         lint) want git have git ;;
-        *) fail "there is no group \`$1\`; the groups are build, accelerator, systems, tests, nextest, lab and lint" ;;
+        *) fail "there is no group \`$1\`; the groups are build, systems, tests, nextest, lab and lint" ;;
     esac
 }
 
@@ -282,7 +279,7 @@ main() {
     for group in "$@"; do
         case $group in
             build) install_rust ;;
-            accelerator | systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
+            systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
             nextest) install_nextest ;;
             lint) install_lint ;;
             lab)
