@@ -6,7 +6,7 @@ use plumb_host::cpu::{available_cpus, split_sides};
 use plumb_host::process::{Output, which};
 
 use crate::blocks::{Samples, interleave};
-use crate::results::{Row, write_section};
+use crate::results::{Row, table, write_section};
 use crate::tool::{Tool, built_plumb};
 use crate::{Outcome, nginx, say};
 
@@ -14,6 +14,11 @@ use crate::{Outcome, nginx, say};
 const BLOCKS: usize = 6;
 /// Seconds of every run.
 const SECONDS: u32 = 3;
+
+/// Blocks of a comparison with an older build, which is a matter of 1%.
+const BLOCKS_OF_BUILDS: usize = 16;
+const KEEP_ALIVE: &str = "-c 50";
+const HANDSHAKES: &str = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
 
 /// Runs both rows and writes their section of RESULTS.md.
 pub fn run() -> Outcome {
@@ -25,13 +30,12 @@ pub fn run() -> Outcome {
     say(&format!("server on cpus {}, tools on cpus {}", sides.system, sides.load));
     let mut rows = Vec::new();
 
-    let mut tools = vec![plumb("-c 50", &plain)?];
+    let mut tools = vec![plumb("plumb", built_plumb()?, KEEP_ALIVE, &plain)];
     tools.extend(wrk(&plain));
     let samples = interleave(&tools, BLOCKS, (&sides.load, Some(server.pid())), 1)?;
     rows.extend(rows_of("keep-alive, plain HTTP, 50 connections", &tools, &samples, 0.75));
 
-    let flags = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
-    let mut tools = vec![plumb(flags, &secure)?];
+    let mut tools = vec![plumb("plumb", built_plumb()?, HANDSHAKES, &secure)];
     tools.extend(ab(&secure));
     tools.extend(k6(&secure));
     let samples = interleave(&tools, BLOCKS, (&sides.load, Some(server.pid())), 2)?;
@@ -42,6 +46,24 @@ pub fn run() -> Outcome {
         0.5,
     ));
     write_section("http", "HTTP load", &rows, &settings(&tools))
+}
+
+/// Runs both rows against an older build, and prints them.
+pub fn run_against(old: &str) -> Outcome {
+    let sides = split_sides(&available_cpus().map_err(|error| error.to_string())?);
+    let server = nginx::start(&sides.system)?;
+    let plain = format!("http://127.0.0.1:{}/", server.plain_port);
+    let secure = format!("https://127.0.0.1:{}/", server.tls_port);
+    let mut rows = Vec::new();
+    for (what, flags, url) in
+        [("keep-alive, plain HTTP", KEEP_ALIVE, &plain), ("full handshakes", HANDSHAKES, &secure)]
+    {
+        let tools = [plumb("new", built_plumb()?, flags, url), plumb("old", old.into(), flags, url)];
+        let samples = interleave(&tools, BLOCKS_OF_BUILDS, (&sides.load, Some(server.pid())), 1)?;
+        rows.extend(rows_of(what, &tools, &samples, 1.01));
+    }
+    say(&table(&rows));
+    Ok(())
 }
 
 fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {
@@ -61,14 +83,13 @@ fn settings(tools: &[Tool]) -> Vec<String> {
     lines
 }
 
-fn plumb(flags: &str, url: &str) -> Result<Tool, String> {
-    let program = built_plumb()?;
+fn plumb(name: &'static str, program: PathBuf, flags: &str, url: &str) -> Tool {
     let duration = format!("{SECONDS}s");
     let mut arguments = vec!["http", "--json", "--quiet", "-d", &duration];
     arguments.extend(flags.split(' '));
     arguments.push(url);
     let arguments = arguments.into_iter().map(str::to_owned).collect();
-    Ok(Tool { name: "plumb", program, arguments, read: read_plumb })
+    Tool { name, program, arguments, read: read_plumb }
 }
 
 fn read_plumb(output: &Output) -> Option<(f64, f64)> {

@@ -27,7 +27,7 @@ type Outcome = Result<(), String>;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
-        Some("http") => http::run(),
+        Some("http") => arguments.get(1).map_or_else(http::run, |old| http::run_against(old)),
         Some("harness") => harness::run(),
         Some("migration") => migration::run(&arguments[1..]),
         Some("storage") => storage::run(arguments.get(1).map(String::as_str)),

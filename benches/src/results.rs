@@ -54,6 +54,11 @@ const FILE: &str = "benches/RESULTS.md";
 
 /// Writes a section of rows.
 pub fn write_section(key: &str, title: &str, rows: &[Row], notes: &[String]) -> Result<(), String> {
+    write_text(key, title, &format!("{}\nSettings:\n\n{}\n", table(rows), notes.join("\n")))
+}
+
+/// Rows as a table.
+pub fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| load | peer | requests/s ours | theirs | ratio | client CPU/request ours | theirs | ratio | target | busy ours | theirs |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n",
@@ -76,8 +81,7 @@ pub fn write_section(key: &str, title: &str, rows: &[Row], notes: &[String]) -> 
             row.theirs_busy * 100.0
         );
     }
-    let _ = writeln!(text, "\nSettings:\n\n{}", notes.join("\n"));
-    write_text(key, title, &text)
+    text
 }
 
 /// Writes a section of any text.
