@@ -106,8 +106,9 @@ impl<'a> Progress<'a> {
 
     /// Says once why a variant fails, however often it does.
     fn failed(&mut self, variant: &str, reason: &str, consequence: &str) {
-        // Ports and pids differ from one time to the next.
-        let alike: String = reason.chars().filter(|character| !character.is_ascii_digit()).collect();
+        // Ports and pids differ from one time to the next, and so do the lines of a log that are quoted.
+        let unquoted = reason.split("; its last log").next().unwrap_or(reason);
+        let alike: String = unquoted.chars().filter(|character| !character.is_ascii_digit()).collect();
         if self.said.insert((variant.to_owned(), alike)) {
             self.line(&format!("{variant} failed to {reason}{consequence}"));
         }
