@@ -4,10 +4,12 @@
 //! made them, by the sockets in them and by the processes in them, and the kernel takes them down, with their devices,
 //! addresses and rules, when the last of those is gone. Others reach one through `/proc/PID/fd/N` of its holder.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -117,6 +119,26 @@ impl Namespace {
         self.inside(|| std::fs::write(&path, value))?.map_err(|cause| Error::Write { path, cause })
     }
 
+    /// Gives every setting below `/proc/sys/net` that is no device's the value that it has in this process' own namespace. The kernel
+    /// hands only some on to new namespaces. Returns the names of those that the namespace does not take.
+    ///
+    /// # Errors
+    ///
+    /// When the namespace cannot be entered.
+    pub fn take_settings_of_host(&self) -> Result<Vec<String>, Error> {
+        let host = settings();
+        self.inside(|| {
+            let mut own = settings();
+            own.retain(|path, value| host.get(path).is_some_and(|of_host| of_host != value));
+            let path_is_refused = |path: &PathBuf| {
+                let written = std::fs::write(path, &host[path]);
+                written.is_err() || std::fs::read_to_string(path).ok().as_ref() != Some(&host[path])
+            };
+            let refused = own.into_keys().filter(path_is_refused);
+            refused.map(|path| path.display().to_string().replace("/proc/sys/", "")).collect()
+        })
+    }
+
     pub(crate) fn netlink(&self) -> MutexGuard<'_, Netlink> {
         // A request that panicked left nothing half done: each begins with a new number.
         self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
@@ -127,6 +149,18 @@ impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
+}
+
+/// The settings of the calling thread's namespace that can be written, with their values, but for those of devices.
+fn settings() -> BTreeMap<PathBuf, String> {
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries(Path::new("/proc/sys/net")).flat_map(|folder| entries(&folder.path()));
+    let value = |file: std::fs::DirEntry| {
+        let metadata = file.metadata().ok()?;
+        let is_setting = metadata.is_file() && metadata.mode() & 0o200 != 0;
+        is_setting.then_some((file.path(), std::fs::read_to_string(file.path()).ok()?))
+    };
+    files.filter_map(value).collect()
 }
 
 /// Moves the calling thread into a network namespace, for good: sockets that it opens from now on are in there.
@@ -232,6 +266,21 @@ mod tests {
         // Tunnel devices that a kernel gives every namespace may be there too.
         let inside = namespace.with_sysfs(devices).unwrap();
         assert!(inside.contains(&"lo".to_owned()) && !inside.contains(&"eth0".to_owned()), "{inside:?}");
+    }
+
+    #[test]
+    fn a_namespace_takes_the_settings_of_the_host() {
+        if !may("a_namespace_takes_the_settings_of_the_host") {
+            return;
+        }
+        // The kernel's default, which a new namespace has whatever the host says.
+        let name = "ipv4/tcp_window_scaling";
+        let (host, namespace) = (Namespace::create().unwrap(), Namespace::create().unwrap());
+        host.set(name, "0").unwrap();
+        assert_eq!(namespace.setting(name).unwrap().as_deref(), Some("1"));
+        let refused = host.inside(|| namespace.take_settings_of_host().unwrap()).unwrap();
+        assert_eq!(refused, [""; 0]);
+        assert_eq!(namespace.setting(name).unwrap().as_deref(), Some("0"));
     }
 
     #[test]

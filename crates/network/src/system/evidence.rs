@@ -9,7 +9,7 @@ use super::half::{APART, HOSTS_FILTERS};
 use super::halves::{CLOSED, OPENED, joined};
 use super::layout::Role;
 use super::observe::{
-    BURST, ENTRIES, SERVICES, SHORTCUTS, TUNNEL, of_queues, of_rules, of_shape, packets_of,
+    BURST, ENTRIES, NONE, SERVICES, SHORTCUTS, TUNNEL, UNLIKE_HOST, of_queues, of_rules, of_shape, packets_of,
 };
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
@@ -227,6 +227,9 @@ impl Observation<'_> {
         asked.extend(features.filter_map(|(it, asked)| Some((it.name(), asked?.name().to_owned()))));
         asked.extend(spec.rps.as_deref().map(|cpus| ("rps", queues_on(cpus, spec.queues, false))));
         asked.extend(spec.xps.as_deref().map(|cpus| ("xps", queues_on(cpus, spec.queues, true))));
+        if !self.has_filters_of_hosts() {
+            asked.push((UNLIKE_HOST, NONE.to_owned()));
+        }
         let mut evidence: Vec<Evidence> =
             asked.into_iter().map(|(name, expected)| self.read_back(name, expected)).collect();
         let shape = of_shape(wanted(link)).into_iter();
@@ -303,7 +306,7 @@ mod tests {
         evidence.into_iter().filter(|one| !one.holds).map(|one| one.what).collect()
     }
 
-    const PLAIN: [(&str, &str); 2] = [(ENTRIES, "0"), ("mtu", "1500")];
+    const PLAIN: [(&str, &str); 3] = [(ENTRIES, "0"), ("mtu", "1500"), (UNLIKE_HOST, NONE)];
 
     #[test]
     fn messages_that_went_another_way_break_the_evidence() {
@@ -320,7 +323,7 @@ mod tests {
     fn tracking_that_should_be_off_or_on_and_is_not_breaks_the_evidence() {
         let veth = SystemSettings { kind: SystemKind::Veth, ..SystemSettings::default() };
         let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
-        let tracked = snapshot(&ends, &[(ENTRIES, "2"), ("mtu", "1500")]);
+        let tracked = snapshot(&ends, &[(ENTRIES, "2"), ("mtu", "1500"), (UNLIKE_HOST, NONE)]);
         assert_eq!(broken(veth.clone(), &tracked), ["connections that are tracked"]);
         let on = SystemSettings { conntrack: Switch::On, ..veth };
         assert_eq!(broken(on.clone(), &tracked), ["packets and connection tracking"]);
@@ -352,7 +355,7 @@ mod tests {
         let ovs = SystemSettings { kind: SystemKind::Ovs, service_rules: 10, ..SystemSettings::default() };
         let of = |rules: &str| {
             let counters = [("link: packets", 2000), ("link: bytes", 140_000)];
-            let states = [PLAIN[0], PLAIN[1], ("tunnel type", "geneve"), ("service rules", rules)];
+            let states = [&PLAIN[..], &[("tunnel type", "geneve"), ("service rules", rules)]].concat();
             broken(ovs.clone(), &snapshot(&counters, &states))
         };
         assert_eq!(of("10"), [""; 0]);
@@ -370,9 +373,12 @@ mod tests {
             ..SystemSettings::default()
         };
         let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
-        let states = [(ENTRIES, "0"), ("mtu", "9000"), ("rps", "1; 1"), ("xps", "0; 1")];
+        let states = [PLAIN[0], PLAIN[2], ("mtu", "9000"), ("rps", "1; 1"), ("xps", "0; 1")];
         assert_eq!(broken(spec.clone(), &snapshot(&ends, &states)), [""; 0]);
         assert_eq!(broken(spec, &snapshot(&ends, &PLAIN)), ["mtu", "rps", "xps"]);
+        let unlike = [PLAIN[0], PLAIN[1], (UNLIKE_HOST, "net/ipv4/tcp_window_scaling")];
+        let veth = SystemSettings { kind: SystemKind::Veth, ..SystemSettings::default() };
+        assert_eq!(broken(veth, &snapshot(&ends, &unlike)), [UNLIKE_HOST]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_path::{PathError, Snapshot};
 
 use super::apply::apply;
-use super::layout::{Layout, Role, TUNNEL_BYTES, quiet_namespace, tunnel_link};
+use super::layout::{Layout, Role, TUNNEL_BYTES, tunnel_link};
 use super::observe::observe;
 use crate::options::{Offloads, TunnelType};
 use crate::settings::{Apart, SystemKind, SystemSettings};
@@ -196,8 +196,7 @@ impl Half {
             (true, SystemKind::Vxlan) => 2,
             (true, _) => 1,
         };
-        let namespaces = (0..count).map(|_| quiet_namespace()).collect::<Result<Vec<_>, _>>()?;
-        let layout = Layout { namespaces, devices: Vec::new(), filtered: Vec::new(), shortcuts: Vec::new() };
+        let layout = Layout::of_namespaces(count)?;
         let address = if is_built { IpAddr::V4(names.address()) } else { names.host };
         Ok(Self { spec: spec.clone(), layout, is_built, address })
     }

@@ -57,7 +57,7 @@ pub(super) struct Device {
 }
 
 /// A network that was built.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Layout {
     /// The client's end, the server's end, and the nodes that are not an end; of one half, see [`super::half`].
     pub namespaces: Vec<Namespace>,
@@ -66,9 +66,29 @@ pub(super) struct Layout {
     pub filtered: Vec<usize>,
     /// What takes packets past the filters.
     pub shortcuts: Vec<Shortcut>,
+    /// The settings that the namespaces do not take from the host.
+    pub refused: Vec<String>,
 }
 
 impl Layout {
+    /// This many namespaces, with no devices between them yet.
+    ///
+    /// # Errors
+    /// When this process may not.
+    pub(super) fn of_namespaces(count: usize) -> Result<Self, Error> {
+        let mut layout = Self::default();
+        for _ in 0..count {
+            let namespace = Namespace::create()?;
+            layout.refused.extend(namespace.take_settings_of_host()?);
+            // Nobody here speaks it, and its announcements would be counted as traffic.
+            for which in ["all", "default"] {
+                namespace.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
+            }
+            layout.namespaces.push(namespace);
+        }
+        Ok(layout)
+    }
+
     /// Builds the devices of a kind, with addresses at the ends.
     ///
     /// # Errors
@@ -79,9 +99,7 @@ impl Layout {
             SystemKind::Bridge => 1,
             SystemKind::Vxlan | SystemKind::Ovs => 2,
         };
-        let namespaces = (0..2 + nodes).map(|_| quiet_namespace()).collect::<Result<Vec<_>, _>>()?;
-        let mut layout =
-            Self { namespaces, devices: Vec::new(), filtered: Vec::new(), shortcuts: Vec::new() };
+        let mut layout = Self::of_namespaces(2 + nodes)?;
         match spec.kind {
             SystemKind::Loopback | SystemKind::External | SystemKind::Veth => layout.veth(spec)?,
             SystemKind::Bridge => layout.bridge(spec)?,
@@ -211,16 +229,6 @@ impl Layout {
         self.note(node, "bridge0", Role::Bridge);
         Ok(())
     }
-}
-
-/// A namespace whose devices send nothing by themselves.
-pub(super) fn quiet_namespace() -> Result<Namespace, Error> {
-    let namespace = Namespace::create()?;
-    // Nobody here speaks it, and its announcements would be counted as traffic.
-    for which in ["all", "default"] {
-        namespace.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
-    }
-    Ok(namespace)
 }
 
 /// The device where packets are wrapped.

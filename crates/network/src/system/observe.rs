@@ -35,6 +35,10 @@ pub(super) const SERVICES: &str = "service rules";
 /// The state that says how Open vSwitch wraps packets.
 pub(super) const TUNNEL: &str = "tunnel type";
 
+/// The state that says which settings of the host the network's namespaces do not have.
+pub(super) const UNLIKE_HOST: &str = "settings unlike the host's";
+pub(super) const NONE: &str = "none";
+
 /// The state that says what a link lets through at once beyond its rate.
 pub(super) const BURST: &str = "link burst";
 /// The longest burst in time that the kernel can say: 2^32 ticks of 64 ns.
@@ -84,6 +88,8 @@ fn rule_counters(layout: &Layout, snapshot: &mut Snapshot) -> Result<(), Error> 
 
 fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Result<(), Error> {
     let mut state = |name: &str, value: String| snapshot.states.insert(name.to_owned(), value);
+    let refused = if layout.refused.is_empty() { NONE.to_owned() } else { layout.refused.join(", ") };
+    state(UNLIKE_HOST, refused);
     let mut entries = 0_u64;
     for &at in &layout.filtered {
         let count = layout.namespaces[at].setting("netfilter/nf_conntrack_count")?;
