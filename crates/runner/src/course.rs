@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use plumb_model::{Measurement, SplitMix};
+use plumb_model::{Measurement, Span, SplitMix};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{Mark, Window};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
@@ -21,6 +21,10 @@ use crate::seen_slot::{Sight, foreign_cpu_time, is_cut_short};
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much longer than its window a measurement may take (draining, slow connections).
 const MEASURE_SLACK: Duration = Duration::from_secs(60);
+/// How much longer than between its marks a load's window may be, beside a twentieth of it: marks come through queues.
+const MARKS_NS: u64 = 20_000_000;
+/// No load does more than this many units of work in a nanosecond: a terabyte in a second.
+const WORK_PER_NS: u64 = 1000;
 /// How far apart loads may begin and still measure the same window, in ns. A moment is translated to a load's
 /// clock and back, so the limit also holds for clocks that are known badly.
 const APART_NS: u64 = 1_000_000;
@@ -84,6 +88,7 @@ impl Course<'_> {
     pub(crate) fn run(mut self, window: Window) -> Result<SeenWindow, SlotError> {
         let clocks: Vec<ClockOffset> =
             (0..self.loads.len()).map(|load| self.hosts.clock(Side::Load(load))).collect();
+        let begun_ns = self.patience.clock.monotonic_ns();
         self.begin(window, &clocks)?;
         let timeout = Duration::from_nanos(window.warmup_ns.saturating_add(window.window_ns)) + MEASURE_SLACK;
         let end_ns = self.patience.end_ns(timeout);
@@ -105,6 +110,11 @@ impl Course<'_> {
         let (Some(opened), Some(closed)) = (progress.opened, progress.closed) else {
             return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
         };
+        let passed_ns = self.patience.clock.monotonic_ns().saturating_sub(begun_ns);
+        let span_ns = closed.at_ns.saturating_sub(opened.at_ns);
+        for measurement in progress.measurements.iter().flatten() {
+            believe(measurement, span_ns, passed_ns).map_err(SlotError::Harness)?;
+        }
         let (opened, here_before, others_before) = self.sight(opened)?;
         let (closed, here_after, others_after) = self.sight(closed)?;
         let foreign = foreign_cpu_time(&opened.system, &closed.system);
@@ -239,6 +249,29 @@ impl Course<'_> {
     }
 }
 
+/// Refuses figures that cannot be, as an agent of another host could report them: a window that did not last as long as the time
+/// between its opening and its close, or lasted longer than the slot, and work that no load can do.
+fn believe(measurement: &Measurement, span_ns: u64, passed_ns: u64) -> Result<(), String> {
+    let Measurement { window_ns, work, .. } = *measurement;
+    let (window, span, passed) = (Span(window_ns), Span(span_ns), Span(passed_ns));
+    let at_most = |limit_ns: u64| limit_ns.saturating_add(limit_ns / 20 + MARKS_NS);
+    // A tool's own window is a part of its run, such as one of its phases.
+    if window_ns > at_most(span_ns) || window_ns < span_ns / 100 {
+        return Err(format!(
+            "believe the load: it measured for {window}, and its window was open for {span}"
+        ));
+    }
+    if span_ns > at_most(passed_ns) {
+        return Err(format!("believe the load: its window was open for {span}, and the slot took {passed}"));
+    }
+    if work > window_ns.saturating_mul(WORK_PER_NS) {
+        return Err(format!(
+            "believe the load: {work} units of work in {window} are more than any load can do"
+        ));
+    }
+    Ok(())
+}
+
 /// The loads that still measure; `None` if all are done.
 fn waiting(progress: &Progress) -> Option<Vec<usize>> {
     let open = |(load, measured): (usize, &Option<Measurement>)| measured.is_none().then_some(load);
@@ -271,7 +304,9 @@ mod tests {
     fn load(until: Duration) -> Vec<(Duration, Reply)> {
         let moment = |at: Duration| at.as_nanos() as u64;
         let agreed = Mark::Agreed { open_ns: moment(SECOND), close_ns: moment(SECOND + WINDOW) };
-        let measured = Reply::Measured { measurement: Box::new(Measurement::default()) };
+        let window_ns = moment(until - SECOND);
+        let measured =
+            Reply::Measured { measurement: Box::new(Measurement { window_ns, ..Measurement::default() }) };
         vec![
             (Duration::ZERO, mark(agreed, Duration::ZERO)),
             (SECOND, mark(Mark::Opened, SECOND)),
@@ -349,6 +384,20 @@ mod tests {
         let asks = 7 * SECOND;
         let (error, took) = failure(course(&load(SECOND + WINDOW), &[], &|now| now >= asks));
         assert_eq!((error, took), (SlotError::Interrupted, asks));
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_not_believed() {
+        let told = |window_ns, work, span_ns, passed_ns| {
+            believe(&Measurement { window_ns, work, ..Measurement::default() }, span_ns, passed_ns).err()
+        };
+        let (second, slot) = (1_000_000_000, 1_200_000_000);
+        assert_eq!(told(second, 50_000, second, slot), None);
+        assert_eq!(told(second / 3, 50_000, second, slot), None, "a phase of a tool");
+        insta::assert_snapshot!(told(1, 1, second, slot).unwrap(), @"believe the load: it measured for 1 ns, and its window was open for 1 s");
+        insta::assert_snapshot!(told(2 * second, 1, second, slot).unwrap(), @"believe the load: it measured for 2 s, and its window was open for 1 s");
+        insta::assert_snapshot!(told(second, 1, second, second / 2).unwrap(), @"believe the load: its window was open for 1 s, and the slot took 500 ms");
+        insta::assert_snapshot!(told(second, u64::MAX, second, slot).unwrap(), @"believe the load: 18446744073709551615 units of work in 1 s are more than any load can do");
     }
 
     #[test]
