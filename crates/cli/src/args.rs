@@ -241,6 +241,9 @@ pub struct PlanArguments {
     /// The seed of the random orders; a new one is drawn and printed if absent.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// See [`plumb_runner::file::ReadOptions::may_repeat`].
+    #[arg(skip)]
+    pub may_repeat: bool,
 }
 
 /// `plumb run`.

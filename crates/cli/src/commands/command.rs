@@ -113,8 +113,12 @@ fn print(
 
 /// Compares commands with the first one.
 fn compared(arguments: &CommandArguments, contest: &Contest) -> Outcome {
-    let plan =
-        PlanArguments { quick: false, blocks: arguments.blocks, only: Vec::new(), seed: arguments.seed };
+    let plan = PlanArguments {
+        blocks: arguments.blocks,
+        seed: arguments.seed,
+        may_repeat: true,
+        ..PlanArguments::default()
+    };
     let name = "the commands as an experiment".to_owned();
     let source = Source { name, bytes: contest.text.clone().into_bytes() };
     if let Some(file) = &arguments.export {

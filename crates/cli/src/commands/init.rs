@@ -15,7 +15,7 @@ use crate::output;
 pub fn init(arguments: &InitArguments) -> Outcome {
     let name = arguments.file.display().to_string();
     let text = text(arguments);
-    let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
+    let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
     // An address that no experiment can have is better known now than at the first run.
     planning::read(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any)
         .inspect_err(|_| output::message(&format!("{name} is not written, because it could not run:")))?;
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn every_form_is_an_experiment_with_its_targets() {
-        let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
+        let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
         for (words, path, target) in [
             (
                 "plumb init --external http://a.example/ https://b.example/x?y=#1",

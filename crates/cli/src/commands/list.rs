@@ -15,7 +15,7 @@ pub fn list(arguments: &ListArguments) -> Outcome {
         output::result(&String::from_utf8_lossy(&source.bytes))?;
         return Ok(HOLDS);
     }
-    let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
+    let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
     let mut rows = Vec::new();
     for (name, _) in BUILT_IN {
         // `plumb check` says what this host can build; finding out starts programs.

@@ -45,6 +45,8 @@ pub struct ReadOptions {
     pub claims: Vec<String>,
     /// Whether to add a copy of the baseline, which the file can request as well.
     pub control: bool,
+    /// Whether a variant may have every setting of the baseline, as where a user gives the same command twice.
+    pub may_repeat: bool,
     /// The command that repeats the run, if it is not `plumb run`.
     pub made_by: Option<String>,
 }
@@ -104,6 +106,10 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
     let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
     settled.check_claims(&claims, &variants, &root)?;
+    // What the null path measures is made up.
+    if !options.may_repeat && !path.synthetic {
+        settled.check_differences(&variants)?;
+    }
     let Document { metadata, spec, .. } = document;
     let settings = settled.settings(&kept, options.quick);
     let plan = Plan {
@@ -275,6 +281,14 @@ struct SettledVariant {
     pods: PodSides,
 }
 
+impl SettledVariant {
+    /// Whether slots of both do the same.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.json, &self.tunings, &self.changes, &self.pods)
+            == (&other.json, &other.tunings, &other.changes, &other.pods)
+    }
+}
+
 impl Settling<'_> {
     /// Collects the mistakes of one cell; the next cell would repeat most of them.
     fn settle(&self, cells: &[CellTree], variants: &[VariantTree]) -> Result<AllSettled, Vec<Mistake>> {
@@ -423,6 +437,21 @@ impl AllSettled {
             Some(message) => Err(vec![Mistake::new(spec_place(root, "claims"), message)]),
             None => Ok(()),
         }
+    }
+
+    /// Refuses variants that are the baseline again in every cell, where only a control should be.
+    fn check_differences(&self, variants: &[VariantTree]) -> Result<(), Vec<Mistake>> {
+        let is_same = |at: usize| self.cells.iter().all(|(_, settings)| settings[at].is_like(&settings[0]));
+        let same =
+            variants.iter().enumerate().skip(1).filter(|(at, variant)| !variant.control && is_same(*at));
+        let mistakes: Vec<Mistake> = same
+            .map(|(_, variant)| {
+                let message = format!("`{}` has every setting of the baseline, so nothing is compared", variant.name);
+                Mistake::new(variant.place, message)
+                    .help("change something in it, or write `control: true` in `spec` for a copy of the baseline that must not differ")
+            })
+            .collect();
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
     }
 
     /// The cells to run: only the first for a quick run.

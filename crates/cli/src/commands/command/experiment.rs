@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_an_experiment_whatever_is_in_the_commands() {
-        let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
+        let any = PlanArguments { seed: Some(0), may_repeat: true, ..PlanArguments::default() };
         for line in [
             "plumb~command~sleep 1~sleep 2",
             "plumb~command~--shell~sh~echo \"a: b\" # c | wc~printf '%s\n' {}",

@@ -38,14 +38,14 @@ fn metrics_that_variants_declare_differently_are_refused() {
     let with = |unit: &str, claim: &str| {
         format!(
             "load: {{ command: 'true', metrics: {{ t: {{ regex: '(.)', unit: ms, better: lower }} }} }}\nbaseline: a\nvariants:\n  \
-             a: {{}}\n  b: {{ load: {{ metrics: {{ t: {{ regex: '(.)', unit: {unit}, better: lower }} }} }} }}\n  \
+             a: {{}}\n  b: {{ load: {{ timeout: 9 s, metrics: {{ t: {{ regex: '(.)', unit: {unit}, better: lower }} }} }} }}\n  \
              c: {{ load: {{ metrics: ~ }} }}\nclaims: [\"{claim}\"]\n"
         )
     };
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "x.yaml", experiment("command", &with("ms", "b.t < a.t")));
     assert_eq!(plumb(&["check", &file]).code, 0);
-    insta::assert_snapshot!(refused(&with("MB", "b.t < a.t")), @"error: x.yaml:10:29: the metric `t` is in B with `better: lower` in the variant `b`, and in ms with `better: lower` elsewhere: all variants must declare it alike");
+    insta::assert_snapshot!(refused(&with("MB", "b.t < a.t")), @"error: x.yaml:10:43: the metric `t` is in B with `better: lower` in the variant `b`, and in ms with `better: lower` elsewhere: all variants must declare it alike");
     insta::assert_snapshot!(refused(&with("ms", "c.t < a.t")), @"error: x.yaml:12:12: the variant `c` does not declare the metric `t`; add it to its `load.metrics`");
     insta::assert_snapshot!(refused(&with("ms", "b.u < a.u")), @"error: x.yaml:12:15: no metric is named `u`; did you mean `t`?");
 }

@@ -300,7 +300,12 @@ fn every_form_of_the_report_comes_from_the_directory_alone() {
 #[test]
 fn quick_and_only_narrow_a_run_and_its_report_says_so() {
     let only = vec!["faster".to_owned()];
-    let it = Scene::new().begin(built_in(PlanArguments { quick: true, only, seed: Some(3), blocks: None }));
+    let it = Scene::new().begin(built_in(PlanArguments {
+        quick: true,
+        only,
+        seed: Some(3),
+        ..PlanArguments::default()
+    }));
     let it = it.unwrap();
     assert!(names(&it).contains(&"faster") && !names(&it).contains(&"same"), "{:?}", names(&it));
     assert_eq!(it.json["quick"], Value::Bool(true));

@@ -95,13 +95,21 @@ fn every_type_of_setting_is_read_from_its_text() {
 #[test]
 fn a_baseline_that_changes_something_says_so_and_changes_no_other_variant() {
     let text = with("software: {}", "software: { system: { ingress: { key: rsa-4096 } } }");
-    let plan = plan(&text.replace("threads: { system: { ingress: { offload: threads } } }", "threads:"));
+    let plan = plan(&text.replace("threads: { system: { ingress: { offload: threads } } }", "threads: {}"));
     assert_snapshot!(treatments(&plan), @r"
     software = ingress.key: rsa-4096
     plain = ingress.tls: none, ingress.key: rsa-2048
     threads = ingress.key: rsa-2048
     ");
     assert_eq!(settings(&plan, 0, 2)["system"]["ingress"]["key"], "rsa-2048");
+}
+
+#[test]
+fn only_a_control_repeats_the_baseline_unless_a_user_asked_the_same_twice() {
+    let text = with("{ system: { ingress: { offload: threads } } }", "{ load: { reuse: none } }");
+    assert_snapshot!(plan_of(&text, &ReadOptions::default()).unwrap_err().to_string(), @"`threads` has every setting of the baseline, so nothing is compared");
+    let asked = ReadOptions { may_repeat: true, ..ReadOptions::default() };
+    assert_eq!(plan_of(&text, &asked).unwrap().variants.len(), 3);
 }
 
 #[test]
@@ -153,7 +161,9 @@ fn a_quick_run_is_one_cell_of_short_slots() {
 
 #[test]
 fn a_quick_run_of_many_variants_has_shorter_slots() {
-    let many: String = (0..10).map(|index| format!("    more-{index}: {{}}\n")).collect();
+    let many: String = (0..10)
+        .map(|index| format!("    more-{index}: {{ load: {{ requests: {} }} }}\n", index + 1))
+        .collect();
     let text = with("  variants:\n", &format!("  variants:\n{many}"));
     let options = ReadOptions { quick: true, ..ReadOptions::default() };
     let plan = plan_of(&text, &options).unwrap();
@@ -191,7 +201,7 @@ fn a_plan_remembers_what_the_command_line_changed() {
 #[test]
 fn anchors_windows_line_ends_and_a_byte_order_mark_are_fine() {
     let text = with("software: {}", "software: &nothing {}")
-        .replace("threads: { system: { ingress: { offload: threads } } }", "threads: *nothing");
+        .replace("threads: { system: {", "threads: { load: *nothing, system: {");
     assert_eq!(plan(&text).variants.len(), 3);
     let windows = format!("\u{feff}---\n{GOOD}").replace('\n', "\r\n");
     assert_eq!(plan(&windows).claims, plan(GOOD).claims);
