@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_merged_tree_points_at_the_line_that_caused_it() {
         let base = parse("ingress:\n  tls: none\n  key: rsa-2048\n").unwrap();
-        let over = parse("\n\n\n\ningress:\n  key: ecdsa\n  tls:\n").unwrap();
+        let over = parse("\n\n\n\ningress:\n  key: ecdsa\n  tls: null\n").unwrap();
         let merged = pruned(&merge(&base, &over));
         let ingress = merged.get("ingress").unwrap();
         assert_eq!(ingress.entries().len(), 1);

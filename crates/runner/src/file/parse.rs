@@ -285,13 +285,35 @@ impl<'t> Builder<'t> {
                 .also(first, "it is first set here"));
             }
             let (event, marks) = self.next()?;
-            let (mut value, below) = self.node(event, marks, depth + 1)?;
-            if value.span.length == 0 {
-                // The value is empty, and the parser gives it the place of the next item.
-                value.span = key.span;
+            let (value, below) = self.node(event, marks, depth + 1)?;
+            if value.value == Value::Null && !self.is_written(value.span) {
+                return Err(self.no_value(&key, entries.last()));
             }
             height = height.max(below);
             entries.push((key, value));
+        }
+    }
+
+    /// Whether a `null` stands in the file. The parser makes one up where there is no value.
+    fn is_written(&self, span: Location) -> bool {
+        matches!(&self.places.text[span.offset..span.offset + span.length], "~" | "null" | "Null" | "NULL")
+    }
+
+    /// A key without a value would have no effect. In braces, it is often the rest of a number: `{ connections: 1,000 }`.
+    fn no_value(&self, key: &Scalar, before: Option<&(Scalar, Node)>) -> Mistake {
+        let mistake = Mistake::new(key.span, format!("the key `{}` has no value", key.text));
+        let number = before.and_then(|(_, node)| match &node.value {
+            Value::Scalar(scalar) if key.text.starts_with(|first: char| first.is_ascii_digit()) => {
+                Some(scalar)
+            }
+            _ => None,
+        });
+        match number {
+            Some(number) => mistake.help(format!(
+                "a comma begins the next key; write the number without one: {}{}",
+                number.text, key.text
+            )),
+            None => mistake.help("write one, `{}` for nothing in it, or `null` for the default"),
         }
     }
 

@@ -62,6 +62,13 @@ fn yaml_that_would_surprise() {
 }
 
 #[test]
+fn keys_without_a_value() {
+    assert_snapshot!(check(&with("connections: 20,", "connections: 1,000,")), @"x.yaml:11:26: the key `000` has no value; a comma begins the next key; write the number without one: 1000");
+    assert_snapshot!(check(&with("software: {}", "software:")), @"x.yaml:15:5: the key `software` has no value; write one, `{}` for nothing in it, or `null` for the default");
+    assert_snapshot!(check(&with("  baseline: software", "  baseline: software\n  unknown:")), @"x.yaml:13:3: the key `unknown` has no value; write one, `{}` for nothing in it, or `null` for the default");
+}
+
+#[test]
 fn unknown_keys_at_every_level() {
     assert_snapshot!(check(&with("metadata:", "metdata:")), @"x.yaml:3:1: unknown key `metdata`; did you mean `metadata`?");
     assert_snapshot!(check(&with("  title:", "  titel:")), @"x.yaml:5:3: unknown key `titel`; did you mean `title`?");
@@ -112,7 +119,7 @@ fn values_of_the_wrong_form() {
     assert_snapshot!(check(&with("reuse: none", "reuse: { none: 1 }")), @"x.yaml:11:35: `none` takes no settings");
     assert_snapshot!(check(&with("reuse: none", "reuse: [none]")), @"x.yaml:11:35: expected one of keep-alive, none, found a list");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: engine }")), @"x.yaml:16:46: `engine` needs a value: write `{ engine: … }`");
-    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: } }")), @"x.yaml:16:46: expected a single key, one of none, threads, engine");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: } }")), @"x.yaml:16:48: the key `engine` has no value; write one, `{}` for nothing in it, or `null` for the default");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: [a] } }")), @"x.yaml:16:56: expected a text, found a list");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engines: a } }")), @"x.yaml:16:48: `engines` is not a value of this key; did you mean `engine`?");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: a, threads: b } }")), @"x.yaml:16:46: expected a single key, one of none, threads, engine");
