@@ -102,6 +102,7 @@ impl Gate<'_> {
         ReadOptions {
             seed: self.seed,
             claims: self.subject.claims.clone(),
+            may_repeat: true,
             made_by: Some(command_line(self.arguments, self.subject.commits.clone(), self.seed)),
             ..ReadOptions::default()
         }
@@ -172,15 +173,19 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// What would decide more, as the end of a sentence.
+    /// What would decide more, as the end of a sentence. A margin is advised only where it is wider than the one at hand.
     fn remedy(&self, noise: &Noise) -> String {
-        let margin = format!("--worse-than {:.1}%", noise.detectable() * 100.0);
-        match noise.budget_s(self.arguments.worse_than.0) {
-            Some(budget_s) if budget_s > seconds(self.arguments.budget) => {
-                format!("; --budget {:.0}s or {margin} would probably decide", (budget_s * 1.1).ceil())
-            }
-            _ => format!("; {margin} would probably decide"),
+        let (margin, budget_s) = (self.arguments.worse_than.0, seconds(self.arguments.budget));
+        let wider =
+            (noise.detectable() > margin).then(|| format!("--worse-than {:.1}%", noise.detectable() * 100.0));
+        let longer = noise.budget_s(margin).filter(|needed_s| *needed_s > budget_s);
+        let longer = longer.map(|needed_s| format!("--budget {:.0}s", (needed_s * 1.1).ceil()));
+        let advice: Vec<String> = longer.into_iter().chain(wider).collect();
+        if advice.is_empty() {
+            let more_s = (2.0 * budget_s).ceil();
+            return format!("; the difference is close to the margin: --budget {more_s:.0}s would say more");
         }
+        format!("; {} would probably decide", advice.join(" or "))
     }
 
     fn measure(&self, noise: &Noise) -> Result<Run, Failure> {

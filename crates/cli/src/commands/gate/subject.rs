@@ -128,8 +128,8 @@ fn quoted(text: &str) -> String {
 
 /// The claims that ask for no more than the margin, unless the file has claims of its own.
 fn claims(arguments: &GateArguments, name: &str, text: &str) -> Result<Vec<String>, Failure> {
-    let experiment =
-        plumb_runner::file::read(name, text.as_bytes(), &ReadOptions::default(), &data_paths::all());
+    let options = ReadOptions { may_repeat: true, ..ReadOptions::default() };
+    let experiment = plumb_runner::file::read(name, text.as_bytes(), &options, &data_paths::all());
     let plan = experiment.map_err(planning::failure)?.plan;
     let has_head = plan.variants.iter().any(|variant| variant.name == SIDES[1]);
     if plan.baseline_name() != SIDES[0] || !has_head {

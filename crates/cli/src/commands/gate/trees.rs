@@ -43,7 +43,14 @@ pub struct Revision {
 impl Revision {
     fn resolve(name: &str) -> Result<Self, Failure> {
         let text = git(Path::new("."), &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")])
-            .map_err(|_| Failure::usage(format!("`{name}` names no commit of the git repository here")))?;
+            .map_err(|_| {
+                let is_shallow = git(Path::new("."), &["rev-parse", "--is-shallow-repository"]);
+                let remedy = match is_shallow.is_ok_and(|answer| answer.trim() == "true") {
+                    true => ", which has only the newest part of its history; `git fetch --unshallow` fetches the rest",
+                    false => "",
+                };
+                Failure::usage(format!("`{name}` names no commit of the git repository here{remedy}"))
+            })?;
         Ok(Self { name: name.to_owned(), commit: text.trim().to_owned() })
     }
 
@@ -66,6 +73,12 @@ impl Trees {
             && !git(Path::new("."), &["status", "--porcelain", "--untracked-files=no"])?.trim().is_empty()
         {
             output::message("warning: changes that are not committed are not part of HEAD");
+        }
+        let [one, other] = &revisions;
+        if one.commit == other.commit {
+            output::message(&format!(
+                "warning: {base} and {head} are the same commit, so equal builds are compared"
+            ));
         }
         let scratch = Scratch::create(&std::env::temp_dir(), "plumb-gate").map_err(Failure::harness)?;
         let trees = Self { scratch, revisions };
