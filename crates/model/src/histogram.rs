@@ -6,15 +6,16 @@
 //! A distribution that was read back is kept as its bins, packed: a run holds thousands of them, most of the library's
 //! array is empty, and of the sixteen bytes of a (value, count) pair two or three tell something.
 
-use std::borrow::Cow;
-
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Statistic;
 
-/// The largest time that is kept apart, one hour; longer ones count as this.
-pub const LARGEST_NS: u64 = 3_600_000_000_000;
+/// The largest time that is kept apart, more than a century: no measurement has a longer one.
+const LARGEST_NS: u64 = 1 << 62;
+
+/// Of each value, the library keeps this many bits, so that a bin is at most a thousandth wide.
+const KEPT_BITS: u32 = 11;
 
 /// A distribution of nanoseconds.
 #[derive(Debug, Clone)]
@@ -85,23 +86,14 @@ impl Histogram {
     }
 
     fn dense_mut(&mut self) -> &mut Hdr<u64> {
-        if let Form::Packed(_) = self.form {
-            self.form = Form::Dense(self.dense().into_owned());
+        if let Form::Packed(bytes) = &self.form {
+            let mut dense = empty();
+            Unpacked::of(bytes).for_each(|(value, count)| add(&mut dense, value, count));
+            self.form = Form::Dense(dense);
         }
         match &mut self.form {
             Form::Dense(dense) => dense,
             Form::Packed(_) => unreachable!("it was made dense just before"),
-        }
-    }
-
-    fn dense(&self) -> Cow<'_, Hdr<u64>> {
-        match &self.form {
-            Form::Dense(dense) => Cow::Borrowed(dense),
-            Form::Packed(bytes) => {
-                let mut dense = empty();
-                Unpacked::of(bytes).for_each(|(value, count)| add(&mut dense, value, count));
-                Cow::Owned(dense)
-            }
         }
     }
 
@@ -117,27 +109,39 @@ impl Histogram {
     /// One statistic in nanoseconds, `None` where there is no value.
     #[must_use]
     pub fn statistic_ns(&self, statistic: Statistic) -> Option<f64> {
-        let dense = self.dense();
-        if dense.is_empty() {
+        let count = self.count();
+        if count == 0 {
             return None;
         }
-        let quantile = |quantile: f64| dense.value_at_quantile(quantile) as f64;
-        Some(match statistic {
-            Statistic::Avg => dense.mean(),
-            Statistic::Min => dense.min() as f64,
-            Statistic::Max => dense.max() as f64,
+        let quantile = |quantile: f64| Some(self.quantile_ns(quantile));
+        match statistic {
+            Statistic::Avg => {
+                let share = |(value, of_bin)| Bin::of(value).middle() as f64 * of_bin as f64 / count as f64;
+                Some(self.bins().map(share).sum())
+            }
+            Statistic::Min => self.bins().next().map(|(value, _)| Bin::of(value).first as f64),
+            Statistic::Max => self.bins().last().map(|(value, _)| Bin::of(value).last() as f64),
             Statistic::Med => quantile(0.5),
             Statistic::P90 => quantile(0.9),
             Statistic::P95 => quantile(0.95),
             Statistic::P99 => quantile(0.99),
             Statistic::P999 => quantile(0.999),
-        })
+        }
     }
 
     /// The value at a quantile in nanoseconds, 0 where there is none.
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
-        self.dense().value_at_quantile(quantile) as f64
+        if let Form::Dense(dense) = &self.form {
+            return dense.value_at_quantile(quantile) as f64;
+        }
+        let least = ((quantile * self.count() as f64).ceil() as u64).max(1);
+        let mut counted = 0;
+        let reached = self.bins().find(|(_, count)| {
+            counted += count;
+            counted >= least
+        });
+        reached.map_or(0.0, |(value, _)| Bin::of(value).last() as f64)
     }
 
     /// What an open loop would have seen, estimated: had requests been due every `interval_ns` while one took longer, those
@@ -223,6 +227,27 @@ impl Histogram {
     }
 }
 
+/// The values that the library does not tell apart.
+struct Bin {
+    first: u64,
+    width: u64,
+}
+
+impl Bin {
+    fn of(value: u64) -> Self {
+        let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT_BITS);
+        Self { first: value >> dropped << dropped, width: 1 << dropped }
+    }
+
+    fn middle(&self) -> u64 {
+        self.first.saturating_add(self.width / 2)
+    }
+
+    fn last(&self) -> u64 {
+        self.first.saturating_add(self.width - 1)
+    }
+}
+
 /// Appends a number in base 128.
 fn pack(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -298,10 +323,15 @@ mod tests {
             let text = serde_json::to_string(&histogram).unwrap();
             let back: Histogram = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(back.count(), values.len() as u64);
-            for statistic in [Statistic::Med, Statistic::P99, Statistic::Max] {
+            for statistic in Statistic::ALL {
                 let (a, b) = (histogram.statistic_ns(statistic), back.statistic_ns(statistic));
                 prop_assert_eq!(a, b);
             }
+            let Form::Dense(dense) = &histogram.form else { unreachable!("it was recorded") };
+            prop_assume!(!values.is_empty());
+            prop_assert_eq!(back.statistic_ns(Statistic::Avg), Some(dense.mean()));
+            prop_assert_eq!(back.statistic_ns(Statistic::Min), Some(dense.min() as f64));
+            prop_assert_eq!(back.statistic_ns(Statistic::Max), Some(dense.max() as f64));
         }
 
         #[test]
@@ -361,6 +391,17 @@ mod tests {
         {
             assert!(Histogram::from_bytes(bytes).is_err(), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn times_above_an_hour_are_kept() {
+        let mut histogram = Histogram::new();
+        let day_ns = 86_400_000_000_000_u64;
+        histogram.record(day_ns);
+        histogram.record(u64::MAX);
+        let first = histogram.statistic_ns(Statistic::Min).unwrap();
+        assert!((first / day_ns as f64 - 1.0).abs() < 1e-3, "{first}");
+        assert!(histogram.statistic_ns(Statistic::Max).unwrap() > 4e18);
     }
 
     #[test]
