@@ -59,6 +59,17 @@ pub(crate) struct SeenWindow {
     pub hosts: Vec<SeenHost>,
     /// The nodes that are read, at both ends.
     pub nodes: Vec<SeenNode>,
+    /// How long the slot took.
+    pub passed_ns: u64,
+}
+
+impl SeenWindow {
+    /// Refuses figures that cannot be, as an agent of another host could report them.
+    pub(crate) fn believe(&self) -> Result<(), SlotError> {
+        let span_ns = self.closed.at_ns.saturating_sub(self.opened.at_ns);
+        let mut each = self.measurements.iter();
+        each.try_for_each(|one| believe(one, span_ns, self.passed_ns)).map_err(SlotError::Harness)
+    }
 }
 
 /// One end of a window before the others have answered.
@@ -111,15 +122,12 @@ impl Course<'_> {
             return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
         };
         let passed_ns = self.patience.clock.monotonic_ns().saturating_sub(begun_ns);
-        let span_ns = closed.at_ns.saturating_sub(opened.at_ns);
-        for measurement in progress.measurements.iter().flatten() {
-            believe(measurement, span_ns, passed_ns).map_err(SlotError::Harness)?;
-        }
         let (opened, here_before, others_before) = self.sight(opened)?;
         let (closed, here_after, others_after) = self.sight(closed)?;
         let foreign = foreign_cpu_time(&opened.system, &closed.system);
         let nodes = self.hosts.seen_nodes((&others_before, &others_after));
         Ok(SeenWindow {
+            passed_ns,
             nodes,
             measurements: progress.measurements.into_iter().flatten().collect(),
             opened,
@@ -249,8 +257,8 @@ impl Course<'_> {
     }
 }
 
-/// Refuses figures that cannot be, as an agent of another host could report them: a window that did not last as long as the time
-/// between its opening and its close, or lasted longer than the slot, and work that no load can do.
+/// Refuses a window that did not last as long as the time between its opening and its close, or lasted longer than the slot, and work
+/// that no load can do.
 fn believe(measurement: &Measurement, span_ns: u64, passed_ns: u64) -> Result<(), String> {
     let Measurement { window_ns, work, .. } = *measurement;
     let (window, span, passed) = (Span(window_ns), Span(span_ns), Span(passed_ns));

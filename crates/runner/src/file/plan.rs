@@ -91,7 +91,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         return Err(mistakes);
     };
     let kept = keep(&mut mistakes, kept(&root, &variants, &options.only));
-    let every = Settling { root: &root, path, base: &base, quick: options.quick };
+    let every = Settling { root: &root, path, base: &base, options };
     let settled = keep(&mut mistakes, every.settle(&matrix::cells(&axes), &variants));
     let metrics = match &settled {
         Some(settled) => keep(&mut mistakes, metrics::declared(path, &variants, &settled.by_cell())),
@@ -105,11 +105,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     };
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
     let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
-    settled.check_claims(&claims, &variants, &root)?;
-    // What the null path measures is made up.
-    if !options.may_repeat && !path.synthetic {
-        settled.check_differences(&variants)?;
-    }
+    settled.check(&claims, &variants, &root)?;
     let Document { metadata, spec, .. } = document;
     let settings = settled.settings(&kept, options.quick);
     let plan = Plan {
@@ -259,7 +255,7 @@ struct Settling<'a> {
     root: &'a Node,
     path: &'a DataPath,
     base: &'a Node,
-    quick: bool,
+    options: &'a ReadOptions,
 }
 
 /// All variants settled, and their settings by cell and variant.
@@ -268,6 +264,7 @@ struct AllSettled {
     cells: Vec<(CellValues, Vec<SettledVariant>)>,
     window_ns: u64,
     warmup_ns: u64,
+    may_repeat: bool,
 }
 
 type CellValues = std::collections::BTreeMap<String, String>;
@@ -313,7 +310,15 @@ impl Settling<'_> {
             settled_cells.push((cell.values.clone(), settings));
         }
         let (window_ns, warmup_ns) = timing.map_or((0, 0), |first: Timed| (first.window_ns, first.warmup_ns));
-        Ok(AllSettled { variants: described_variants, cells: settled_cells, window_ns, warmup_ns })
+        // What the null path measures is made up.
+        let may_repeat = self.options.may_repeat || self.path.synthetic;
+        Ok(AllSettled {
+            variants: described_variants,
+            cells: settled_cells,
+            window_ns,
+            warmup_ns,
+            may_repeat,
+        })
     }
 
     fn settle_cell(
@@ -327,18 +332,19 @@ impl Settling<'_> {
         let mut mistakes = Vec::new();
         for (at, (variant, tree)) in variants.iter().zip(trees).enumerate() {
             let of_path = document::without_host(tree);
-            let settled = settle(self.path, &of_path, self.quick).map_err(|unsettled| match unsettled {
-                Unsettled::Shape(mistakes) => mistakes,
-                Unsettled::Fault(fault) => {
-                    let place = self.fault_place(&fault.key, variant, tree);
-                    let mistake = Mistake::new(place, fault.message);
-                    let name = (at > 0).then_some(variant.name.as_str());
-                    vec![match context(name, cell) {
-                        Some(context) => mistake.help(context),
-                        None => mistake,
-                    }]
-                }
-            });
+            let settled =
+                settle(self.path, &of_path, self.options.quick).map_err(|unsettled| match unsettled {
+                    Unsettled::Shape(mistakes) => mistakes,
+                    Unsettled::Fault(fault) => {
+                        let place = self.fault_place(&fault.key, variant, tree);
+                        let mistake = Mistake::new(place, fault.message);
+                        let name = (at > 0).then_some(variant.name.as_str());
+                        vec![match context(name, cell) {
+                            Some(context) => mistake.help(context),
+                            None => mistake,
+                        }]
+                    }
+                });
             if let Some(settled) = keep(&mut mistakes, settled) {
                 let timed = Timed::of(&settled, tree, variant);
                 collect(&mut mistakes, timing.get_or_insert_with(|| timed.clone()).mismatch(&timed));
@@ -414,6 +420,12 @@ impl AllSettled {
         };
         let note = self.cells.iter().find_map(|(_, settings)| of(settings));
         Claim { note, ..claim }
+    }
+
+    /// Refuses what only the settings of all variants show to be wrong.
+    fn check(&self, claims: &[Claim], variants: &[VariantTree], root: &Node) -> Result<(), Vec<Mistake>> {
+        self.check_claims(claims, variants, root)?;
+        if self.may_repeat { Ok(()) } else { self.check_differences(variants) }
     }
 
     /// Refuses claims on metrics that the load of a variant does not measure under its settings.
