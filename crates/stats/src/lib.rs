@@ -5,6 +5,7 @@
 //! value per run, and gets the runs at which the level shifted (`shift`). The crate knows no other crate of the workspace, no
 //! clock and no file, so each number can be checked against its formula alone.
 
+mod after;
 mod blocks;
 mod boundary;
 mod cap;
@@ -25,6 +26,7 @@ mod shift;
 mod student;
 mod unusable;
 
+pub use after::{AfterEffect, SlotPair, after_effect};
 pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_ratio};
 pub use cap::{CapJudgement, judge_cap};
 pub use confidence::{Interval, Level, confidence_sequence, half_width_over_s};

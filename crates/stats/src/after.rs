@@ -1,0 +1,89 @@
+//! After-effects: whether a variant's slots differ by what ran just before them.
+//!
+//! In a block, each variant has two slots. Where exactly one of them follows another given variant, the difference of the two
+//! holds an after-effect of that variant; elsewhere it holds none. A drift of the machine is in both, in proportion to the
+//! distance of the slots. Least squares over all blocks separate the two, and a t test decides.
+
+use crate::student::p_value;
+
+/// The two slots of a variant in a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlotPair {
+    /// The logarithm of the ratio of the values: of the slot that follows the other variant over the one that does not where
+    /// exactly one does, of the later over the earlier elsewhere.
+    pub log_ratio: f64,
+    /// How many slots the first of these two lies behind the second; negative where it lies before it.
+    pub distance: f64,
+    /// Whether exactly one follows the other variant.
+    pub is_split: bool,
+}
+
+/// What a variant leaves behind for another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AfterEffect {
+    /// The factor of a value right after the other variant.
+    pub ratio: f64,
+    /// How probable such a difference is by chance.
+    pub p: f64,
+}
+
+/// The after-effect that pairs show; `None` where they are too few to tell it from a drift.
+#[must_use]
+pub fn after_effect(pairs: &[SlotPair]) -> Option<AfterEffect> {
+    let freedom = pairs.len().checked_sub(2).filter(|freedom| *freedom >= 2)?;
+    let sum = |term: &dyn Fn(&SlotPair) -> f64| pairs.iter().map(term).sum::<f64>();
+    let split = |pair: &SlotPair| f64::from(u8::from(pair.is_split));
+    let (splits, crossed) = (sum(&split), sum(&|pair| split(pair) * pair.distance));
+    let distances = sum(&|pair| pair.distance * pair.distance);
+    let (of_splits, of_distances) =
+        (sum(&|pair| split(pair) * pair.log_ratio), sum(&|pair| pair.distance * pair.log_ratio));
+    let determinant = splits * distances - crossed * crossed;
+    if splits < 2.0 || determinant < 1e-9 * splits * distances {
+        return None;
+    }
+    let effect = (distances * of_splits - crossed * of_distances) / determinant;
+    let drift = (splits * of_distances - crossed * of_splits) / determinant;
+    let rest = sum(&|pair| (pair.log_ratio - effect * split(pair) - drift * pair.distance).powi(2));
+    let error = (rest / freedom as f64 * distances / determinant).sqrt();
+    let p = if effect == 0.0 { 1.0 } else { p_value(effect / error, freedom) };
+    Some(AfterEffect { ratio: effect.exp(), p })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(log_ratio: f64, distance: f64, is_split: bool) -> SlotPair {
+        SlotPair { log_ratio, distance, is_split }
+    }
+
+    #[test]
+    fn an_effect_is_told_from_a_drift() {
+        let drift = 0.01;
+        let pairs = |effect: f64| {
+            let of = |(noise, distance, is_split): (f64, f64, bool)| {
+                pair(drift * distance + noise + if is_split { effect } else { 0.0 }, distance, is_split)
+            };
+            [
+                (0.002, -1.0, true),
+                (-0.001, 3.0, true),
+                (0.001, 3.0, false),
+                (-0.002, -1.0, true),
+                (0.0, 3.0, true),
+            ]
+            .map(of)
+        };
+        let found = after_effect(&pairs(0.5)).unwrap();
+        assert!((found.ratio.ln() - 0.5).abs() < 0.01 && found.p < 1e-4, "{found:?}");
+        assert!(after_effect(&pairs(0.0)).unwrap().p > 0.05);
+    }
+
+    #[test]
+    fn too_little_is_no_answer() {
+        let one = pair(0.1, -1.0, true);
+        assert_eq!(after_effect(&[one; 3]), None, "too few");
+        assert_eq!(after_effect(&[one; 9]), None, "a drift would do the same");
+        assert_eq!(after_effect(&[pair(0.1, 3.0, false); 9]), None, "none follows the other");
+        assert_eq!(after_effect(&[]), None);
+    }
+}
