@@ -4,6 +4,7 @@
 //! runner, which stops once every claim is decided, and the command, which reports from the directory alone.
 //! It is pure: the same slots give the same judgement, whenever and wherever it is derived.
 
+mod cautions;
 mod claims;
 mod comparisons;
 mod contrast;
@@ -37,7 +38,7 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let findings =
         findings::find(&Concluded { table: &table, variants: &variants, comparisons: &comparisons });
     let warnings = warnings::collect(&table, &variants);
-    Judgement { variants, comparisons, claims, findings, warnings }
+    Judgement { variants, comparisons, claims, findings, cautions: cautions::collect(&table), warnings }
 }
 
 /// Answers the plan's questions again, for a judgement whose other parts are known.

@@ -84,7 +84,7 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a slot. A slot without one counts as the worst, unless the harness failed.
-    fn value(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> Value {
+    pub(crate) fn value(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> Value {
         let worst = match self.plan.metric(metric).map(|metric| metric.better) {
             Some(Better::Higher) => Value::Lowest,
             Some(Better::Lower) => Value::Highest,

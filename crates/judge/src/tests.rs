@@ -1,10 +1,11 @@
 //! Judgements of synthetic runs whose true effects are known.
 
 use super::*;
+use plumb_model::user_change::{ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange};
 use plumb_model::{
-    Attempts, Better, Claim, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo, MetricKind,
-    Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, Term, Unit, Variant, VariantState,
-    Verdict, claim::Scope,
+    Attempts, Better, Caution, Claim, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo,
+    MetricKind, Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, Term, Unit, UserChange,
+    Variant, VariantState, Verdict, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -699,4 +700,69 @@ fn imported_runs_side_by_side_hold_only_without_drift() {
     let about_turns =
         found.warnings.iter().any(|it| it.contains("did not take turns") && it.contains("were modified"));
     assert!(about_turns, "{:?}", found.warnings);
+}
+
+/// Slots in random-looking orders, in which a is half as fast right after b if `lasts`.
+fn slots_in_turns(lasts: bool) -> Vec<Slot> {
+    let mut noise = [0.99, 1.01, 1.0, 1.02, 0.98].iter().cycle();
+    let mut before = String::new();
+    slots(8, 1.0, |slot| {
+        if [1, 2, 5].contains(&slot.block) {
+            slot.variant = if slot.variant == "a" { "b" } else { "a" }.to_owned();
+        }
+        let left = if lasts && slot.variant == "a" && before == "b" { 0.5 } else { 1.0 };
+        let Some(Reading::Rate { value, .. }) = measured(slot).measurement.readings.get_mut("reqs") else {
+            return;
+        };
+        *value = 1000.0 * left * noise.next().unwrap();
+        before = slot.variant.clone();
+    })
+}
+
+#[test]
+fn what_a_variant_leaves_behind_for_another_is_a_caution() {
+    let found = |lasts| judge(&plan(&["b.reqs >= 1.2 * a.reqs"]), &slots_in_turns(lasts)).cautions;
+    let [Caution::AfterEffect { variant, after, metric, ratio, p, .. }] = &found(true)[..] else {
+        panic!("{:?}", found(true));
+    };
+    assert_eq!((variant.as_str(), after.as_str(), metric.as_str()), ("a", "b", "reqs"));
+    assert!((ratio - 0.5).abs() < 0.02 && *p < 1e-4, "{ratio} {p}");
+    assert_eq!(found(false), []);
+    assert_eq!(judge(&plan(&["b.reqs >= 1 /s"]), &slots_in_turns(true)).cautions, [], "nothing is compared");
+}
+
+#[test]
+fn a_file_that_nothing_shows_to_be_used_is_a_caution() {
+    let (place, timeout) = (ChangePlace::default(), None);
+    let file = UserChange::File(FileChange {
+        path: "/etc/x.conf".to_owned(),
+        contents: Some("a".to_owned()),
+        replace: None,
+        with: None,
+        mode: None,
+        owner: None,
+        reload: None,
+        timeout,
+        place,
+    });
+    let action = ServiceAction::Reload;
+    let service = UserChange::Service(ServiceChange { name: "x".to_owned(), action, timeout, place });
+    let command = UserChange::Command(CommandChange {
+        apply: "true".to_owned(),
+        revert: "true".to_owned(),
+        verify: "x -v".to_owned(),
+        expect: Some("a".to_owned()),
+        matches: None,
+        timeout,
+        place,
+    });
+    let found = |changes: &[&UserChange]| {
+        let mut plan = plan(&[]);
+        plan.cells[0].variants[1].changes = changes.iter().map(|change| (*change).clone()).collect();
+        judge(&plan, &slots(6, 1.0, |_| {})).cautions
+    };
+    let changed = vec!["/etc/x.conf".to_owned(), "x".to_owned()];
+    assert_eq!(found(&[&file, &service]), [Caution::UseUnproven { variant: "b".to_owned(), changed }]);
+    assert_eq!(found(&[&file, &command]), []);
+    assert_eq!(found(&[]), []);
 }

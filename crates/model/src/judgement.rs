@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClaimVerdict, Comparison, Findings, VariantSummary};
+use crate::{Caution, ClaimVerdict, Comparison, Findings, VariantSummary};
 
 /// Everything that a run's slots say, derived anew from the slots whenever it is needed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub struct Judgement {
     /// What the run says beyond its claims.
     #[serde(default)]
     pub findings: Findings,
+    /// Reasons not to rely on the run as it stands.
+    #[serde(default)]
+    pub cautions: Vec<Caution>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
 }

@@ -4,6 +4,7 @@
 //! tied to another through it. Types derive `serde` because they travel between processes; the form that they
 //! take on disk is `store`'s own business.
 
+mod caution;
 pub mod claim;
 mod cluster_object;
 pub mod contrast;
@@ -30,6 +31,7 @@ pub mod user_change;
 pub mod verdict;
 mod when;
 
+pub use caution::Caution;
 pub use claim::{Claim, Operand, Relation, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint};
 pub use contrast::{Bounded, Contrast, Shift};

@@ -319,7 +319,7 @@ impl Page<'_> {
         const WEIGHT: usize = 2;
         let view = self.view;
         let mut caveats: Vec<(&str, Tone, String)> =
-            view.judgement.warnings.iter().map(|warning| ("!", Tone::Doubt, warning.clone())).collect();
+            view.warnings().into_iter().map(|warning| ("!", Tone::Doubt, warning)).collect();
         let spreads = &view.judgement.findings.spreads;
         let outliers = spreads.iter().flat_map(|of_variant| spread::outliers(view, of_variant));
         caveats.extend(outliers.map(|outlier| ("!", Tone::Doubt, outlier)));

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::finding::{AgentPart, BreakEven, Limit, Outlying, Pays, Point, Spread};
 use plumb_model::{
-    Attempts, Better, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic, VariantState,
-    Verdict,
+    Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic,
+    VariantState, Verdict,
 };
 use plumb_stats::median;
 use schemars::JsonSchema;
@@ -54,6 +54,8 @@ pub struct RunDocument {
     pub limits: Vec<LimitDocument>,
     /// What each load agent did, of every variant that several drove; empty where there was one.
     pub load_agents: Vec<LoadAgentsDocument>,
+    /// Reasons not to rely on the run as it stands, each with its figures. `warnings` has them as sentences.
+    pub cautions: Vec<Caution>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
 }
@@ -349,7 +351,8 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
             .iter()
             .map(|spread| LoadAgentsDocument::of(view, spread))
             .collect(),
-        warnings: judgement.warnings.clone(),
+        cautions: judgement.cautions.clone(),
+        warnings: view.warnings(),
     }
 }
 
@@ -483,6 +486,7 @@ mod tests {
             [
                 "baseline",
                 "break_even",
+                "cautions",
                 "claims",
                 "comparisons",
                 "directory",

@@ -46,7 +46,7 @@ fn properties(view: &View<'_>) -> Vec<String> {
         ("plumb".to_owned(), header.program_version.clone()),
     ];
     let host = view.facts().into_iter().map(|(name, value)| (format!("host.{name}"), value));
-    let warnings = view.judgement.warnings.iter().map(|warning| ("warning".to_owned(), warning.clone()));
+    let warnings = view.warnings().into_iter().map(|warning| ("warning".to_owned(), warning));
     let all = own.into_iter().chain(host).chain(warnings);
     all.map(|(name, value)| {
         format!("      <property name=\"{}\" value=\"{}\"/>", escaped(&name), escaped(&value))

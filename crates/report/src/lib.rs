@@ -7,6 +7,7 @@
 
 mod break_even;
 mod brief;
+mod cautions;
 mod choice;
 mod contrast;
 mod costs;

@@ -275,7 +275,8 @@ fn warnings(view: &View<'_>) -> String {
     let errors = errors.iter().map(|(variant, kind, count)| {
         format!("- {}: {} {}", plain(view.name(*variant)), plain(kind), figures::count(*count as f64))
     });
-    let warnings = view.judgement.warnings.iter().map(|warning| format!("- {}", plain(warning)));
+    let warnings = view.warnings();
+    let warnings = warnings.iter().map(|warning| format!("- {}", plain(warning)));
     let lines: Vec<String> = warnings.chain(errors).collect();
     if lines.is_empty() { String::new() } else { format!("## Warnings and errors\n\n{}", lines.join("\n")) }
 }

@@ -8,9 +8,9 @@ use plumb_model::{
     Change, ClaimVerdict, Comparison, Ending, SlotOutcome, Statistic, VariantState, VariantSummary, Verdict,
 };
 
-use crate::figures;
 use crate::rows::Row;
 use crate::view::View;
+use crate::{cautions, figures};
 
 /// More variants than this are a table and not a sentence.
 const VARIANTS_MAX: usize = 3;
@@ -265,6 +265,7 @@ fn trust(view: &View<'_>) -> (Trust, String) {
     if view.judgement.comparisons.iter().any(is_open) {
         slight.push("too few blocks for an interval".to_owned());
     }
+    slight.extend(view.judgement.cautions.iter().map(cautions::words));
     let warnings = view.judgement.warnings.len();
     if warnings > 0 {
         slight.push(figures::plural(warnings, "warning"));

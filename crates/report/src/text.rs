@@ -372,11 +372,12 @@ impl Page<'_> {
     }
 
     fn warnings(&mut self) {
-        if self.view.judgement.warnings.is_empty() {
+        let warnings = self.view.warnings();
+        if warnings.is_empty() {
             return;
         }
         self.title("warnings");
-        for warning in &self.view.judgement.warnings {
+        for warning in &warnings {
             self.wrapped("  ! ", Some(Tone::Doubt), warning);
         }
     }

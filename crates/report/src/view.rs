@@ -11,6 +11,7 @@ use plumb_model::{
 };
 use plumb_stats::{log_ratio, median};
 
+use crate::cautions;
 use crate::rows::{Row, rows, terms};
 
 /// A run with its judgement, and the values that tables and plots are made of.
@@ -32,6 +33,12 @@ impl<'a> View<'a> {
 
     pub fn plan(&self) -> &'a Plan {
         &self.run.header.plan
+    }
+
+    /// Everything because of which the run is not to be relied on as it stands, as sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let cautions = self.judgement.cautions.iter().map(cautions::sentence);
+        cautions.chain(self.judgement.warnings.iter().cloned()).collect()
     }
 
     /// Facts about the hosts, and how closely their windows agreed where there are several.

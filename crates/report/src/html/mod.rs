@@ -118,7 +118,7 @@ fn badges(view: &View<'_>) -> Markup {
         Some(Ending::Failed) => Some("the harness failed"),
         None => Some("not ended"),
     };
-    let warnings = view.judgement.warnings.len();
+    let warnings = view.warnings().len();
     html! {
         ul.badges {
             @for (verdict, one, several) in verdicts {
@@ -173,9 +173,10 @@ fn body(view: &View<'_>) -> Markup {
         section id="claims" {
             h2 { "Claims" }
             (tables::claims(view))
-            @if !view.judgement.warnings.is_empty() {
+            @let warnings = view.warnings();
+            @if !warnings.is_empty() {
                 h3 { "Warnings" }
-                ul.warnings { @for warning in &view.judgement.warnings { li { (chart::prose(warning)) } } }
+                ul.warnings { @for warning in &warnings { li { (chart::prose(warning)) } } }
             }
             h3 { "Variants" }
             (tables::variants(view))

@@ -1,0 +1,90 @@
+//! Cautions: facts because of which a run is not to be relied on as it stands.
+
+use plumb_model::{Caution, Operand, SlotOutcome, Term, UserChange, metric_key};
+use plumb_stats::{SlotPair, Value, after_effect};
+
+use crate::table::Table;
+
+/// How often any after-effect is found in a run that has none, at most.
+const AFTER_EFFECT_ALPHA: f64 = 0.01;
+
+pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
+    let mut cautions: Vec<Caution> =
+        (0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)).collect();
+    cautions.extend(after_effects(table));
+    cautions
+}
+
+/// Files and services that a variant changes without a command that would ask the system about it.
+fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
+    let planned = table.plan.cells.iter().flat_map(|cell| &cell.variants);
+    let planned = planned.filter(|planned| planned.variant == variant && planned.skipped.is_none());
+    let changes: Vec<&UserChange> = planned.flat_map(|planned| &planned.changes).collect();
+    let mut changed: Vec<String> = Vec::new();
+    for change in changes {
+        let name = match change {
+            UserChange::File(file) => &file.path,
+            UserChange::Service(service) => &service.name,
+            UserChange::Command(_) => return None,
+            UserChange::Sysctl(_) | UserChange::Kubernetes(_) => continue,
+        };
+        if !changed.contains(name) {
+            changed.push(name.clone());
+        }
+    }
+    let variant = table.plan.variants[variant].name.clone();
+    (!changed.is_empty()).then_some(Caution::UseUnproven { variant, changed })
+}
+
+/// What claims compare, both ways: whether the first variant suffers from the second.
+fn after_effects(table: &Table<'_>) -> Vec<Caution> {
+    if table.plan.imported.is_some() || table.plan.slots_of_each() != 2 {
+        return Vec::new();
+    }
+    let mut couples: Vec<(Term, &str)> = Vec::new();
+    for claim in &table.plan.claims {
+        let Operand::Term { term, .. } = &claim.right else { continue };
+        for (one, other) in [(&claim.left, term), (term, &claim.left)] {
+            let couple = (one.clone(), other.variant.as_str());
+            if one.variant != other.variant && !couples.contains(&couple) {
+                couples.push(couple);
+            }
+        }
+    }
+    let tests = (couples.len() * table.plan.cells.len()).max(1);
+    let alpha = AFTER_EFFECT_ALPHA / tests as f64;
+    let found = |cell: usize| {
+        couples.iter().filter_map(move |(term, after)| {
+            let found = after_effect(&pairs(table, cell, term, after)).filter(|found| found.p < alpha)?;
+            Some(Caution::AfterEffect {
+                cell: table.plan.cells[cell].label(),
+                variant: term.variant.clone(),
+                after: (*after).to_owned(),
+                metric: metric_key(&term.metric, term.statistic),
+                ratio: found.ratio,
+                p: found.p,
+            })
+        })
+    };
+    (0..table.plan.cells.len()).flat_map(found).collect()
+}
+
+/// A variant's slots of each block, and which of them follow another variant.
+fn pairs(table: &Table<'_>, cell: usize, term: &Term, after: &str) -> Vec<SlotPair> {
+    let slots: Vec<_> = table.slots.iter().filter(|slot| slot.cell == cell).collect();
+    let of_block = |block: u32| {
+        let own =
+            slots.iter().enumerate().filter(|(_, slot)| slot.block == block && slot.variant == term.variant);
+        let mut each = own.map(|(at, slot)| {
+            let Value::Known(value) = table.value(slot, &term.metric, term.statistic) else { return None };
+            let is_after = at.checked_sub(1).is_some_and(|before| {
+                slots[before].variant == after && matches!(slots[before].outcome, SlotOutcome::Measured(_))
+            });
+            (value > 0.0).then(|| (at as f64, is_after, value.ln()))
+        });
+        let (one, other) = (each.next()??, each.next()??);
+        let (first, last) = if one.1 && !other.1 { (other, one) } else { (one, other) };
+        Some(SlotPair { log_ratio: last.2 - first.2, distance: last.0 - first.0, is_split: one.1 != other.1 })
+    };
+    (0..table.complete_blocks(cell)).filter_map(of_block).collect()
+}
