@@ -2,12 +2,13 @@
 //!
 //! `cargo test -p plumb-stats --test simulated_after_effects -- --nocapture` prints the table of docs/verdicts.md.
 
-mod simulation;
+#[path = "simulation/noise.rs"]
+mod noise;
 
+use noise::{normal, share};
 use plumb_stats::{SlotPair, after_effect};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use simulation::{normal, share};
 
 const ALPHA: f64 = 0.01;
 /// The limit leaves room for the luck of 4,000 experiments.
