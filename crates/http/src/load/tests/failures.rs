@@ -60,7 +60,7 @@ fn an_early_end_stands_with_the_time_that_it_waited() {
             conversation.say(answer);
             plumb_host::time::sleep(Duration::from_nanos(WAIT_NS));
         });
-        let measurement = measure(&spec(), &server.url);
+        let measurement = measure(&long(), &server.url);
         assert_eq!(only_error(&measurement).0, "closed early", "{answer:?}");
         assert_waited(&measurement);
     }
@@ -107,7 +107,7 @@ fn no_answer_in_time_is_a_timeout_with_its_time() {
         conversation.request();
         conversation.until_closed();
     });
-    let measurement = measure(&LoadSettings { timeout: Span(WAIT_NS), ..spec() }, &server.url);
+    let measurement = measure(&LoadSettings { timeout: Span(WAIT_NS), ..long() }, &server.url);
     let (kind, count) = only_error(&measurement);
     assert_eq!(kind, "request timeout");
     // With those that were under way when the window closed, as nothing was answered that they could be held against.
@@ -133,7 +133,7 @@ fn a_server_that_does_not_accept_is_a_timeout_of_its_own() {
     let address = listener.local_addr().unwrap();
     let _first = std::net::TcpStream::connect(address).unwrap();
     let measurement =
-        measure(&LoadSettings { timeout: Span(WAIT_NS), ..spec() }, &format!("http://{address}/"));
+        measure(&LoadSettings { timeout: Span(WAIT_NS), ..long() }, &format!("http://{address}/"));
     assert_eq!(only_error(&measurement).0, "connect timeout");
     assert_waited(&measurement);
 }
@@ -143,7 +143,7 @@ fn a_silent_handshake_is_a_timeout_of_its_own() {
     let server = Server::start(|conversation| {
         conversation.until_closed();
     });
-    let spec = LoadSettings { timeout: Span(WAIT_NS), insecure: true, ..spec() };
+    let spec = LoadSettings { timeout: Span(WAIT_NS), insecure: true, ..long() };
     let measurement = measure(&spec, &server.url.replace("http:", "https:"));
     assert_eq!(only_error(&measurement).0, "tls timeout");
     assert_waited(&measurement);
