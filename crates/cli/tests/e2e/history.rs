@@ -147,7 +147,7 @@ fn the_revision_that_made_a_shift_is_found() {
     git(&["init", "--quiet"]);
     let mut revisions = Vec::new();
     // One gate decides between two of them. How many more are searched is a matter of arithmetic.
-    for (subject, seconds) in [("fast", "0.01"), ("a slow change", "0.04")] {
+    for (subject, seconds) in [("fast", "0.01"), ("a slow change", "0.15")] {
         write(at, "bench.sh", format!("exec sleep {seconds}\n"));
         git(&["add", "bench.sh"]);
         git(&["commit", "--quiet", "--message", subject]);

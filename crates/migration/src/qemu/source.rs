@@ -27,7 +27,7 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(1);
 /// How often the sockets' counters are read after that.
 const SAMPLE_PAUSE: Duration = Duration::from_millis(10);
 /// How long QEMU may take to give up a migration.
-const CANCEL_PATIENCE_NS: u64 = 5_000_000_000;
+const CANCEL_PATIENCE_NS: u64 = 30_000_000_000;
 /// How long QEMU may take to finish its account after it told that a migration is over.
 const ACCOUNT_PATIENCE_NS: u64 = 1_000_000_000;
 

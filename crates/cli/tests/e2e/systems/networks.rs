@@ -205,7 +205,8 @@ fn every_kind_of_network_is_built_and_proves_which_way_messages_went() {
     // A receiver on the same host: the kernel always copies, and the variant is none that can be compared.
     let evidence = of("lent")["evidence"].as_array().unwrap();
     let broken: Vec<&Value> = evidence.iter().filter(|one| one["holds"] == false).collect();
-    assert!(!broken.is_empty() && broken.iter().all(|one| one["what"] == "MSG_ZEROCOPY without a copy"));
+    let is_lent = |one: &&Value| one["what"] == "MSG_ZEROCOPY without a copy";
+    assert!(!broken.is_empty() && broken.iter().all(is_lent), "{}", of("lent"));
     let words = broken[0]["observed"].as_str().unwrap();
     assert!(words.starts_with("0 of ") && words.contains("as it always does for a receiver on"), "{words}");
     for (name, reason) in

@@ -157,7 +157,7 @@ fn a_server_without_tls_says_so() {
     });
     let url = server.url.replace("http:", "https:");
     for cipher in ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256"] {
-        let spec = LoadSettings { insecure: true, cipher: Some(cipher.to_owned()), ..spec() };
+        let spec = LoadSettings { insecure: true, cipher: Some(cipher.to_owned()), ..long() };
         assert_eq!(only_error(&measure(&spec, &url)).0, "tls: the server does not speak TLS", "{cipher}");
     }
 }
