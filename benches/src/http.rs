@@ -25,8 +25,7 @@ pub fn run() -> Outcome {
     let cpus = available_cpus().map_err(|error| error.to_string())?;
     let sides = split_sides(&cpus);
     let server = nginx::start(&sides.system)?;
-    let plain = format!("http://127.0.0.1:{}/", server.plain_port);
-    let secure = format!("https://127.0.0.1:{}/", server.tls_port);
+    let (plain, secure) = urls(&server);
     say(&format!("server on cpus {}, tools on cpus {}", sides.system, sides.load));
     let mut rows = Vec::new();
 
@@ -52,8 +51,7 @@ pub fn run() -> Outcome {
 pub fn run_against(old: &str) -> Outcome {
     let sides = split_sides(&available_cpus().map_err(|error| error.to_string())?);
     let server = nginx::start(&sides.system)?;
-    let plain = format!("http://127.0.0.1:{}/", server.plain_port);
-    let secure = format!("https://127.0.0.1:{}/", server.tls_port);
+    let (plain, secure) = urls(&server);
     let mut rows = Vec::new();
     for (what, flags, url) in
         [("keep-alive, plain HTTP", KEEP_ALIVE, &plain), ("full handshakes", HANDSHAKES, &secure)]
@@ -64,6 +62,10 @@ pub fn run_against(old: &str) -> Outcome {
     }
     say(&table(&rows));
     Ok(())
+}
+
+fn urls(server: &nginx::Nginx) -> (String, String) {
+    (format!("http://127.0.0.1:{}/", server.plain_port), format!("https://127.0.0.1:{}/", server.tls_port))
 }
 
 fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {

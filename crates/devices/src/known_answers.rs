@@ -1,5 +1,5 @@
-//! Every device's results against another library's, on random messages, and random keys but for RSA; and results that are spoilt on
-//! their way out of a device.
+//! Every device's results against another library's, on random messages (and random keys, except for RSA), and results that are
+//! spoilt on their way out of a device.
 //!
 //! AWS-LC's are checked by OpenSSL, all others' by both where both can.
 
@@ -38,13 +38,13 @@ fn devices(test: &str) -> Vec<Device> {
     DeviceKind::ALL.into_iter().filter_map(|kind| device(kind, test)).collect()
 }
 
-/// Keys that were made once: making them takes longer than all signatures.
+/// Fixed keys, because generating them takes longer than all signatures.
 fn rsa_keys(bits: u32) -> Vec<PKey<Private>> {
     let text = match bits {
         2048 => include_str!("known_answers/rsa-2048.pem"),
         3072 => include_str!("known_answers/rsa-3072.pem"),
         4096 => include_str!("known_answers/rsa-4096.pem"),
-        _ => panic!("there is no key of {bits} bits"),
+        _ => panic!("no test key has {bits} bits"),
     };
     let keys = text.split_inclusive("-----END PRIVATE KEY-----\n");
     keys.map(|key| PKey::private_key_from_pem(key.as_bytes()).unwrap()).collect()

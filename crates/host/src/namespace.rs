@@ -119,8 +119,8 @@ impl Namespace {
         self.inside(|| std::fs::write(&path, value))?.map_err(|cause| Error::Write { path, cause })
     }
 
-    /// Gives every setting below `/proc/sys/net` that is no device's the value that it has in this process' own namespace. The kernel
-    /// hands only some on to new namespaces. Returns the names of those that the namespace does not take.
+    /// Copies the settings below `/proc/sys/net`, except those of single devices, from this process' own namespace: the kernel passes
+    /// only some of them on to a new one. Returns the names of those that could not be set.
     ///
     /// # Errors
     ///
@@ -130,11 +130,11 @@ impl Namespace {
         self.inside(|| {
             let mut own = settings();
             own.retain(|path, value| host.get(path).is_some_and(|of_host| of_host != value));
-            let path_is_refused = |path: &PathBuf| {
+            let is_refused = |path: &PathBuf| {
                 let written = std::fs::write(path, &host[path]);
                 written.is_err() || std::fs::read_to_string(path).ok().as_ref() != Some(&host[path])
             };
-            let refused = own.into_keys().filter(path_is_refused);
+            let refused = own.into_keys().filter(is_refused);
             refused.map(|path| path.display().to_string().replace("/proc/sys/", "")).collect()
         })
     }
@@ -151,7 +151,7 @@ impl AsFd for Namespace {
     }
 }
 
-/// The settings of the calling thread's namespace that can be written, with their values, but for those of devices.
+/// The settings of the calling thread's namespace that can be written, with their values, except those of single devices.
 fn settings() -> BTreeMap<PathBuf, String> {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries(Path::new("/proc/sys/net")).flat_map(|folder| entries(&folder.path()));
@@ -273,7 +273,7 @@ mod tests {
         if !may("a_namespace_takes_the_settings_of_the_host") {
             return;
         }
-        // The kernel's default, which a new namespace has whatever the host says.
+        // New namespaces have the kernel's default, whatever the host's value is.
         let name = "ipv4/tcp_window_scaling";
         let (host, namespace) = (Namespace::create().unwrap(), Namespace::create().unwrap());
         host.set(name, "0").unwrap();

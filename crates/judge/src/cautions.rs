@@ -1,11 +1,11 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
-use plumb_model::{Caution, Operand, SlotOutcome, Term, UserChange, metric_key};
+use plumb_model::{Caution, Operand, Term, UserChange, metric_key};
 use plumb_stats::{SlotPair, Value, after_effect};
 
 use crate::table::Table;
 
-/// How often any after-effect is found in a run that has none, at most.
+/// The largest share of runs without an after-effect that are said to have one.
 const AFTER_EFFECT_ALPHA: f64 = 0.01;
 
 pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
@@ -15,7 +15,7 @@ pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
     cautions
 }
 
-/// Files and services that a variant changes without a command that would ask the system about it.
+/// Files and services that a variant changes without a command whose `verify` could show that they are used.
 fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
     let planned = table.plan.cells.iter().flat_map(|cell| &cell.variants);
     let planned = planned.filter(|planned| planned.variant == variant && planned.skipped.is_none());
@@ -77,9 +77,7 @@ fn pairs(table: &Table<'_>, cell: usize, term: &Term, after: &str) -> Vec<SlotPa
             slots.iter().enumerate().filter(|(_, slot)| slot.block == block && slot.variant == term.variant);
         let mut each = own.map(|(at, slot)| {
             let Value::Known(value) = table.value(slot, &term.metric, term.statistic) else { return None };
-            let is_after = at.checked_sub(1).is_some_and(|before| {
-                slots[before].variant == after && matches!(slots[before].outcome, SlotOutcome::Measured(_))
-            });
+            let is_after = at.checked_sub(1).is_some_and(|before| slots[before].variant == after);
             (value > 0.0).then(|| (at as f64, is_after, value.ln()))
         });
         let (one, other) = (each.next()??, each.next()??);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Caution {
-    /// Nothing shows that the system uses the files and services that a variant changed.
+    /// Nothing shows that the files and services that a variant changed are used.
     UseUnproven {
         /// The variant.
         variant: String,

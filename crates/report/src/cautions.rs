@@ -8,18 +8,16 @@ use crate::figures;
 pub fn sentence(caution: &Caution) -> String {
     match caution {
         Caution::UseUnproven { variant, changed } => format!(
-            "{variant} changed {}, and nothing shows that the system uses it: a `command` change beside it can ask the system in its \
-             `verify`",
+            "{variant} changed {}, and nothing shows that it is used; add a `command` change whose `verify` asks the program that reads it",
             changed.join(" and ")
         ),
         Caution::AfterEffect { cell, variant, after, metric, ratio, p } => {
             let place = if cell.is_empty() { String::new() } else { format!(" ({cell})") };
             format!(
-                "after-effect: {variant} has {} the {} right after {after}{place}, {}: what {after} leaves behind reaches into the next \
-                 slot, so do not rely on an effect between the two",
+                "after-effect: right after {after}, {metric} of {variant}{place} is {} (by chance in one of {} runs); {after} disturbs the \
+                 slot that follows it, so do not rely on a comparison of the two",
                 figures::ratio(*ratio, *ratio, None),
-                metric,
-                chance(*p)
+                runs(*p)
             )
         }
     }
@@ -29,15 +27,15 @@ pub fn sentence(caution: &Caution) -> String {
 pub fn words(caution: &Caution) -> String {
     match caution {
         Caution::UseUnproven { variant, .. } => {
-            format!("nothing shows that the system uses what {variant} changed")
+            format!("nothing shows that what {variant} changed is used")
         }
         Caution::AfterEffect { variant, after, .. } => format!("{after} has an after-effect on {variant}"),
     }
 }
 
-fn chance(p: f64) -> String {
-    let runs = if p < 1e-4 { "more than 10,000".to_owned() } else { figures::count((1.0 / p).round()) };
-    format!("which chance does in one of {runs} runs")
+/// In one of how many runs chance does that.
+fn runs(p: f64) -> String {
+    if p < 1e-4 { "more than 10,000".to_owned() } else { figures::count((1.0 / p).round()) }
 }
 
 #[cfg(test)]
@@ -50,7 +48,7 @@ mod tests {
             variant: "b".to_owned(),
             changed: vec!["/etc/nginx/nginx.conf".to_owned()],
         };
-        insta::assert_snapshot!(sentence(&unproven), @"b changed /etc/nginx/nginx.conf, and nothing shows that the system uses it: a `command` change beside it can ask the system in its `verify`");
+        insta::assert_snapshot!(sentence(&unproven), @"b changed /etc/nginx/nginx.conf, and nothing shows that it is used; add a `command` change whose `verify` asks the program that reads it");
         let effect = Caution::AfterEffect {
             cell: "load.connections=20".to_owned(),
             variant: "a".to_owned(),
@@ -59,7 +57,7 @@ mod tests {
             ratio: 1.9,
             p: 0.0004,
         };
-        insta::assert_snapshot!(sentence(&effect), @"after-effect: a has ×1.90 the iteration_duration.p95 right after b (load.connections=20), which chance does in one of 2,500 runs: what b leaves behind reaches into the next slot, so do not rely on an effect between the two");
+        insta::assert_snapshot!(sentence(&effect), @"after-effect: right after b, iteration_duration.p95 of a (load.connections=20) is ×1.90 (by chance in one of 2,500 runs); b disturbs the slot that follows it, so do not rely on a comparison of the two");
         insta::assert_snapshot!(words(&effect), @"b has an after-effect on a");
     }
 }

@@ -35,7 +35,7 @@ impl<'a> View<'a> {
         &self.run.header.plan
     }
 
-    /// Everything because of which the run is not to be relied on as it stands, as sentences.
+    /// Every reason for doubt, as a sentence.
     pub fn warnings(&self) -> Vec<String> {
         let cautions = self.judgement.cautions.iter().map(cautions::sentence);
         cautions.chain(self.judgement.warnings.iter().cloned()).collect()

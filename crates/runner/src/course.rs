@@ -21,7 +21,7 @@ use crate::seen_slot::{Sight, foreign_cpu_time, is_cut_short};
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much longer than its window a measurement may take (draining, slow connections).
 const MEASURE_SLACK: Duration = Duration::from_secs(60);
-/// How much longer than its slot a load's window may be, beside a twentieth of it: clocks of two hosts are compared.
+/// How much longer than its slot a window may be, in addition to a twentieth of the slot, because the clocks of two hosts differ.
 const MARKS_NS: u64 = 20_000_000;
 /// No load does more than this many units of work in a nanosecond: a terabyte in a second.
 const WORK_PER_NS: u64 = 1000;
@@ -257,25 +257,25 @@ impl Course<'_> {
     }
 }
 
-/// Refuses a window that is nothing beside the time between its opening and its close, or that lasted longer than the slot, and work
-/// that no load can do. The marks say little more than that: they come through queues, and a load may count its tests' own windows.
+/// Refuses a window far shorter than the time between its opening and its close, or longer than the slot, and an amount of work that no
+/// load can do. The marks allow no closer look: they arrive late, and a load of several tests adds up their windows.
 fn believe(measurement: &Measurement, span_ns: u64, passed_ns: u64) -> Result<(), String> {
     let Measurement { window_ns, work, .. } = *measurement;
     let (window, span, passed) = (Span(window_ns), Span(span_ns), Span(passed_ns));
     // A tool's own window is a part of its run, such as one of its phases.
     if window_ns < span_ns / 100 {
-        return Err(format!(
-            "believe the load: it measured for {window}, and its window was open for {span}"
-        ));
+        return Err(format!("measure: the load reports a window of {window}, and it was open for {span}"));
     }
     let longest_ns = window_ns.max(span_ns);
     if longest_ns > passed_ns.saturating_add(passed_ns / 20 + MARKS_NS) {
         let longest = Span(longest_ns);
-        return Err(format!("believe the load: its window lasted {longest}, and the slot took {passed}"));
+        return Err(format!(
+            "measure: the load reports a window of {longest}, and the whole slot took {passed}"
+        ));
     }
     if work > window_ns.saturating_mul(WORK_PER_NS) {
         return Err(format!(
-            "believe the load: {work} units of work in {window} are more than any load can do"
+            "measure: the load reports {work} units of work in {window}, more than any load can do"
         ));
     }
     Ok(())
@@ -403,10 +403,10 @@ mod tests {
         let (second, slot) = (1_000_000_000, 1_200_000_000);
         assert_eq!(told(second, 50_000, second, slot), None);
         assert_eq!(told(second / 3, 50_000, second, slot), None, "a phase of a tool");
-        insta::assert_snapshot!(told(1, 1, second, slot).unwrap(), @"believe the load: it measured for 1 ns, and its window was open for 1 s");
-        insta::assert_snapshot!(told(2 * second, 1, second, slot).unwrap(), @"believe the load: its window lasted 2 s, and the slot took 1200 ms");
-        insta::assert_snapshot!(told(second, 1, second, second / 2).unwrap(), @"believe the load: its window lasted 1 s, and the slot took 500 ms");
-        insta::assert_snapshot!(told(second, u64::MAX, second, slot).unwrap(), @"believe the load: 18446744073709551615 units of work in 1 s are more than any load can do");
+        insta::assert_snapshot!(told(1, 1, second, slot).unwrap(), @"measure: the load reports a window of 1 ns, and it was open for 1 s");
+        insta::assert_snapshot!(told(2 * second, 1, second, slot).unwrap(), @"measure: the load reports a window of 2 s, and the whole slot took 1200 ms");
+        insta::assert_snapshot!(told(second, 1, second, second / 2).unwrap(), @"measure: the load reports a window of 1 s, and the whole slot took 500 ms");
+        insta::assert_snapshot!(told(second, u64::MAX, second, slot).unwrap(), @"measure: the load reports 18446744073709551615 units of work in 1 s, more than any load can do");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! After-effects: whether a variant's slots differ by what ran just before them.
 //!
-//! In a block, each variant has two slots. Where exactly one of them follows another given variant, the difference of the two
-//! holds an after-effect of that variant; elsewhere it holds none. A drift of the machine is in both, in proportion to the
-//! distance of the slots. Least squares over all blocks separate the two, and a t test decides.
+//! Each variant has two slots in a block. If exactly one of them follows another given variant, the difference of the two includes
+//! that variant's after-effect; otherwise it does not. A drift of the machine is part of every difference, in proportion to the
+//! distance between the slots. Least squares over all blocks separate the two, and a t test decides.
 
 use crate::student::p_value;
 

@@ -10,6 +10,7 @@
 //! All of it is held by descriptors of this process, so that nothing is left when it is killed.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use plumb_host::Error;
@@ -66,12 +67,12 @@ pub(super) struct Layout {
     pub filtered: Vec<usize>,
     /// What takes packets past the filters.
     pub shortcuts: Vec<Shortcut>,
-    /// The settings that the namespaces do not take from the host.
-    pub refused: Vec<String>,
+    /// The settings of the host that a namespace did not accept.
+    pub refused: BTreeSet<String>,
 }
 
 impl Layout {
-    /// This many namespaces, with no devices between them yet.
+    /// This many namespaces with the host's settings, and no devices between them yet.
     ///
     /// # Errors
     /// When this process may not.

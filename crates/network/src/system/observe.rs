@@ -88,8 +88,8 @@ fn rule_counters(layout: &Layout, snapshot: &mut Snapshot) -> Result<(), Error> 
 
 fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Result<(), Error> {
     let mut state = |name: &str, value: String| snapshot.states.insert(name.to_owned(), value);
-    let refused = if layout.refused.is_empty() { NONE.to_owned() } else { layout.refused.join(", ") };
-    state(UNLIKE_HOST, refused);
+    let refused: Vec<&str> = layout.refused.iter().map(String::as_str).collect();
+    state(UNLIKE_HOST, if refused.is_empty() { NONE.to_owned() } else { refused.join(", ") });
     let mut entries = 0_u64;
     for &at in &layout.filtered {
         let count = layout.namespaces[at].setting("netfilter/nf_conntrack_count")?;

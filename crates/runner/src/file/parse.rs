@@ -294,12 +294,12 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Whether a `null` stands in the file. The parser makes one up where there is no value.
+    /// Whether the file itself says `null` here: the parser reports a missing value as `null`, too.
     fn is_written(&self, span: Location) -> bool {
         matches!(&self.places.text[span.offset..span.offset + span.length], "~" | "null" | "Null" | "NULL")
     }
 
-    /// A key without a value would have no effect. In braces, it is often the rest of a number: `{ connections: 1,000 }`.
+    /// A key without a value would be ignored. In braces it is often the end of a number, as in `{ connections: 1,000 }`.
     fn no_value(&self, key: &Scalar, before: Option<&(Scalar, Node)>) -> Mistake {
         let mistake = Mistake::new(key.span, format!("the key `{}` has no value", key.text));
         let number = before.and_then(|(_, node)| match &node.value {
@@ -310,7 +310,7 @@ impl<'t> Builder<'t> {
         });
         match number {
             Some(number) => mistake.help(format!(
-                "a comma begins the next key; write the number without one: {}{}",
+                "a comma ends the value before it; write the number without one: {}{}",
                 number.text, key.text
             )),
             None => mistake.help("write one, `{}` for nothing in it, or `null` for the default"),

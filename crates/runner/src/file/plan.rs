@@ -105,7 +105,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     };
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
     let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
-    settled.check(&claims, &variants, &root)?;
+    settled.check_claims(&claims, &variants, &root)?;
     let Document { metadata, spec, .. } = document;
     let settings = settled.settings(&kept, options.quick);
     let plan = Plan {
@@ -264,7 +264,6 @@ struct AllSettled {
     cells: Vec<(CellValues, Vec<SettledVariant>)>,
     window_ns: u64,
     warmup_ns: u64,
-    may_repeat: bool,
 }
 
 type CellValues = std::collections::BTreeMap<String, String>;
@@ -279,7 +278,7 @@ struct SettledVariant {
 }
 
 impl SettledVariant {
-    /// Whether slots of both do the same.
+    /// Whether slots of the two would do the same.
     fn is_like(&self, other: &Self) -> bool {
         (&self.json, &self.tunings, &self.changes, &self.pods)
             == (&other.json, &other.tunings, &other.changes, &other.pods)
@@ -310,15 +309,12 @@ impl Settling<'_> {
             settled_cells.push((cell.values.clone(), settings));
         }
         let (window_ns, warmup_ns) = timing.map_or((0, 0), |first: Timed| (first.window_ns, first.warmup_ns));
+        let settled = AllSettled { variants: described_variants, cells: settled_cells, window_ns, warmup_ns };
         // What the null path measures is made up.
-        let may_repeat = self.options.may_repeat || self.path.synthetic;
-        Ok(AllSettled {
-            variants: described_variants,
-            cells: settled_cells,
-            window_ns,
-            warmup_ns,
-            may_repeat,
-        })
+        if !self.options.may_repeat && !self.path.synthetic {
+            settled.check_differences(variants)?;
+        }
+        Ok(settled)
     }
 
     fn settle_cell(
@@ -422,12 +418,6 @@ impl AllSettled {
         Claim { note, ..claim }
     }
 
-    /// Refuses what only the settings of all variants show to be wrong.
-    fn check(&self, claims: &[Claim], variants: &[VariantTree], root: &Node) -> Result<(), Vec<Mistake>> {
-        self.check_claims(claims, variants, root)?;
-        if self.may_repeat { Ok(()) } else { self.check_differences(variants) }
-    }
-
     /// Refuses claims on metrics that the load of a variant does not measure under its settings.
     fn check_claims(
         &self,
@@ -451,7 +441,7 @@ impl AllSettled {
         }
     }
 
-    /// Refuses variants that are the baseline again in every cell, where only a control should be.
+    /// Refuses variants that equal the baseline in every cell and are not the control.
     fn check_differences(&self, variants: &[VariantTree]) -> Result<(), Vec<Mistake>> {
         let is_same = |at: usize| self.cells.iter().all(|(_, settings)| settings[at].is_like(&settings[0]));
         let same =

@@ -232,7 +232,7 @@ fn of_lab() -> Option<Hosts> {
     let directory = PathBuf::from(std::env::var_os(LAB)?);
     let lock = File::create(directory.join("lock")).unwrap();
     let is_free = lock.try_lock().is_ok() && !spoilt(&directory).exists();
-    // `then_some` would make hosts that are not free, and sweep them when it drops them.
+    // `then_some` would build the value in any case, and dropping it sweeps hosts that another test holds.
     is_free.then(|| Hosts { directory, held: Held::Lab { _lock: lock } })
 }
 

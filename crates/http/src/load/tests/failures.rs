@@ -26,7 +26,7 @@ fn nobody_there_is_a_measurement_with_few_errors() {
     let measurement = measure(&spec(), &Nobody::new().url);
     let (kind, count) = only_error(&measurement);
     assert_eq!(kind, "connection refused");
-    // 2 connections, with pauses of 1, 2, 4 … 64, 100 ms in between.
+    // 2 connections, with pauses of 1, 2, 4 … 64 ms and then 100 ms in between.
     assert!((2..=20).contains(&count), "{count}");
     assert_eq!(share_of(&measurement, "http_req_failed"), (count, 0));
     assert_eq!(attempts(&measurement), (count, count));
@@ -41,13 +41,13 @@ fn an_early_end_is_told_from_nonsense() {
         conversation.request();
         conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
     });
-    let closed = measure(&spec(), &early.url);
+    let closed = measure(&long(), &early.url);
     let (kind, count) = only_error(&closed);
     assert_eq!(kind, "closed early");
     assert!(count_of(&closed, "http_req_duration") >= count);
     let nonsense = Server::always("SSH-2.0-OpenSSH_9.2\r\n");
     assert_eq!(
-        only_error(&measure(&spec(), &nonsense.url)).0,
+        only_error(&measure(&long(), &nonsense.url)).0,
         "http parse: the first line is not an HTTP/1 status line"
     );
 }
@@ -76,13 +76,13 @@ fn a_broken_connection_is_a_reset() {
             while stream.peek(&mut [0]).is_ok_and(|bytes| bytes == 0) {}
         }
     });
-    assert_eq!(only_error(&measure(&spec(), &url)).0, "connection reset");
+    assert_eq!(only_error(&measure(&long(), &url)).0, "connection reset");
 }
 
 #[test]
 fn a_status_from_400_on_is_a_failed_request_and_no_error() {
     let server = Server::always("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
-    let measurement = measure(&spec(), &server.url);
+    let measurement = measure(&long(), &server.url);
     assert_eq!(share_of(&measurement, "http_req_failed"), (measurement.work, 0));
     assert_eq!(measurement.observed_count("status", "503"), measurement.work);
     assert_eq!(measurement.errors, [].into());
@@ -92,7 +92,7 @@ fn a_status_from_400_on_is_a_failed_request_and_no_error() {
 #[test]
 fn a_request_that_fails_in_two_ways_counts_once() {
     let refusing = Server::always("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
-    let checks = |checks: [&str; 2]| LoadSettings { checks: checks.map(str::to_owned).to_vec(), ..spec() };
+    let checks = |checks: [&str; 2]| LoadSettings { checks: checks.map(str::to_owned).to_vec(), ..long() };
     let measurement = measure(&checks(["status == 200", "body contains \"ok\""]), &refusing.url);
     assert_eq!(attempts(&measurement), (measurement.work, measurement.work));
     let measurement = measure(&checks(["status == 200", "body length == 3 B"]), &Server::ok().url);

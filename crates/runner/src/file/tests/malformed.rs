@@ -63,7 +63,7 @@ fn yaml_that_would_surprise() {
 
 #[test]
 fn keys_without_a_value() {
-    assert_snapshot!(check(&with("connections: 20,", "connections: 1,000,")), @"x.yaml:11:26: the key `000` has no value; a comma begins the next key; write the number without one: 1000");
+    assert_snapshot!(check(&with("connections: 20,", "connections: 1,000,")), @"x.yaml:11:26: the key `000` has no value; a comma ends the value before it; write the number without one: 1000");
     assert_snapshot!(check(&with("software: {}", "software:")), @"x.yaml:15:5: the key `software` has no value; write one, `{}` for nothing in it, or `null` for the default");
     assert_snapshot!(check(&with("  baseline: software", "  baseline: software\n  unknown:")), @"x.yaml:13:3: the key `unknown` has no value; write one, `{}` for nothing in it, or `null` for the default");
 }
