@@ -38,7 +38,7 @@ fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
 
 /// What claims compare, both ways: whether the first variant suffers from the second.
 fn after_effects(table: &Table<'_>) -> Vec<Caution> {
-    if table.plan.imported.is_some() || table.plan.slots_of_each() != 2 {
+    if table.plan.slots_of_each() != 2 {
         return Vec::new();
     }
     let mut couples: Vec<(Term, &str)> = Vec::new();

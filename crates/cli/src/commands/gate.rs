@@ -183,7 +183,7 @@ impl Gate<'_> {
         let advice: Vec<String> = longer.into_iter().chain(wider).collect();
         if advice.is_empty() {
             let more_s = (2.0 * budget_s).ceil();
-            return format!("; the difference is close to the margin: --budget {more_s:.0}s would say more");
+            return format!("; --budget {more_s:.0}s would say more");
         }
         format!("; {} would probably decide", advice.join(" or "))
     }

@@ -64,7 +64,18 @@ fn a_gate_builds_two_revisions_and_removes_them() {
     assert!(stderr(&output).contains("no compiler here"), "{}", stderr(&output));
     let output = gate("old", "nothing", build, "unknown");
     assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("`nothing` names no commit"), "{}", stderr(&output));
+    let missing = "`nothing` names no commit of the git repository here\n";
+    assert!(stderr(&output).ends_with(missing), "{}", stderr(&output));
+    // The build fails, so that nothing is measured.
+    let output = gate("new", "new", "exit 7", "equal");
+    assert!(stderr(&output).contains("warning: new and new are the same commit"), "{}", stderr(&output));
+    let shallow = directory.path().join("shallow");
+    let source = format!("file://{}", directory.path().display());
+    git(directory.path(), &["clone", "--quiet", "--depth", "1", &source, shallow.to_str().unwrap()]);
+    let arguments = ["gate", "--base", "HEAD~1", "--command", "true"];
+    let output = plumb().args(arguments).current_dir(&shallow).output().unwrap();
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("`git fetch --unshallow` fetches the rest"), "{}", stderr(&output));
     let trees =
         Command::new("git").args(["worktree", "list"]).current_dir(directory.path()).output().unwrap();
     assert_eq!(stdout(&trees).lines().count(), 1, "{}", stdout(&trees));

@@ -152,7 +152,7 @@ fn a_gate_that_cannot_tell_says_what_would() {
     open.slots.truncate(8);
     let open = concluded(&open, "text");
     assert_eq!(open.code, 3);
-    insta::assert_snapshot!(last_line(&open), @"undecided: whether 5e6f7a8b is more than 5% worse than main (1a2b3c4d): throughput ×0.953 [0, ∞); the difference is close to the margin: --budget 600s would say more");
+    insta::assert_snapshot!(last_line(&open), @"undecided: whether 5e6f7a8b is more than 5% worse than main (1a2b3c4d): throughput ×0.953 [0, ∞); --budget 600s would say more");
 
     let mut unproven = measured(1.0);
     for slot in unproven.slots.iter_mut().filter(|slot| slot.variant == "head") {
