@@ -45,10 +45,7 @@ struct Wanted<'m> {
 
 /// Serves one migration; an error is told to the source and kept.
 pub(super) fn serve(stream: TcpStream, is_encrypted: bool, stranger: Stranger<'_>, hub: &Hub) {
-    let mut control = match protect(stream, is_encrypted, hub) {
-        Ok(control) => control,
-        Err(error) => return hub.fail(&error),
-    };
+    let Some(mut control) = protect(stream, is_encrypted, hub) else { return };
     let Ok(reader) = control.try_clone() else { return };
     let mut messages = Messages::new(reader, SOURCE_LINE_BYTES_MAX);
     let _ = control.socket().set_read_timeout(Some(HELLO_TIMEOUT));
@@ -64,13 +61,15 @@ pub(super) fn serve(stream: TcpStream, is_encrypted: bool, stranger: Stranger<'_
 }
 
 /// The control connection under TLS where this destination requires it, and without where it has no certificate. A
-/// source that asks for the other is refused, so that nothing travels in the clear that was not meant to.
-fn protect(mut stream: TcpStream, is_encrypted: bool, hub: &Hub) -> Result<Control, MigrationError> {
+/// source that asks for the other is refused, so that nothing travels in the clear that was not meant to; a failure is kept
+/// before it is told.
+fn protect(mut stream: TcpStream, is_encrypted: bool, hub: &Hub) -> Option<Control> {
     let reason = match (&hub.identity, is_encrypted) {
-        (None, false) => return Ok(Control::plain(stream)),
+        (None, false) => return Some(Control::plain(stream)),
         (Some(identity), true) => {
-            stream.set_read_timeout(Some(HELLO_TIMEOUT)).map_err(lost)?;
-            return Control::accept(stream, identity);
+            let waits = stream.set_read_timeout(Some(HELLO_TIMEOUT)).map_err(lost);
+            let accepted = waits.and_then(|()| Control::accept(stream, identity));
+            return accepted.inspect_err(|error| hub.fail(error)).ok();
         }
         (Some(_), false) => {
             "the destination takes only encrypted connections: migrate with `--tls on --ca FILE`"
@@ -78,9 +77,10 @@ fn protect(mut stream: TcpStream, is_encrypted: bool, hub: &Hub) -> Result<Contr
         (None, true) => "the destination was started without `--tls on`",
     };
     let error = MigrationError::Tls(reason.to_owned());
+    hub.fail(&error);
     // A source that waits for TLS finds no handshake here, and says so itself.
     let _ = message::write(&mut stream, &FromDestination::Failed { reason: error.to_string() });
-    Err(error)
+    None
 }
 
 fn migrate(
