@@ -203,12 +203,14 @@ fn every_kind_of_network_is_built_and_proves_which_way_messages_went() {
     assert!(words.contains("UDP_SEGMENT of 64 B"), "{words}");
 
     // A receiver on the same host: the kernel always copies, and the variant is none that can be compared.
-    let evidence = of("lent")["evidence"].as_array().unwrap();
-    let broken: Vec<&Value> = evidence.iter().filter(|one| one["holds"] == false).collect();
-    let is_lent = |one: &&Value| one["what"] == "MSG_ZEROCOPY without a copy";
-    assert!(!broken.is_empty() && broken.iter().all(is_lent), "{}", of("lent"));
-    let words = broken[0]["observed"].as_str().unwrap();
-    assert!(words.starts_with("0 of ") && words.contains("as it always does for a receiver on"), "{words}");
+    // The reason has it even where a busy machine let no slot be read in time.
+    let lent = of("lent");
+    let evidence = lent["evidence"].as_array().unwrap();
+    let mut broken = evidence.iter().filter(|one| one["holds"] == false);
+    assert!(broken.all(|one| one["what"] == "MSG_ZEROCOPY without a copy"), "{lent}");
+    let reason = lent["reason"].as_str().unwrap();
+    let is_copied = reason.contains("was 0 of ") && reason.contains("as it always does for a receiver on");
+    assert!(lent["state"] == "void" && is_copied, "{lent}");
     for (name, reason) in
         [("ring", "devices of virtual networks have no rings"), ("queue", "has no nonsense")]
     {
