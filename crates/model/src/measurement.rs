@@ -234,6 +234,9 @@ pub struct Measurement {
     pub windows: BTreeMap<String, Vec<f64>>,
     /// What was negotiated or seen, by property and then by value, with counts: `tls_version → TLSv1.2 → 812`.
     pub observed: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Distributions of sizes in bytes, by what has them: `body` of answers. With what was observed they tell what the work was.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<String, Histogram>,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
     /// What was tried, and how much of it failed.
@@ -330,6 +333,19 @@ impl Measurement {
             let cpu_us = cpu_ns as f64 / 1e3 / self.work as f64;
             self.readings.insert(metric.name.to_owned(), Reading::Gauge(cpu_us));
         }
+    }
+
+    /// The share of answers with a status that leads elsewhere, 300 to 399 but for 304; `None` where no status was seen.
+    #[must_use]
+    pub fn redirected_share(&self) -> Option<f64> {
+        let statuses = self.observed.get("status")?;
+        let all: u64 = statuses.values().sum();
+        let leads_elsewhere = |status: &str| {
+            status.parse::<u16>().is_ok_and(|status| (300..400).contains(&status) && status != 304)
+        };
+        let redirected: u64 =
+            statuses.iter().filter(|(status, _)| leads_elsewhere(status)).map(|(_, count)| count).sum();
+        (all > 0).then(|| redirected as f64 / all as f64)
     }
 
     /// How often a value of a property was observed.

@@ -82,6 +82,9 @@ fn sums(parts: &[(String, Measurement)]) -> Measurement {
         for (property, values) in &part.observed {
             add_counts(all.observed.entry(property.clone()).or_default(), values);
         }
+        for (what, sizes) in &part.sizes {
+            all.sizes.entry(what.clone()).or_default().merge(sizes);
+        }
     }
     all.health.threads = threads;
     if parts.iter().any(|(_, part)| part.work > 0 && part.cpu_user_ns == 0 && part.cpu_system_ns == 0) {

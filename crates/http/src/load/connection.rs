@@ -409,6 +409,8 @@ impl Seat {
         }
         self.answer.end_ns = now_ns;
         self.answer.status = self.parser.status();
+        self.answer.content = self.parser.content();
+        self.answer.body_bytes = self.parser.body_bytes();
         if self.is_counted && core.tally.answered(&self.answer) {
             let duration_ns = core.tally.duration_ns(&self.answer);
             let tally = &mut core.tally;

@@ -182,7 +182,7 @@ impl Load for HttpLoad {
             rate_per_s: self.spec.rate.map(|rate| rate.0),
             connections: self.spec.connections,
         };
-        Ok(report::measurement(&driven, asked, &self.errand.checks))
+        Ok(report::measurement(&driven, asked, &self.errand))
     }
 }
 

@@ -6,11 +6,13 @@ use plumb_model::measurement::per_second;
 use plumb_model::{HiddenStall, Histogram, Measurement, Metric, Reading, Statistic};
 use plumb_path::drive::Driven;
 
-use super::checks::Checks;
+use super::core::Errand;
 use super::errors::Failure;
 use super::tally::{OnWire, Tally, Times};
 use crate::metrics;
 
+/// What has a size: the bodies of answers.
+const BODY: &str = "body";
 /// A value of the property `sessions`: handshakes that offered a session.
 pub const OFFERED: &str = "offered";
 /// A value of the property `sessions`: handshakes whose session the server resumed.
@@ -62,7 +64,8 @@ fn slowest_pending(tally: &Tally) -> (u64, u64) {
 
 /// Puts the tallies of all threads together. `work` are the answers completed within the window.
 #[must_use]
-pub fn measurement(driven: &Driven<Tally>, asked: Asked, checks: &Checks) -> Measurement {
+pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Measurement {
+    let checks = &errand.checks;
     let is_open_loop = asked.rate_per_s.is_some();
     let mut tally = Tally::new(driven.frame, is_open_loop, checks.all().len());
     driven.tallies().for_each(|one| tally.merge(one));
@@ -70,7 +73,8 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, checks: &Checks) -> Mea
     tally.times.settle();
     let mut measurement = Measurement {
         windows: windows(driven.tallies(), &tally, driven.frame.whole_seconds(driven.end_ns())),
-        observed: observed(&tally, checks),
+        observed: observed(&tally, errand),
+        sizes: [(BODY.to_owned(), tally.bodies.clone())].into(),
         errors: tally.errors.clone(),
         attempts: tally.attempts,
         warnings: warnings(&tally, slowest_pending),
@@ -177,7 +181,7 @@ fn windows<'a>(
     ])
 }
 
-fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
+fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
     let mut observed: BTreeMap<String, Counts> = BTreeMap::new();
     let mut see = |property: &str, value: &str, count: u64| {
         if count > 0 {
@@ -193,7 +197,12 @@ fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
     for (status, count) in (0_u16..).zip(tally.statuses.iter()) {
         see("status", &status.to_string(), *count);
     }
-    for (check, [passed, failed]) in checks.all().iter().zip(&tally.checks) {
+    for (content, count) in &tally.contents {
+        see("content_type", content.media_type.text(), *count);
+        see("content_encoding", content.coding.text(), *count);
+    }
+    see("peer", &errand.address.ip().to_string(), tally.completed);
+    for (check, [passed, failed]) in errand.checks.all().iter().zip(&tally.checks) {
         see("checks passed", check.text(), *passed);
         see("checks failed", check.text(), *failed);
     }

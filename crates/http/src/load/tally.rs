@@ -15,6 +15,10 @@ use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::errors::Failure;
 use super::tls::{Negotiated, SessionUse};
+use super::wire::Content;
+
+/// How many kinds of content are told apart; a server may make a new one up for each answer.
+const CONTENTS_MAX: usize = 64;
 
 /// When the parts of one request and its answer happened, in ns on the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,6 +41,10 @@ pub struct Answer {
     pub end_ns: u64,
     /// The answer's status.
     pub status: u16,
+    /// What its head says of its body.
+    pub content: Content,
+    /// The length of its body on the wire.
+    pub body_bytes: u64,
 }
 
 impl Answer {
@@ -62,6 +70,10 @@ pub struct Tally {
     pub attempts: Attempts,
     /// By status.
     pub statuses: Box<[u64; 1000]>,
+    /// By what heads said of bodies.
+    pub contents: Vec<(Content, u64)>,
+    /// Lengths of bodies.
+    pub bodies: Histogram,
     /// Passed and failed, by check.
     pub checks: Vec<[u64; 2]>,
     /// Failures by kind.
@@ -154,6 +166,8 @@ impl Tally {
             failed: 0,
             attempts: Attempts::default(),
             statuses: Box::new([0; 1000]),
+            contents: Vec::new(),
+            bodies: Histogram::new(),
             checks: vec![[0; 2]; checks],
             errors: BTreeMap::new(),
             negotiated: Vec::new(),
@@ -194,12 +208,26 @@ impl Tally {
         if counts {
             self.time(answer);
             self.statuses[usize::from(answer.status % 1000)] += 1;
+            self.carried(answer.content, 1);
+            self.bodies.record(answer.body_bytes);
             *(if answer.status < 400 { &mut self.succeeded } else { &mut self.failed }) += 1;
         } else if !self.is_open_loop && answer.end_ns >= self.frame.close_ns {
             // It was under way when the window closed, and read too late to be seen there.
             self.left_pending(answer.intended_ns, self.frame.close_ns);
         }
         counts
+    }
+
+    /// Counts what answers carried.
+    fn carried(&mut self, content: Content, answers: u64) {
+        let known = self.contents.iter().position(|(known, _)| *known == content);
+        match known {
+            Some(at) => self.contents[at].1 += answers,
+            None if self.contents.len() < CONTENTS_MAX || content == Content::other() => {
+                self.contents.push((content, answers));
+            }
+            None => self.carried(Content::other(), answers),
+        }
     }
 
     fn time(&mut self, answer: &Answer) {
@@ -305,6 +333,8 @@ impl Tally {
         self.failed += other.failed;
         self.attempts = self.attempts.and(other.attempts);
         add_each(self.statuses.as_mut_slice(), other.statuses.as_slice());
+        other.contents.iter().for_each(|(content, count)| self.carried(*content, *count));
+        self.bodies.merge(&other.bodies);
         for (mine, others) in self.checks.iter_mut().zip(&other.checks) {
             add_each(mine, others);
         }

@@ -82,6 +82,7 @@ pub struct Parser {
     /// Bytes of the body, or of the chunk, still to come.
     remaining: u64,
     head: Head,
+    body_bytes: u64,
     interim: Option<u16>,
     answers_head: bool,
 }
@@ -97,6 +98,53 @@ struct Head {
     /// A transfer coding was named; without `chunked` as the last one the body ends with the connection.
     is_coded: bool,
     length: Option<u64>,
+    content: Content,
+}
+
+/// What a head says of its body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The media type without its parameters.
+    pub media_type: Label,
+    /// The content coding, such as `gzip`.
+    pub coding: Label,
+}
+
+/// The beginning of a header's value, in lower case: enough to tell values apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Label {
+    bytes: [u8; Self::BYTES_MAX],
+    length: u8,
+}
+
+impl Content {
+    /// What stands for all content beyond what is told apart.
+    #[must_use]
+    pub fn other() -> Self {
+        let label = Label::of(b"other");
+        Self { media_type: label, coding: label }
+    }
+}
+
+impl Label {
+    const BYTES_MAX: usize = 31;
+
+    fn of(value: &[u8]) -> Self {
+        let value = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let mut label = Self::default();
+        for (kept, byte) in label.bytes.iter_mut().zip(value) {
+            *kept = if byte.is_ascii_graphic() { byte.to_ascii_lowercase() } else { b'?' };
+            label.length += 1;
+        }
+        label
+    }
+
+    /// The text; `none` where there was no such header.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        let text = std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default();
+        if text.is_empty() { "none" } else { text }
+    }
 }
 
 /// The bytes of the last head that came in one piece, with what it says. All connections to one server share it.
@@ -130,6 +178,7 @@ impl Parser {
             head_bytes: 0,
             remaining: 0,
             head: Head::default(),
+            body_bytes: 0,
             interim: None,
             answers_head: false,
         }
@@ -140,6 +189,7 @@ impl Parser {
         self.answers_head = answers_head;
         self.line.clear();
         self.interim = None;
+        self.body_bytes = 0;
         self.begin_head();
     }
 
@@ -153,6 +203,18 @@ impl Parser {
     #[must_use]
     pub fn status(&self) -> u16 {
         self.head.status
+    }
+
+    /// What the head says of the body.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        self.head.content
+    }
+
+    /// How long the body is so far, in bytes on the wire without the framing of chunks.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
     }
 
     /// Whether the connection can carry another request after this response.
@@ -189,6 +251,7 @@ impl Parser {
                 Expect::Body | Expect::ChunkData => self.take_body(rest, body),
                 Expect::BodyUntilClose => {
                     body(rest);
+                    self.body_bytes += rest.len() as u64;
                     rest.len()
                 }
                 _ => self.take_line(rest)?,
@@ -215,6 +278,7 @@ impl Parser {
     fn take_body(&mut self, rest: &[u8], body: &mut impl FnMut(&[u8])) -> usize {
         let take = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
         body(&rest[..take]);
+        self.body_bytes += take as u64;
         self.remaining -= take as u64;
         if self.remaining == 0 {
             self.expect = if self.expect == Expect::ChunkData { Expect::ChunkEnd } else { Expect::Nothing };
@@ -302,6 +366,12 @@ impl Parser {
         let (name, value) = (line[..colon].trim_ascii_end(), &line[colon + 1..]);
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
+            12 if name.eq_ignore_ascii_case(b"content-type") => {
+                self.head.content.media_type = Label::of(value)
+            }
+            16 if name.eq_ignore_ascii_case(b"content-encoding") => {
+                self.head.content.coding = Label::of(value)
+            }
             14 if name.eq_ignore_ascii_case(b"content-length") => return self.content_length(value),
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.transfer_encoding(value),
             _ => {}

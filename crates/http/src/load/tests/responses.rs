@@ -35,6 +35,30 @@ fn every_form_of_a_response_keeps_the_connection() {
 }
 
 #[test]
+fn what_answers_carry_is_counted() {
+    let server = Server::start(|conversation| {
+        let plain =
+            "HTTP/1.1 200 OK\r\nContent-Type: Text/HTML; charset=utf-8\r\nContent-Length: 5\r\n\r\nhello";
+        let zipped = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n\
+                      3\r\nhel\r\n0\r\n\r\n";
+        for answer in [plain, plain, zipped].into_iter().cycle() {
+            if conversation.request().is_none() {
+                return;
+            }
+            conversation.say(answer);
+        }
+    });
+    let measurement = measure(&LoadSettings { connections: 1, threads: 1, ..long() }, &server.url);
+    let seen = |property: &str, value: &str| measurement.observed_count(property, value);
+    let (plain, zipped) = (seen("content_type", "text/html"), seen("content_encoding", "gzip"));
+    assert_eq!((plain + zipped, seen("peer", "127.0.0.1")), (measurement.work, measurement.work));
+    assert_eq!((seen("content_type", "none"), seen("content_encoding", "none")), (zipped, plain));
+    assert!(zipped > 0 && plain >= zipped, "{plain} {zipped}");
+    let bodies: Vec<(u64, u64)> = measurement.sizes["body"].bins().collect();
+    assert_eq!(bodies, [(3, zipped), (5, plain)]);
+}
+
+#[test]
 fn head_has_no_body_and_is_asked_for() {
     let server = Server::start(|conversation| {
         while let Some(head) = conversation.request() {
