@@ -6,6 +6,7 @@
 //! clock and no file, so each number can be checked against its formula alone.
 
 mod after;
+mod apart;
 mod blocks;
 mod boundary;
 mod cap;
@@ -27,6 +28,7 @@ mod student;
 mod unusable;
 
 pub use after::{AfterEffect, SlotPair, after_effect};
+pub use apart::is_apart;
 pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_ratio};
 pub use cap::{CapJudgement, judge_cap};
 pub use confidence::{Interval, Level, confidence_sequence, half_width_over_s};
