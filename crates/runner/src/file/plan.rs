@@ -474,11 +474,13 @@ impl AllSettled {
 
     fn cells(&self, kept: &[usize], quick: bool) -> Vec<Cell> {
         let planned = |settings: &[SettledVariant]| {
+            let baseline = &settings[kept[0]].json;
             let variants = kept.iter().enumerate();
             variants
                 .map(|(variant, &at)| PlannedVariant {
                     variant,
                     settings: settings[at].json.clone(),
+                    differs: variants::differing(baseline, &settings[at].json),
                     tunings: settings[at].tunings.clone(),
                     changes: settings[at].changes.clone(),
                     pods: settings[at].pods.clone(),

@@ -1,6 +1,10 @@
 //! The variants: their names, their changes, and one line for each that describes the changes.
 
+use std::collections::BTreeSet;
+
 use plumb_path::tree::{Location, Mistake, Node, Value, collect, hint, keep};
+
+use serde_json::Value as JsonValue;
 
 use super::document::{
     self, known_tunings, name_fault, sound_changes, spec_place, spec_value, spec_value_place,
@@ -137,6 +141,28 @@ fn differences(baseline: &Node, variant: &Node, prefix: &str, changes: &mut Vec<
             defaults(value, &dotted(prefix, &key.text), changes);
         }
     }
+}
+
+/// The settings in which two variants differ, as JSON texts: `load.path`. A list is one setting.
+pub(super) fn differing(one: &str, other: &str) -> Vec<String> {
+    fn walk(one: &JsonValue, other: &JsonValue, prefix: &str, found: &mut Vec<String>) {
+        let (JsonValue::Object(ones), JsonValue::Object(others)) = (one, other) else {
+            if one != other {
+                found.push(prefix.to_owned());
+            }
+            return;
+        };
+        let keys: BTreeSet<&String> = ones.keys().chain(others.keys()).collect();
+        for key in keys {
+            let of = |map: &serde_json::Map<String, JsonValue>| map.get(key).cloned().unwrap_or_default();
+            let dotted = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            walk(&of(ones), &of(others), &dotted, found);
+        }
+    }
+    let mut found = Vec::new();
+    let read = |text: &str| serde_json::from_str(text).unwrap_or_default();
+    walk(&read(one), &read(other), "", &mut found);
+    found
 }
 
 /// The user's changes of a variant in few words.
