@@ -17,6 +17,9 @@ use crate::load;
 use crate::observed;
 use crate::text::TextStyle;
 
+/// A larger share of redirects among the answers is said first.
+const REDIRECTS_MAX: f64 = 0.01;
+
 /// The name and version of the format.
 pub const MEASUREMENT_FORMAT: &str = "plumbline.measurement/1";
 
@@ -168,6 +171,21 @@ pub fn too_many_failures(measurement: &Measurement, failures_max: f64) -> Option
         figures::share(share),
         figures::share(failures_max),
     ))
+}
+
+/// The sentences that a measurement opens with, because of which its figures are not what they seem: too many failures, and
+/// answers that only lead elsewhere.
+#[must_use]
+pub fn openings(measurement: &Measurement, failures_max: f64) -> Vec<String> {
+    let share = measurement.redirected_share().filter(|share| *share > REDIRECTS_MAX);
+    let redirects = share.map(|share| {
+        format!(
+            "{} of the answers are redirects, which count as success and are not followed: rates and times below are \
+             those of redirects. Give the address that they lead to",
+            figures::share(share)
+        )
+    });
+    too_many_failures(measurement, failures_max).into_iter().chain(redirects).collect()
 }
 
 /// One measurement as JSON text, indented, with a line feed at its end. Metrics that are not among `metrics` are left out.

@@ -107,7 +107,7 @@ fn print(
     if arguments.shown.json {
         return single::print_json(measurement, &metrics, &result.evidence, &arguments.shown);
     }
-    single::print_failures(measurement, &arguments.shown)?;
+    single::print_openings(measurement, &arguments.shown)?;
     output::result(&text::of_one(measurement, &metrics, &result.evidence))
 }
 

@@ -36,10 +36,10 @@ fn alone(arguments: &ImportArguments) -> Outcome {
 fn print(run: &Imported, arguments: &ImportArguments) -> Result<(), Failure> {
     let Imported { tool_run, .. } = run;
     let source = source(run);
-    let failures = plumb_report::too_many_failures(&tool_run.measurement, arguments.shown.failures_max.0);
+    let openings = plumb_report::openings(&tool_run.measurement, arguments.shown.failures_max.0);
     if arguments.shown.json {
         let mut measurement = tool_run.measurement.clone();
-        measurement.warnings.splice(0..0, failures);
+        measurement.warnings.splice(0..0, openings);
         return output::result(&plumb_report::imported_measurement_json(
             &measurement,
             &tool_run.metrics,
@@ -49,8 +49,8 @@ fn print(run: &Imported, arguments: &ImportArguments) -> Result<(), Failure> {
     if !arguments.shown.quiet {
         output::message(&headline(tool_run, &source, &tool_run.measurement));
     }
-    if let Some(failures) = failures {
-        output::result(&format!("✗ {failures}\n"))?;
+    for opening in openings {
+        output::result(&format!("✗ {opening}\n"))?;
     }
     let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
     let text =

@@ -75,12 +75,12 @@ pub fn print(
     if shown.json {
         return print_json(measurement, &metrics, evidence, shown);
     }
-    print_failures(measurement, shown)?;
+    print_openings(measurement, shown)?;
     let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
     output::painted(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style))
 }
 
-/// Prints one measurement as JSON, with the sentence on failures among its warnings.
+/// Prints one measurement as JSON, with the sentences that it opens with among its warnings.
 pub fn print_json(
     measurement: &Measurement,
     metrics: &[MetricInfo],
@@ -88,17 +88,15 @@ pub fn print_json(
     shown: &MeasurementArguments,
 ) -> Result<(), Failure> {
     let mut measurement = measurement.clone();
-    let failures = plumb_report::too_many_failures(&measurement, shown.failures_max.0);
-    measurement.warnings.splice(0..0, failures);
+    let openings = plumb_report::openings(&measurement, shown.failures_max.0);
+    measurement.warnings.splice(0..0, openings);
     output::result(&plumb_report::proven_measurement_json(&measurement, metrics, evidence))
 }
 
-/// Prints the sentence on failures, where there are more than allowed.
-pub fn print_failures(measurement: &Measurement, shown: &MeasurementArguments) -> Result<(), Failure> {
-    match plumb_report::too_many_failures(measurement, shown.failures_max.0) {
-        Some(failures) => output::result(&format!("✗ {failures}\n")),
-        None => Ok(()),
-    }
+/// Prints the sentences that a measurement opens with, such as that on too many failures.
+pub fn print_openings(measurement: &Measurement, shown: &MeasurementArguments) -> Result<(), Failure> {
+    let openings = plumb_report::openings(measurement, shown.failures_max.0);
+    openings.iter().try_for_each(|opening| output::result(&format!("✗ {opening}\n")))
 }
 
 /// Measures one window with agents, as a run does a slot; `None` when it was interrupted. Noise above its limit is among the
