@@ -1,16 +1,21 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
 use plumb_model::{Caution, Operand, Term, UserChange, metric_key};
-use plumb_stats::{SlotPair, Value, after_effect};
+use plumb_stats::{Moments, SlotPair, Value, after_effect};
 
 use crate::table::Table;
+use crate::work;
 
 /// The largest share of runs without an after-effect that are said to have one.
 const AFTER_EFFECT_ALPHA: f64 = 0.01;
 
+/// The largest mean share of redirects that needs no word.
+const REDIRECTS_MAX: f64 = 0.01;
+
 pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
-    let mut cautions: Vec<Caution> =
-        (0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)).collect();
+    let mut cautions = work::cautions(table);
+    cautions.extend((0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)));
+    cautions.extend(redirects(table));
     cautions.extend(after_effects(table));
     cautions
 }
@@ -34,6 +39,23 @@ fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
     }
     let variant = table.plan.variants[variant].name.clone();
     (!changed.is_empty()).then_some(Caution::UseUnproven { variant, changed })
+}
+
+/// Variants whose answers led elsewhere: how fast a server redirects is seldom the question.
+fn redirects(table: &Table<'_>) -> Vec<Caution> {
+    let of = |(cell, variant): (usize, usize)| {
+        let name = &table.plan.variants[variant].name;
+        let mut shares = Moments::default();
+        let slots = table.results(cell, name);
+        slots.filter_map(|result| result.measurement.redirected_share()).for_each(|share| shares.push(share));
+        let share = shares.mean().filter(|share| *share > REDIRECTS_MAX)?;
+        Some(Caution::Redirects { cell: table.plan.cells[cell].label(), variant: name.clone(), share })
+    };
+    let variants = 0..table.plan.variants.len();
+    (0..table.plan.cells.len())
+        .flat_map(|cell| variants.clone().map(move |variant| (cell, variant)))
+        .filter_map(of)
+        .collect()
 }
 
 /// What claims compare, both ways: whether the first variant suffers from the second.

@@ -41,6 +41,7 @@ pub(crate) fn judge_all(
                 high: finding.bounds.map(|bounds| bounds.2).filter(|high| high.is_finite()),
                 alpha: finding.bounds.map(|_| level.alpha),
                 blocks_needed: finding.blocks_needed,
+                different_work: false,
             }
         })
         .collect()
@@ -150,7 +151,7 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
 
 /// Whether the claim is about the speed or the cost of the work, and not about its failures. A cap counts as
 /// well: a variant that fails stays below any cap.
-fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
+pub(crate) fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
     let is_of_work = |term: &Term| {
         let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
         !matches!(kind, Some(MetricKind::Share | MetricKind::Count))

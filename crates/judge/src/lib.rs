@@ -18,6 +18,7 @@ mod spread;
 mod table;
 mod variants;
 mod warnings;
+mod work;
 
 use plumb_model::{ClaimVerdict, Findings, Judgement, Plan, Slot, VariantState};
 
@@ -33,12 +34,16 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let table = Table::new(plan, slots);
     let variants = variants::summarise(&table);
     let shares = Shares::new(&table);
-    let claims = claims::judge_all(&table, &variants, &shares);
+    let cautions = cautions::collect(&table);
+    let mut claims = claims::judge_all(&table, &variants, &shares);
+    for found in &mut claims {
+        found.different_work = work::concerns(&table, &cautions, found);
+    }
     let comparisons = comparisons::compare_all(&table, &shares);
     let findings =
         findings::find(&Concluded { table: &table, variants: &variants, comparisons: &comparisons });
     let warnings = warnings::collect(&table, &variants);
-    Judgement { variants, comparisons, claims, findings, cautions: cautions::collect(&table), warnings }
+    Judgement { variants, comparisons, claims, findings, cautions, warnings }
 }
 
 /// Answers the plan's questions again, for a judgement whose other parts are known.

@@ -3,9 +3,9 @@
 use super::*;
 use plumb_model::user_change::{ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange};
 use plumb_model::{
-    Attempts, Better, Caution, Claim, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo,
-    MetricKind, Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, Term, Unit, UserChange,
-    Variant, VariantState, Verdict, claim::Scope,
+    Attempts, Better, Caution, Claim, Evidence, FailureCause, Histogram, LoadHealth, Measurement, MetricInfo,
+    MetricKind, Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, SplitMix, Term, Unit,
+    UserChange, Variant, VariantState, Verdict, WorkDifference, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -765,4 +765,71 @@ fn a_file_that_nothing_shows_to_be_used_is_a_caution() {
     assert_eq!(found(&[&file, &service]), [Caution::UseUnproven { variant: "b".to_owned(), changed }]);
     assert_eq!(found(&[&file, &command]), []);
     assert_eq!(found(&[]), []);
+}
+
+/// Slots whose answers have bodies of these sizes, and statuses, by variant and slot.
+fn answered(blocks: u32, answers: impl Fn(&str, u64) -> (Vec<u64>, &'static str)) -> Vec<Slot> {
+    let mut order = 0;
+    slots(blocks, 5.0, |slot| {
+        order += 1;
+        let (sizes, status) = answers(&slot.variant.clone(), order);
+        let measurement = &mut measured(slot).measurement;
+        measurement.observed =
+            [("status".to_owned(), [(status.to_owned(), sizes.len() as u64)].into())].into();
+        let mut bodies = Histogram::new();
+        sizes.into_iter().for_each(|bytes| bodies.record(bytes));
+        measurement.sizes = [("body".to_owned(), bodies)].into();
+    })
+}
+
+#[test]
+fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carries_it() {
+    let claims = ["b.reqs >= 1.2 * a.reqs", "b.checks >= 99%"];
+    let errors =
+        answered(6, |variant, _| if variant == "b" { (vec![32; 9], "301") } else { (vec![612; 9], "200") });
+    let found = judge(&plan(&claims), &errors);
+    let share = |value: &str, variant, baseline| WorkDifference::Share {
+        property: "status".to_owned(),
+        value: value.to_owned(),
+        variant,
+        baseline,
+    };
+    let size = WorkDifference::Size { what: "body".to_owned(), variant_bytes: 32.0, baseline_bytes: 612.0 };
+    let [Caution::DifferentWork { variant, differences, .. }, Caution::Redirects { .. }] =
+        &found.cautions[..]
+    else {
+        panic!("{:?}", found.cautions)
+    };
+    assert_eq!((variant.as_str(), &differences[..]), ("b", &[share("301", 1.0, 0.0), size][..]));
+    assert_eq!(found.claims.iter().map(|claim| claim.different_work).collect::<Vec<_>>(), [true, false]);
+
+    let alike = answered(6, |_, _| (vec![612; 9], "200"));
+    let found = judge(&plan(&claims), &alike);
+    assert!(found.cautions.is_empty() && !found.claims[0].different_work);
+
+    let mut asked = plan(&claims);
+    asked.cells[0].variants[1].differs = vec!["load.path".to_owned()];
+    // Far fewer answers of the one, and sizes that no bin holds exactly.
+    let uneven =
+        answered(
+            6,
+            |variant, _| if variant == "b" { (vec![98_765; 2], "200") } else { (vec![100_001; 99], "200") },
+        );
+    assert_eq!(judge(&plan(&claims), &uneven).cautions.len(), 1);
+    let small = answered(6, |variant, _| (vec![if variant == "b" { 32 } else { 612 }; 9], "200"));
+    assert_eq!(judge(&asked, &small).cautions, [], "the variant asks for something else");
+    assert_eq!(judge(&plan(&claims), &small).cautions.len(), 1);
+}
+
+#[test]
+fn bodies_of_random_lengths_are_the_same_work() {
+    let mut random = SplitMix::new(1);
+    for _ in 0..200 {
+        let seed = random.draw();
+        let runs = answered(6, |_, order| {
+            let mut lengths = SplitMix::new(seed.wrapping_add(order));
+            ((0..60).map(|_| 100 << (lengths.draw() % 8)).collect(), "200")
+        });
+        assert_eq!(judge(&plan(&["b.reqs >= 1.2 * a.reqs"]), &runs).cautions, []);
+    }
 }

@@ -7,6 +7,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Caution {
+    /// A variant did other work than the baseline, though its settings do not ask for it.
+    DifferentWork {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// The baseline.
+        baseline: String,
+        /// In what they differ.
+        differences: Vec<WorkDifference>,
+    },
+    /// More than one in a hundred of a variant's answers led elsewhere.
+    Redirects {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// The share of its answers, from 0 to 1.
+        share: f64,
+    },
     /// Nothing shows that the files and services that a variant changed are used.
     UseUnproven {
         /// The variant.
@@ -28,5 +48,31 @@ pub enum Caution {
         ratio: f64,
         /// How probable such a difference is by chance.
         p: f64,
+    },
+}
+
+/// One thing in which the work of a variant differs from that of the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "of", rename_all = "kebab-case")]
+pub enum WorkDifference {
+    /// The share of a value of something that was observed.
+    Share {
+        /// What was observed: `status`.
+        property: String,
+        /// The value whose shares differ most: `301`.
+        value: String,
+        /// The variant's share, from 0 to 1.
+        variant: f64,
+        /// The baseline's.
+        baseline: f64,
+    },
+    /// A median size.
+    Size {
+        /// What has it: `body`.
+        what: String,
+        /// The variant's, in bytes.
+        variant_bytes: f64,
+        /// The baseline's, in bytes.
+        baseline_bytes: f64,
     },
 }

@@ -57,6 +57,9 @@ pub struct ClaimVerdict {
     pub alpha: Option<f64>,
     /// How many more blocks an undecided claim would probably need.
     pub blocks_needed: Option<u32>,
+    /// Whether it speaks of a rate, a time or a cost of variants that did different work: see [`crate::Caution::DifferentWork`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub different_work: bool,
 }
 
 /// One metric of a variant against the baseline in one cell.

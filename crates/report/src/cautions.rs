@@ -1,18 +1,32 @@
 //! Cautions as sentences.
 
-use plumb_model::Caution;
+use plumb_model::{Caution, Unit, WorkDifference};
 
 use crate::figures;
 
 /// The reason, and what would help.
 pub fn sentence(caution: &Caution) -> String {
     match caution {
+        Caution::DifferentWork { cell, variant, baseline, differences } => {
+            let place = in_cell(cell);
+            let differences: Vec<String> =
+                differences.iter().map(|difference| work_words(difference, variant, baseline)).collect();
+            format!(
+                "{variant} did other work than {baseline}{place}: {}; rates, times and costs of different work cannot be compared",
+                differences.join("; ")
+            )
+        }
+        Caution::Redirects { cell, variant, share } => format!(
+            "{} of the answers of {variant}{} are redirects, which count as success and are not followed; give the address that they lead to",
+            figures::share(*share),
+            in_cell(cell)
+        ),
         Caution::UseUnproven { variant, changed } => format!(
             "{variant} changed {}, and nothing shows that it is used; add a `command` change whose `verify` asks the program that reads it",
             changed.join(" and ")
         ),
         Caution::AfterEffect { cell, variant, after, metric, ratio, p } => {
-            let place = if cell.is_empty() { String::new() } else { format!(" ({cell})") };
+            let place = in_cell(cell);
             format!(
                 "after-effect: right after {after}, {metric} of {variant}{place} is {} (by chance in one of {} runs); {after} disturbs the \
                  slot that follows it, so do not rely on a comparison of the two",
@@ -26,10 +40,47 @@ pub fn sentence(caution: &Caution) -> String {
 /// The reason in a few words, for the line on top.
 pub fn words(caution: &Caution) -> String {
     match caution {
+        Caution::DifferentWork { variant, baseline, differences, .. } => {
+            let first = differences.first().map(|first| work_words(first, variant, baseline));
+            let rest = match differences.len() {
+                0 | 1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            format!("different work: {}{rest}", first.unwrap_or_default())
+        }
+        Caution::Redirects { variant, share, .. } => {
+            format!("{} of {variant}'s answers are redirects", figures::share(*share))
+        }
         Caution::UseUnproven { variant, .. } => {
             format!("nothing shows that what {variant} changed is used")
         }
         Caution::AfterEffect { variant, after, .. } => format!("{after} has an after-effect on {variant}"),
+    }
+}
+
+/// A size, which has no parts of a byte.
+fn bytes(size: f64) -> String {
+    if size < 1e3 { format!("{size:.0} B") } else { figures::value(size, Unit::Bytes) }
+}
+
+fn in_cell(cell: &str) -> String {
+    if cell.is_empty() { String::new() } else { format!(" ({cell})") }
+}
+
+/// One difference in figures.
+fn work_words(difference: &WorkDifference, variant: &str, baseline: &str) -> String {
+    match difference {
+        WorkDifference::Share { property, value, variant: ours, baseline: theirs } => format!(
+            "{} {value} in {} of {variant} and {} of {baseline}",
+            property.replace('_', " "),
+            figures::share(*ours),
+            figures::share(*theirs)
+        ),
+        WorkDifference::Size { what, variant_bytes, baseline_bytes } => format!(
+            "a {what} of {} with {variant} and {} with {baseline} (medians)",
+            bytes(*variant_bytes),
+            bytes(*baseline_bytes)
+        ),
     }
 }
 
@@ -59,5 +110,29 @@ mod tests {
         };
         insta::assert_snapshot!(sentence(&effect), @"after-effect: right after b, iteration_duration.p95 of a (load.connections=20) is ×1.90 (by chance in one of 2,500 runs); b disturbs the slot that follows it, so do not rely on a comparison of the two");
         insta::assert_snapshot!(words(&effect), @"b has an after-effect on a");
+        let redirects = Caution::Redirects { cell: String::new(), variant: "b".to_owned(), share: 0.42 };
+        insta::assert_snapshot!(sentence(&redirects), @"42.00% of the answers of b are redirects, which count as success and are not followed; give the address that they lead to");
+        insta::assert_snapshot!(words(&redirects), @"42.00% of b's answers are redirects");
+    }
+
+    #[test]
+    fn different_work_is_said_in_figures() {
+        let share = WorkDifference::Share {
+            property: "content_encoding".to_owned(),
+            value: "gzip".to_owned(),
+            variant: 1.0,
+            baseline: 0.0,
+        };
+        let size =
+            WorkDifference::Size { what: "body".to_owned(), variant_bytes: 32.0, baseline_bytes: 612.0 };
+        let of = |differences: &[&WorkDifference]| Caution::DifferentWork {
+            cell: String::new(),
+            variant: "b".to_owned(),
+            baseline: "a".to_owned(),
+            differences: differences.iter().map(|difference| (*difference).clone()).collect(),
+        };
+        insta::assert_snapshot!(sentence(&of(&[&share, &size])), @"b did other work than a: content encoding gzip in 100% of b and 0% of a; a body of 32 B with b and 612 B with a (medians); rates, times and costs of different work cannot be compared");
+        insta::assert_snapshot!(words(&of(&[&share, &size])), @"different work: content encoding gzip in 100% of b and 0% of a and 1 more");
+        insta::assert_snapshot!(words(&of(&[&size])), @"different work: a body of 32 B with b and 612 B with a (medians)");
     }
 }

@@ -295,6 +295,8 @@ pub struct ClaimDocument {
     pub alpha: Option<f64>,
     /// How many more blocks an undecided claim would probably need.
     pub blocks_needed: Option<u32>,
+    /// Whether it speaks of a rate, a time or a cost of variants that did different work; `cautions` names the differences.
+    pub different_work: bool,
 }
 
 /// The run as JSON text, indented, with a line feed at its end.
@@ -456,6 +458,7 @@ fn claims(view: &View<'_>) -> Vec<ClaimDocument> {
         high: found.high.and_then(finite),
         alpha: found.alpha.and_then(finite),
         blocks_needed: found.blocks_needed,
+        different_work: found.different_work,
     };
     view.judgement.claims.iter().map(document).collect()
 }
@@ -520,7 +523,18 @@ mod tests {
         assert_eq!(found["variants"][5]["state"], "skipped");
         assert_eq!(
             keys(&found["claims"][3]),
-            ["alpha", "blocks_needed", "cell", "high", "low", "ratio", "reason", "text", "verdict"]
+            [
+                "alpha",
+                "blocks_needed",
+                "cell",
+                "different_work",
+                "high",
+                "low",
+                "ratio",
+                "reason",
+                "text",
+                "verdict"
+            ]
         );
     }
 

@@ -335,12 +335,13 @@ pub fn mark(verdict: Verdict) -> &'static str {
 
 /// A verdict with what is still needed: `undecided (about 9 more blocks)`, unless the reason says it already.
 pub fn verdict_words(claim: &ClaimVerdict) -> String {
-    match (claim.verdict, claim.blocks_needed) {
+    let words = match (claim.verdict, claim.blocks_needed) {
         (Verdict::Undecided, Some(blocks)) if !claim.reason.contains("more block") => {
             format!("undecided (about {})", figures::plural(blocks as usize, "more block"))
         }
         (verdict, _) => verdict.word().to_owned(),
-    }
+    };
+    if claim.different_work { format!("{words}, but of different work") } else { words }
 }
 
 /// `6 blocks`, or for several cells how many each has.

@@ -96,6 +96,7 @@ fn each_value_of_a_parameter_has_its_sentence() {
         high: Some(1.01 * ratio),
         alpha: None,
         blocks_needed: None,
+        different_work: false,
     };
     let claims = vec![of_cell(0, 3.0), of_cell(1, 0.333)];
     let judgement = Judgement { claims, ..Judgement::default() };

@@ -253,6 +253,7 @@ mod tests {
             high: Some(high),
             alpha: None,
             blocks_needed: None,
+            different_work: false,
         }
     }
 

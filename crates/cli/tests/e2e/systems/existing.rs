@@ -25,7 +25,10 @@ fn nginx(directory: &Path) -> (Nginx, u16) {
     let text = format!(
         "daemon off; pid nginx.pid; error_log error.log; worker_processes 1;\nevents {{}}\nhttp {{ access_log off;\n  \
          client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d; scgi_temp_path e;\n  \
-         server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"hello\\n\"; }} }} }}\n"
+         server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"hello\\n\"; }}\n    \
+         location /error {{ default_type application/json; return 200 '{{\"error\":\"no such user\"}}'; }}\n    \
+         location /zipped {{ add_header Content-Encoding gzip; return 200 \"hello\\n\"; }}\n    \
+         location /moved {{ return 301 /; }} }} }}\n"
     );
     write(directory, "nginx.conf", text);
     let mut command = Command::new("nginx");
@@ -81,6 +84,47 @@ fn a_system_that_exists_has_counters_however_it_is_named() {
             assert!(metrics["softirq_system"]["median"].as_f64().is_some(), "{name}");
         }
     }
+}
+
+#[test]
+fn variants_whose_answers_differ_say_so_first_and_their_claims_carry_it() {
+    if !installed("nginx") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, port) = nginx(directory.path());
+    let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
+    let variant = |path: &str| {
+        format!("    {}: {{ system: {{ ingress: {{ url: \"{}\" }} }} }}\n", &path[1..], url(path))
+    };
+    let variants: String = ["/same", "/error", "/zipped", "/moved"].map(variant).concat();
+    let claims = "moved.http_reqs >= 0.1 * found.http_reqs, error.checks >= 0%";
+    let file = write(directory.path(), "answers.yaml", experiment(port, &variants, claims));
+    let into = directory.path().join("run");
+    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
+    let report: Value =
+        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let cautions = report["cautions"].as_array().unwrap();
+    let of = |variant: &str, kind: &str| {
+        cautions.iter().find(|caution| caution["variant"] == variant && caution["kind"] == kind)
+    };
+    let differ = |variant: &str| -> Vec<String> {
+        let all = of(variant, "different-work").unwrap_or_else(|| panic!("{variant}: {cautions:#?}"))["differences"].clone();
+        let name = |one: &Value| one["property"].as_str().or(one["what"].as_str()).unwrap().to_owned();
+        all.as_array().unwrap().iter().map(name).collect()
+    };
+    assert_eq!(differ("error"), ["content_type", "body"]);
+    assert_eq!(differ("zipped"), ["content_encoding"]);
+    assert_eq!(differ("moved"), ["status", "content_type", "body"]);
+    assert!(of("same", "different-work").is_none(), "{cautions:#?}");
+    assert_eq!(of("moved", "redirects").unwrap()["share"], 1.0);
+    assert_eq!(report["claims"][0]["different_work"], true);
+
+    let text = stdout(&run(&["report", into.to_str().unwrap()]));
+    let first: Vec<&str> = text.lines().take(12).collect();
+    assert!(first.concat().contains("different work: "), "{text}");
+    let single = stdout(&run(&["http", &url("/moved"), "-d", "100ms", "-c", "1"]));
+    assert!(single.starts_with("✗ 100% of the answers are redirects, which count as success"), "{single}");
 }
 
 /// The result of a run under a process 1 of that name, which alone has the server's listening socket; `None` without the right to
