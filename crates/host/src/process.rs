@@ -24,7 +24,7 @@ pub use detached::Detached;
 pub use exit::Exit;
 pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use mappings::mapped_files;
-pub use measured::{Finished, Keep, Written, run_measured};
+pub use measured::{Finished, Keep, Written, WrittenBytes, run_measured};
 pub use nobody::{can_run_as_nobody, give_to_nobody, make_private};
 pub use output::{Output, output_of, run_for_output, which, which_in};
 pub use rustix::process::Signal;

@@ -45,6 +45,27 @@ pub struct Written {
     pub is_cut: bool,
 }
 
+/// How much a run wrote, with the descendants that it waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WrittenBytes {
+    /// All bytes that it handed to the kernel: to files, pipes, sockets and devices such as `/dev/null`.
+    pub all: u64,
+    /// Those that go to disks. A file in memory has none.
+    pub to_disk: u64,
+}
+
+impl WrittenBytes {
+    /// What was written so far by a process that has not been reaped; `None` where the kernel does not count it.
+    fn of(pid: u32) -> Option<Self> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+        let number = |name: &str| -> Option<u64> {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
+        };
+        let to_disk = number("write_bytes")?.saturating_sub(number("cancelled_write_bytes")?);
+        Some(Self { all: number("wchar")?, to_disk })
+    }
+}
+
 /// A run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
@@ -56,6 +77,8 @@ pub struct Finished {
     pub wall_ns: u64,
     /// What it used.
     pub usage: Usage,
+    /// How much it wrote; `None` where that is not known.
+    pub wrote: Option<WrittenBytes>,
     /// Its standard output.
     pub stdout: Written,
     /// Its standard error.
@@ -80,6 +103,7 @@ pub fn run_measured(
     let command = command.stdout(stdout.stream()?).stderr(stderr.stream()?);
     let mut child = command.own_group().spawn_unlogged()?;
     let ended_ns = follow(&child, [&mut stdout, &mut stderr], timeout, while_running)?;
+    let wrote = ended_ns.and_then(|_| WrittenBytes::of(child.pid()));
     let exit = if ended_ns.is_some() { child.wait()? } else { child.kill()? };
     let wall_ns = ended_ns.unwrap_or_else(monotonic_ns).saturating_sub(child.started_ns());
     Ok(Finished {
@@ -87,6 +111,7 @@ pub fn run_measured(
         is_overdue: ended_ns.is_none(),
         wall_ns,
         usage: child.usage().unwrap_or_default(),
+        wrote,
         stdout: stdout.finish()?,
         stderr: stderr.finish()?,
     })
@@ -232,6 +257,15 @@ mod tests {
         assert_eq!((&finished.stdout.bytes[..], &finished.stderr.bytes[..]), (&b"out\n"[..], &b"err\n"[..]));
         assert!(!finished.stdout.is_cut && !finished.stderr.is_cut);
         assert!(finished.usage.page_faults > 0);
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        let script = format!(
+            "head -c 100000 /dev/zero | cat > {}; head -c 50000 /dev/zero > /dev/null",
+            file.display()
+        );
+        if let Some(wrote) = run(&script, (Keep::Nothing, Keep::Nothing)).wrote {
+            assert!((250_000..260_000).contains(&wrote.all) && wrote.to_disk <= wrote.all, "{wrote:?}");
+        }
         assert_eq!(run("echo out", (Keep::Nothing, Keep::Nothing)).stdout, Written::default());
     }
 
