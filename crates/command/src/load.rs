@@ -16,8 +16,8 @@ use plumb_path::{Load, Mark, PathError, Place, Window};
 use crate::extract::{Extractor, OUTPUT_BYTES_MAX, Source, Stamp};
 use crate::notes::Notes;
 use crate::program::{Identity, Program};
-use crate::settings::{CommandSettings, MetricSettings};
-use crate::shell::{self, TAIL_BYTES, ending, last_words};
+use crate::settings::{CommandSettings, MetricSettings, Shell};
+use crate::shell::{self, TAIL_BYTES, ending, has_pipeline, last_words};
 use crate::tally::Tally;
 
 /// How often the runner hears that the measurement goes on.
@@ -31,6 +31,10 @@ const FAILURES_MAX: u64 = 3;
 
 /// What a window observed of the program.
 pub(crate) const PROGRAM: &str = "program";
+/// The shell that ran the command line.
+const SHELL: &str = "shell";
+/// What the shell does not tell of.
+const UNSEEN_PARTS: &str = "unseen";
 /// What the program was in the first slot, where it has changed.
 pub(crate) const PROGRAM_BEFORE: &str = "program in the first slot";
 
@@ -184,6 +188,12 @@ impl CommandLoad {
             measurement.observed.insert(property.to_owned(), [(value, measurement.work)].into());
         };
         observe(PROGRAM, identity.words());
+        if settings.load.shell == Shell::Sh {
+            observe(SHELL, program.name().to_owned());
+            if program.name() == "sh" && has_pipeline(&settings.load.command) {
+                observe(UNSEEN_PARTS, "earlier parts of the pipeline".to_owned());
+            }
+        }
         notes.note(&self.scratch, settings, &program, identity.clone())?;
         if let Some(first) = notes.first(settings).filter(|first| !first.is_same(&identity)) {
             observe(PROGRAM_BEFORE, first.words());

@@ -10,6 +10,7 @@ use plumb_path::PathError;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{LoadSettings, Shell};
+use crate::shell::line;
 use crate::words::split;
 
 /// A program with its arguments.
@@ -30,7 +31,10 @@ impl Program {
     /// One sentence that says what is missing.
     pub(crate) fn of(load: &LoadSettings) -> Result<Self, String> {
         let (name, arguments) = match load.shell {
-            Shell::Sh => ("sh".to_owned(), vec!["-c".to_owned(), load.command.clone()]),
+            Shell::Sh => {
+                let (shell, arguments) = line(&load.command, |name| find(load, name).is_some());
+                (shell.to_owned(), arguments.into())
+            }
             Shell::None => {
                 let mut words = split(&load.command).unwrap_or_default().into_iter();
                 (words.next().unwrap_or_default(), words.collect())
@@ -38,6 +42,11 @@ impl Program {
         };
         let file = find(load, &name).ok_or_else(|| missing(load, &name))?;
         Ok(Self { file, name, arguments })
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// What starts it.
@@ -158,7 +167,7 @@ mod tests {
         assert!(sleep.file.is_absolute() && sleep.file.ends_with("sleep"), "{sleep:?}");
         assert_eq!((sleep.name.as_str(), &sleep.arguments[..]), ("sleep", &["0.1".to_owned()][..]));
         let shell = Program::of(&LoadSettings { shell: Shell::Sh, ..load("a | b") }).unwrap();
-        assert_eq!(shell.arguments, ["-c", "a | b"]);
+        assert!(shell.file.ends_with("bash") && shell.arguments[1].ends_with("\na | b"), "{shell:?}");
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();

@@ -1,4 +1,8 @@
-//! Commands around the one that is measured: `setup`, `prepare`, `cleanup`, and those of the system. Each is run by `sh`.
+//! Command lines: those of the settings, and the commands around the one that is measured: `setup`, `prepare`, `cleanup`, and those of
+//! the system.
+//!
+//! bash runs them where it is installed, because it tells how each part of a pipeline ended. `sh` knows that of the last part alone:
+//! `gzip -dc missing | sort` succeeds, and fast.
 
 use plumb_host::process::{Command, Exit, Keep, Written, run_measured, which};
 use plumb_model::Span;
@@ -13,7 +17,32 @@ pub(crate) const TAIL_BYTES: usize = 4096;
 const SHOWN_LINES: usize = 3;
 const SHOWN_CHARACTERS: usize = 300;
 
-/// What starts a command line in a shell, in the surroundings that settings give it.
+/// What bash does when a command line ends: the exit code is that of the first part of its last pipeline that failed. A part that wrote to
+/// one that had read enough (SIGPIPE, 128 + 13) did not fail.
+const WATCH: &str = r#"trap 'plumb_exit=$? plumb_parts=("${PIPESTATUS[@]}")
+for ((plumb_at = 0; plumb_at + 1 < ${#plumb_parts[@]}; plumb_at++)); do
+  case ${plumb_parts[plumb_at]} in
+    0 | 141) ;;
+    *) echo "part $((plumb_at + 1)) of ${#plumb_parts[@]} of the pipeline ended with exit code ${plumb_parts[plumb_at]}" >&2
+       exit ${plumb_parts[plumb_at]} ;;
+  esac
+done
+exit $plumb_exit' EXIT
+"#;
+
+/// The shell that runs a command line, by name, and its arguments.
+pub(crate) fn line(text: &str, has: impl Fn(&str) -> bool) -> (&'static str, [String; 2]) {
+    let (shell, script) =
+        if has("bash") { ("bash", format!("{WATCH}{text}")) } else { ("sh", text.to_owned()) };
+    (shell, ["-c".to_owned(), script])
+}
+
+/// Whether a command line has a pipeline, as far as a look at it tells.
+pub(crate) fn has_pipeline(text: &str) -> bool {
+    text.replace("||", "").contains('|')
+}
+
+/// What starts a command line in `sh`, in the surroundings that settings give it.
 ///
 /// # Errors
 /// When there is no shell, or no network namespace.
@@ -33,7 +62,10 @@ pub(crate) fn run(
     while_running: &mut dyn FnMut(),
 ) -> Result<(), PathError> {
     let keep = (Keep::Nothing, Keep::Tail(TAIL_BYTES));
-    let finished = run_measured(in_shell(text, load)?, keep, timeout.duration(), &mut |_| while_running())?;
+    let (shell, arguments) = line(text, |name| which(name).is_some());
+    let missing = || PathError::new(format!("find the shell `{shell}`: it is not on PATH"));
+    let command = Command::new(which(shell).ok_or_else(missing)?).called(shell).args(arguments);
+    let finished = run_measured(dressed(command, load)?, keep, timeout.duration(), &mut |_| while_running())?;
     if finished.exit.is_success() && !finished.is_overdue {
         return Ok(());
     }
@@ -79,8 +111,24 @@ mod tests {
             outcome("echo first >&2; echo oops >&2; exit 4", MINUTE).unwrap_err(),
             "run the `setup` command `echo first >&2; echo oops >&2; exit 4`: exit code 4; its last words: first / oops"
         );
+        let last = outcome("false | (exit 3) | true", MINUTE).unwrap_err();
+        assert!(
+            last.ends_with("exit code 1; its last words: part 1 of 3 of the pipeline ended with exit code 1"),
+            "{last}"
+        );
+        assert_eq!(outcome("yes | head -n 1", MINUTE), Ok(()), "a part that was read no further");
+        assert_eq!(outcome("false | true; true", MINUTE), Ok(()), "the last pipeline alone");
+        assert!(outcome("true | (exit 4)", MINUTE).unwrap_err().ends_with("exit code 4"));
         assert!(outcome("kill -9 $$", MINUTE).unwrap_err().ends_with("signal 9"));
         assert!(outcome("sleep 600", 20_000_000).unwrap_err().ends_with("no end within 20 ms"));
+    }
+
+    #[test]
+    fn bash_runs_a_line_where_it_is_there() {
+        let (shell, [_, script]) = line("a | b", |_| true);
+        assert!(shell == "bash" && script.ends_with("\na | b"), "{script}");
+        assert_eq!(line("a | b", |_| false), ("sh", ["-c".to_owned(), "a | b".to_owned()]));
+        assert!(has_pipeline("a | b") && has_pipeline("a |& b") && !has_pipeline("a || b"));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) struct Tally {
     memory: Moments,
     switches: Moments,
     faults: Moments,
+    written: Histogram,
+    written_to_disk: Histogram,
     /// Runs whose memory was not above what the kernel begins its count with, and that.
     hidden: (u64, u64),
     own: BTreeMap<String, OwnTally>,
@@ -83,6 +85,10 @@ impl Tally {
         self.cpu_system_ns = self.cpu_system_ns.saturating_add(cpu.system_ns);
         self.switches.push(context_switches as f64);
         self.faults.push(page_faults as f64);
+        if let Some(wrote) = run.wrote {
+            self.written.record(wrote.all);
+            self.written_to_disk.record(wrote.to_disk);
+        }
         if resident_bytes_max > floor_bytes + FLOOR_BYTES.max(floor_bytes / FLOOR_SHARE) {
             self.memory.push(resident_bytes_max as f64);
         } else {
@@ -116,6 +122,7 @@ impl Tally {
             cpu_system_ns: self.cpu_system_ns,
             errors: std::mem::take(&mut self.errors),
             observed: [(ENDING.to_owned(), std::mem::take(&mut self.endings))].into(),
+            sizes: self.sizes(),
             ..Measurement::default()
         };
         let mut put = |metric: &Metric, reading: Option<Reading>| {
@@ -148,6 +155,13 @@ impl Tally {
                 .warnings
                 .push(format!("some runs have no value of {name}, so their slots have none: {reason}"));
         }
+    }
+
+    /// How much runs wrote, where all tell it.
+    fn sizes(&self) -> BTreeMap<String, Histogram> {
+        let written = [("written", &self.written), ("written to disk", &self.written_to_disk)];
+        let is_known = |(_, sizes): &(&str, &Histogram)| sizes.count() > 0;
+        written.into_iter().filter(is_known).map(|(what, sizes)| (what.to_owned(), sizes.clone())).collect()
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -186,6 +200,7 @@ mod tests {
             is_overdue: false,
             wall_ns: wall_ms * 1_000_000,
             usage: Usage { cpu, resident_bytes_max, page_faults: 100, context_switches: 3 },
+            wrote: Some(plumb_host::process::WrittenBytes { all: 1 << 20, to_disk: 0 }),
             stdout: Written::default(),
             stderr: Written::default(),
         }
@@ -206,6 +221,8 @@ mod tests {
         assert_eq!((number("context_switches", None), number("page_faults", None)), (Some(3.0), Some(100.0)));
         assert_eq!(number("cpu_load", None), Some(3000.0));
         assert_eq!(number("rps", None), Some(12.0));
+        let median = |what: &str| measurement.sizes[what].statistic_ns(Statistic::Med).unwrap();
+        assert!((median("written") / MIB as f64 - 1.0).abs() < 1e-3 && median("written to disk") == 0.0);
         assert_eq!((measurement.work, measurement.attempts.tried, measurement.warnings.len()), (3, 3, 0));
     }
 
