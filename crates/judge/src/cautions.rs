@@ -1,6 +1,6 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
-use plumb_model::{Caution, Operand, Term, UserChange, metric_key};
+use plumb_model::{Caution, Operand, Slot, Term, UserChange, metric_key};
 use plumb_stats::{Moments, SlotPair, Value, after_effect};
 
 use crate::table::Table;
@@ -16,6 +16,7 @@ pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
     let mut cautions = work::cautions(table);
     cautions.extend((0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)));
     cautions.extend(redirects(table));
+    cautions.extend(unseen_parts(table));
     cautions.extend(after_effects(table));
     cautions
 }
@@ -56,6 +57,16 @@ fn redirects(table: &Table<'_>) -> Vec<Caution> {
         .flat_map(|cell| variants.clone().map(move |variant| (cell, variant)))
         .filter_map(of)
         .collect()
+}
+
+/// Variants whose shell did not tell how earlier parts of a pipeline ended.
+fn unseen_parts<'t>(table: &'t Table<'_>) -> impl Iterator<Item = Caution> + 't {
+    let is_unseen =
+        |slot: &&Slot| slot.result().is_some_and(|result| result.measurement.observed.contains_key("unseen"));
+    let names = table.plan.variants.iter().map(|variant| &variant.name);
+    names
+        .filter(move |name| table.slots.iter().filter(is_unseen).any(|slot| slot.variant == **name))
+        .map(|name| Caution::UnseenParts { variant: name.clone() })
 }
 
 /// What claims compare, both ways: whether the first variant suffers from the second.

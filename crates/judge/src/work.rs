@@ -11,8 +11,6 @@ use crate::table::Table;
 
 /// Shares that differ by less are the same work: one point.
 const SHARE_MARGIN: f64 = 0.01;
-/// Median sizes that differ by less are the same work: one in a hundred.
-const SIZE_MARGIN: f64 = 0.01;
 
 /// What tells work apart: a property among what was observed, or of what there are sizes, and the keys of the settings by which
 /// an experiment sets it. Such a key may be any part of a setting's name.
@@ -35,10 +33,19 @@ const SHARES: &[Aspect] = &[
     Aspect { name: "group", set_by: &["group", "tls"] },
     Aspect { name: "handshakes", set_by: &["resumption", "tickets", "tls", "reuse"] },
     Aspect { name: "peer", set_by: &["system", "host"] },
+    Aspect { name: "ending", set_by: &[] },
+    Aspect { name: "shell", set_by: &["shell"] },
 ];
 
-/// Of what there are sizes.
-const SIZES: &[Aspect] = &[Aspect { name: "body", set_by: REQUEST }];
+/// Of what there are sizes, and by which factor medians of at least so many bytes may differ.
+const SIZES: &[(Aspect, f64, f64)] = &[
+    (Aspect { name: "body", set_by: REQUEST }, 1.01, 0.0),
+    (Aspect { name: "written", set_by: &[] }, 10.0, WRITTEN_MIN),
+    (Aspect { name: "written to disk", set_by: &[] }, 10.0, WRITTEN_MIN),
+];
+
+/// A page: programs that write less do not write for the sake of it.
+const WRITTEN_MIN: f64 = 4096.0;
 
 /// What a variant did otherwise than the baseline, though its settings do not ask for it.
 pub(crate) fn cautions(table: &Table<'_>) -> Vec<Caution> {
@@ -86,7 +93,10 @@ fn differences(
         !planned.differs.iter().any(|key| key.split('.').any(|part| aspect.set_by.contains(&part)))
     };
     let shares = SHARES.iter().filter(is_open).filter_map(|aspect| share_apart(&blocks, aspect.name));
-    let sizes = SIZES.iter().filter(is_open).filter_map(|aspect| size_apart(&blocks, aspect.name));
+    let sizes = SIZES
+        .iter()
+        .filter(|(aspect, ..)| is_open(&aspect))
+        .filter_map(|(aspect, factor, least)| size_apart(&blocks, aspect.name, (*factor, *least)));
     shares.chain(sizes).collect()
 }
 
@@ -128,7 +138,11 @@ fn share(slots: &[&Measurement], property: &str, value: &str) -> Option<f64> {
 }
 
 /// Median sizes, if they are apart. Whether chance explains it is asked of ranks: a median of few different sizes jumps.
-fn size_apart(blocks: &[[Vec<&Measurement>; 2]], what: &str) -> Option<WorkDifference> {
+fn size_apart(
+    blocks: &[[Vec<&Measurement>; 2]],
+    what: &str,
+    (factor, least): (f64, f64),
+) -> Option<WorkDifference> {
     let pairs: Vec<[Histogram; 2]> = blocks
         .iter()
         .map(|block| [0, 1].map(|side| sizes(&block[side], what)))
@@ -141,7 +155,8 @@ fn size_apart(blocks: &[[Vec<&Measurement>; 2]], what: &str) -> Option<WorkDiffe
         pairs.iter().map(|[ours, theirs]| above(ours, middle) - above(theirs, middle)).collect();
     let (variant_bytes, baseline_bytes) = (median(&ours)?, median(&theirs)?);
     // A size of 0 counts as one byte, so that it is far from any other.
-    let is_large = (variant_bytes.max(1.0) / baseline_bytes.max(1.0)).ln().abs() > (1.0 + SIZE_MARGIN).ln();
+    let ratio = variant_bytes.max(1.0) / baseline_bytes.max(1.0);
+    let is_large = ratio.max(1.0 / ratio) > factor && variant_bytes.max(baseline_bytes) >= least;
     (is_large && is_apart(&differences, SHARE_MARGIN)).then(|| WorkDifference::Size {
         what: what.to_owned(),
         variant_bytes,

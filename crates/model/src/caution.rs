@@ -27,6 +27,11 @@ pub enum Caution {
         /// The share of its answers, from 0 to 1.
         share: f64,
     },
+    /// Nothing shows how earlier parts of the pipeline that a variant runs ended: its shell tells that of the last part alone.
+    UnseenParts {
+        /// The variant.
+        variant: String,
+    },
     /// Nothing shows that the files and services that a variant changed are used.
     UseUnproven {
         /// The variant.

@@ -21,6 +21,9 @@ pub fn sentence(caution: &Caution) -> String {
             figures::share(*share),
             in_cell(cell)
         ),
+        Caution::UnseenParts { variant } => format!(
+            "{variant} runs a pipeline in `sh`, which does not tell how its earlier parts ended: they may all have failed; install bash"
+        ),
         Caution::UseUnproven { variant, changed } => format!(
             "{variant} changed {}, and nothing shows that it is used; add a `command` change whose `verify` asks the program that reads it",
             changed.join(" and ")
@@ -51,6 +54,9 @@ pub fn words(caution: &Caution) -> String {
         Caution::Redirects { variant, share, .. } => {
             format!("{} of {variant}'s answers are redirects", figures::share(*share))
         }
+        Caution::UnseenParts { variant } => {
+            format!("nothing shows how earlier parts of {variant}'s pipeline ended")
+        }
         Caution::UseUnproven { variant, .. } => {
             format!("nothing shows that what {variant} changed is used")
         }
@@ -76,11 +82,15 @@ fn work_words(difference: &WorkDifference, variant: &str, baseline: &str) -> Str
             figures::share(*ours),
             figures::share(*theirs)
         ),
-        WorkDifference::Size { what, variant_bytes, baseline_bytes } => format!(
-            "a {what} of {} with {variant} and {} with {baseline} (medians)",
-            bytes(*variant_bytes),
-            bytes(*baseline_bytes)
-        ),
+        WorkDifference::Size { what, variant_bytes, baseline_bytes } => {
+            let (ours, theirs) = (bytes(*variant_bytes), bytes(*baseline_bytes));
+            match what.starts_with("written") {
+                true => {
+                    format!("{ours} {what} in a run of {variant} and {theirs} in one of {baseline} (medians)")
+                }
+                false => format!("a {what} of {ours} with {variant} and {theirs} with {baseline} (medians)"),
+            }
+        }
     }
 }
 
@@ -133,6 +143,12 @@ mod tests {
         };
         insta::assert_snapshot!(sentence(&of(&[&share, &size])), @"b did other work than a: content encoding gzip in 100% of b and 0% of a; a body of 32 B with b and 612 B with a (medians); rates, times and costs of different work cannot be compared");
         insta::assert_snapshot!(words(&of(&[&share, &size])), @"different work: content encoding gzip in 100% of b and 0% of a and 1 more");
+        let written = WorkDifference::Size {
+            what: "written to disk".to_owned(),
+            variant_bytes: 0.0,
+            baseline_bytes: 2e7,
+        };
+        insta::assert_snapshot!(words(&of(&[&written])), @"different work: 0 B written to disk in a run of b and 20.0 MB in one of a (medians)");
         insta::assert_snapshot!(words(&of(&[&size])), @"different work: a body of 32 B with b and 612 B with a (medians)");
     }
 }
