@@ -88,6 +88,48 @@ fn the_longer_of_two_sleeps_is_found() {
 }
 
 #[test]
+fn a_pipeline_whose_first_part_fails_is_no_fast_run_and_one_that_writes_nothing_other_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let compared = |name: &str, one: &str, other: &str| -> Value {
+        let runs = at(name);
+        let output = run(&[
+            "command",
+            one,
+            other,
+            "--shell",
+            "sh",
+            "-d",
+            "50ms",
+            "-w",
+            "0",
+            "--blocks",
+            "6",
+            "--others-max",
+            "100%",
+            "--output",
+            &runs,
+        ]);
+        assert!(Path::new(&runs).join("report.json").exists(), "{}", stderr(&output));
+        json(&run(&["report", &runs, "--format", "json"]))
+    };
+    let failing = compared("failing", "seq 9 | sort", "cat /no/such/file | sort");
+    assert_eq!(failing["claims"][0]["verdict"], "void", "{}", failing["claims"]);
+    let reason = failing["claims"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("exit code 1") && reason.contains("part 1 of 2 of the pipeline"), "{reason}");
+
+    let whole = format!("seq 3000 > {}", at("whole"));
+    let found = compared("writing", &whole, "seq 3 > /dev/null");
+    let differences = &found["cautions"][0]["differences"];
+    assert!(
+        differences.as_array().unwrap().iter().any(|one| one["what"] == "written"),
+        "{}",
+        found["cautions"]
+    );
+    assert_eq!(found["claims"][0]["different_work"], true);
+}
+
+#[test]
 fn a_killed_plumb_leaves_neither_command_nor_system() {
     let directory = tempfile::tempdir().unwrap();
     let [command, system] = ["command", "system"].map(|name| directory.path().join(name));
