@@ -6,6 +6,7 @@ mod check;
 mod evidence;
 mod extract;
 mod family;
+mod line;
 mod load;
 pub mod metrics;
 mod notes;

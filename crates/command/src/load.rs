@@ -14,10 +14,11 @@ use plumb_model::{LoadHealth, Measurement};
 use plumb_path::{Load, Mark, PathError, Place, Window};
 
 use crate::extract::{Extractor, OUTPUT_BYTES_MAX, Source, Stamp};
+use crate::line::has_pipeline;
 use crate::notes::Notes;
 use crate::program::{Identity, Program};
 use crate::settings::{CommandSettings, MetricSettings, Shell};
-use crate::shell::{self, TAIL_BYTES, ending, has_pipeline, last_words};
+use crate::shell::{self, TAIL_BYTES, ending, last_words};
 use crate::tally::Tally;
 
 /// How often the runner hears that the measurement goes on.

@@ -9,8 +9,8 @@ use plumb_host::process::{Command, which, which_in};
 use plumb_path::PathError;
 use serde::{Deserialize, Serialize};
 
+use crate::line::line;
 use crate::settings::{LoadSettings, Shell};
-use crate::shell::line;
 use crate::words::split;
 
 /// A program with its arguments.

@@ -1,13 +1,10 @@
-//! Command lines: those of the settings, and the commands around the one that is measured: `setup`, `prepare`, `cleanup`, and those of
-//! the system.
-//!
-//! bash runs them where it is installed, because it tells how each part of a pipeline ended. `sh` knows that of the last part alone:
-//! `gzip -dc missing | sort` succeeds, and fast.
+//! Commands around the one that is measured: `setup`, `prepare`, `cleanup`, and those of the system.
 
 use plumb_host::process::{Command, Exit, Keep, Written, run_measured, which};
 use plumb_model::Span;
 use plumb_path::PathError;
 
+use crate::line::line;
 use crate::program::dressed;
 use crate::settings::LoadSettings;
 
@@ -16,31 +13,6 @@ pub(crate) const TAIL_BYTES: usize = 4096;
 /// How much of that an error shows: this many lines and characters.
 const SHOWN_LINES: usize = 3;
 const SHOWN_CHARACTERS: usize = 300;
-
-/// What bash does when a command line ends: the exit code is that of the first part of its last pipeline that failed. A part that wrote to
-/// one that had read enough (SIGPIPE, 128 + 13) did not fail.
-const WATCH: &str = r#"trap 'plumb_exit=$? plumb_parts=("${PIPESTATUS[@]}")
-for ((plumb_at = 0; plumb_at + 1 < ${#plumb_parts[@]}; plumb_at++)); do
-  case ${plumb_parts[plumb_at]} in
-    0 | 141) ;;
-    *) echo "part $((plumb_at + 1)) of ${#plumb_parts[@]} of the pipeline ended with exit code ${plumb_parts[plumb_at]}" >&2
-       exit ${plumb_parts[plumb_at]} ;;
-  esac
-done
-exit $plumb_exit' EXIT
-"#;
-
-/// The shell that runs a command line, by name, and its arguments.
-pub(crate) fn line(text: &str, has: impl Fn(&str) -> bool) -> (&'static str, [String; 2]) {
-    let (shell, script) =
-        if has("bash") { ("bash", format!("{WATCH}{text}")) } else { ("sh", text.to_owned()) };
-    (shell, ["-c".to_owned(), script])
-}
-
-/// Whether a command line has a pipeline, as far as a look at it tells.
-pub(crate) fn has_pipeline(text: &str) -> bool {
-    text.replace("||", "").contains('|')
-}
 
 /// What starts a command line in `sh`, in the surroundings that settings give it.
 ///
@@ -121,14 +93,6 @@ mod tests {
         assert!(outcome("true | (exit 4)", MINUTE).unwrap_err().ends_with("exit code 4"));
         assert!(outcome("kill -9 $$", MINUTE).unwrap_err().ends_with("signal 9"));
         assert!(outcome("sleep 600", 20_000_000).unwrap_err().ends_with("no end within 20 ms"));
-    }
-
-    #[test]
-    fn bash_runs_a_line_where_it_is_there() {
-        let (shell, [_, script]) = line("a | b", |_| true);
-        assert!(shell == "bash" && script.ends_with("\na | b"), "{script}");
-        assert_eq!(line("a | b", |_| false), ("sh", ["-c".to_owned(), "a | b".to_owned()]));
-        assert!(has_pipeline("a | b") && has_pipeline("a |& b") && !has_pipeline("a || b"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ const SHARES: &[Aspect] = &[
     Aspect { name: "shell", set_by: &["shell"] },
 ];
 
-/// Of what there are sizes, and by which factor medians of at least so many bytes may differ.
+/// Of what there are sizes, and by which factor medians may differ; below a number of bytes, by any.
 const SIZES: &[(Aspect, f64, f64)] = &[
     (Aspect { name: "body", set_by: REQUEST }, 1.01, 0.0),
     (Aspect { name: "written", set_by: &[] }, 10.0, WRITTEN_MIN),
