@@ -57,12 +57,13 @@ fn one_command_is_measured_and_its_failures_decide_the_exit_code() {
 
 #[test]
 fn the_longer_of_two_sleeps_is_found() {
+    // On a busy machine a start takes longer than the shorter of them, and less than the longer.
     let directory = tempfile::tempdir().unwrap();
     let runs = directory.path().join("runs");
     let output = run(&[
         "command",
         "sleep 0.02",
-        "sleep 0.08",
+        "sleep 0.4",
         "-d",
         "60ms",
         "-w",
@@ -77,14 +78,14 @@ fn the_longer_of_two_sleeps_is_found() {
     let text = stdout(&output);
     let last = text.lines().last().unwrap();
     assert!(
-        last.starts_with("'sleep 0.08' takes ") && last.ends_with(" times as long as 'sleep 0.02'."),
+        last.starts_with("'sleep 0.4' takes ") && last.ends_with(" times as long as 'sleep 0.02'."),
         "{text}"
     );
     assert!(runs.join("report.html").exists() && stderr(&output).contains("report: "), "{}", stderr(&output));
     let found = json(&run(&["report", runs.to_str().unwrap(), "--format", "json"]));
     let of_time =
         found["comparisons"].as_array().unwrap().iter().find(|it| it["metric"] == "wall_time.avg").unwrap();
-    assert!(of_time["low"].as_f64().unwrap() > 1.0 && of_time["high"].as_f64().unwrap() < 8.0, "{of_time}");
+    assert!(of_time["low"].as_f64().unwrap() > 1.0 && of_time["high"].as_f64().unwrap() < 40.0, "{of_time}");
 }
 
 #[test]
