@@ -20,6 +20,26 @@ const INTERRUPTED_CODE: i32 = 130;
 /// The flag that signals set, once they are caught. Signals are the whole process's, and so is this.
 static IS_INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
+/// What a process says that a second Ctrl-C ends, and whether it is to be said now.
+static LAST_WORDS: OnceLock<&str> = OnceLock::new();
+static HAS_LAST_WORDS: AtomicBool = AtomicBool::new(false);
+
+/// Sets what this process writes to its standard error if a second Ctrl-C ends it at once; `None` for nothing. The first words that
+/// are ever set are those of the process.
+pub fn set_last_words(words: Option<&'static str>) {
+    if let Some(words) = words {
+        LAST_WORDS.get_or_init(|| words);
+    }
+    HAS_LAST_WORDS.store(words.is_some(), Ordering::SeqCst);
+}
+
+/// For a handler: it takes no lock and allocates nothing.
+fn say_last_words() {
+    if let Some(words) = LAST_WORDS.get().filter(|_| HAS_LAST_WORDS.load(Ordering::SeqCst)) {
+        let _ = rustix::io::write(io::stderr(), words.as_bytes());
+    }
+}
+
 /// Whether this process was asked to stop, for waits that nobody gave an [`Interrupts`].
 #[must_use]
 pub fn was_asked_to_stop() -> bool {
@@ -55,7 +75,15 @@ impl Interrupts {
         let is_interrupted = Arc::new(AtomicBool::new(false));
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // Before the flag's setter: handlers run in order, and the first SIGINT must not see its own flag.
-        flag::register_conditional_shutdown(SIGINT, INTERRUPTED_CODE, Arc::clone(&is_interrupted))?;
+        let is_second = Arc::clone(&is_interrupted);
+        let leave = move || {
+            if is_second.load(Ordering::SeqCst) {
+                say_last_words();
+                low_level::exit(INTERRUPTED_CODE);
+            }
+        };
+        // SAFETY: the handler loads an atomic, writes and exits (_exit(2)), which handlers may do (signal-safety(7)).
+        unsafe { low_level::register(SIGINT, leave) }?;
         let is_hangup_ignored =
             fs::read_to_string("/proc/self/status").is_ok_and(|status| is_ignored(&status, SIGHUP));
         let hangup = (!is_hangup_ignored).then_some(SIGHUP);
