@@ -247,6 +247,15 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
         if setting.is_action() && now != RUNNING {
             return Err(format!("it is {now} and not running; start it first"));
         }
+        // A value that changes by itself can never be seen to be back.
+        let again = if setting.is_command() { machine.read(setting).ok() } else { None };
+        if let Some(again) = again.filter(|again| *again != now) {
+            return Err(format!(
+                "`verify` printed {:?} and then {:?}, though nothing was changed: have it print the same until `apply` runs",
+                machine.shown(setting, &now),
+                machine.shown(setting, &again)
+            ));
+        }
         machine.may_write(setting).map_err(|error| format!("failed to {error}"))?;
     }
     Ok(wanted)
