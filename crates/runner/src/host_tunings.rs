@@ -140,7 +140,8 @@ pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight
     if tuner.is_still_applied(treatment) {
         return Ok(tuner.look());
     }
-    tuner.put_back().map_err(failed)?;
+    let back = tuner.put_back().map_err(failed)?;
+    tuner.leave(back);
     let before = tuner.look();
     tuner.apply(treatment).map_err(failed)?;
     Ok(before)
@@ -238,10 +239,15 @@ pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
 /// Restores all changed settings; an error if that fails. With a setting still changed, measurements would
 /// come from another machine than the report says.
 pub(crate) fn put_back_whole(tuner: &mut Tuner) -> Result<(), RunError> {
-    tuner.put_back()?;
-    match tuner.trouble() {
-        [] => Ok(()),
-        trouble => Err(RunError::Harness(format!(
+    let back = tuner.put_back()?;
+    tuner.leave(back);
+    match (tuner.trouble(), tuner.left_alone()) {
+        ([], []) => Ok(()),
+        ([], left_alone) => Err(RunError::Harness(format!(
+            "leave this host as it was, since others changed it meanwhile: {}",
+            left_alone.join("; ")
+        ))),
+        (trouble, _) => Err(RunError::Harness(format!(
             "restore the host's settings: {}; the journal is kept in {}: fix the cause, then run `plumb tune revert`",
             trouble.join("; "),
             tuner.state().path().display()

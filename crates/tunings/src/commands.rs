@@ -102,7 +102,7 @@ pub fn revert(machine: &Machine, state: &StateDirectory) -> Result<PutBack, Tuni
     let _lock = state.lock()?;
     let mut outcome = recover_locked(machine, state)?;
     let Some(record) = journal::read(&path)? else { return Ok(outcome) };
-    let done = put_back(machine, &reachable(&record.writer, &record.staying, &mut outcome));
+    let done = put_back(machine, state, &reachable(&record.writer, &record.staying, &mut outcome));
     let staying = done.still_due.clone();
     outcome.add(done);
     journal::replace(&path, &Record { staying, unfinished: Vec::new(), ..record })?;

@@ -1,8 +1,11 @@
 //! The way back: at the end of a slot or a run, and at the next start after a kill.
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
+use plumb_host::settings::contents::Contents;
 use plumb_host::settings::journal::{self, Entry, Record, Writer};
 use plumb_host::settings::state::{LockError, StateDirectory};
 use plumb_host::settings::{Machine, Setting};
@@ -51,7 +54,7 @@ impl PutBack {
 /// Puts settings back, the last change first. To do it twice does no harm.
 ///
 /// What makes others notice a change is done once more after all that, in the order in which it was done.
-pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
+pub(crate) fn put_back(machine: &Machine, state: &StateDirectory, entries: &[Entry]) -> PutBack {
     let mut outcome = PutBack::default();
     let (actions, values): (Vec<&Entry>, Vec<&Entry>) =
         entries.iter().partition(|entry| entry.setting.is_action());
@@ -61,7 +64,7 @@ pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
             outcome.still_due.push(entry.clone());
             continue;
         }
-        outcome.put_back_one(machine, entry);
+        outcome.put_back_one(machine, state, entry);
     }
     outcome.still_due.reverse();
     for entry in &outcome.still_due {
@@ -77,13 +80,15 @@ pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
 }
 
 impl PutBack {
-    fn put_back_one(&mut self, machine: &Machine, entry: &Entry) {
+    fn put_back_one(&mut self, machine: &Machine, state: &StateDirectory, entry: &Entry) {
         let Entry { setting, old, new, .. } = entry;
         machine.tidy(setting);
         let shown = |value: &str| machine.shown(setting, value);
         let (was, became) = (shown(old), shown(new));
         let now = match machine.read(setting) {
-            Ok(now) => now,
+            Ok(now) => Some(now),
+            // What cannot be shown any more can be undone all the same.
+            Err(_) if setting.is_command() => None,
             Err(error) if error.is_absence() => {
                 let sentence =
                     format!("{setting} is gone, and with it the change from {was:?} to {became:?}");
@@ -95,13 +100,18 @@ impl PutBack {
                 return self.fail(sentence, entry.clone());
             }
         };
-        if now == *old || now == "gone" {
+        if now.as_ref().is_some_and(|now| now == old || now == "gone") {
             return;
         }
-        if now != *new && !setting.is_command() {
+        if let Some(now) = now.filter(|now| now != new && !setting.is_command()) {
             let now = shown(&now);
+            let old_text = match keep(state, entry) {
+                Some(Ok(path)) => format!("; {} has what it was", path.display()),
+                Some(Err(cause)) => format!("; what it was could not be kept: {cause}"),
+                None => String::new(),
+            };
             let sentence = format!(
-                "{setting} is {now:?} now, which somebody else set: it is not changed (it was {was:?} before {became:?})"
+                "{setting} is {now:?} now, which somebody else set: it is not changed (it was {was:?} before {became:?}{old_text})"
             );
             return self.leave_alone(setting, "is", sentence);
         }
@@ -149,6 +159,24 @@ impl PutBack {
     }
 }
 
+/// Keeps the text that a file had before it was changed, where the file itself is left to somebody else; `None` for other settings,
+/// and for a file that was not there.
+fn keep(state: &StateDirectory, entry: &Entry) -> Option<io::Result<PathBuf>> {
+    let Setting::Contents(path) = &entry.setting else { return None };
+    let contents = Contents::of_value(&entry.old)?;
+    let name = Path::new(path).file_name()?.to_string_lossy().into_owned();
+    let write = || {
+        let directory = state.path().join("kept");
+        std::fs::create_dir_all(&directory)?;
+        let free = (1..).map(|number| directory.join(format!("{name}.{number}"))).find(|path| !path.exists());
+        let path = free.unwrap_or(directory);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(contents.text.as_bytes())?;
+        file.sync_all().map(|()| path)
+    };
+    Some(write())
+}
+
 /// Puts back what a process left that was killed, if one did; a process that lives is left alone.
 ///
 /// # Errors
@@ -194,7 +222,7 @@ pub(crate) fn recover_locked(machine: &Machine, state: &StateDirectory) -> Resul
         if record.unfinished.is_empty() && !record.staying.is_empty() {
             continue;
         }
-        let done = put_back(machine, &reachable(&record.writer, &record.unfinished, &mut outcome));
+        let done = put_back(machine, state, &reachable(&record.writer, &record.unfinished, &mut outcome));
         let unfinished = done.still_due.clone();
         outcome.add(done);
         journal::replace(&path, &Record { unfinished, ..record })?;

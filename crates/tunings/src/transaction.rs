@@ -21,8 +21,9 @@ pub(crate) fn apply(
     for entry in &entries {
         let wanted = tuning.wanted.iter().rfind(|wanted| wanted.setting == entry.setting);
         if let Err(reason) = change(machine, entry, wanted) {
-            // A value that the kernel chose instead is this tuning's doing as well, and nobody else's.
-            if let Ok(new) = machine.read(&entry.setting) {
+            // A value that the kernel chose instead is this tuning's doing as well, and nobody else's. It chooses none for a file.
+            let is_file = matches!(entry.setting, Setting::Contents(_));
+            if let Some(new) = machine.read(&entry.setting).ok().filter(|_| !is_file) {
                 journal.note(&[Entry { new, ..entry.clone() }])?;
             }
             return Err(TuningError::Refused { tuning: tuning.name.clone(), reason, trouble: Vec::new() });

@@ -3,12 +3,17 @@
 use plumb_host::settings::journal::Journal;
 use plumb_host::settings::state::{Lock, StateDirectory};
 use plumb_host::settings::{Machine, Setting};
+use plumb_host::signals;
 use plumb_model::UserChange;
 
 use crate::found::Resolved;
 use crate::recovery::{PutBack, put_back, recover_locked, run_journal};
 use crate::treatment::Treatment;
 use crate::{TuningError, changes, find, transaction};
+
+/// What a process says that ends at once while its changes are in effect.
+const STILL_CHANGED: &str =
+    "plumb: ended before this host was put back as it was; the next plumb does it, or `plumb tune revert`\n";
 
 /// A setting that some variant changes.
 #[derive(Debug, Clone)]
@@ -39,6 +44,8 @@ pub struct Tuner {
     journal: Option<Journal>,
     /// What could not be put back the last time, in sentences.
     trouble: Vec<String>,
+    /// What was left to somebody else, in sentences that nobody has read.
+    left_alone: Vec<String>,
     _lock: Lock,
 }
 
@@ -68,6 +75,7 @@ impl Tuner {
             applied: None,
             journal: None,
             trouble: Vec::new(),
+            left_alone: Vec::new(),
             _lock: lock,
         };
         for treatment in treatments {
@@ -111,6 +119,7 @@ impl Tuner {
     /// When the kernel does not take a value, a command fails, or the journal cannot be written.
     pub fn apply(&mut self, treatment: Treatment<'_>) -> Result<(), TuningError> {
         let before = self.put_back()?;
+        self.left_alone.extend(before.left_alone);
         if !before.failed.is_empty() {
             return Err(TuningError::StillChanged {
                 trouble: before.failed,
@@ -122,9 +131,13 @@ impl Tuner {
             return Ok(());
         }
         let journal = self.journal.insert(Journal::create(&run_journal(&self.state))?);
+        signals::set_last_words(Some(STILL_CHANGED));
         for tuning in &tunings {
             if let Err(error) = transaction::apply(&self.machine, journal, tuning) {
-                return Err(error.but(self.put_back()?.failed));
+                let back = self.put_back()?;
+                let failed = back.failed.clone();
+                self.leave(back);
+                return Err(error.but(failed));
             }
         }
         self.applied = Some((treatment.tunings.to_vec(), treatment.changes.to_vec()));
@@ -139,11 +152,12 @@ impl Tuner {
     pub fn put_back(&mut self) -> Result<PutBack, TuningError> {
         let Some(journal) = &mut self.journal else { return Ok(PutBack::default()) };
         self.applied = None;
-        let outcome = put_back(&self.machine, journal.entries());
+        let outcome = put_back(&self.machine, &self.state, journal.entries());
         self.trouble.clone_from(&outcome.failed);
         if outcome.still_due.is_empty() {
             journal.remove()?;
             self.journal = None;
+            signals::set_last_words(None);
         } else {
             journal.retain(&outcome.still_due)?;
         }
@@ -160,6 +174,17 @@ impl Tuner {
     #[must_use]
     pub fn trouble(&self) -> &[String] {
         &self.trouble
+    }
+
+    /// Keeps what was left to somebody else, for whoever ends the run.
+    pub fn leave(&mut self, back: PutBack) {
+        self.left_alone.extend(back.left_alone);
+    }
+
+    /// What was left to somebody else, in sentences.
+    #[must_use]
+    pub fn left_alone(&self) -> &[String] {
+        &self.left_alone
     }
 
     /// Where the journal is.

@@ -235,6 +235,61 @@ fn what_a_kill_left_is_undone_at_the_next_start() {
 }
 
 #[test]
+fn a_change_whose_verify_fails_afterwards_is_undone_all_the_same() {
+    let bench = Bench::new();
+    let broken = bench.path("broken");
+    let UserChange::Command(command) = bench.command("on", Some("on"), None) else { unreachable!() };
+    let verify = format!("{}; test ! -e {}", command.verify, broken.display());
+    let revert = format!("{}; rm -f {}", command.revert, broken.display());
+    let changes = [UserChange::Command(CommandChange { verify, revert, ..command })];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    tuner.apply(of(&changes)).unwrap();
+    fs::write(&broken, "").unwrap();
+    let done = tuner.put_back().unwrap();
+    assert_eq!((done.restored.len(), done.sentences()), (1, Vec::new()));
+    assert_eq!(bench.text("state"), "off\n");
+}
+
+#[test]
+fn a_verify_that_never_prints_the_same_is_refused_before_anything_is_changed() {
+    let bench = Bench::new();
+    let UserChange::Command(command) = bench.command("on", Some("on"), None) else { unreachable!() };
+    let verify = format!("cat {}; date +%N", bench.path("state").display());
+    let changes = [UserChange::Command(CommandChange { verify, ..command })];
+    let error = bench.tuner(&changes).unwrap_err().to_string();
+    assert!(
+        error.contains("though nothing was changed: have it print the same until `apply` runs"),
+        "{error}"
+    );
+    assert_eq!(bench.text("log"), "");
+}
+
+#[test]
+fn a_file_that_somebody_else_alters_or_removes_is_left_with_its_old_text_kept() {
+    let bench = Bench::new();
+    let changes = [bench.line("^mode ", "mode fast")];
+    for (number, theirs) in [(1, Some("mode theirs\n")), (2, None)] {
+        fs::write(bench.path("root/etc/app.conf"), "mode slow\n").unwrap();
+        let mut tuner = bench.tuner(&changes).unwrap();
+        tuner.apply(of(&changes)).unwrap();
+        match theirs {
+            Some(text) => fs::write(bench.path("root/etc/app.conf"), text).unwrap(),
+            None => fs::remove_file(bench.path("root/etc/app.conf")).unwrap(),
+        }
+        let said = tuner.put_back().unwrap().sentences();
+        let kept = format!("journals/kept/app.conf.{number}");
+        assert!(
+            said.len() == 1 && said[0].contains(&format!("{} has what it was", bench.path(&kept).display())),
+            "{said:?}"
+        );
+        assert_eq!(
+            (bench.text(&kept).as_str(), bench.text("root/etc/app.conf").as_str()),
+            ("mode slow\n", theirs.unwrap_or(""))
+        );
+    }
+}
+
+#[test]
 fn a_reload_that_fails_is_tried_again_once() {
     let bench = Bench::new();
     let UserChange::File(line) = bench.line("^mode ", "mode fast") else { unreachable!() };

@@ -184,6 +184,56 @@ fn ctrl_c_undoes_everything() {
     assert!(bench.is_as_it_was());
 }
 
+#[test]
+fn a_second_ctrl_c_during_a_slow_revert_says_what_is_left_and_the_next_plumb_undoes_it() {
+    let bench = Bench::new();
+    let file = |name: &str| bench.path(name).display().to_string();
+    let (state, begun, gate) = (file("state"), file("begun"), file("gate"));
+    // The trial's revert finds the gate open.
+    let revert = format!("touch {begun}; while test -e {gate}; do sleep 0.01; done; echo off > {state}");
+    let changes = format!(
+        "changes: [{{ command: {{ apply: 'echo on > {state}', revert: '{revert}', verify: 'cat {state}', expect: \"on\" }} }}]"
+    );
+    let experiment = bench.experiment(&changes, LONG, "");
+    let mut command = bench.command(&["run", experiment.to_str().unwrap(), "--output", &file("run")]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a changed slot", || bench.text("state") == "on\n" && slots_on_disk(&bench.path("run")) > 0);
+    fs::write(&gate, "").unwrap();
+    fs::remove_file(&begun).unwrap();
+    signal(child.id(), "INT");
+    wait_until("the revert", || Path::new(&begun).exists());
+    signal(child.id(), "INT");
+    let output = wait(child);
+    assert_eq!(code(&output), 130);
+    assert!(stderr(&output).ends_with(
+        "ended before this host was put back as it was; the next plumb does it, or `plumb tune revert`\n"
+    ));
+    fs::remove_file(&gate).unwrap();
+    assert_eq!((code(&bench.run(&["tune", "revert"])), bench.text("state").as_str()), (0, "off\n"));
+}
+
+#[test]
+fn a_file_that_somebody_else_changed_meanwhile_is_named_at_the_end_with_its_old_text() {
+    let bench = Bench::new();
+    let changes = "changes: [{ file: { path: /etc/app.conf, replace: '^mode', with: mode fast } }]";
+    let experiment = bench.experiment(changes, LONG, "");
+    let mut command = bench.command(&["run", experiment.to_str().unwrap(), "--output"]);
+    let child = command.arg(bench.path("run")).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a changed slot", || {
+        bench.text("root/etc/app.conf").contains("fast") && slots_on_disk(&bench.path("run")) > 0
+    });
+    fs::write(bench.path("theirs"), "mode theirs\n").unwrap();
+    fs::rename(bench.path("theirs"), bench.path("root/etc/app.conf")).unwrap();
+    let output = wait(child);
+    let kept = bench.path("journals/kept/app.conf.1");
+    assert_eq!(code(&output), 5, "{}", stderr(&output));
+    assert!(stderr(&output).contains(&format!("{} has what it was", kept.display())), "{}", stderr(&output));
+    assert_eq!(
+        (fs::read_to_string(kept).unwrap().as_str(), bench.text("root/etc/app.conf").as_str()),
+        (CONF, "mode theirs\n")
+    );
+}
+
 /// Waits for one of four moments of a run: the first change is noted, everything is changed for the trial, a slot is measured
 /// with the changes, and a slot is measured without them.
 fn wait_for_moment(moment: usize, bench: &Bench, run: &Path) {
