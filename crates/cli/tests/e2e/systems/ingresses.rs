@@ -265,7 +265,7 @@ impl Drop for Quota {
 }
 
 #[test]
-fn a_load_under_a_cpu_quota_is_the_limit_and_says_so() {
+fn a_load_under_a_cpu_quota_says_that_it_was_held_up() {
     let Some(quota) = Quota::make() else {
         return skip_unprivileged("make control groups with a CPU quota");
     };
@@ -279,7 +279,7 @@ fn a_load_under_a_cpu_quota_is_the_limit_and_says_so() {
         serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     let load = &json["load"];
     assert!(load["busiest_thread"].as_f64().unwrap() < 0.5, "{load}");
-    assert_eq!(load["load_bound"], true, "{load}");
-    // On a busy machine it may get less than the quota, and then that is the reason.
+    // On a busy machine it may get less than the quota, and the server may be late as well.
+    assert!(load["waited"].as_f64().unwrap() > 0.1, "{load}");
     assert!(["quota", "neighbour", "steal"].iter().any(|cause| load["shortage"] == *cause), "{load}");
 }
