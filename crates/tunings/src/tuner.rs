@@ -176,7 +176,7 @@ impl Tuner {
         &self.trouble
     }
 
-    /// Keeps what was left to somebody else, for whoever ends the run.
+    /// Keeps what was left to somebody else, until the run ends.
     pub fn leave(&mut self, back: PutBack) {
         self.left_alone.extend(back.left_alone);
     }
