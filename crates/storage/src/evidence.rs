@@ -87,7 +87,10 @@ fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
     };
     Evidence {
         what: "reads and writes in flight".to_owned(),
-        expected: format!("{asked:.0}, at least {:.0}% of it on average", DEPTH_SHARE * 100.0),
+        expected: format!(
+            "at least {:.1} of {asked:.0} on average (where the storage takes no more, lower `load.depth`)",
+            asked * DEPTH_SHARE
+        ),
         observed: format!("{achieved:.1}"),
         holds: achieved >= asked * DEPTH_SHARE,
     }
