@@ -10,6 +10,7 @@ pub mod accelerators;
 pub mod assessment;
 pub mod cpu;
 pub mod epoll;
+pub mod extents;
 pub mod facts;
 pub mod limits;
 pub mod loop_device;

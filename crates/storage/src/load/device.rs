@@ -3,6 +3,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ const FILL_BYTES: usize = 1 << 20;
 /// A block device is looked at in this many places before it counts as empty.
 const PROBES: u64 = 256;
 const PROBE_BYTES: usize = 64 << 10;
+/// What is read is looked at in this many places: few, because a volume may allow only some reads per second.
+const GLANCES: u64 = 16;
+const GLANCE_BYTES: usize = 4096;
 
 /// How the engines reach it.
 #[derive(Debug, Clone)]
@@ -231,13 +235,33 @@ impl Device {
         Ok(regions)
     }
 
-    /// The share of a file that was never written and is read without any storage; `None` where that is unknown.
+    /// The share of a file that was never written and is read without any storage: holes, and what `fallocate` made. `None` where
+    /// that is unknown.
     #[must_use]
-    pub fn holes(&self) -> Option<f64> {
+    pub fn never_written(&self) -> Option<f64> {
         let Handle::File(file) = &self.handle else { return None };
         let metadata = file.metadata().ok().filter(Metadata::is_file)?;
-        let held = std::os::unix::fs::MetadataExt::blocks(&metadata).saturating_mul(512);
+        let placed = std::os::unix::fs::MetadataExt::blocks(&metadata).saturating_mul(512);
+        let held = placed.saturating_sub(plumb_host::extents::unwritten_bytes(file).unwrap_or(0));
         (self.bytes > 0).then(|| 1.0 - (held as f64 / self.bytes as f64).min(1.0))
+    }
+
+    /// In how many places of a few that are looked at a file or device holds nothing but zeros, and in how many it was looked at. Many
+    /// kinds of storage answer reads of zeros without any data.
+    #[must_use]
+    pub fn zeros(&self) -> Option<(usize, usize)> {
+        let Handle::File(file) = &self.handle else { return None };
+        // By the page cache, which takes any place and length, and for files without a name as well.
+        let file = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let last = self.bytes.checked_sub(GLANCE_BYTES as u64)?;
+        let mut piece = vec![0; GLANCE_BYTES];
+        let mut zeros = 0;
+        for glance in 0..GLANCES {
+            let at = u128::from(last) * u128::from(glance) / u128::from(GLANCES - 1);
+            let got = file.read_at(&mut piece, u64::try_from(at).unwrap_or(last)).ok()?;
+            zeros += usize::from(piece[..got].iter().all(|byte| *byte == 0));
+        }
+        Some((zeros, GLANCES as usize))
     }
 }
 

@@ -106,10 +106,17 @@ pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad,
         ));
         spec.depth = 1;
     }
-    if let Some(holes) = device.holes().filter(|holes| spec.access.reads() && *holes > 0.01) {
+    if let Some(share) = device.never_written().filter(|share| spec.access.reads() && *share > 0.01) {
         messages.push(format!(
             "{:.0}% of {} was never written: reading that needs no storage",
-            holes * 100.0,
+            share * 100.0,
+            device.path
+        ));
+    } else if let Some((zeros, places)) =
+        device.zeros().filter(|(zeros, _)| spec.access.reads() && *zeros > 0)
+    {
+        messages.push(format!(
+            "{} holds nothing but zeros in {zeros} of {places} places: much storage answers reads of zeros without any data",
             device.path
         ));
     }
