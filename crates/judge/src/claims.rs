@@ -381,7 +381,7 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
         (Verdict::Undecided, None) if sample.missing() > 0 => {
             "; more blocks would hardly decide, as none makes up for a missing value".to_owned()
         }
-        (Verdict::Undecided, None) if matches!(claim.relation, Relation::KnownWithin(_)) => {
+        (Verdict::Undecided, None) if claim.relation.is_estimate() => {
             "; no number of blocks that can be run would be enough".to_owned()
         }
         (Verdict::Undecided, None) => {
@@ -427,7 +427,7 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
         Relation::Below => observed < value,
         Relation::EqualWithin(share) => (observed - value).abs() <= share * value,
         // Only ratios are estimated.
-        Relation::KnownWithin(_) => true,
+        Relation::KnownWithin(_) | Relation::KnownWithinOrApart(_) => true,
     };
     let slots = values.len();
     if let Some(broken) = values.iter().copied().find(|observed| !holds(*observed)) {

@@ -25,6 +25,7 @@ pub(crate) fn question(relation: Relation, factor: f64) -> Result<Hypothesis, Un
         Relation::AtMost => Hypothesis::ratio(Direction::AtMost, factor),
         Relation::Below => Hypothesis::ratio(Direction::Below, factor),
         Relation::EqualWithin(share) => Hypothesis::within(factor, share),
-        Relation::KnownWithin(share) => Hypothesis::known_within(share),
+        Relation::KnownWithin(share) => Hypothesis::known_within(share, false),
+        Relation::KnownWithinOrApart(share) => Hypothesis::known_within(share, true),
     }
 }

@@ -634,6 +634,11 @@ fn an_estimate_is_reached_and_takes_no_part_of_alpha() {
     };
     let slots = slots_of(&[1.30, 1.52, 1.34, 1.47, 1.29, 1.55, 1.36, 1.44]);
     let verdict = |share: f64| judge(&with(&[], share), &slots).claims.pop().unwrap();
+    let mut apart = with(&[], 0.02);
+    apart.claims[0].relation = Relation::KnownWithinOrApart(0.02);
+    assert_eq!(judge(&apart, &slots).claims[0].verdict, Verdict::Holds, "which is faster is known");
+    let alike = slots_of(&[0.80, 1.22, 0.84, 1.17, 0.79, 1.25, 0.86, 1.14]);
+    assert_eq!(judge(&apart, &alike).claims[0].verdict, Verdict::Undecided);
     assert_eq!(verdict(0.2).verdict, Verdict::Holds);
     let open = verdict(0.02);
     assert_eq!(open.verdict, Verdict::Undecided);

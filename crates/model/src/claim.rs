@@ -56,6 +56,16 @@ pub enum Relation {
     EqualWithin(f64),
     /// `/ … within p%`: the ratio is to be known so closely, whatever it is.
     KnownWithin(f64),
+    /// `/ … within p% or apart`: the same, or it is to be known that the two differ.
+    KnownWithinOrApart(f64),
+}
+
+impl Relation {
+    /// Whether it asks how large a ratio is, and says nothing of it.
+    #[must_use]
+    pub fn is_estimate(self) -> bool {
+        matches!(self, Self::KnownWithin(_) | Self::KnownWithinOrApart(_))
+    }
 }
 
 /// The right side of a claim.
@@ -195,14 +205,19 @@ impl Scope<'_> {
         let whole = Piece { text, offset: 0 }.trimmed();
         let Some(at) = whole.text.find('/') else { return Err(whole.error(FORM)) };
         let (left, metric) = self.term(whole.part(0, at).trimmed())?;
-        let (right_piece, within) = split_within(whole.part(at + 1, whole.text.len()).trimmed())?;
+        let end = whole.text.strip_suffix(" or apart").map(str::len);
+        let (right_piece, within) =
+            split_within(whole.part(at + 1, end.unwrap_or(whole.text.len())).trimmed())?;
         let Some(share) = within.filter(|share| *share > 0.0) else { return Err(whole.error(FORM)) };
         if matches!(metric.kind, MetricKind::Share | MetricKind::Count) {
             return Err(
                 whole.error(format!("`{}` can be 0, where there is no ratio to estimate", metric.name))
             );
         }
-        let relation = Relation::KnownWithin(share);
+        let relation = match end {
+            Some(_) => Relation::KnownWithinOrApart(share),
+            None => Relation::KnownWithin(share),
+        };
         match self.operand(right_piece, &left, metric, relation, within)? {
             right @ Operand::Term { factor, .. } if (factor - 1.0).abs() < f64::EPSILON => {
                 Ok(Claim { text: text.trim().to_owned(), left, relation, right, note: None })
@@ -440,6 +455,8 @@ mod tests {
         let read = |text: &str| Scope { variants: &variants, metrics: &metrics }.read_estimate(text);
         let estimate = read("multi-buffer.http_reqs / software.http_reqs within 5%").unwrap();
         assert_eq!(estimate.relation, Relation::KnownWithin(0.05));
+        let apart = read("multi-buffer.http_reqs / software.http_reqs within 5% or apart").unwrap();
+        assert_eq!((apart.relation, &apart.right), (Relation::KnownWithinOrApart(0.05), &estimate.right));
         assert_eq!(estimate.variants(), ["multi-buffer", "software"]);
         for (text, part, message) in [
             ("software.http_reqs within 5%", "software.http_reqs within 5%", "a ratio of two metrics"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Claim, MetricInfo, MetricKind, Operand, PodSides, Question, Relation, UserChange};
+use crate::{Claim, MetricInfo, MetricKind, Operand, PodSides, Question, UserChange};
 
 /// How many blocks a run takes.
 ///
@@ -366,7 +366,6 @@ impl Plan {
         let kind = self.metric(&claim.left.metric).map(|metric| metric.kind);
         let is_of_slots = matches!(claim.right, Operand::Value(_))
             && matches!(kind, Some(MetricKind::Share | MetricKind::Count));
-        let is_estimate = matches!(claim.relation, Relation::KnownWithin(_));
-        !is_estimate && !is_of_slots && !claim.variants().iter().any(is_skipped)
+        !claim.relation.is_estimate() && !is_of_slots && !claim.variants().iter().any(is_skipped)
     }
 }

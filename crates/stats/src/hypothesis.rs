@@ -41,7 +41,7 @@ pub struct Hypothesis {
 enum Shape {
     Ratio(Direction),
     Within { ln_tolerance: f64 },
-    Known { ln_tolerance: f64 },
+    Known { ln_tolerance: f64, or_apart: bool },
 }
 
 impl Hypothesis {
@@ -58,10 +58,11 @@ impl Hypothesis {
         Ok(Self { shape: Shape::Within { ln_tolerance }, ln_factor: log_of(factor)? })
     }
 
-    /// "B/A is known within `share`": both bounds lie within that of the estimate, in logarithms. It cannot be refuted.
-    pub fn known_within(share: f64) -> Result<Self, Unusable> {
+    /// "B/A is known within `share`": both bounds lie within that of the estimate, in logarithms; `or_apart`: or no bound allows
+    /// B = A. It cannot be refuted.
+    pub fn known_within(share: f64, or_apart: bool) -> Result<Self, Unusable> {
         let ln_tolerance = not_negative(share)?.ln_1p();
-        Ok(Self { shape: Shape::Known { ln_tolerance }, ln_factor: 0.0 })
+        Ok(Self { shape: Shape::Known { ln_tolerance, or_apart }, ln_factor: 0.0 })
     }
 
     /// The verdict that `interval`, for ln(B/A), gives. A bound that is NaN decides nothing.
@@ -78,9 +79,11 @@ impl Hypothesis {
                 let edge = ln_tolerance + ROUNDING;
                 (low >= -edge && high <= edge, low > edge || high < -edge)
             }
-            Shape::Known { ln_tolerance } => {
+            Shape::Known { ln_tolerance, or_apart } => {
                 let edge = ln_tolerance + ROUNDING;
-                (interval.estimate - interval.low <= edge && interval.high - interval.estimate <= edge, false)
+                let is_known =
+                    interval.estimate - interval.low <= edge && interval.high - interval.estimate <= edge;
+                (is_known || or_apart && (low > ROUNDING || high < -ROUNDING), false)
             }
         };
         match (holds, refuted) {

@@ -75,7 +75,10 @@ pub(crate) fn check_plan(plan: &Plan) -> Checked {
 
 fn check_claim(claim: &Claim, plan: &Plan) -> Checked {
     check_term(&claim.left, plan)?;
-    if let Relation::EqualWithin(tolerance) | Relation::KnownWithin(tolerance) = claim.relation {
+    if let Relation::EqualWithin(tolerance)
+    | Relation::KnownWithin(tolerance)
+    | Relation::KnownWithinOrApart(tolerance) = claim.relation
+    {
         check_number("a claim's tolerance", tolerance)?;
     }
     match &claim.right {

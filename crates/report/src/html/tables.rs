@@ -94,7 +94,7 @@ pub fn allowed(relation: Relation, right: &Operand) -> Option<(Option<f64>, Opti
         Relation::AtLeast | Relation::Above => (Some(factor), None),
         Relation::AtMost | Relation::Below => (None, Some(factor)),
         Relation::EqualWithin(share) => (Some(factor / (1.0 + share)), Some(factor * (1.0 + share))),
-        Relation::KnownWithin(_) => return None,
+        Relation::KnownWithin(_) | Relation::KnownWithinOrApart(_) => return None,
     })
 }
 
