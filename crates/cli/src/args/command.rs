@@ -25,9 +25,10 @@ pub struct CommandArguments {
     /// The name of a command in the report and in the run directory, in the order of the commands; may be given more than once.
     #[arg(long, short = 'n', value_name = "NAME")]
     pub name: Vec<String>,
-    /// How closely the ratio of each command to the first is to be known; the comparison ends when it is.
-    #[arg(long, default_value = "2%", value_name = "PERCENT")]
-    pub within: Percent,
+    /// How closely the ratio of each command to the first is to be known; the comparison ends when it is. If absent, it ends when one is
+    /// known to be faster, or the ratio is known within 2%.
+    #[arg(long, value_name = "PERCENT")]
+    pub within: Option<Percent>,
     /// Exactly this many blocks instead of 6 to 12; each block measures every command twice.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub blocks: Option<u32>,

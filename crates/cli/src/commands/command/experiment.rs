@@ -178,7 +178,8 @@ fn text(
         arguments.others_max, arguments.shown.failures_max
     );
     for (name, _) in &commands[1..] {
-        let estimate = format!("{name}.wall_time.avg / {baseline}.wall_time.avg within {}", arguments.within);
+        let within = arguments.within.map_or_else(|| "2% or apart".to_owned(), |share| share.to_string());
+        let estimate = format!("{name}.wall_time.avg / {baseline}.wall_time.avg within {within}");
         let _ = writeln!(text, "    - {}", quoted(&estimate));
     }
     text
@@ -312,7 +313,7 @@ mod tests {
           noise: { others_max: 10% }
           failures_max: 1%
           until:
-            - "n-2.wall_time.avg / n-1.wall_time.avg within 2%"
+            - "n-2.wall_time.avg / n-1.wall_time.avg within 2% or apart"
         "#);
         let of_two = contest_of("plumb~command~a {n}~b {n}~-P~n=1,2").unwrap();
         assert!(of_two.text.contains("\"load.parameters.n\": [\"1\", \"2\"]"), "{}", of_two.text);
