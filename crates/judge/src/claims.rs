@@ -5,7 +5,7 @@
 //! refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Relation, Shortage, SlotResult, Term, Unit,
+    Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Plan, Relation, Shortage, SlotResult, Term, Unit,
     VariantState, VariantSummary, Verdict, metric,
 };
 use plumb_stats::{self as stats, Level, Sample};
@@ -185,15 +185,17 @@ fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
     }
 }
 
+/// Whether a metric is a rate or a time, and not a count or what the sides used.
+pub(crate) fn is_timed(plan: &Plan, metric: &str) -> bool {
+    let own = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name, metric::MEMORY_SYSTEM.name];
+    let kind = plan.metric(metric).map(|metric| metric.kind);
+    !matches!(kind, Some(MetricKind::Share | MetricKind::Count)) && !own.contains(&metric)
+}
+
 /// Whether a neighbour that is always there would show in the claim. It shows in rates and times. It does not
 /// show in counts, in the CPU time of the sides, or in a cap that nothing exceeded.
 fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
-    let is_timed = |term: &Term| {
-        let own_cpu = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name, metric::MEMORY_SYSTEM.name];
-        let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
-        !matches!(kind, Some(MetricKind::Share | MetricKind::Count))
-            && !own_cpu.contains(&term.metric.as_str())
-    };
+    let is_timed = |term: &Term| is_timed(table.plan, &term.metric);
     match &claim.right {
         Operand::Cap { .. } => false,
         Operand::Term { term, .. } => is_timed(&claim.left) || is_timed(term),

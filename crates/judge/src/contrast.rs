@@ -10,6 +10,7 @@ use plumb_model::{
 };
 use plumb_stats::{Effect, Level};
 
+use crate::claims::is_timed;
 use crate::comparisons::compared_metrics;
 use crate::table::Table;
 use crate::{variants, warnings};
@@ -56,14 +57,17 @@ impl<'a> Side<'a> {
             VariantState::Measured if !summary.may_be_stated(self.plan().failures_max) => {
                 Some(format!("too many of its {} failed", self.plan().units))
             }
-            VariantState::Measured if summary.is_load_bound() => {
-                Some("the load, and not the system, was the limit".to_owned())
-            }
             VariantState::Measured if summary.is_crowded() => {
                 Some("other processes took too much of the CPU time".to_owned())
             }
             VariantState::Measured => None,
         }
+    }
+
+    /// Whether rates and times of a variant are those of the load.
+    fn is_load_bound(&self, cell: usize, variant: usize) -> bool {
+        let is_it = |summary: &&VariantSummary| summary.cell == cell && summary.variant == variant;
+        self.summaries.iter().find(is_it).is_some_and(VariantSummary::is_load_bound)
     }
 
     fn effect(
@@ -170,16 +174,28 @@ fn pair_variants(sides: &[Side<'_>; 2], cells: [usize; 2], is_same_host: bool, f
             ));
             continue;
         }
-        found.shifts.extend(shifts(sides, cells, variants, is_same_treatment));
+        let bound = (0..2).find(|&at| sides[at].is_load_bound(cells[at], variants[at]));
+        if let Some(at) = bound {
+            let name = &sides[at].plan().variants[variants[at]].name;
+            found.refusals.push(format!(
+                "rates and times of `{name}` of the {} run: the load, and not the system, was the limit",
+                NAMES[at]
+            ));
+        }
+        let all = shifts(sides, cells, variants, is_same_treatment);
+        found.shifts.extend(
+            all.into_iter().filter(|(is_timed, _)| bound.is_none() || !is_timed).map(|(_, shift)| shift),
+        );
     }
 }
 
+/// How the effects of a variant differ, metric by metric, and whether the metric is a rate or a time.
 fn shifts(
     sides: &[Side<'_>; 2],
     cells: [usize; 2],
     variants: [usize; 2],
     is_same_treatment: bool,
-) -> Vec<Shift> {
+) -> Vec<(bool, Shift)> {
     let [first, second] = [sides[0].plan(), sides[1].plan()];
     let is_comparable = |metric: &MetricInfo| {
         let other = second.metric(&metric.name);
@@ -189,15 +205,9 @@ fn shifts(
         first.metric(&metric).filter(|metric| is_comparable(metric))?;
         let effect = |at: usize| sides[at].effect(cells[at], variants[at], &metric, statistic);
         let effects = [effect(0)?, effect(1)?];
-        let metric = metric_key(&metric, statistic);
-        Some(Shift {
-            cells,
-            variants,
-            is_same_treatment,
-            metric,
-            change: effects[1].over(effects[0]),
-            effects,
-        })
+        let is_timed = is_timed(first, &metric);
+        let (metric, change) = (metric_key(&metric, statistic), effects[1].over(effects[0]));
+        Some((is_timed, Shift { cells, variants, is_same_treatment, metric, change, effects }))
     };
     compared_metrics(first).filter_map(shift).collect()
 }

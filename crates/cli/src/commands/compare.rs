@@ -134,4 +134,52 @@ mod tests {
         let refusal = said.out.lines().find(|line| line.contains("not compared"));
         insta::assert_snapshot!(refusal.unwrap_or(&said.out), @"! not compared: `b` of the second run: it is void: no proof that the treatment was in effect:");
     }
+
+    #[test]
+    fn of_a_variant_that_one_run_lacks_one_line_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = run(folder.path(), 1, 0.75, "1500 /s");
+        let mut more = made::run("x", 2, 0.75);
+        let plan = &mut more.header.plan;
+        plan.variants.push(plumb_model::Variant::new("c"));
+        let settings =
+            serde_json::json!({ "system": { "throughput": "9 /s", "latency": "1 ms" } }).to_string();
+        plan.cells[0].variants[1].settings = self::settings("1500 /s");
+        plan.cells[0].variants.push(plumb_model::PlannedVariant::new(2, settings));
+        let said = plumb(&["compare", &one, &kept(folder.path(), &more)]);
+        let lines: Vec<&str> = said.out.lines().filter(|line| line.starts_with("c: ")).collect();
+        assert_eq!(lines, ["c: variant: – → measured"], "{}", said.out);
+    }
+
+    #[test]
+    fn where_the_load_was_the_limit_costs_are_compared_and_rates_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = [1, 2].map(|number| {
+            let mut run = made::run("x", number, 0.75);
+            run.header.plan.metrics.push((&plumb_model::metric::CPU_SYSTEM).into());
+            for slot in &mut run.slots {
+                let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome else { continue };
+                let cost = if slot.variant == "b" { 20.0 } else { 10.0 };
+                result
+                    .measurement
+                    .readings
+                    .insert("cpu_system".to_owned(), plumb_model::Reading::Gauge(cost));
+                result.measurement.health.busiest_thread = if slot.variant == "b" { 1.0 } else { 0.1 };
+            }
+            kept(folder.path(), &run)
+        });
+        let found = plumb(&["compare", &runs[0], &runs[1], "--json"]).json();
+        let metrics: Vec<&str> = found["effects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|effect| effect["metric"].as_str().unwrap())
+            .collect();
+        assert_eq!(metrics, ["cpu_system"], "{found}");
+        let refusal = found["refusals"][0].as_str().unwrap();
+        assert_eq!(
+            refusal,
+            "rates and times of `b` of the first run: the load, and not the system, was the limit"
+        );
+    }
 }
