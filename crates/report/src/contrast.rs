@@ -237,7 +237,19 @@ pub(crate) fn differences(runs: [&Run; 2]) -> Vec<Difference> {
         let (of, what) = key.clone();
         Difference { of, what, first: value(&first, key), second: value(&second, key) }
     });
-    all.filter(|found| found.first != found.second).collect()
+    let mut found: Vec<Difference> = all.filter(|found| found.first != found.second).collect();
+    // Of what one run lacks, every fact differs.
+    let has =
+        |facts: &[((String, String), String)], of: &str| facts.iter().any(|((known, _), _)| known == of);
+    for one in &mut found {
+        let sides = [has(&first, &one.of), has(&second, &one.of)];
+        if sides != [true; 2] {
+            let there = |is_there: bool| is_there.then(|| "measured".to_owned());
+            (one.what, one.first, one.second) = ("variant".to_owned(), there(sides[0]), there(sides[1]));
+        }
+    }
+    found.dedup();
+    found
 }
 
 /// Everything that a comparison of two runs depends on: what it belongs to and what it is, with its value.
