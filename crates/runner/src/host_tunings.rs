@@ -66,7 +66,7 @@ pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
         let names = names.join(" and ");
         Obstacle::Already(format!(
-            "this machine already has all values of {names}: there is nothing to compare"
+            "this machine already has all values of {names}, so the baseline has them too: there is nothing to compare"
         ))
     })
 }
