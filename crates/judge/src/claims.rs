@@ -16,6 +16,9 @@ use crate::shares::Shares;
 use crate::table::{Lack, Table};
 use crate::variants::is_load_bound as is_load_bound_slot;
 
+/// A claim that takes this many times the blocks that were taken is not worth them.
+const HOPELESS: usize = 10;
+
 pub(crate) fn judge_all(
     table: &Table<'_>,
     variants: &[VariantSummary],
@@ -356,12 +359,21 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
     let (ratio, low, high) = finding.bounds.unwrap_or((f64::NAN, 0.0, f64::INFINITY));
     let (blocks, min) = (sample.logs().len(), table.plan.blocks.before_verdict());
     let over = blocks_words(blocks, "");
+    // What is claimed of a value is told as a value.
+    let shown = |ratio: f64| match claim.right {
+        Operand::Value(value) => in_unit(table, &claim.left, ratio * value),
+        _ => digits(ratio),
+    };
+    let found = match claim.right {
+        Operand::Value(_) => shown(ratio),
+        _ => format!("ratio {}", shown(ratio)),
+    };
     let interval = match (low > 0.0, high.is_finite()) {
-        (true, true) => format!("ratio {} [{}, {}] over {over}", digits(ratio), digits(low), digits(high)),
-        (true, false) => format!("ratio {}, at least {}, over {over}", digits(ratio), digits(low)),
-        (false, true) => format!("ratio {}, at most {}, over {over}", digits(ratio), digits(high)),
-        (false, false) if sample.missing() > 0 => format!("ratio {} over {over}", digits(ratio)),
-        (false, false) => format!("ratio {} over {over}, too few for an interval", digits(ratio)),
+        (true, true) => format!("{found} [{}, {}] over {over}", shown(low), shown(high)),
+        (true, false) => format!("{found}, at least {}, over {over}", shown(low)),
+        (false, true) => format!("{found}, at most {}, over {over}", shown(high)),
+        (false, false) if sample.missing() > 0 => format!("{found} over {over}"),
+        (false, false) => format!("{found} over {over}, too few for an interval"),
     };
     let missing = match sample.missing() {
         0 => String::new(),
@@ -375,6 +387,12 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
     let more = match (finding.verdict, finding.blocks_needed) {
         (Verdict::Undecided, _) if blocks < min as usize => {
             format!("; a verdict takes at least {min} blocks")
+        }
+        (Verdict::Undecided, Some(more))
+            if is_hopeless(claim, more as usize, blocks) && low > 0.0 && high.is_finite() =>
+        {
+            let shows = percent((high / low).sqrt() - 1.0);
+            format!("; too alike to tell: {over} can show differences above {shows}")
         }
         (Verdict::Undecided, Some(more)) => {
             let more = blocks_words(more as usize, "more ");
@@ -392,6 +410,22 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
         _ => String::new(),
     };
     format!("{interval}{missing}{more}")
+}
+
+/// Whether a claim would take far more blocks than there are, and not because a ratio is to be known more closely.
+fn is_hopeless(claim: &Claim, more: usize, blocks: usize) -> bool {
+    more > HOPELESS * blocks && !matches!(claim.relation, Relation::KnownWithin(_))
+}
+
+/// A value of a term's metric with three digits and its unit.
+fn in_unit(table: &Table<'_>, term: &Term, value: f64) -> String {
+    let decimals = if value > 0.0 { (2.0 - value.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };
+    match table.plan.metric(&term.metric).map(|metric| metric.unit) {
+        Some(Unit::Share) => percent(value),
+        Some(Unit::Count) | None => format!("{value:.decimals$}"),
+        Some(Unit::PerSecond) => format!("{value:.decimals$}/s"),
+        Some(unit) => format!("{value:.decimals$} {}", unit.symbol()),
+    }
 }
 
 fn digits(value: f64) -> String {

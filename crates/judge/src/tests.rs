@@ -624,6 +624,16 @@ fn later_blocks_never_reverse_a_verdict() {
 }
 
 #[test]
+fn a_claim_on_a_value_is_answered_with_a_value_and_a_hopeless_one_with_what_can_be_shown() {
+    let reason =
+        |claim: &str, effects: &[f64]| judge(&plan(&[claim]), &slots_of(effects)).claims.remove(0).reason;
+    let value = reason("b.reqs >= 900 /s", &[1.0; 6]);
+    assert!(value.starts_with("1") && value.contains("/s [") && !value.contains("ratio"), "{value}");
+    let alike = reason("b.reqs >= 1.001 * a.reqs", &[1.2, 0.8, 1.25, 0.79, 1.22, 0.82, 1.24, 0.81]);
+    assert!(alike.contains("; too alike to tell: 8 blocks can show differences above "), "{alike}");
+}
+
+#[test]
 fn an_estimate_is_reached_and_takes_no_part_of_alpha() {
     let with = |claims: &[&str], share: f64| {
         let mut plan = plan(claims);

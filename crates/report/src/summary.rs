@@ -336,7 +336,9 @@ pub fn mark(verdict: Verdict) -> &'static str {
 /// A verdict with what is still needed: `undecided (about 9 more blocks)`, unless the reason says it already.
 pub fn verdict_words(claim: &ClaimVerdict) -> String {
     let words = match (claim.verdict, claim.blocks_needed) {
-        (Verdict::Undecided, Some(blocks)) if !claim.reason.contains("more block") => {
+        (Verdict::Undecided, Some(blocks))
+            if !["more block", "too alike"].iter().any(|told| claim.reason.contains(told)) =>
+        {
             format!("undecided (about {})", figures::plural(blocks as usize, "more block"))
         }
         (verdict, _) => verdict.word().to_owned(),
