@@ -242,6 +242,9 @@ pub struct Measurement {
     /// What was tried, and how much of it failed.
     #[serde(default)]
     pub attempts: Attempts,
+    /// Why nothing will ever succeed under these settings, if that is so, as it completes "failed to …".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hopeless: Option<String>,
     /// The longest time within the window in which nothing completed, in ns; `None` where it is not known. Of several load agents
     /// it is the shortest of theirs, which nothing at all can have exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]

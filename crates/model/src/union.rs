@@ -87,6 +87,11 @@ fn sums(parts: &[(String, Measurement)]) -> Measurement {
         }
     }
     all.health.threads = threads;
+    all.hopeless = parts
+        .iter()
+        .map(|(_, part)| part.hopeless.clone())
+        .collect::<Option<Vec<_>>>()
+        .and_then(|all| all.into_iter().next());
     if parts.iter().any(|(_, part)| part.work > 0 && part.cpu_user_ns == 0 && part.cpu_system_ns == 0) {
         // Without one agent's CPU time the sum would be a cost that nobody had.
         (all.cpu_user_ns, all.cpu_system_ns) = (0, 0);

@@ -67,6 +67,12 @@ impl Failure {
             | Self::Unfinished => false,
         }
     }
+
+    /// Whether a request would fail in the same way at any other time: the two sides do not agree on TLS.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::Alert(_) | Self::Tls(_))
+    }
 }
 
 impl From<std::io::Error> for Failure {

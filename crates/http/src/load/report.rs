@@ -77,6 +77,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
         sizes: [(BODY.to_owned(), tally.bodies.clone())].into(),
         errors: tally.errors.clone(),
         attempts: tally.attempts,
+        hopeless: hopeless(&tally),
         warnings: warnings(&tally, slowest_pending),
         ..driven.measurement(tally.completed, &tally.lateness, |tally| &tally.gaps)
     };
@@ -213,6 +214,13 @@ fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
     see("sessions", MISSING, tally.sessions_missing);
     see("connections", "opened", tally.connections_opened);
     observed
+}
+
+/// The failure that every request had, where it would have it at any other time.
+fn hopeless(tally: &Tally) -> Option<String> {
+    let is_hopeless = tally.completed == 0 && tally.lasting > 0 && tally.lasting == tally.attempts.failed;
+    let (kind, _) = tally.errors.iter().filter(|_| is_hopeless).max_by_key(|(_, count)| **count)?;
+    Some(format!("get an answer: {kind}"))
 }
 
 /// Warns where the server resumed far fewer sessions than it was to resume. That is a result, and it explains others.

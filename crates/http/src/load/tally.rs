@@ -78,6 +78,8 @@ pub struct Tally {
     pub checks: Vec<[u64; 2]>,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
+    /// Those that would happen at any other time as well.
+    pub lasting: u64,
     /// What was negotiated on connections in use, with their number.
     pub negotiated: Vec<(Negotiated, u64)>,
     /// Full handshakes that were complete within the window.
@@ -170,6 +172,7 @@ impl Tally {
             bodies: Histogram::new(),
             checks: vec![[0; 2]; checks],
             errors: BTreeMap::new(),
+            lasting: 0,
             negotiated: Vec::new(),
             handshakes_full: 0,
             handshakes_resumed: 0,
@@ -284,6 +287,7 @@ impl Tally {
         self.failed += 1;
         self.attempted(false);
         *self.errors.entry(failure.to_string()).or_default() += 1;
+        self.lasting += u64::from(failure.is_lasting());
         let waited_ns = at_ns.saturating_sub(intended_ns);
         if failure.is_refusal() {
             self.times.refused.record(waited_ns);
@@ -339,6 +343,7 @@ impl Tally {
             add_each(mine, others);
         }
         add_counts(&mut self.errors, &other.errors);
+        self.lasting += other.lasting;
         for (negotiated, count) in &other.negotiated {
             match self.negotiated.iter_mut().find(|(known, _)| known == negotiated) {
                 Some((_, mine)) => *mine += count,
