@@ -67,10 +67,13 @@ impl<'a> Progress<'a> {
             Event::VariantTried { cell, position, of, variant } => {
                 self.tried(*cell, *position, *of, variant);
             }
-            Event::TrialFailed { variant, reason } => self.failed(
+            Event::TrialFailed { variant, reason, is_lasting } => self.failed(
                 variant,
                 reason,
-                "; the run measures it anyway, and each failed slot counts against its claims",
+                match is_lasting {
+                    true => "; it would fail at any time, so it is void and its slots are not measured",
+                    false => "; the run measures it anyway, and each failed slot counts against its claims",
+                },
             ),
             Event::CellGivenUp { cell, reason } => {
                 self.line(&format!(

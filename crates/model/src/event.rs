@@ -41,6 +41,8 @@ pub enum Event {
         variant: String,
         /// Why; it completes "failed to …".
         reason: String,
+        /// Whether it would fail at any other time as well, so that its slots are not measured.
+        is_lasting: bool,
     },
     /// A cell ends after its first block, as nothing in it can be compared.
     CellGivenUp {

@@ -226,8 +226,10 @@ fn trust(view: &View<'_>) -> (Trust, String) {
     }
     let (mut grave, mut slight) = (Vec::new(), Vec::new());
     let void = void_names(view);
-    if !void.is_empty() {
-        grave.push(format!("no proof or no data for {}", void.join(", ")));
+    match void.as_slice() {
+        [] => {}
+        [only] => grave.push(format!("no proof or no data for {only}{}", why_void(view, only))),
+        several => grave.push(format!("no proof or no data for {}", several.join(", "))),
     }
     for (name, share) in failing(view) {
         grave.push(format!("{share} of the {} of {name} failed", view.plan().units));
@@ -307,6 +309,14 @@ pub fn failing<'a>(view: &View<'a>) -> Vec<(&'a str, String)> {
     (0..view.variants().len())
         .filter_map(|variant| Some((view.name(variant), figures::share(largest(variant)?))))
         .collect()
+}
+
+/// Why a variant of which every slot failed has no data, as it follows its name.
+fn why_void(view: &View<'_>, name: &str) -> String {
+    let unusable = view.unusable();
+    let own = unusable.iter().find(|(variant, ..)| view.name(*variant) == name);
+    let failed = own.and_then(|(_, _, reason, _)| reason.strip_prefix("every slot failed; the last one to "));
+    failed.map(|reason| format!(", which failed to {reason}")).unwrap_or_default()
 }
 
 fn void_names<'a>(view: &View<'a>) -> Vec<&'a str> {

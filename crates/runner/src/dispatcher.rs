@@ -47,8 +47,9 @@ pub fn dispatch(
     let plan = planned.plan();
     let base_s = slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s);
     let started_ns = outlets.patience.clock.monotonic_ns();
+    let (verdicts, given_up) = (Vec::new(), Vec::new());
     let mut run =
-        Dispatch { planned, plan, slots, executor, outlets, started_ns, base_s, verdicts: Vec::new() };
+        Dispatch { planned, plan, slots, executor, outlets, started_ns, base_s, verdicts, given_up };
     run.verdicts = judge_claims(plan, &run.slots);
     for (index, cell) in plan.cells.iter().enumerate() {
         let ending = run.cell(index, cell)?;
@@ -69,6 +70,8 @@ struct Dispatch<'a, 'o> {
     started_ns: u64,
     base_s: f64,
     verdicts: Vec<ClaimVerdict>,
+    /// Cells and indices in them of variants that can never be measured, with the reason.
+    given_up: Vec<(usize, usize, String)>,
 }
 
 impl Dispatch<'_, '_> {
@@ -80,7 +83,9 @@ impl Dispatch<'_, '_> {
         for block in 0..self.plan.blocks.max {
             let is_done = || self.is_decided(index) && self.is_proven(index);
             let is_late = || is_out_of_time(self.plan, index, before + block, self.elapsed_s(self.now_ns()));
-            if block >= self.plan.blocks.min && (is_done() || is_late()) {
+            if block >= self.plan.blocks.min && (is_done() || is_late())
+                || block > 0 && self.is_pointless(index)
+            {
                 break;
             }
             let order = block_order(self.plan.seed, index, block, &indices);
@@ -128,7 +133,13 @@ impl Dispatch<'_, '_> {
                 SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window },
                 &mut Vec::new(),
             ) {
-                Ok(_) => continue,
+                Ok(measured) => match measured.result.measurement.hopeless {
+                    Some(reason) => {
+                        self.given_up.push((cell, *index, reason.clone()));
+                        reason
+                    }
+                    None => continue,
+                },
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
                 Err(SlotError::Gone(reason)) => return Err(RunError::Gone(reason)),
                 Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
@@ -139,7 +150,8 @@ impl Dispatch<'_, '_> {
             if variant.variant == self.plan.baseline && !has_data {
                 return Err(RunError::Unmeasurable(format!("the baseline `{name}`: failed to {reason}")));
             }
-            (self.outlets.emit)(&Event::TrialFailed { variant: name.clone(), reason });
+            let is_lasting = self.why_given_up(cell, *index).is_some();
+            (self.outlets.emit)(&Event::TrialFailed { variant: name.clone(), reason, is_lasting });
         }
         Ok(Ending::Complete)
     }
@@ -181,6 +193,23 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
+    /// Why a variant of a cell is not measured any more.
+    fn why_given_up(&self, cell: usize, index: usize) -> Option<&String> {
+        let is_it = |(of, at, _): &&(usize, usize, String)| (*of, *at) == (cell, index);
+        self.given_up.iter().find(is_it).map(|(_, _, reason)| reason)
+    }
+
+    /// Whether every claim is about a variant of the cell that can never be measured.
+    fn is_pointless(&self, cell: usize) -> bool {
+        let planned = &self.plan.cells[cell].variants;
+        let is_lost = |name: &str| {
+            let is_it = |at: usize| self.plan.variants[planned[at].variant].name == name;
+            (0..planned.len()).any(|at| is_it(at) && self.why_given_up(cell, at).is_some())
+        };
+        let claims = &self.plan.claims;
+        !claims.is_empty() && claims.iter().all(|claim| claim.variants().into_iter().any(is_lost))
+    }
+
     fn is_decided(&self, cell: usize) -> bool {
         let mut here = self.verdicts.iter().filter(|verdict| verdict.cell == cell);
         here.all(|verdict| verdict.verdict != Verdict::Undecided)
@@ -215,13 +244,17 @@ impl Dispatch<'_, '_> {
                 index: self.slots.len() as u64,
                 ..Window::at_once(self.plan.warmup_ns, self.plan.window_ns, seed)
             };
-            let Some(slot) = self.slot(
-                (cell, block, position),
-                SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window },
-            )?
-            else {
-                return Ok(Ending::Interrupted);
+            let place = (cell, block, position);
+            let slot = match self.why_given_up(cell, *index).cloned() {
+                Some(reason) => {
+                    self.finished(place, name, self.now_ns(), Vec::new(), Err(SlotError::Failed(reason)))
+                }
+                None => self.slot(
+                    place,
+                    SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window },
+                )?,
             };
+            let Some(slot) = slot else { return Ok(Ending::Interrupted) };
             (self.outlets.record)(&slot)?;
             (self.outlets.emit)(&Event::SlotFinished { slot: Box::new(slot.clone()) });
             self.slots.push(slot);

@@ -58,7 +58,7 @@ pub(crate) fn narrate(event: &Event) {
     match event {
         Event::VariantSkipped { variant, reason } => info!(variant, reason, "skipped a variant"),
         Event::VariantTried { cell, variant, .. } => info!(cell, variant, "trying a variant out"),
-        Event::TrialFailed { variant, reason } => warn!(variant, reason, "the trial failed"),
+        Event::TrialFailed { variant, reason, .. } => warn!(variant, reason, "the trial failed"),
         Event::CellGivenUp { cell, reason } => warn!(cell, reason, "gave the cell up"),
         Event::SlotStarted { cell, block, position, variant, .. } => {
             info!(cell, block, position, variant, "a slot begins");

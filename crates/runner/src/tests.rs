@@ -30,6 +30,8 @@ struct Faults {
     baseline_measured: u32,
     /// The measurement from which on results are in doubt.
     doubt_from: Option<u32>,
+    /// The variant of which no work can ever succeed.
+    hopeless: Option<&'static str>,
     /// Whether the system spends CPU time on handshakes.
     spends: bool,
     /// How long each measurement takes.
@@ -63,6 +65,10 @@ impl Executor for Faulty<'_> {
             let result = &mut measured.result;
             result.system_cpu.components.insert("ingress".to_owned(), spent_ns);
             result.measurement.observed.insert("handshakes".to_owned(), [("full".to_owned(), 1000)].into());
+        }
+        if faults.hopeless == Some(order.name) {
+            measured.result.measurement.hopeless =
+                Some("get an answer: tls: certificate not trusted".to_owned());
         }
         let is_doubtful = faults.doubt_from.is_some_and(|first| faults.measured >= first);
         measured.doubt = is_doubtful.then(|| "read the system's counters in time".to_owned());
@@ -291,7 +297,7 @@ fn every_variant_is_tried_before_the_first_block_and_a_failure_is_reported_at_on
         .take_while(|event| !matches!(event, Event::SlotStarted { .. }))
         .map(|event| match event {
             Event::VariantTried { position, of, variant, .. } => format!("{variant} {position} of {of}"),
-            Event::TrialFailed { variant, reason } => format!("{variant}: {reason}"),
+            Event::TrialFailed { variant, reason, .. } => format!("{variant}: {reason}"),
             other => format!("{other:?}"),
         })
         .collect();
@@ -305,6 +311,38 @@ fn a_baseline_that_cannot_be_measured_ends_the_run_before_its_first_slot() {
     let error = failure(&plan, &mut faults);
     assert_eq!(error, "measure the baseline `a`: failed to measure: the synthetic load was told to fail");
     assert_eq!(faults.measured, 1);
+}
+
+#[test]
+fn a_variant_that_can_never_be_measured_is_given_up_at_its_trial() {
+    let variants = [("a", json!({})), ("b", json!({})), ("c", json!({ "throughput": "1500 /s" }))];
+    let mut faults = Faults { hopeless: Some("b"), ..Faults::default() };
+    let both = plan(3, &variants, &["b.throughput > a.throughput", "c.throughput > a.throughput"]);
+    let outcome = run(&both, Vec::new(), &mut faults, None);
+    let judged = plumb_judge::judge(&both, &outcome.slots);
+    assert_eq!(
+        judged.claims.iter().map(|claim| claim.verdict).collect::<Vec<_>>(),
+        [Verdict::Void, Verdict::Holds]
+    );
+    assert!(
+        judged.claims[0]
+            .reason
+            .contains("failed; the last one to get an answer: tls: certificate not trusted")
+    );
+    assert_eq!((faults.measured, outcome.slots.len()), (3 + 6 * 4, 6 * 6), "only the others are measured");
+
+    let alone = plan(3, &variants, &["b.throughput > a.throughput"]);
+    let mut faults = Faults { hopeless: Some("b"), ..Faults::default() };
+    let slots = run(&alone, Vec::new(), &mut faults, None).slots;
+    assert_eq!(
+        (slots.len(), verdict(&alone, &slots)),
+        (6, Verdict::Void),
+        "the run ends after its first block"
+    );
+
+    let mut faults = Faults { hopeless: Some("a"), ..Faults::default() };
+    let error = failure(&alone, &mut faults);
+    assert_eq!(error, "measure the baseline `a`: failed to get an answer: tls: certificate not trusted");
 }
 
 #[test]
