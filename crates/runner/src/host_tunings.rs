@@ -62,6 +62,9 @@ pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>
     let changes_nothing = own.iter().any(|tuning| tuning.has_values())
         && base.tunings.iter().all(|name| variant.tunings.contains(name))
         && own.iter().all(|tuning| !tuning.has_values() || tuning.is_in_effect(machine));
+    if !changes_nothing && let Some(reason) = own.iter().find_map(|tuning| tuning.proven_before(machine)) {
+        return Some(Obstacle::Impossible(reason));
+    }
     changes_nothing.then(|| {
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
         let names = names.join(" and ");

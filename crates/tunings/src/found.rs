@@ -64,6 +64,22 @@ impl Resolved {
         self.wanted.iter().any(|wanted| !wanted.setting.is_action())
     }
 
+    /// What the `verify` of a user's command prints now, if `expect` or `matches` accepts that before the change as well: then it proves
+    /// nothing.
+    #[must_use]
+    pub fn proven_before(&self, machine: &Machine) -> Option<String> {
+        let mut commands = self.wanted.iter().filter(|wanted| wanted.setting.is_command());
+        commands.find_map(|wanted| {
+            let now = machine.read(&wanted.setting).ok().filter(|now| wanted.is_met_by(now))?;
+            Some(format!(
+                "{} prints {:?} without the change too, and should print {:?} with it: this proves nothing",
+                wanted.setting,
+                machine.shown(&wanted.setting, &now),
+                wanted.shown(machine)
+            ))
+        })
+    }
+
     /// Whether every setting has its value already, so that nothing would change.
     #[must_use]
     pub fn is_in_effect(&self, machine: &Machine) -> bool {
