@@ -95,7 +95,7 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
         let phrase = match comparisons.as_slice() {
             [only] if nothing_decided => so_far(only),
             [only] if alone => phrases(view, *variant, only, row),
-            [only] => phrase(only, row),
+            [only] => phrase(view, only, row),
             several => range(several, row),
         };
         let bound = match doubtful_slots(view, *variant) {
@@ -153,12 +153,12 @@ fn so_far(comparison: &Comparison) -> String {
 
 /// What the only variant does to the main metric, to the tail of the latency, and to the system's CPU time: gain and cost.
 fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> String {
-    let mut parts = vec![phrase(main, row)];
+    let mut parts = vec![phrase(view, main, row)];
     let trends = view.drawn_trends();
     let tail = trends.first().map(|metric| Row { metric, statistic: Some(Statistic::P95) });
     let cpu = view.plan().metric(CPU_SYSTEM.name).map(|metric| Row { metric, statistic: None });
     for other in [tail, cpu].into_iter().flatten().filter(|other| *other != row) {
-        parts.extend(view.comparison(main.cell, variant, other).map(|found| phrase(found, other)));
+        parts.extend(view.comparison(main.cell, variant, other).map(|found| phrase(view, found, other)));
     }
     match parts.pop() {
         Some(last) if !parts.is_empty() => format!("{} and {last}", parts.join(", ")),
@@ -168,7 +168,7 @@ fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> 
 }
 
 /// One comparison as the rest of a sentence that begins with the variant's name.
-fn phrase(comparison: &Comparison, row: Row<'_>) -> String {
+fn phrase(view: &View<'_>, comparison: &Comparison, row: Row<'_>) -> String {
     let (key, ratio, low) = (row.key(), comparison.ratio, comparison.low);
     let decided = Some(comparison).filter(|found| Change::of(found, row.metric.better) != Change::Open);
     let Some(high) = decided.and_then(|found| found.high).filter(|_| low > 0.0) else {
@@ -177,22 +177,34 @@ fn phrase(comparison: &Comparison, row: Row<'_>) -> String {
     if Change::of(comparison, row.metric.better) == Change::Unclear {
         return format!("shows no clear change of {key} ({})", figures::effect(ratio, low, Some(high)));
     }
+    let from_to = from_to(view, comparison, row);
     if ratio >= 2.0 {
         let text = figures::effect(ratio, low, Some(high));
-        return format!("multiplies {key} by {}", text.trim_start_matches('×'));
+        return format!("multiplies {key} by {}{from_to}", text.trim_start_matches('×'));
     }
     let width = 100.0 * (high - low);
     let decimals = usize::from(width < 10.0) + usize::from(width < 1.0);
     let percent = |share: f64| format!("{:.decimals$}%", 100.0 * share);
     if ratio < 0.5 {
-        return format!("cuts {key} to {} [{}, {}]", percent(ratio), percent(low), percent(high));
+        return format!("cuts {key} to {} [{}, {}]{from_to}", percent(ratio), percent(low), percent(high));
     }
     let (verb, size, from, to) = if ratio >= 1.0 {
         ("raises", ratio - 1.0, low - 1.0, high - 1.0)
     } else {
         ("lowers", 1.0 - ratio, 1.0 - high, 1.0 - low)
     };
-    format!("{verb} {key} by {} [{}, {}]", percent(size), percent(from), percent(to))
+    format!("{verb} {key} by {} [{}, {}]{from_to}", percent(size), percent(from), percent(to))
+}
+
+/// The medians of the baseline and of the variant, as they follow an effect: ` (105 µs → 941 µs)`.
+fn from_to(view: &View<'_>, comparison: &Comparison, row: Row<'_>) -> String {
+    let median = |variant| {
+        view.median(comparison.cell, variant, row).map(|median| figures::value(median, row.metric.unit))
+    };
+    match (median(view.plan().baseline), median(comparison.variant)) {
+        (Some(before), Some(after)) => format!(" ({before} → {after})"),
+        _ => String::new(),
+    }
 }
 
 /// The comparisons of several cells as the rest of a sentence.
@@ -394,7 +406,7 @@ mod tests {
     #[test]
     fn the_headline_says_what_changed_and_whether_to_trust_it() {
         insta::assert_snapshot!(headline(Scenario::tls_offload().run()), @r"
-        Against software, threads raises http_reqs by 41% [31%, 52%]; haproxy shows no clear change of http_reqs (×0.99 [0.92, 1.07]); plain multiplies http_reqs by 7.18 [6.70, 7.70].
+        Against software, threads raises http_reqs by 41% [31%, 52%] (1.28k/s → 1.83k/s); haproxy shows no clear change of http_reqs (×0.99 [0.92, 1.07]); plain multiplies http_reqs by 7.18 [6.70, 7.70] (1.28k/s → 9.33k/s).
         Not all of it can be trusted: no proof or no data for engine; 1 claim void.
         ");
         insta::assert_snapshot!(headline(fixture::one_block()), @r"
@@ -406,7 +418,7 @@ mod tests {
         No result: nothing was measured.
         ");
         insta::assert_snapshot!(headline(fixture::troubled()), @r"
-        Against software, threads raises http_reqs by 41% [31%, 52%]; plain multiplies http_reqs by 7.18 [6.70, 7.70] (load-bound).
+        Against software, threads raises http_reqs by 41% [31%, 52%] (1.28k/s → 1.83k/s); plain multiplies http_reqs by 7.18 [6.70, 7.70] (1.28k/s → 9.33k/s) (load-bound).
         Not all of it can be trusted: no proof or no data for haproxy, engine; 4 claims void; the load was the limit in 12 slots; 12 slots failed; 1 warning.
         ");
         insta::assert_snapshot!(headline(fixture::crowded(6)), @r"
@@ -422,7 +434,7 @@ mod tests {
         scenario.claims.truncate(2);
         scenario.skipped.clear();
         insta::assert_snapshot!(headline(scenario.run()), @r"
-        Against software, threads raises http_reqs by 41% [35%, 47%], cuts http_req_duration.p95 to 49.9% [45.4%, 55.0%] and raises cpu_system by 7.8% [3.2%, 12.5%].
+        Against software, threads raises http_reqs by 41% [35%, 47%] (1.33k/s → 1.86k/s), cuts http_req_duration.p95 to 49.9% [45.4%, 55.0%] (15.1 ms → 7.56 ms) and raises cpu_system by 7.8% [3.2%, 12.5%] (614 µs → 661 µs).
         Trusted: evidence held in all 24 slots, none failed, the load was never the limit.
         ");
     }
