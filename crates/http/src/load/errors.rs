@@ -71,7 +71,14 @@ impl Failure {
     /// Whether a request would fail in the same way at any other time: the two sides do not agree on TLS.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
-        matches!(self, Self::Alert(_) | Self::Tls(_))
+        match self {
+            Self::Tls(_) => true,
+            // These may come from a server that is overloaded or restarts.
+            Self::Alert(name) => {
+                !["close_notify", "internal_error", "user_canceled", "unknown"].contains(name)
+            }
+            _ => false,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ fn attempts(measurement: &Measurement) -> (u64, u64) {
 
 #[test]
 fn nobody_there_is_a_measurement_with_few_errors() {
-    let measurement = measure(&spec(), &Nobody::new().url);
+    let measurement = measure(&LoadSettings { duration: Span(200 * MS), ..spec() }, &Nobody::new().url);
     let (kind, count) = only_error(&measurement);
     assert_eq!(kind, "connection refused");
     // 2 connections, with pauses of 1, 2, 4 … 64 ms and then 100 ms in between.
@@ -41,13 +41,13 @@ fn an_early_end_is_told_from_nonsense() {
         conversation.request();
         conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
     });
-    let closed = measure(&long(), &early.url);
+    let closed = measure(&spec(), &early.url);
     let (kind, count) = only_error(&closed);
     assert_eq!(kind, "closed early");
     assert!(count_of(&closed, "http_req_duration") >= count);
     let nonsense = Server::always("SSH-2.0-OpenSSH_9.2\r\n");
     assert_eq!(
-        only_error(&measure(&long(), &nonsense.url)).0,
+        only_error(&measure(&spec(), &nonsense.url)).0,
         "http parse: the first line is not an HTTP/1 status line"
     );
 }
@@ -60,7 +60,7 @@ fn an_early_end_stands_with_the_time_that_it_waited() {
             conversation.say(answer);
             plumb_host::time::sleep(Duration::from_nanos(WAIT_NS));
         });
-        let measurement = measure(&long(), &server.url);
+        let measurement = measure(&spec(), &server.url);
         assert_eq!(only_error(&measurement).0, "closed early", "{answer:?}");
         assert_waited(&measurement);
     }
@@ -76,13 +76,13 @@ fn a_broken_connection_is_a_reset() {
             while stream.peek(&mut [0]).is_ok_and(|bytes| bytes == 0) {}
         }
     });
-    assert_eq!(only_error(&measure(&long(), &url)).0, "connection reset");
+    assert_eq!(only_error(&measure(&spec(), &url)).0, "connection reset");
 }
 
 #[test]
 fn a_status_from_400_on_is_a_failed_request_and_no_error() {
     let server = Server::always("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
-    let measurement = measure(&long(), &server.url);
+    let measurement = measure(&spec(), &server.url);
     assert_eq!(share_of(&measurement, "http_req_failed"), (measurement.work, 0));
     assert_eq!(measurement.observed_count("status", "503"), measurement.work);
     assert_eq!(measurement.errors, [].into());
@@ -92,7 +92,7 @@ fn a_status_from_400_on_is_a_failed_request_and_no_error() {
 #[test]
 fn a_request_that_fails_in_two_ways_counts_once() {
     let refusing = Server::always("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
-    let checks = |checks: [&str; 2]| LoadSettings { checks: checks.map(str::to_owned).to_vec(), ..long() };
+    let checks = |checks: [&str; 2]| LoadSettings { checks: checks.map(str::to_owned).to_vec(), ..spec() };
     let measurement = measure(&checks(["status == 200", "body contains \"ok\""]), &refusing.url);
     assert_eq!(attempts(&measurement), (measurement.work, measurement.work));
     let measurement = measure(&checks(["status == 200", "body length == 3 B"]), &Server::ok().url);
@@ -107,7 +107,7 @@ fn no_answer_in_time_is_a_timeout_with_its_time() {
         conversation.request();
         conversation.until_closed();
     });
-    let measurement = measure(&LoadSettings { timeout: Span(WAIT_NS), ..long() }, &server.url);
+    let measurement = measure(&LoadSettings { timeout: Span(WAIT_NS), ..spec() }, &server.url);
     let (kind, count) = only_error(&measurement);
     assert_eq!(kind, "request timeout");
     // With those that were under way when the window closed, as nothing was answered that they could be held against.
@@ -133,7 +133,7 @@ fn a_server_that_does_not_accept_is_a_timeout_of_its_own() {
     let address = listener.local_addr().unwrap();
     let _first = std::net::TcpStream::connect(address).unwrap();
     let measurement =
-        measure(&LoadSettings { timeout: Span(WAIT_NS), ..long() }, &format!("http://{address}/"));
+        measure(&LoadSettings { timeout: Span(WAIT_NS), ..spec() }, &format!("http://{address}/"));
     assert_eq!(only_error(&measurement).0, "connect timeout");
     assert_waited(&measurement);
 }
@@ -143,7 +143,7 @@ fn a_silent_handshake_is_a_timeout_of_its_own() {
     let server = Server::start(|conversation| {
         conversation.until_closed();
     });
-    let spec = LoadSettings { timeout: Span(WAIT_NS), insecure: true, ..long() };
+    let spec = LoadSettings { timeout: Span(WAIT_NS), insecure: true, ..spec() };
     let measurement = measure(&spec, &server.url.replace("http:", "https:"));
     assert_eq!(only_error(&measurement).0, "tls timeout");
     assert_waited(&measurement);
@@ -157,7 +157,7 @@ fn a_server_without_tls_says_so() {
     });
     let url = server.url.replace("http:", "https:");
     for cipher in ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256"] {
-        let spec = LoadSettings { insecure: true, cipher: Some(cipher.to_owned()), ..long() };
+        let spec = LoadSettings { insecure: true, cipher: Some(cipher.to_owned()), ..spec() };
         assert_eq!(only_error(&measure(&spec, &url)).0, "tls: the server does not speak TLS", "{cipher}");
     }
 }

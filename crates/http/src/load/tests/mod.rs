@@ -19,18 +19,13 @@ use server::{Nobody, Server};
 
 const MS: u64 = 1_000_000;
 
-/// A short load without a warm-up, of few connections.
+/// A load without a warm-up, of few connections, and long enough for a busy machine to do something several times.
 fn spec() -> LoadSettings {
-    LoadSettings { connections: 2, duration: Span(200 * MS), warmup: Span(0), ..LoadSettings::default() }
-}
-
-/// As [`spec`], for what has to be done several times even on a busy machine.
-fn long() -> LoadSettings {
-    LoadSettings { duration: Span(1000 * MS), ..spec() }
+    LoadSettings { connections: 2, duration: Span(1000 * MS), warmup: Span(0), ..LoadSettings::default() }
 }
 
 fn fresh_connections() -> LoadSettings {
-    LoadSettings { reuse: Reuse::None, ..long() }
+    LoadSettings { reuse: Reuse::None, ..spec() }
 }
 
 fn measure(spec: &LoadSettings, url: &str) -> Measurement {
@@ -105,7 +100,7 @@ fn a_load_can_be_measured_again() {
     let target = Target { url: server.url, ..Target::default() };
     let mut load = http_load(&spec(), &target).unwrap();
     for index in 0..2 {
-        let window = Window { index, ..Window::at_once(0, 50 * MS, index) };
+        let window = Window { index, ..Window::at_once(0, 1000 * MS, index) };
         assert!(load.measure(window, &mut |_| ()).unwrap().work > 0);
     }
 }

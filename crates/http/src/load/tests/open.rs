@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 
 fn at_rate(per_s: f64) -> LoadSettings {
-    LoadSettings { rate: Some(Rate(per_s)), ..spec() }
+    LoadSettings { rate: Some(Rate(per_s)), duration: Span(200 * MS), ..spec() }
 }
 
 #[test]

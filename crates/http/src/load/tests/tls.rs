@@ -174,7 +174,7 @@ fn a_protocol_is_agreed_on_and_another_one_than_http1_is_refused() {
 
 #[test]
 fn connections_in_use_are_observed_though_they_were_made_before_the_window() {
-    let spec = LoadSettings { warmup: Span(300 * MS), ..spec() };
+    let spec = LoadSettings { warmup: Span(1000 * MS), ..spec() };
     let measurement = run(&spec, &Authority::new(), Settings::default());
     assert_eq!(measurement.observed_count("tls_version", "TLSv1.3"), 2);
     assert_eq!(
