@@ -1,6 +1,6 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
-use plumb_model::{Caution, Operand, Slot, Term, UserChange, metric_key};
+use plumb_model::{Caution, Measurement, Operand, Slot, Term, UserChange, metric_key};
 use plumb_stats::{Moments, SlotPair, Value, after_effect};
 
 use crate::table::Table;
@@ -8,9 +8,6 @@ use crate::work;
 
 /// The largest share of runs without an after-effect that are said to have one.
 const AFTER_EFFECT_ALPHA: f64 = 0.01;
-
-/// The largest mean share of redirects that needs no word.
-const REDIRECTS_MAX: f64 = 0.01;
 
 pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
     let mut cautions = work::cautions(table);
@@ -49,7 +46,7 @@ fn redirects(table: &Table<'_>) -> Vec<Caution> {
         let mut shares = Moments::default();
         let slots = table.results(cell, name);
         slots.filter_map(|result| result.measurement.redirected_share()).for_each(|share| shares.push(share));
-        let share = shares.mean().filter(|share| *share > REDIRECTS_MAX)?;
+        let share = shares.mean().filter(|share| *share > Measurement::REDIRECTS_MAX)?;
         Some(Caution::Redirects { cell: table.plan.cells[cell].label(), variant: name.clone(), share })
     };
     let variants = 0..table.plan.variants.len();

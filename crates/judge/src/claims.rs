@@ -392,7 +392,7 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
             if is_hopeless(claim, more as usize, blocks) && low > 0.0 && high.is_finite() =>
         {
             let shows = percent((high / low).sqrt() - 1.0);
-            format!("; too alike to tell: {over} can show differences above {shows}")
+            format!("; too close to call: {over} can detect only differences above {shows}")
         }
         (Verdict::Undecided, Some(more)) => {
             let more = blocks_words(more as usize, "more ");

@@ -25,12 +25,16 @@ fn plan(claims: &[&str]) -> Plan {
     let names = ["a".to_owned(), "b".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };
     let claims = claims.iter().map(|text| scope.read(text).unwrap()).collect();
+    let plan = Plan::new("x", "test", names.iter().map(|name| Variant::new(name)).collect());
+    let mut cell = plan.cells[0].clone();
+    cell.variants.iter_mut().for_each(|planned| planned.differs = Some(Vec::new()));
     Plan {
         claims,
         metrics,
         threads_key: Some("load.threads".to_owned()),
         questions: plumb_model::Question::of_old_runs(),
-        ..Plan::new("x", "test", names.iter().map(|name| Variant::new(name)).collect())
+        cells: vec![cell],
+        ..plan
     }
 }
 
@@ -630,7 +634,7 @@ fn a_claim_on_a_value_is_answered_with_a_value_and_a_hopeless_one_with_what_can_
     let value = reason("b.reqs >= 900 /s", &[1.0; 6]);
     assert!(value.starts_with("1") && value.contains("/s [") && !value.contains("ratio"), "{value}");
     let alike = reason("b.reqs >= 1.001 * a.reqs", &[1.2, 0.8, 1.25, 0.79, 1.22, 0.82, 1.24, 0.81]);
-    assert!(alike.contains("; too alike to tell: 8 blocks can show differences above "), "{alike}");
+    assert!(alike.contains("; too close to call: 8 blocks can detect only differences above "), "{alike}");
 }
 
 #[test]
@@ -823,7 +827,7 @@ fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carri
     assert!(found.cautions.is_empty() && !found.claims[0].different_work);
 
     let mut asked = plan(&claims);
-    asked.cells[0].variants[1].differs = vec!["load.path".to_owned()];
+    asked.cells[0].variants[1].differs = Some(vec!["load.path".to_owned()]);
     // Far fewer answers of the one, and sizes that no bin holds exactly.
     let uneven =
         answered(

@@ -325,6 +325,9 @@ pub struct Column {
 }
 
 impl Measurement {
+    /// A larger share of redirects among the answers is said first.
+    pub const REDIRECTS_MAX: f64 = 0.01;
+
     /// Reads `cpu_load`: CPU time of the load's process from when the window opened to when it closed.
     pub fn read_cpu_load(&mut self) {
         self.read_cpu(CPU_LOAD, self.cpu_user_ns.saturating_add(self.cpu_system_ns));

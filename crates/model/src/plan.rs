@@ -59,9 +59,9 @@ pub struct PlannedVariant {
     pub variant: usize,
     /// The merged settings as JSON text; only the data path reads them.
     pub settings: String,
-    /// The settings in which it differs from the baseline: `load.path`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub differs: Vec<String>,
+    /// The settings in which it differs from the baseline: `load.path`; `None` in runs from before they were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs: Option<Vec<String>>,
     /// The tunings of the host that are in effect in its slots, in the order in which they are applied.
     #[serde(default)]
     pub tunings: Vec<String>,
@@ -85,7 +85,7 @@ impl PlannedVariant {
         Self {
             variant,
             settings,
-            differs: Vec::new(),
+            differs: None,
             tunings: Vec::new(),
             changes: Vec::new(),
             pods: PodSides::default(),

@@ -12,7 +12,7 @@ pub fn sentence(caution: &Caution) -> String {
             let differences: Vec<String> =
                 differences.iter().map(|difference| work_words(difference, variant, baseline)).collect();
             format!(
-                "{variant} did other work than {baseline}{place}: {}; rates, times and costs of different work cannot be compared",
+                "{variant} did different work from {baseline}{place}: {}; rates, times and costs of different work cannot be compared",
                 differences.join("; ")
             )
         }
@@ -77,7 +77,7 @@ fn in_cell(cell: &str) -> String {
 fn work_words(difference: &WorkDifference, variant: &str, baseline: &str) -> String {
     match difference {
         WorkDifference::Share { property, value, variant: ours, baseline: theirs } => format!(
-            "{} {value} in {} of {variant} and {} of {baseline}",
+            "{} {value}: {} of {variant}, {} of {baseline}",
             property.replace('_', " "),
             figures::share(*ours),
             figures::share(*theirs)
@@ -141,8 +141,8 @@ mod tests {
             baseline: "a".to_owned(),
             differences: differences.iter().map(|difference| (*difference).clone()).collect(),
         };
-        insta::assert_snapshot!(sentence(&of(&[&share, &size])), @"b did other work than a: content encoding gzip in 100% of b and 0% of a; a body of 32 B with b and 612 B with a (medians); rates, times and costs of different work cannot be compared");
-        insta::assert_snapshot!(words(&of(&[&share, &size])), @"different work: content encoding gzip in 100% of b and 0% of a and 1 more");
+        insta::assert_snapshot!(sentence(&of(&[&share, &size])), @"b did different work from a: content encoding gzip: 100% of b, 0% of a; a body of 32 B with b and 612 B with a (medians); rates, times and costs of different work cannot be compared");
+        insta::assert_snapshot!(words(&of(&[&share, &size])), @"different work: content encoding gzip: 100% of b, 0% of a and 1 more");
         let written = WorkDifference::Size {
             what: "written to disk".to_owned(),
             variant_bytes: 0.0,

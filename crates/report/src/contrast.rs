@@ -238,18 +238,24 @@ pub(crate) fn differences(runs: [&Run; 2]) -> Vec<Difference> {
         Difference { of, what, first: value(&first, key), second: value(&second, key) }
     });
     let mut found: Vec<Difference> = all.filter(|found| found.first != found.second).collect();
-    // Of what one run lacks, every fact differs.
-    let has =
-        |facts: &[((String, String), String)], of: &str| facts.iter().any(|((known, _), _)| known == of);
+    // A variant that one run lacks would differ in every fact.
+    let plans = runs.map(|run| &run.header.plan);
     for one in &mut found {
-        let sides = [has(&first, &one.of), has(&second, &one.of)];
-        if sides != [true; 2] {
+        let name = one.of.split(" at ").next().unwrap_or(&one.of);
+        let sides = plans.map(|plan| plan.variants.iter().any(|variant| variant.name == name));
+        if sides[0] != sides[1] {
             let there = |is_there: bool| is_there.then(|| "measured".to_owned());
             (one.what, one.first, one.second) = ("variant".to_owned(), there(sides[0]), there(sides[1]));
+            one.of = name.to_owned();
         }
     }
-    found.dedup();
-    found
+    let mut told: Vec<Difference> = Vec::new();
+    for one in found {
+        if !told.contains(&one) {
+            told.push(one);
+        }
+    }
+    told
 }
 
 /// Everything that a comparison of two runs depends on: what it belongs to and what it is, with its value.

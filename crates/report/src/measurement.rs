@@ -17,9 +17,6 @@ use crate::load;
 use crate::observed;
 use crate::text::TextStyle;
 
-/// A larger share of redirects among the answers is said first.
-const REDIRECTS_MAX: f64 = 0.01;
-
 /// The name and version of the format.
 pub const MEASUREMENT_FORMAT: &str = "plumbline.measurement/1";
 
@@ -177,7 +174,7 @@ pub fn too_many_failures(measurement: &Measurement, failures_max: f64) -> Option
 /// answers that only lead elsewhere.
 #[must_use]
 pub fn openings(measurement: &Measurement, failures_max: f64) -> Vec<String> {
-    let share = measurement.redirected_share().filter(|share| *share > REDIRECTS_MAX);
+    let share = measurement.redirected_share().filter(|share| *share > Measurement::REDIRECTS_MAX);
     let redirects = share.map(|share| {
         format!(
             "{} of the answers are redirects, which count as success and are not followed: rates and times below are \

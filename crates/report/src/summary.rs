@@ -359,13 +359,13 @@ pub fn mark(verdict: Verdict) -> &'static str {
 pub fn verdict_words(claim: &ClaimVerdict) -> String {
     let words = match (claim.verdict, claim.blocks_needed) {
         (Verdict::Undecided, Some(blocks))
-            if !["more block", "too alike"].iter().any(|told| claim.reason.contains(told)) =>
+            if !["more block", "too close"].iter().any(|told| claim.reason.contains(told)) =>
         {
             format!("undecided (about {})", figures::plural(blocks as usize, "more block"))
         }
         (verdict, _) => verdict.word().to_owned(),
     };
-    if claim.different_work { format!("{words}, but of different work") } else { words }
+    if claim.different_work { format!("{words}, but the work differed") } else { words }
 }
 
 /// `6 blocks`, or for several cells how many each has.

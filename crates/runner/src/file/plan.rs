@@ -480,7 +480,7 @@ impl AllSettled {
                 .map(|(variant, &at)| PlannedVariant {
                     variant,
                     settings: settings[at].json.clone(),
-                    differs: variants::differing(baseline, &settings[at].json),
+                    differs: Some(variants::differing(baseline, &settings[at].json)),
                     tunings: settings[at].tunings.clone(),
                     changes: settings[at].changes.clone(),
                     pods: settings[at].pods.clone(),

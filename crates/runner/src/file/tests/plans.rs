@@ -46,8 +46,8 @@ fn a_name_may_have_a_value_of_its_own() {
     let plan = plan(&with("{ offload: threads }", "{ offload: { engine: qatengine } }"));
     assert_eq!(plan.variants[2].treatment, "ingress.offload.engine: qatengine");
     assert_eq!(settings(&plan, 0, 2)["system"]["ingress"]["offload"]["engine"], "qatengine");
-    assert_eq!(plan.cells[0].variants[0].differs, [""; 0]);
-    assert_eq!(plan.cells[0].variants[2].differs, ["system.ingress.offload"]);
+    assert_eq!(plan.cells[0].variants[0].differs, Some(Vec::new()));
+    assert_eq!(plan.cells[0].variants[2].differs, Some(vec!["system.ingress.offload".to_owned()]));
 }
 
 #[test]
