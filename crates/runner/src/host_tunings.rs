@@ -46,6 +46,20 @@ pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>
         Ok(resolved) => resolved,
         Err(error) => return Some(Obstacle::Impossible(reason(error))),
     };
+    already(variant, base, &resolved, machine).or_else(|| {
+        let mut changes = resolved[variant.tunings.len()..].iter();
+        let is_own = base.is_none_or(|base| base.changes != variant.changes);
+        changes.find_map(|change| change.proven_before(machine)).filter(|_| is_own).map(Obstacle::Impossible)
+    })
+}
+
+/// Whether this machine already has all that a variant changes.
+fn already(
+    variant: &PlannedVariant,
+    base: Option<&PlannedVariant>,
+    resolved: &[Resolved],
+    machine: &Machine,
+) -> Option<Obstacle> {
     let base =
         base.filter(|base| base.settings == variant.settings && treatment(base) != treatment(variant))?;
     let (tunings, changes) = resolved.split_at(variant.tunings.len());
@@ -62,9 +76,6 @@ pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>
     let changes_nothing = own.iter().any(|tuning| tuning.has_values())
         && base.tunings.iter().all(|name| variant.tunings.contains(name))
         && own.iter().all(|tuning| !tuning.has_values() || tuning.is_in_effect(machine));
-    if !changes_nothing && let Some(reason) = own.iter().find_map(|tuning| tuning.proven_before(machine)) {
-        return Some(Obstacle::Impossible(reason));
-    }
     changes_nothing.then(|| {
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
         let names = names.join(" and ");
@@ -143,8 +154,7 @@ pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight
     if tuner.is_still_applied(treatment) {
         return Ok(tuner.look());
     }
-    let back = tuner.put_back().map_err(failed)?;
-    tuner.leave(back);
+    tuner.put_back().map_err(failed)?;
     let before = tuner.look();
     tuner.apply(treatment).map_err(failed)?;
     Ok(before)
@@ -242,13 +252,12 @@ pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
 /// Restores all changed settings; an error if that fails. With a setting still changed, measurements would
 /// come from another machine than the report says.
 pub(crate) fn put_back_whole(tuner: &mut Tuner) -> Result<(), RunError> {
-    let back = tuner.put_back()?;
-    tuner.leave(back);
-    match (tuner.trouble(), tuner.left_alone()) {
+    tuner.put_back()?;
+    match (tuner.trouble(), tuner.overwritten()) {
         ([], []) => Ok(()),
-        ([], left_alone) => Err(RunError::Harness(format!(
-            "leave this host as it was, since others changed it meanwhile: {}",
-            left_alone.join("; ")
+        ([], overwritten) => Err(RunError::Harness(format!(
+            "restore this host fully, because something else changed it during the run: {}",
+            overwritten.join("; ")
         ))),
         (trouble, _) => Err(RunError::Harness(format!(
             "restore the host's settings: {}; the journal is kept in {}: fix the cause, then run `plumb tune revert`",

@@ -182,7 +182,10 @@ impl Session<'_> {
             Err(error) => {
                 // The first error is the one to report; a full disk does not take this line either.
                 let _ = store.borrow().finish(Ending::Failed, took_s);
-                return Err(error);
+                return Err(match host_tunings::all_is_back(tuner) {
+                    Ok(()) => error,
+                    Err(left) => RunError::Harness(format!("{error}; and failed to {left}")),
+                });
             }
         };
         store.borrow().finish(ending, took_s)?;

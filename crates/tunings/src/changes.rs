@@ -251,7 +251,7 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
         let again = if setting.is_command() { machine.read(setting).ok() } else { None };
         if let Some(again) = again.filter(|again| *again != now) {
             return Err(format!(
-                "`verify` printed {:?} and then {:?}, though nothing was changed: have it print the same until `apply` runs",
+                "`verify` printed {:?} and then {:?}, though nothing was changed: make its output stable",
                 machine.shown(setting, &now),
                 machine.shown(setting, &again)
             ));

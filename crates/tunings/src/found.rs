@@ -72,7 +72,7 @@ impl Resolved {
         commands.find_map(|wanted| {
             let now = machine.read(&wanted.setting).ok().filter(|now| wanted.is_met_by(now))?;
             Some(format!(
-                "{} prints {:?} without the change too, and should print {:?} with it: this proves nothing",
+                "{} already prints {:?} without the change, so it cannot prove the change (expected {:?})",
                 wanted.setting,
                 machine.shown(&wanted.setting, &now),
                 wanted.shown(machine)

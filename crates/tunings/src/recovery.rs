@@ -30,6 +30,8 @@ pub struct PutBack {
     pub restored: Vec<Entry>,
     /// Settings that somebody else has changed since, or that are gone, in sentences; they are left as they are.
     pub left_alone: Vec<String>,
+    /// Those of them that others overwrote although their old contents are not back, in the same sentences.
+    pub overwritten: Vec<String>,
     /// What could not be put back, in sentences.
     pub failed: Vec<String>,
     /// The entries behind those.
@@ -40,6 +42,7 @@ impl PutBack {
     pub(crate) fn add(&mut self, other: Self) {
         self.restored.extend(other.restored);
         self.left_alone.extend(other.left_alone);
+        self.overwritten.extend(other.overwritten);
         self.failed.extend(other.failed);
         self.still_due.extend(other.still_due);
     }
@@ -64,7 +67,8 @@ pub(crate) fn put_back(machine: &Machine, state: &StateDirectory, entries: &[Ent
             outcome.still_due.push(entry.clone());
             continue;
         }
-        outcome.put_back_one(machine, state, entry);
+        let original = entries.iter().find(|first| first.setting == entry.setting);
+        outcome.put_back_one(machine, state, entry, original.unwrap_or(entry));
     }
     outcome.still_due.reverse();
     for entry in &outcome.still_due {
@@ -80,7 +84,8 @@ pub(crate) fn put_back(machine: &Machine, state: &StateDirectory, entries: &[Ent
 }
 
 impl PutBack {
-    fn put_back_one(&mut self, machine: &Machine, state: &StateDirectory, entry: &Entry) {
+    /// `original` is the first change of the same setting: it has the value from before all of them.
+    fn put_back_one(&mut self, machine: &Machine, state: &StateDirectory, entry: &Entry, original: &Entry) {
         let Entry { setting, old, new, .. } = entry;
         machine.tidy(setting);
         let shown = |value: &str| machine.shown(setting, value);
@@ -104,8 +109,11 @@ impl PutBack {
             return;
         }
         if let Some(now) = now.filter(|now| now != new && !setting.is_command()) {
+            if self.left_alone.iter().any(|line| line.starts_with(&format!("{setting} is"))) {
+                return;
+            }
             let now = shown(&now);
-            let old_text = match keep(state, entry) {
+            let old_text = match keep(state, original) {
                 Some(Ok(path)) => format!("; {} has what it was", path.display()),
                 Some(Err(cause)) => format!("; what it was could not be kept: {cause}"),
                 None => String::new(),
@@ -113,6 +121,9 @@ impl PutBack {
             let sentence = format!(
                 "{setting} is {now:?} now, which somebody else set: it is not changed (it was {was:?} before {became:?}{old_text})"
             );
+            if matches!(setting, Setting::Contents(_)) {
+                self.overwritten.push(sentence.clone());
+            }
             return self.leave_alone(setting, "is", sentence);
         }
         match machine.write(setting, old).and_then(|()| machine.read(setting)) {

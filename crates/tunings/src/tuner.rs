@@ -12,8 +12,7 @@ use crate::treatment::Treatment;
 use crate::{TuningError, changes, find, transaction};
 
 /// What a process says that ends at once while its changes are in effect.
-const STILL_CHANGED: &str =
-    "plumb: ended before this host was put back as it was; the next plumb does it, or `plumb tune revert`\n";
+const STILL_CHANGED: &str = "plumb: ended before this host was restored; the next plumb command, or `plumb tune revert`, will restore it\n";
 
 /// A setting that some variant changes.
 #[derive(Debug, Clone)]
@@ -44,8 +43,8 @@ pub struct Tuner {
     journal: Option<Journal>,
     /// What could not be put back the last time, in sentences.
     trouble: Vec<String>,
-    /// What was left to somebody else, in sentences that nobody has read.
-    left_alone: Vec<String>,
+    /// Files that others overwrote, in sentences.
+    overwritten: Vec<String>,
     _lock: Lock,
 }
 
@@ -75,7 +74,7 @@ impl Tuner {
             applied: None,
             journal: None,
             trouble: Vec::new(),
-            left_alone: Vec::new(),
+            overwritten: left.overwritten,
             _lock: lock,
         };
         for treatment in treatments {
@@ -119,7 +118,6 @@ impl Tuner {
     /// When the kernel does not take a value, a command fails, or the journal cannot be written.
     pub fn apply(&mut self, treatment: Treatment<'_>) -> Result<(), TuningError> {
         let before = self.put_back()?;
-        self.left_alone.extend(before.left_alone);
         if !before.failed.is_empty() {
             return Err(TuningError::StillChanged {
                 trouble: before.failed,
@@ -134,10 +132,7 @@ impl Tuner {
         signals::set_last_words(Some(STILL_CHANGED));
         for tuning in &tunings {
             if let Err(error) = transaction::apply(&self.machine, journal, tuning) {
-                let back = self.put_back()?;
-                let failed = back.failed.clone();
-                self.leave(back);
-                return Err(error.but(failed));
+                return Err(error.but(self.put_back()?.failed));
             }
         }
         self.applied = Some((treatment.tunings.to_vec(), treatment.changes.to_vec()));
@@ -154,6 +149,7 @@ impl Tuner {
         self.applied = None;
         let outcome = put_back(&self.machine, &self.state, journal.entries());
         self.trouble.clone_from(&outcome.failed);
+        self.overwritten.extend(outcome.overwritten.iter().cloned());
         if outcome.still_due.is_empty() {
             journal.remove()?;
             self.journal = None;
@@ -176,15 +172,10 @@ impl Tuner {
         &self.trouble
     }
 
-    /// Keeps what was left to somebody else, until the run ends.
-    pub fn leave(&mut self, back: PutBack) {
-        self.left_alone.extend(back.left_alone);
-    }
-
-    /// What was left to somebody else, in sentences.
+    /// Files that others overwrote while they were changed, in sentences.
     #[must_use]
-    pub fn left_alone(&self) -> &[String] {
-        &self.left_alone
+    pub fn overwritten(&self) -> &[String] {
+        &self.overwritten
     }
 
     /// Where the journal is.
