@@ -71,7 +71,7 @@ impl<'a> Progress<'a> {
                 variant,
                 reason,
                 match is_lasting {
-                    true => "; it would fail at any time, so it is void and its slots are not measured",
+                    true => "; retrying cannot help: the variant is void and is not measured",
                     false => "; the run measures it anyway, and each failed slot counts against its claims",
                 },
             ),

@@ -4,8 +4,9 @@
 //! `gzip -dc missing | sort` succeeds, and fast.
 
 /// What bash does when a command line ends: the exit code is that of the first part of its last pipeline that failed. A part that wrote to
-/// one that had read enough (SIGPIPE, 128 + 13) did not fail.
+/// one that had read enough (SIGPIPE, 128 + 13) did not fail, and an `exit` says itself how the line ended.
 const WATCH: &str = r#"trap 'plumb_exit=$? plumb_parts=("${PIPESTATUS[@]}")
+case $BASH_COMMAND in exit | "exit "*) exit $plumb_exit ;; esac
 for ((plumb_at = 0; plumb_at + 1 < ${#plumb_parts[@]}; plumb_at++)); do
   case ${plumb_parts[plumb_at]} in
     0 | 141) ;;

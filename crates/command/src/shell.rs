@@ -90,6 +90,7 @@ mod tests {
         );
         assert_eq!(outcome("yes | head -n 1", MINUTE), Ok(()), "a part that was read no further");
         assert_eq!(outcome("false | true; true", MINUTE), Ok(()), "the last pipeline alone");
+        assert_eq!(outcome("false | true; exit 0", MINUTE), Ok(()), "the line says how it ended");
         assert!(outcome("true | (exit 4)", MINUTE).unwrap_err().ends_with("exit code 4"));
         assert!(outcome("kill -9 $$", MINUTE).unwrap_err().ends_with("signal 9"));
         assert!(outcome("sleep 600", 20_000_000).unwrap_err().ends_with("no end within 20 ms"));

@@ -20,7 +20,7 @@ const INTERRUPTED_CODE: i32 = 130;
 /// The flag that signals set, once they are caught. Signals are the whole process's, and so is this.
 static IS_INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// What a process says that a second Ctrl-C ends, and whether it is to be said now.
+/// What a process prints when a second Ctrl-C ends it, and whether it is to be said now.
 static LAST_WORDS: OnceLock<&str> = OnceLock::new();
 static HAS_LAST_WORDS: AtomicBool = AtomicBool::new(false);
 

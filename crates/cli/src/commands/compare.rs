@@ -145,10 +145,13 @@ mod tests {
         let settings =
             serde_json::json!({ "system": { "throughput": "9 /s", "latency": "1 ms" } }).to_string();
         plan.cells[0].variants[1].settings = self::settings("1500 /s");
-        plan.cells[0].variants.push(plumb_model::PlannedVariant::new(2, settings));
+        plan.cells[0].variants.push(plumb_model::PlannedVariant::new(2, settings.clone()));
+        plan.variants.push(plumb_model::Variant::new("d"));
+        plan.cells[0].variants.push(plumb_model::PlannedVariant::new(3, settings));
         let said = plumb(&["compare", &one, &kept(folder.path(), &more)]);
-        let lines: Vec<&str> = said.out.lines().filter(|line| line.starts_with("c: ")).collect();
-        assert_eq!(lines, ["c: variant: – → measured"], "{}", said.out);
+        let lines: Vec<&str> =
+            said.out.lines().filter(|line| line.starts_with("c: ") || line.starts_with("d: ")).collect();
+        assert_eq!(lines, ["c: variant: – → measured", "d: variant: – → measured"], "{}", said.out);
     }
 
     #[test]

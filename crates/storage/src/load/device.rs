@@ -258,7 +258,8 @@ impl Device {
         let mut zeros = 0;
         for glance in 0..GLANCES {
             let at = u128::from(last) * u128::from(glance) / u128::from(GLANCES - 1);
-            let got = file.read_at(&mut piece, u64::try_from(at).unwrap_or(last)).ok()?;
+            let got =
+                file.read_at(&mut piece, u64::try_from(at).unwrap_or(last)).ok().filter(|got| *got > 0)?;
             zeros += usize::from(piece[..got].iter().all(|byte| *byte == 0));
         }
         Some((zeros, GLANCES as usize))
@@ -431,5 +432,27 @@ mod tests {
         let buffered = Device::open(&target, &spec).unwrap();
         assert_eq!((buffered.direct, buffered.messages.len()), (Direct::No, 0));
         assert_eq!(buffered.regions(&spec).unwrap(), [(0, 64 << 10)]);
+    }
+
+    #[test]
+    fn what_is_read_without_any_storage_is_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        let allocated = File::create(file("allocated")).unwrap();
+        // Where there is no fallocate, the file has a hole.
+        let _ = fallocate(&allocated, FallocateFlags::empty(), 0, 4 << 20);
+        allocated.set_len(4 << 20).unwrap();
+        std::fs::write(file("zeros"), vec![0; 4 << 20]).unwrap();
+        std::fs::write(file("data"), vec![7; 4 << 20]).unwrap();
+        let open = |name: &str| {
+            let target = Target::existing(file(name).to_str().unwrap());
+            Device::open(&target, &LoadSettings { direct: false, ..LoadSettings::default() }).unwrap()
+        };
+        // A file system in memory does not tell what was only allocated.
+        let never_written = open("allocated").never_written().unwrap();
+        assert!(never_written == 1.0 || never_written == 0.0, "{never_written}");
+        let zeros = |name: &str| open(name).zeros().unwrap();
+        assert_eq!([zeros("allocated"), zeros("zeros"), zeros("data")], [(16, 16), (16, 16), (0, 16)]);
+        assert_eq!(open("data").never_written(), Some(0.0));
     }
 }

@@ -102,6 +102,6 @@ fn each_value_of_a_parameter_has_its_sentence() {
     let judgement = Judgement { claims, ..Judgement::default() };
     insta::assert_snapshot!(text::sentences(&plan, &judgement, &contest), @r"
     With n=1: 'sleep 0.03' takes 3.000 [2.970, 3.030] times as long as 'sleep 0.0{n}'.
-    With n=9: 'sleep 0.03' is 3.003 [2.973, 3.033] times faster than 'sleep 0.0{n}'.
+    With n=9: 'sleep 0.03' is 3.003 [2.973, 3.033] times as fast as 'sleep 0.0{n}'.
     ");
 }

@@ -162,7 +162,7 @@ fn sentence(variant: &str, baseline: &str, found: &ClaimVerdict) -> String {
     match found.high {
         Some(high) if high < 1.0 => {
             let faster = figures::effect(1.0 / ratio, 1.0 / high, Some(1.0 / low).filter(|_| low > 0.0));
-            format!("'{variant}' is {} times faster than '{baseline}'.", faster.trim_start_matches('×'))
+            format!("'{variant}' is {} times as fast as '{baseline}'.", faster.trim_start_matches('×'))
         }
         _ if low > 1.0 => format!("'{variant}' takes {effect} times as long as '{baseline}'."),
         _ => format!("No difference shown between '{variant}' and '{baseline}': the ratio is {effect}."),
@@ -265,7 +265,7 @@ mod tests {
     fn each_comparison_is_one_sentence() {
         let said = |found: ClaimVerdict| sentence("b", "a", &found);
         insta::assert_snapshot!(said(found(1.098, 1.096, 1.1, Verdict::Holds)), @"'b' takes 1.0980 [1.0960, 1.1000] times as long as 'a'.");
-        insta::assert_snapshot!(said(found(0.91, 0.9, 0.92, Verdict::Undecided)), @"'b' is 1.099 [1.087, 1.111] times faster than 'a'.");
+        insta::assert_snapshot!(said(found(0.91, 0.9, 0.92, Verdict::Undecided)), @"'b' is 1.099 [1.087, 1.111] times as fast as 'a'.");
         insta::assert_snapshot!(said(found(1.01, 0.9, 1.13, Verdict::Undecided)), @"No difference shown between 'b' and 'a': the ratio is 1.01 [0.90, 1.13].");
         assert!(said(found(0.99, 1.01, 1.22, Verdict::Undecided)).contains("contradict each other"));
         insta::assert_snapshot!(said(found(1.5, 1.4, 1.6, Verdict::Void)), @"'b' cannot be compared with 'a': a is void.");

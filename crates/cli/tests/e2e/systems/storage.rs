@@ -68,29 +68,6 @@ fn what_another_run_wrote_is_checked_and_is_destroyed_only_where_that_is_allowed
     assert_ne!(std::fs::read(&file).unwrap(), bytes);
 }
 
-#[test]
-fn reads_that_need_no_storage_are_said() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str| directory.path().join(name);
-    let allocated = std::fs::File::create(file("allocated")).unwrap();
-    rustix::fs::fallocate(&allocated, rustix::fs::FallocateFlags::empty(), 0, 4 << 20).unwrap();
-    std::fs::write(file("zeros"), vec![0; 4 << 20]).unwrap();
-    std::fs::write(file("data"), vec![b'x'; 4 << 20]).unwrap();
-    std::fs::File::open(directory.path()).unwrap().sync_all().unwrap();
-    let warnings = |name: &str| {
-        let read = storage(file(name).to_str().unwrap(), "--rw randread -n 64 --json");
-        json(&read)["warnings"].to_string()
-    };
-    let said = warnings("allocated");
-    assert!(
-        said.contains("100% of ") && said.contains(" was never written")
-            || said.contains("but zeros in 16 of 16"),
-        "{said}"
-    );
-    assert!(warnings("zeros").contains("but zeros in 16 of 16 places"));
-    assert!(!warnings("data").contains("zeros"));
-}
-
 /// Runs an experiment of two variants on a file that it makes, and gives its slots that were measured.
 fn experiment(directory: &Path, name: &str, load: &str, other: &str) -> Vec<Value> {
     let text = format!(

@@ -158,7 +158,7 @@ fn every_slot_of_every_variant_proves_what_was_changed() {
     for reason in [
         "is not possible here: no line of /etc/app.conf matches `^nothing`",
         "this machine already has all values of file /etc/app.conf",
-        "`echo alive` prints \"alive\" without the change too, and should print \"alive\" with it: this proves nothing",
+        "`echo alive` already prints \"alive\" without the change, so it cannot prove the change (expected \"alive\")",
     ] {
         assert!(stderr(&output).contains(reason), "{reason} in {}", stderr(&output));
     }
@@ -221,8 +221,7 @@ fn a_second_ctrl_c_during_a_slow_revert_says_what_is_left_and_the_next_plumb_und
     let output = wait(child);
     assert_eq!(code(&output), 130);
     let said = stderr(&output);
-    let last =
-        "ended before this host was put back as it was; the next plumb does it, or `plumb tune revert`\n";
+    let last = "ended before this host was restored; the next plumb command, or `plumb tune revert`, will restore it\n";
     assert!(said.ends_with(last), "{said}");
     fs::remove_file(bench.path("gate")).unwrap();
     assert_eq!((code(&bench.run(&["tune", "revert"])), bench.text("state").as_str()), (0, "off\n"));
