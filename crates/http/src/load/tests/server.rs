@@ -3,20 +3,47 @@
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A listening server. Its threads end with the test's process.
+/// A listening server. Its threads end with it.
 pub struct Server {
     pub url: String,
     pub connections: Arc<AtomicU64>,
     pub requests: Arc<AtomicU64>,
+    _threads: Threads,
+}
+
+/// The threads of a server. Its TLS library aborts a process that ends while one of them is in it.
+struct Threads {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+    all: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+/// How often their end is looked for, a millisecond apart.
+const LOOKS_MAX: usize = 5_000;
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // The one that accepts looks only when a connection comes.
+        let _ = TcpStream::connect(self.address);
+        // One that a failed test left in the middle may never end.
+        for _ in 0..LOOKS_MAX {
+            if self.all.lock().unwrap().iter().all(JoinHandle::is_finished) {
+                break;
+            }
+            plumb_host::time::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// One connection on the server's side.
@@ -38,22 +65,30 @@ impl Server {
         serve: impl Fn(&mut Conversation) + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("{scheme}://{}/", listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap();
+        let url = format!("{scheme}://{address}/");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let all: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
+        let threads = Threads { address, is_over: Arc::clone(&is_over), all: Arc::clone(&all) };
         let (connections, requests) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (counter, served) = (Arc::clone(&connections), Arc::clone(&requests));
         let script = Arc::new((layer, serve));
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
+        let conversations = Arc::clone(&all);
+        let accepting = thread::spawn(move || {
+            let is_on = || !is_over.load(Ordering::SeqCst);
+            for stream in listener.incoming().map_while(Result::ok).take_while(|_| is_on()) {
                 counter.fetch_add(1, Ordering::SeqCst);
                 let (script, requests) = (Arc::clone(&script), Arc::clone(&served));
-                thread::spawn(move || {
+                let conversation = thread::spawn(move || {
                     stream.set_nodelay(true).unwrap();
                     let stream = BufReader::new(script.0(stream));
                     script.1(&mut Conversation { stream, requests });
                 });
+                conversations.lock().unwrap().push(conversation);
             }
         });
-        Self { url, connections, requests }
+        all.lock().unwrap().push(accepting);
+        Self { url, connections, requests, _threads: threads }
     }
 
     /// A server that answers every request with status 200 and two bytes.
