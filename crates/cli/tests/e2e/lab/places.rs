@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::common::{
-    code, null_experiment, plumb, slots_on_disk, slow_experiment, stderr, stdout, wait, wait_until, write,
+    code, null_experiment, plumb, skip, slots_on_disk, slow_experiment, stderr, stdout, wait, wait_until,
+    write,
 };
 use crate::lab::hosts::Hosts;
 
@@ -76,6 +77,12 @@ fn sides_on_other_hosts_measure_one_window_together_with_evidence() {
     let run = directory.path().join("run");
     let output =
         hosts.run(&["run", arguments[0], arguments[1], arguments[2], "--output", run.to_str().unwrap()]);
+    // On a busy machine, two hosts may miss the moment that was agreed on, and the baseline's trial with it.
+    let is_late = stderr(&output).contains("begin all loads at one moment: one began ");
+    if is_late && slots(&run).is_empty() {
+        assert_eq!(code(&output), 5, "{}", stderr(&output));
+        return skip("hardware: this machine began two loads too far apart");
+    }
     assert_eq!(slots(&run).len(), 8, "{}{}", stdout(&output), stderr(&output));
     for (_, result) in measured(&run) {
         assert!(result["skew_ns"].as_u64().unwrap() > 0);
