@@ -129,10 +129,9 @@ impl Dispatch<'_, '_> {
                 index: self.slots.len() as u64,
                 ..Window::at_once(0, self.plan.window_ns.min(TRIAL_NS), seed)
             };
-            let reason = match self.measure(
-                SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window },
-                &mut Vec::new(),
-            ) {
+            let order =
+                SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window };
+            let reason = match self.try_out(order) {
                 Ok(measured) => match measured.result.measurement.hopeless {
                     Some(reason) => {
                         self.given_up.push((cell, *index, reason.clone()));
@@ -154,6 +153,14 @@ impl Dispatch<'_, '_> {
             (self.outlets.emit)(&Event::TrialFailed { variant: name.clone(), reason, is_lasting });
         }
         Ok(Ending::Complete)
+    }
+
+    /// Measures for a trial. What a busy machine spoils is measured once more: a trial counts for nothing.
+    fn try_out(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
+        match self.measure(order, &mut Vec::new()) {
+            Err(SlotError::Harness(_)) => self.measure(order, &mut Vec::new()),
+            ended => ended,
+        }
     }
 
     /// Why nothing can be compared in a cell; `None` unless every slot of the baseline failed in the first

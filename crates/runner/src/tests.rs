@@ -25,6 +25,8 @@ struct Faults {
     kill_at: Vec<u32>,
     /// The measurement, counted from 1, that fails by itself.
     fail_at: Option<u32>,
+    /// The measurements, counted from 1, that the machine spoils.
+    spoilt_at: Vec<u32>,
     /// How many measurements of the baseline succeed before all others fail.
     baseline_trials: Option<u32>,
     baseline_measured: u32,
@@ -52,6 +54,9 @@ impl Executor for Faulty<'_> {
         self.clock.advance(faults.takes);
         if faults.kill_at.contains(&faults.measured) {
             return Err(SlotError::Killed("go on: the agent load was killed by SIGKILL".to_owned()));
+        }
+        if faults.spoilt_at.contains(&faults.measured) {
+            return Err(SlotError::Harness("begin all loads at one moment".to_owned()));
         }
         faults.baseline_measured += u32::from(order.name == "a");
         let is_over = faults.baseline_trials.is_some_and(|trials| faults.baseline_measured > trials);
@@ -311,6 +316,17 @@ fn a_baseline_that_cannot_be_measured_ends_the_run_before_its_first_slot() {
     let error = failure(&plan, &mut faults);
     assert_eq!(error, "measure the baseline `a`: failed to measure: the synthetic load was told to fail");
     assert_eq!(faults.measured, 1);
+}
+
+#[test]
+fn a_trial_that_the_machine_spoils_is_made_once_more_before_it_ends_the_run() {
+    let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
+    let mut faults = Faults { spoilt_at: vec![1], ..Faults::default() };
+    let outcome = run(&plan, Vec::new(), &mut faults, None);
+    assert_eq!((outcome.slots.len(), faults.measured), (24, 3 + 24));
+    assert!(outcome.slots.iter().all(|slot| slot.retried.is_empty() && slot.result().is_some()));
+    let error = failure(&plan, &mut Faults { spoilt_at: vec![1, 2], ..Faults::default() });
+    assert_eq!(error, "measure the baseline `a`: failed to begin all loads at one moment");
 }
 
 #[test]
