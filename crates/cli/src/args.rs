@@ -157,6 +157,9 @@ pub enum Command {
     /// Represent a runner on this host (started by `plumb run` over ssh).
     #[command(hide = true)]
     Keep(KeepArguments),
+    /// Print parts of the answer to one HTTP request (started by a change's `verify`).
+    #[command(hide = true)]
+    Answer(AnswerArguments),
 }
 
 impl Command {
@@ -184,6 +187,7 @@ impl Command {
                 | Self::Agent(_)
                 | Self::Places(_)
                 | Self::Keep(_)
+                | Self::Answer(_)
                 | Self::Tune(TuneCommand::List(_) | TuneCommand::Status(_))
         )
     }
@@ -212,6 +216,19 @@ pub struct KeepArguments {
     /// Print what identifies this build, and nothing else.
     #[arg(long)]
     pub build: bool,
+}
+
+/// `plumb answer`.
+#[derive(Debug, Args)]
+pub struct AnswerArguments {
+    /// The address.
+    pub url: String,
+    /// What to print: `status`, `length` or `header:NAME`.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub show: Vec<String>,
+    /// Accept any certificate.
+    #[arg(long)]
+    pub insecure: bool,
 }
 
 /// `plumb host`.

@@ -4,6 +4,7 @@
 //! error, so that the one can be piped while a person watches the other.
 
 mod args;
+mod client;
 mod commands;
 mod data_paths;
 mod exit;
@@ -90,6 +91,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Places(command) => commands::places::places(&command),
         Command::Keep(keep) => commands::keep::keep(&keep),
         Command::Agent(agent) => commands::agent::agent(&agent),
+        Command::Answer(answer) => commands::answer::answer(&answer),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One module a command; each turns its arguments into an exit code or a failure that carries one.
 
 pub mod agent;
+pub mod answer;
 pub mod audit;
 pub mod check;
 pub mod codec;

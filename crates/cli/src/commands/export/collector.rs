@@ -3,13 +3,11 @@
 //! Source: opentelemetry.io/docs/specs/otlp, "OTLP/HTTP Response". A collector that is busy says so by its status (429, 502, 503,
 //! 504) and is asked again, after the time that it names. One that takes only a part says how much it rejected.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::time::sleep;
 use serde_json::Value;
 use ureq::http::{Response, Uri};
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
 use crate::args::HeaderArgument;
@@ -56,19 +54,8 @@ impl Collector {
         if uri.query().is_some() {
             return Err(wrong("a path such as `/v1/traces` is added to it, so it must not have a query"));
         }
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .root_certs(roots(uri.scheme_str() == Some("https")))
-            .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .proxy(None)
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .timeout_global(Some(REQUEST_TIME))
-            .build();
-        Ok(Self { agent: config.into(), url: url.trim_end_matches('/').to_owned(), headers })
+        let agent = crate::client::client(uri.scheme_str() == Some("https"), false, REQUEST_TIME);
+        Ok(Self { agent, url: url.trim_end_matches('/').to_owned(), headers })
     }
 
     /// Sends one body of a signal, `traces` or `metrics`, and asks again while the collector is busy.
@@ -169,13 +156,6 @@ fn shortened(text: &str) -> String {
         Some((at, _)) => format!("{} …", &one_line[..at]),
         None => one_line.into_owned(),
     }
-}
-
-/// The certificates of authorities that this host trusts. They are read for HTTPS alone, as that takes some ms.
-fn roots(is_https: bool) -> RootCerts {
-    let trusted = if is_https { rustls_native_certs::load_native_certs().certs } else { Vec::new() };
-    let trusted: Vec<_> = trusted.iter().map(|one| Certificate::from_der(one.as_ref()).to_owned()).collect();
-    RootCerts::new_with_certs(&trusted)
 }
 
 #[cfg(test)]
