@@ -126,6 +126,12 @@ impl Setting {
         matches!(self, Self::Shell(_))
     }
 
+    /// Whether it only shows what other changes brought about, and cannot be changed itself.
+    #[must_use]
+    pub fn is_look(&self) -> bool {
+        matches!(self, Self::Shell(Shell { apply, .. }) if apply.is_empty())
+    }
+
     /// Whether it is done after a change, and once more after it was undone.
     #[must_use]
     pub fn is_action(&self) -> bool {

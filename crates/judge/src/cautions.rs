@@ -1,5 +1,6 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
+use plumb_model::user_change::{FileChange, ServiceChange};
 use plumb_model::{Caution, Measurement, Operand, Slot, Term, UserChange, metric_key};
 use plumb_stats::{Moments, SlotPair, Value, after_effect};
 
@@ -18,7 +19,7 @@ pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
     cautions
 }
 
-/// Files and services that a variant changes without a command whose `verify` could show that they are used.
+/// Files and services that a variant changes, where no `verify` could show that they are used.
 fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
     let planned = table.plan.cells.iter().flat_map(|cell| &cell.variants);
     let planned = planned.filter(|planned| planned.variant == variant && planned.skipped.is_none());
@@ -26,9 +27,11 @@ fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
     let mut changed: Vec<String> = Vec::new();
     for change in changes {
         let name = match change {
+            UserChange::File(FileChange { verify: Some(_), .. })
+            | UserChange::Service(ServiceChange { verify: Some(_), .. })
+            | UserChange::Command(_) => return None,
             UserChange::File(file) => &file.path,
             UserChange::Service(service) => &service.name,
-            UserChange::Command(_) => return None,
             UserChange::Sysctl(_) | UserChange::Kubernetes(_) => continue,
         };
         if !changed.contains(name) {

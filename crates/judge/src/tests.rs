@@ -1,7 +1,9 @@
 //! Judgements of synthetic runs whose true effects are known.
 
 use super::*;
-use plumb_model::user_change::{ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange};
+use plumb_model::user_change::{
+    ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, Verify,
+};
 use plumb_model::{
     Attempts, Better, Caution, Claim, Evidence, FailureCause, Histogram, LoadHealth, Measurement, MetricInfo,
     MetricKind, Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, SplitMix, Term, Unit,
@@ -761,11 +763,15 @@ fn a_file_that_nothing_shows_to_be_used_is_a_caution() {
         mode: None,
         owner: None,
         reload: None,
+        verify: None,
         timeout,
         place,
     });
-    let action = ServiceAction::Reload;
-    let service = UserChange::Service(ServiceChange { name: "x".to_owned(), action, timeout, place });
+    let service = |verify: Option<Verify>| {
+        let (name, action) = ("x".to_owned(), ServiceAction::Reload);
+        UserChange::Service(ServiceChange { name, action, verify, timeout, place })
+    };
+    let (service, shown) = (service(None), service(Some(Verify::default())));
     let command = UserChange::Command(CommandChange {
         apply: "true".to_owned(),
         revert: "true".to_owned(),
@@ -783,6 +789,7 @@ fn a_file_that_nothing_shows_to_be_used_is_a_caution() {
     let changed = vec!["/etc/x.conf".to_owned(), "x".to_owned()];
     assert_eq!(found(&[&file, &service]), [Caution::UseUnproven { variant: "b".to_owned(), changed }]);
     assert_eq!(found(&[&file, &command]), []);
+    assert_eq!(found(&[&file, &shown]), []);
     assert_eq!(found(&[]), []);
 }
 

@@ -129,7 +129,10 @@ pub struct FileChange {
     /// back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<String>,
-    /// How long `reload` may take; 30 s if absent.
+    /// How what reads the file shows that it uses the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// How long `reload` may take, and how long `verify` is waited for; 30 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// On which hosts of a run: the system's if absent, or every one of the load.
@@ -145,12 +148,46 @@ pub struct ServiceChange {
     pub name: String,
     /// How it notices.
     pub action: ServiceAction,
-    /// How long it may take; 30 s if absent.
+    /// How it shows that it uses what was changed before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// How long it may take, and how long `verify` is waited for; 30 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// On which hosts of a run: the system's if absent, or every one of the load.
     #[serde(default, skip_serializing_if = "ChangePlace::is_default")]
     pub place: ChangePlace,
+}
+
+/// How a program shows that it uses what was changed: by what a command prints, or by its answer to one HTTP request. It must not
+/// show that without the change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Verify {
+    /// A command that prints something else once the change is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What `command` then prints. Blanks and line breaks count as one blank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<String>,
+    /// In place of `expect`: a regular expression that matches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matches: Option<String>,
+    /// In place of `command`: an address that answers otherwise once the change is used. Redirects are not followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The status of its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// A header of its answer, such as `Server: nginx`; `Server:` for an answer without that header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// How many bytes the body of its answer has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
+    /// Accepts any certificate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
 }
 
 /// An object of a cluster that is patched. The object itself remembers what it was, and is put back.

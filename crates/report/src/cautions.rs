@@ -25,7 +25,7 @@ pub fn sentence(caution: &Caution) -> String {
             "{variant} runs a pipeline in `sh`, which does not tell how its earlier parts ended: they may all have failed; install bash"
         ),
         Caution::UseUnproven { variant, changed } => format!(
-            "{variant} changed {}, and nothing shows that it is used; add a `command` change whose `verify` asks the program that reads it",
+            "{variant} changed {}, and nothing shows that it is used; add `verify`, which asks the program that reads it",
             changed.join(" and ")
         ),
         Caution::AfterEffect { cell, variant, after, metric, ratio, p } => {
@@ -109,7 +109,7 @@ mod tests {
             variant: "b".to_owned(),
             changed: vec!["/etc/nginx/nginx.conf".to_owned()],
         };
-        insta::assert_snapshot!(sentence(&unproven), @"b changed /etc/nginx/nginx.conf, and nothing shows that it is used; add a `command` change whose `verify` asks the program that reads it");
+        insta::assert_snapshot!(sentence(&unproven), @"b changed /etc/nginx/nginx.conf, and nothing shows that it is used; add `verify`, which asks the program that reads it");
         let effect = Caution::AfterEffect {
             cell: "load.connections=20".to_owned(),
             variant: "a".to_owned(),

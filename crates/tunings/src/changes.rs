@@ -6,7 +6,7 @@ use plumb_host::settings::contents::{Contents, is_kernels, owner_number};
 use plumb_host::settings::secrets::{has_secrets, in_single_quotes, malformed};
 use plumb_host::settings::{Action, Machine, RUNNING, Setting, Shell, normal_words};
 use plumb_model::user_change::{
-    CommandChange, FileChange, KubernetesChange, ServiceAction, ServiceChange, SysctlChange, TIMEOUT,
+    CommandChange, FileChange, KubernetesChange, ServiceAction, ServiceChange, SysctlChange, TIMEOUT, Verify,
 };
 use plumb_model::{Span, UserChange};
 use regex::Regex;
@@ -38,7 +38,8 @@ pub fn check(change: &UserChange) -> Result<(), ChangeFault> {
             }
             values.iter().try_for_each(|(name, value)| check_sysctl(name, value))
         }
-        UserChange::Service(ServiceChange { name, timeout, .. }) => {
+        UserChange::Service(ServiceChange { name, timeout, verify, .. }) => {
+            verify.as_ref().map_or(Ok(()), check_verify)?;
             let fits = |character: char| character.is_ascii_alphanumeric() || "@._:-".contains(character);
             if name.is_empty() || name.starts_with(['-', '.']) || !name.chars().all(fits) {
                 return Err(("name", format!("`{name}` is not the name of a service, such as `nginx`")));
@@ -71,14 +72,26 @@ fn check_command(change: &CommandChange) -> Result<(), ChangeFault> {
     for (key, line) in [("apply", apply), ("revert", revert), ("verify", verify)] {
         check_line(key, line)?;
     }
+    check_printed("verify", expect.as_deref(), matches.as_deref())?;
+    check_timeout(*timeout)
+}
+
+/// Checks what a command should print.
+fn check_printed(
+    command: &'static str,
+    expect: Option<&str>,
+    matches: Option<&str>,
+) -> Result<(), ChangeFault> {
     match (expect, matches) {
         (Some(_), Some(_)) => {
             return Err(("matches", "give only one of `expect` and `matches`".to_owned()));
         }
         (None, None) => {
-            let message = "nothing says what `verify` prints once the change is made, so it could not be proven: add \
-                           `expect` with that text, or `matches` with a regular expression";
-            return Err(("verify", message.to_owned()));
+            let message = format!(
+                "nothing says what `{command}` prints once the change is made, so it could not be proven: add \
+                 `expect` with that text, or `matches` with a regular expression"
+            );
+            return Err((command, message));
         }
         (None, Some(pattern)) if has_secrets(pattern) => {
             return Err((
@@ -92,11 +105,46 @@ fn check_command(change: &CommandChange) -> Result<(), ChangeFault> {
         }
         (Some(text), None) => check_references("expect", text)?,
     }
-    check_timeout(*timeout)
+    Ok(())
+}
+
+fn check_verify(verify: &Verify) -> Result<(), ChangeFault> {
+    let Verify { command, expect, matches, url, status, header, length, insecure } = verify;
+    let is_asked = status.is_some() || header.is_some() || length.is_some();
+    match (command, url) {
+        (Some(line), None) if !is_asked && !insecure => {
+            check_line("command", line)?;
+            check_printed("command", expect.as_deref(), matches.as_deref())
+        }
+        (None, Some(url)) if is_asked && expect.is_none() && matches.is_none() => {
+            let is_text = |text: &str| !text.contains(['"', '`', '\\', '\n']) && !text.contains("$(");
+            if !url.starts_with("http://") && !url.starts_with("https://") || !is_text(url) {
+                return Err(("url", format!("`{url}` is not an address such as `https://localhost:8443/`")));
+            }
+            check_references("url", url)?;
+            match header.as_deref().map(|header| (header, header.split_once(':'))) {
+                Some((_, Some((name, _)))) if !name.is_empty() && name.bytes().all(is_token) => Ok(()),
+                Some((header, _)) => {
+                    Err(("header", format!("`{header}` is not a header such as `Server: nginx`")))
+                }
+                None => Ok(()),
+            }
+        }
+        _ => {
+            let message = "it needs either `command` with `expect` or `matches`, or `url` with at least one of `status`, `header` \
+                           and `length`";
+            Err(("verify", message.to_owned()))
+        }
+    }
+}
+
+/// What the name of a header is made of (RFC 9110, 5.6.2), without the marks that a shell reads.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
 }
 
 fn check_file(change: &FileChange) -> Result<(), ChangeFault> {
-    let FileChange { path, contents, replace, with, mode, owner, reload, timeout, place: _ } = change;
+    let FileChange { path, contents, replace, with, mode, owner, reload, verify, timeout, place: _ } = change;
     if !path.starts_with('/') || path.split('/').any(|part| part == "..") || path.ends_with('/') {
         return Err((
             "path",
@@ -135,6 +183,9 @@ fn check_file(change: &FileChange) -> Result<(), ChangeFault> {
     }
     if let Some(line) = reload {
         check_line("reload", line)?;
+    }
+    if let Some(verify) = verify {
+        check_verify(verify)?;
     }
     check_timeout(*timeout)
 }
@@ -236,10 +287,11 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
             };
             values.iter().map(of_pair).collect()
         }
-        UserChange::Service(ServiceChange { name, action, timeout, .. }) => {
+        UserChange::Service(ServiceChange { name, action, timeout, verify, .. }) => {
             let action = Action::service(name, *action == ServiceAction::Restart, timeout_ms(*timeout));
             let action = action.map_err(|error| format!("failed to {error}"))?;
-            vec![Wanted::of(&format!("service {name}"), Setting::Action(action), RUNNING)]
+            let service = Wanted::of(&format!("service {name}"), Setting::Action(action), RUNNING);
+            [Some(service), of_verify(verify.as_ref(), *timeout)?].into_iter().flatten().collect()
         }
     };
     for Wanted { setting, .. } in &wanted {
@@ -270,6 +322,37 @@ fn of_command(change: &CommandChange) -> Wanted {
         (_, Some(pattern)) => Wanted { is_pattern: true, ..Wanted::of(&label, setting, pattern) },
         (text, None) => Wanted::of(&label, setting, &normal_words(text.as_deref().unwrap_or_default())),
     }
+}
+
+fn of_verify(verify: Option<&Verify>, timeout: Option<Span>) -> Result<Option<Wanted>, String> {
+    let Some(verify) = verify else { return Ok(None) };
+    let (line, label, expect) = match &verify.url {
+        None => {
+            let line = verify.command.clone().unwrap_or_default();
+            (line.clone(), format!("`{line}`"), verify.expect.clone().unwrap_or_default())
+        }
+        Some(url) => {
+            let program =
+                std::env::current_exe().map_err(|error| format!("failed to find plumb: {error}"))?;
+            let header = verify.header.as_ref().and_then(|header| header.split_once(':'));
+            let header = header.map(|(name, value)| (name.to_ascii_lowercase(), value.trim()));
+            let asked = [
+                verify.status.map(|status| ("status".to_owned(), format!("status {status}"))),
+                verify.length.map(|length| ("length".to_owned(), format!("length {length}"))),
+                header.map(|(name, value)| (format!("header:{name}"), format!("{name}: {value}"))),
+            ];
+            let (shown, words): (Vec<String>, Vec<String>) = asked.into_iter().flatten().unzip();
+            let insecure = if verify.insecure { " --insecure" } else { "" };
+            let line =
+                format!("'{}' answer{insecure} --show {} -- \"{url}\"", program.display(), shown.join(","));
+            (line, format!("answer of {url}"), words.join(" "))
+        }
+    };
+    let setting = Setting::Shell(Shell::look(line, timeout_ms(timeout)));
+    Ok(Some(match &verify.matches {
+        Some(pattern) => Wanted { is_pattern: true, ..Wanted::of(&label, setting, pattern) },
+        None => Wanted::of(&label, setting, &normal_words(&expect)),
+    }))
 }
 
 fn of_file(change: &FileChange, machine: &Machine, earlier: &[Resolved]) -> Result<Vec<Wanted>, String> {
@@ -303,6 +386,7 @@ fn of_file(change: &FileChange, machine: &Machine, earlier: &[Resolved]) -> Resu
         let action = Action::Reload { command, timeout_ms: timeout_ms(change.timeout) };
         wanted.push(Wanted::of(&action.to_string(), Setting::Action(action), RUNNING));
     }
+    wanted.extend(of_verify(change.verify.as_ref(), change.timeout)?);
     Ok(wanted)
 }
 

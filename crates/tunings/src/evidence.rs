@@ -15,6 +15,12 @@ impl Tuner {
     pub fn evidence(&self, treatment: Treatment<'_>, stays: bool, sights: &[Sight; 4]) -> Vec<Evidence> {
         let mut labels: Vec<&str> = Vec::new();
         for watched in &self.watched {
+            // What one variant changes may well show where the program that another one changed is looked at.
+            let is_own =
+                self.named(treatment).flat_map(|it| &it.wanted).any(|it| it.setting == watched.setting);
+            if watched.setting.is_look() && !is_own && !treatment.changes.is_empty() {
+                continue;
+            }
             if !labels.contains(&watched.label.as_str()) {
                 labels.push(&watched.label);
             }

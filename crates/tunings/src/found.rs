@@ -61,7 +61,7 @@ impl Resolved {
     /// Whether it has settings with values, and does not only have others notice something.
     #[must_use]
     pub fn has_values(&self) -> bool {
-        self.wanted.iter().any(|wanted| !wanted.setting.is_action())
+        self.wanted.iter().any(|wanted| !wanted.setting.is_action() && !wanted.setting.is_look())
     }
 
     /// What the `verify` of a user's command prints now, if `expect` or `matches` accepts that before the change as well: then it proves
@@ -72,8 +72,9 @@ impl Resolved {
         commands.find_map(|wanted| {
             let now = machine.read(&wanted.setting).ok().filter(|now| wanted.is_met_by(now))?;
             Some(format!(
-                "{} already prints {:?} without the change, so it cannot prove the change (expected {:?})",
-                wanted.setting,
+                "{} {} {:?} without the change, so it cannot prove the change (expected {:?})",
+                wanted.label,
+                if wanted.setting.is_look() { "already shows" } else { "already prints" },
                 machine.shown(&wanted.setting, &now),
                 wanted.shown(machine)
             ))

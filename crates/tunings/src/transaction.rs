@@ -1,10 +1,18 @@
 //! Changing settings so that they can be put back: note, write, read back.
 
+use std::time::Duration;
+
 use plumb_host::settings::journal::{Entry, Journal};
 use plumb_host::settings::{Machine, Setting};
+use plumb_host::time::{monotonic_ns, sleep};
 
 use crate::TuningError;
 use crate::found::{Resolved, Wanted};
+
+/// How long after another glance the effect of a change is looked for.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How often in a row it has to be seen: after a reload, the old process may answer for a moment beside the new one.
+const GLANCES: u32 = 5;
 
 /// Applies a tuning, and returns what was changed, in order. After an error a part of it may be in effect, which the
 /// journal names: the caller puts back what the journal has.
@@ -33,6 +41,57 @@ pub(crate) fn apply(
     Ok(entries)
 }
 
+/// Waits until what looks at the effect of changes sees it: a program may take its time to read its configuration anew.
+pub(crate) fn look_for_effect(machine: &Machine, tunings: &[Resolved]) -> Result<(), TuningError> {
+    for tuning in tunings {
+        for wanted in &tuning.wanted {
+            let Setting::Shell(shell) = &wanted.setting else { continue };
+            if !wanted.setting.is_look() {
+                continue;
+            }
+            if let Err(now) = seen(machine, &wanted.setting, shell.timeout_ms, |now| wanted.is_met_by(now)) {
+                let now = match now {
+                    Ok(now) => format!("shows {:?}", machine.shown(&wanted.setting, &now)),
+                    Err(error) => format!("failed to {error}"),
+                };
+                let reason = format!(
+                    "after the change, {} {now}, and should show {:?}: the change is not used",
+                    wanted.label,
+                    wanted.shown(machine)
+                );
+                return Err(TuningError::Refused {
+                    tuning: tuning.name.clone(),
+                    reason,
+                    trouble: Vec::new(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads until a value is accepted a few times in a row, or for so long; then what was read last.
+pub(crate) fn seen(
+    machine: &Machine,
+    setting: &Setting,
+    within_ms: u64,
+    is_it: impl Fn(&str) -> bool,
+) -> Result<(), Result<String, plumb_host::Error>> {
+    let until_ns = monotonic_ns().saturating_add(within_ms.saturating_mul(1_000_000));
+    let mut accepted = 0;
+    loop {
+        match machine.read(setting) {
+            Ok(now) if is_it(&now) => accepted += 1,
+            now if monotonic_ns() >= until_ns => return Err(now),
+            _ => accepted = 0,
+        }
+        if accepted == GLANCES {
+            return Ok(());
+        }
+        sleep(GLANCE);
+    }
+}
+
 /// Logs that something was done to a setting. Values and commands may have secrets in them.
 pub(crate) fn note(what: &'static str, entry: &Entry) {
     if entry.setting.is_command() {
@@ -45,7 +104,7 @@ pub(crate) fn note(what: &'static str, entry: &Entry) {
 /// What there is to change: settings that already have their value are left alone.
 fn changes(machine: &Machine, tuning: &Resolved) -> Result<Vec<Entry>, TuningError> {
     let mut entries: Vec<Entry> = Vec::new();
-    for wanted in &tuning.wanted {
+    for wanted in tuning.wanted.iter().filter(|wanted| !wanted.setting.is_look()) {
         let Wanted { setting, value, .. } = wanted;
         // A profile may name a setting twice; the last one counts.
         if let Some(earlier) = entries.iter_mut().find(|entry| entry.setting == *setting) {

@@ -135,6 +135,9 @@ impl Tuner {
                 return Err(error.but(self.put_back()?.failed));
             }
         }
+        if let Err(error) = transaction::look_for_effect(&self.machine, &tunings) {
+            return Err(error.but(self.put_back()?.failed));
+        }
         self.applied = Some((treatment.tunings.to_vec(), treatment.changes.to_vec()));
         Ok(())
     }
@@ -146,7 +149,7 @@ impl Tuner {
     /// When the journal cannot be removed or rewritten.
     pub fn put_back(&mut self) -> Result<PutBack, TuningError> {
         let Some(journal) = &mut self.journal else { return Ok(PutBack::default()) };
-        self.applied = None;
+        let applied = self.applied.take();
         let outcome = put_back(&self.machine, &self.state, journal.entries());
         self.trouble.clone_from(&outcome.failed);
         self.overwritten.extend(outcome.overwritten.iter().cloned());
@@ -157,7 +160,23 @@ impl Tuner {
         } else {
             journal.retain(&outcome.still_due)?;
         }
+        if let Some((tunings, changes)) = applied.filter(|_| outcome.failed.is_empty()) {
+            self.wait_for_originals(Treatment { tunings: &tunings, changes: &changes });
+        }
         Ok(outcome)
+    }
+
+    /// Waits until what looks at the effect of changes sees none any more. If that takes too long, the next slot's evidence says so.
+    fn wait_for_originals(&self, treatment: Treatment<'_>) {
+        for wanted in self.named(treatment).flat_map(|tuning| &tuning.wanted) {
+            let watched = self.watched.iter().find(|watched| watched.setting == wanted.setting);
+            if let (Setting::Shell(shell), Some(watched)) = (&wanted.setting, watched)
+                && wanted.setting.is_look()
+            {
+                let is_back = |now: &str| now == watched.original;
+                let _ = transaction::seen(&self.machine, &wanted.setting, shell.timeout_ms, is_back);
+            }
+        }
     }
 
     /// The values of all settings that any variant changes, now.

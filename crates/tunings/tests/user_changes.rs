@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use plumb_host::settings::Machine;
 use plumb_host::settings::state::StateDirectory;
-use plumb_model::{ChangePlace, CommandChange, FileChange, SysctlChange, UserChange};
+use plumb_model::user_change::{ServiceAction, ServiceChange, Verify};
+use plumb_model::{ChangePlace, CommandChange, FileChange, Span, SysctlChange, UserChange};
 use plumb_tunings::{Treatment, Tuner, TuningError, check_change, recover, resolve};
 
 struct Bench(tempfile::TempDir);
@@ -85,6 +86,7 @@ fn file(path: &str) -> FileChange {
         mode: None,
         owner: None,
         reload: None,
+        verify: None,
         timeout: None,
         place: ChangePlace::default(),
     }
@@ -156,6 +158,88 @@ fn a_change_that_fails_half_way_undoes_what_was_done() {
 fn bench_after(tuner: Tuner, bench: &Bench, changes: &[UserChange]) -> String {
     drop(tuner);
     bench.tuner(changes).unwrap().apply(of(changes)).unwrap_err().to_string()
+}
+
+/// A file whose reader answers with its mode, once `reload` has it read the file.
+fn read_by(bench: &Bench, reload: &str, within: Span, verify: Verify) -> UserChange {
+    let UserChange::File(line) = bench.line("^mode ", "mode fast") else { unreachable!() };
+    fs::write(bench.path("state"), "mode slow\n").unwrap();
+    let (conf, state) = (bench.path("root/etc/app.conf"), bench.path("state"));
+    let reload = reload.replace("CONF", &conf.display().to_string());
+    let reload = Some(reload.replace("STATE", &state.display().to_string()));
+    UserChange::File(FileChange { reload, verify: Some(verify), timeout: Some(within), ..line })
+}
+
+fn prints(command: String, text: &str) -> Verify {
+    Verify { command: Some(command), expect: Some(text.to_owned()), ..Verify::default() }
+}
+
+#[test]
+fn a_reader_of_a_file_shows_that_it_uses_the_change() {
+    let bench = Bench::new();
+    let cat = format!("cat {}", bench.path("state").display());
+    // As with a web server, the command returns before the reader has read the file.
+    let late = "setsid sh -c 'touch STATE.begun; sleep 0.1; grep mode CONF > STATE' > /dev/null 2>&1 & \
+                while ! test -e STATE.begun; do sleep 0.01; done; rm STATE.begun";
+    let changes = [read_by(&bench, late, Span(30_000_000_000), prints(cat.clone(), "mode fast"))];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    let before = tuner.look();
+    tuner.apply(of(&changes)).unwrap();
+    let during = tuner.look();
+    let sights = [before.clone(), during.clone(), during.clone(), during];
+    let evidence = tuner.evidence(of(&changes), true, &sights);
+    assert_eq!(
+        evidence.iter().map(|it| (it.observed.contains("mode fast during"), it.holds)).collect::<Vec<_>>(),
+        [(false, true), (true, true)]
+    );
+    assert!(tuner.evidence(Treatment::default(), false, &sights).iter().all(|it| !it.holds));
+    assert_eq!(tuner.put_back().unwrap().sentences(), Vec::<String>::new());
+    assert_eq!(tuner.look(), before, "the next slot begins once the reader is back as well");
+    drop(tuner);
+
+    // The reload succeeds, and the reader keeps its old configuration.
+    let changes = [read_by(&bench, "true", Span(1_000_000_000), prints(cat.clone(), "mode fast"))];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    let error = tuner.apply(of(&changes)).unwrap_err().to_string();
+    assert!(
+        error.contains("shows \"mode slow\", and should show \"mode fast\": the change is not used; all"),
+        "{error}"
+    );
+    assert!(bench.text("root/etc/app.conf").contains("mode slow"));
+
+    let vain = [read_by(&bench, "true", Span(1_000_000_000), prints(cat, "mode slow"))];
+    let resolved = resolve(of(&vain), &bench.machine()).unwrap();
+    let vain = resolved[0].proven_before(&bench.machine()).unwrap();
+    assert!(vain.contains("already shows \"mode slow\" without the change"), "{vain}");
+}
+
+#[test]
+fn an_answer_by_http_is_asked_for_by_keys() {
+    let service = |verify: Verify| {
+        let (name, action) = ("nginx".to_owned(), ServiceAction::Reload);
+        let (verify, timeout, place) = (Some(verify), None, ChangePlace::default());
+        UserChange::Service(ServiceChange { name, action, verify, timeout, place })
+    };
+    let url = Some("https://localhost/".to_owned());
+    let status = Verify { url: url.clone(), status: Some(404), insecure: true, ..Verify::default() };
+    assert_eq!(check_change(&service(status.clone())), Ok(()));
+    let said = |verify: Verify| {
+        let (key, message) = check_change(&service(verify)).unwrap_err();
+        format!("{key}: {message}")
+    };
+    let both = "verify: it needs either `command` with `expect` or `matches`, or `url` with at least one of";
+    assert!(said(Verify { url: url.clone(), ..Verify::default() }).starts_with(both));
+    assert!(said(Verify { command: url.clone(), ..status.clone() }).starts_with(both));
+    assert!(said(Verify { expect: url.clone(), ..status.clone() }).starts_with(both));
+    let unclear = Verify { command: url, ..Verify::default() };
+    assert!(said(unclear).starts_with("command: nothing says what `command` prints"));
+    let header = |header: &str| said(Verify { header: Some(header.to_owned()), ..status.clone() });
+    assert!(header("Server").starts_with("header: `Server` is not a header"));
+    assert!(header("a;b: c").starts_with("header: "));
+    let url = |url: &str| said(Verify { url: Some(url.to_owned()), ..status.clone() });
+    assert!(url("localhost").starts_with("url: `localhost` is not an address"));
+    assert!(url("http://$(reboot)/").starts_with("url: "));
+    assert!(url("http://\"; reboot").starts_with("url: "));
 }
 
 #[test]

@@ -102,6 +102,18 @@ fn http([a, b]: &[String; 2]) -> String {
 "
     );
     let change = format!("{{ system: {{ ingress: {{ url: {b} }} }} }}");
+    let change = format!(
+        "{change}
+    # One server before and after a change of its file, in place of two; `verify` shows that the server uses it:
+    # b:
+    #   changes:
+    #     - file:
+    #         path: /etc/nginx/nginx.conf
+    #         replace: ^worker_processes
+    #         with: worker_processes 4;
+    #         reload: nginx -s reload
+    #         verify: {{ command: \"pgrep -fc 'nginx: worker'\", expect: \"4\" }} # or url, with status, header or length"
+    );
     let claims = ["b.http_reqs > a.http_reqs", "b.http_req_duration.p95 < a.http_req_duration.p95"];
     spec("http", &settings, [("a", "{}"), ("b", &change)], &claims)
 }

@@ -36,6 +36,12 @@ pub struct Shell {
 }
 
 impl Shell {
+    /// A command that shows something and changes nothing.
+    #[must_use]
+    pub fn look(verify: String, timeout_ms: u64) -> Self {
+        Self { apply: String::new(), revert: String::new(), verify, timeout_ms }
+    }
+
     /// What `verify` prints, as words with single blanks between them.
     pub(super) fn read(&self, secrets: &Secrets) -> Result<String, Error> {
         let Written { bytes, is_cut } = run(("verify", &self.verify), self.timeout_ms, secrets)?.stdout;
