@@ -1,21 +1,28 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
 use plumb_model::user_change::{FileChange, ServiceChange};
-use plumb_model::{Caution, Measurement, Operand, Slot, Term, UserChange, metric_key};
+use plumb_model::{Caution, Measurement, Operand, Plan, Slot, Term, UserChange, metric_key};
 use plumb_stats::{Moments, SlotPair, Value, after_effect};
 
-use crate::table::Table;
+use crate::table::{Effect, Table};
 use crate::work;
 
 /// The largest share of runs without an after-effect that are said to have one.
 const AFTER_EFFECT_ALPHA: f64 = 0.01;
 
-pub(crate) fn collect(table: &Table<'_>) -> Vec<Caution> {
+pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Caution> {
     let mut cautions = work::cautions(table);
     cautions.extend((0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)));
     cautions.extend(redirects(table));
     cautions.extend(unseen_parts(table));
-    cautions.extend(after_effects(table));
+    cautions.extend(after_effects.iter().map(|Effect { cell, term, after, found }| Caution::AfterEffect {
+        cell: table.plan.cells[*cell].label(),
+        variant: term.variant.clone(),
+        after: (*after).to_owned(),
+        metric: metric_key(&term.metric, term.statistic),
+        ratio: found.ratio,
+        p: found.p,
+    }));
     cautions
 }
 
@@ -70,15 +77,16 @@ fn unseen_parts<'t>(table: &'t Table<'_>) -> impl Iterator<Item = Caution> + 't 
 }
 
 /// What claims compare, both ways: whether the first variant suffers from the second.
-fn after_effects(table: &Table<'_>) -> Vec<Caution> {
+pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
     if table.plan.slots_of_each() != 2 {
         return Vec::new();
     }
-    let mut couples: Vec<(Term, &str)> = Vec::new();
-    for claim in &table.plan.claims {
+    let plan: &'t Plan = table.plan;
+    let mut couples: Vec<(&Term, &str)> = Vec::new();
+    for claim in &plan.claims {
         let Operand::Term { term, .. } = &claim.right else { continue };
         for (one, other) in [(&claim.left, term), (term, &claim.left)] {
-            let couple = (one.clone(), other.variant.as_str());
+            let couple = (one, other.variant.as_str());
             if one.variant != other.variant && !couples.contains(&couple) {
                 couples.push(couple);
             }
@@ -87,16 +95,9 @@ fn after_effects(table: &Table<'_>) -> Vec<Caution> {
     let tests = (couples.len() * table.plan.cells.len()).max(1);
     let alpha = AFTER_EFFECT_ALPHA / tests as f64;
     let found = |cell: usize| {
-        couples.iter().filter_map(move |(term, after)| {
+        couples.iter().filter_map(move |&(term, after)| {
             let found = after_effect(&pairs(table, cell, term, after)).filter(|found| found.p < alpha)?;
-            Some(Caution::AfterEffect {
-                cell: table.plan.cells[cell].label(),
-                variant: term.variant.clone(),
-                after: (*after).to_owned(),
-                metric: metric_key(&term.metric, term.statistic),
-                ratio: found.ratio,
-                p: found.p,
-            })
+            Some(Effect { cell, term, after, found })
         })
     };
     (0..table.plan.cells.len()).flat_map(found).collect()

@@ -13,7 +13,7 @@ use plumb_stats::{self as stats, Level, Sample};
 use crate::imported;
 use crate::ratio::{question, sample};
 use crate::shares::Shares;
-use crate::table::{Lack, Table};
+use crate::table::{Effect, Lack, Table};
 use crate::variants::is_load_bound as is_load_bound_slot;
 
 /// A claim that takes this many times the blocks that were taken is not worth them.
@@ -23,6 +23,7 @@ pub(crate) fn judge_all(
     table: &Table<'_>,
     variants: &[VariantSummary],
     shares: &Shares<'_>,
+    after_effects: &[Effect<'_>],
 ) -> Vec<ClaimVerdict> {
     let cells = 0..table.plan.cells.len();
     cells
@@ -31,7 +32,7 @@ pub(crate) fn judge_all(
             let claim = &table.plan.claims[index];
             let level = shares.of_claim(cell, claim);
             let finding = unusable(table, variants, cell, claim)
-                .unwrap_or_else(|| judge_one(table, cell, claim, level));
+                .unwrap_or_else(|| undisturbed(table, cell, claim, level, after_effects));
             let condition = imported::condition(table.plan, finding.verdict);
             ClaimVerdict {
                 claim: index,
@@ -225,6 +226,39 @@ fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<St
         causes.len(),
         cause.words()
     ))
+}
+
+/// Judges a claim. It is void if a verdict rests on what one of its variants leaves behind for the other.
+fn undisturbed(
+    table: &Table<'_>,
+    cell: usize,
+    claim: &Claim,
+    level: Level,
+    after_effects: &[Effect<'_>],
+) -> Finding {
+    let finding = judge_one(table, cell, claim, level);
+    let own: Vec<Effect<'_>> =
+        after_effects.iter().filter(|effect| effect.concerns(cell, claim)).copied().collect();
+    if own.is_empty() || !matches!(finding.verdict, Verdict::Holds | Verdict::Refuted) {
+        return finding;
+    }
+    let without = judge_one(&table.without(own.clone()), cell, claim, level);
+    if without.verdict == finding.verdict {
+        return finding;
+    }
+    let effects: Vec<String> = own
+        .iter()
+        .map(|Effect { term, after, found, .. }| {
+            format!("right after {after}, {term} is ×{}", digits(found.ratio))
+        })
+        .collect();
+    let reason = format!(
+        "{}; without that the claim would be {}: {}",
+        effects.join(", and "),
+        without.verdict.word(),
+        without.reason
+    );
+    Finding { reason, verdict: Verdict::Void, blocks_needed: None, ..finding }
 }
 
 fn judge_one(table: &Table<'_>, cell: usize, claim: &Claim, level: Level) -> Finding {

@@ -34,8 +34,9 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let table = Table::new(plan, slots);
     let variants = variants::summarise(&table);
     let shares = Shares::new(&table);
-    let cautions = cautions::collect(&table);
-    let mut claims = claims::judge_all(&table, &variants, &shares);
+    let after_effects = cautions::after_effects(&table);
+    let cautions = cautions::collect(&table, &after_effects);
+    let mut claims = claims::judge_all(&table, &variants, &shares, &after_effects);
     for found in &mut claims {
         found.different_work = work::concerns(&table, &cautions, found);
     }
@@ -57,7 +58,8 @@ pub fn findings(plan: &Plan, slots: &[Slot], judgement: &Judgement) -> Findings 
 #[must_use]
 pub fn judge_claims(plan: &Plan, slots: &[Slot]) -> Vec<ClaimVerdict> {
     let table = Table::new(plan, slots);
-    claims::judge_all(&table, &variants::summarise(&table), &Shares::new(&table))
+    let after_effects = cautions::after_effects(&table);
+    claims::judge_all(&table, &variants::summarise(&table), &Shares::new(&table), &after_effects)
 }
 
 /// Whether every treatment of a cell is known to have been in effect, or known not to have been.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, FailureCause, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term};
-use plumb_stats::{Design, Level, Looks, Sample, Value};
+use plumb_model::{
+    Better, Claim, FailureCause, Operand, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term,
+};
+use plumb_stats::{AfterEffect, Design, Level, Looks, Sample, Value};
 
 /// A plan with its slots.
 #[derive(Debug, Clone)]
@@ -16,6 +18,28 @@ pub(crate) struct Table<'a> {
     by_variant: Vec<BTreeMap<&'a str, Vec<&'a Slot>>>,
     /// Complete blocks of every cell.
     complete: Vec<u32>,
+    /// After-effects that values are freed of.
+    undone: Vec<Effect<'a>>,
+}
+
+/// What a variant leaves behind for another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effect<'a> {
+    pub(crate) cell: usize,
+    /// The variant that is disturbed, and in what.
+    pub(crate) term: &'a Term,
+    /// The variant that leaves something behind.
+    pub(crate) after: &'a str,
+    pub(crate) found: AfterEffect,
+}
+
+impl Effect<'_> {
+    /// Whether it is about a claim's terms.
+    pub(crate) fn concerns(&self, cell: usize, claim: &Claim) -> bool {
+        let Operand::Term { term, .. } = &claim.right else { return false };
+        let ends = [(&claim.left, term), (term, &claim.left)];
+        self.cell == cell && ends.iter().any(|(one, other)| *one == self.term && other.variant == self.after)
+    }
 }
 
 /// Why a slot has no usable value, whatever its value would have been.
@@ -41,7 +65,32 @@ impl<'a> Table<'a> {
             }
         }
         let complete = (0..plan.cells.len()).map(|cell| complete_blocks(plan, slots, cell)).collect();
-        Self { plan, slots, by_variant, complete }
+        Self { plan, slots, by_variant, complete, undone: Vec::new() }
+    }
+
+    /// The same slots, without these after-effects.
+    pub(crate) fn without(&self, undone: Vec<Effect<'a>>) -> Self {
+        Self { undone, ..self.clone() }
+    }
+
+    /// What a slot's value is to be divided by.
+    fn disturbance(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> f64 {
+        let of_slot = |effect: &&Effect<'_>| {
+            let Effect { cell, term, after, .. } = effect;
+            (*cell, term.variant.as_str()) == (slot.cell, slot.variant.as_str())
+                && (term.metric.as_str(), term.statistic) == (metric, statistic)
+                && self.before(slot).is_some_and(|before| before.variant == **after)
+        };
+        self.undone.iter().filter(of_slot).map(|effect| effect.found.ratio).product()
+    }
+
+    /// The slot that ran right before another one.
+    pub(crate) fn before(&self, slot: &Slot) -> Option<&'a Slot> {
+        let is_it = |other: &Slot| {
+            (other.cell, other.block, other.position) == (slot.cell, slot.block, slot.position)
+        };
+        let at = self.slots.iter().position(is_it)?;
+        self.slots[..at].last().filter(|before| before.cell == slot.cell)
     }
 
     /// All slots of a variant in a cell.
@@ -91,9 +140,9 @@ impl<'a> Table<'a> {
             Some(Better::Neither) | None => Value::Unknown,
         };
         match (self.lack(slot), slot.result()) {
-            (None, Some(result)) => {
-                self.number(result, metric, statistic).map_or(Value::Unknown, Value::Known)
-            }
+            (None, Some(result)) => self.number(result, metric, statistic).map_or(Value::Unknown, |value| {
+                Value::Known(value / self.disturbance(slot, metric, statistic))
+            }),
             (Some(Lack::Unmeasured), _) => Value::Unknown,
             _ => worst,
         }

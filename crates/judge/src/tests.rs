@@ -749,6 +749,14 @@ fn what_a_variant_leaves_behind_for_another_is_a_caution() {
     assert_eq!((variant.as_str(), after.as_str(), metric.as_str()), ("a", "b", "reqs"));
     assert!((ratio - 0.5).abs() < 0.02 && *p < 1e-4, "{ratio} {p}");
     assert_eq!(found(false), []);
+    let claims = ["b.reqs >= 1.2 * a.reqs", "b.reqs >= 0.9 * a.reqs", "a.reqs >= 1.2 * b.reqs"];
+    let verdicts = judge(&plan(&claims), &slots_in_turns(true)).claims;
+    let [rests_on_it, does_not, neither] = &verdicts[..] else { panic!("{verdicts:?}") };
+    assert_eq!(
+        [rests_on_it, does_not, neither].map(|claim| claim.verdict),
+        [Verdict::Void, Verdict::Holds, Verdict::Refuted]
+    );
+    insta::assert_snapshot!(rests_on_it.reason, @"right after b, a.reqs is ×0.497; without that the claim would be refuted: ratio 0.999 [0.983, 1.022] over 8 blocks");
     assert_eq!(judge(&plan(&["b.reqs >= 1 /s"]), &slots_in_turns(true)).cautions, [], "nothing is compared");
 }
 
