@@ -226,6 +226,9 @@ pub struct Plan {
     pub window_ns: u64,
     /// Length of a slot's warm-up in ns.
     pub warmup_ns: u64,
+    /// How long nothing is measured before a slot, so that what the slot before it left behind fades, in ns.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cooldown_ns: u64,
     /// The share of all CPU time that processes of neither side may use; runs from before there was such a limit
     /// are read with the default.
     #[serde(default = "Plan::others_max")]
@@ -241,6 +244,11 @@ pub struct Plan {
     /// Where the slots come from, if other tools measured them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Plan {
@@ -272,11 +280,18 @@ impl Plan {
             questions: Vec::new(),
             window_ns: 1_000_000_000,
             warmup_ns: 0,
+            cooldown_ns: 0,
             others_max: Self::others_max(),
             failures_max: Self::failures_max(),
             retries_only_killed: true,
             imported: None,
         }
+    }
+
+    /// How long a slot takes at least, with the time before it, in ns.
+    #[must_use]
+    pub fn slot_ns(&self) -> u64 {
+        self.cooldown_ns.saturating_add(self.warmup_ns).saturating_add(self.window_ns)
     }
 
     /// The baseline's name.

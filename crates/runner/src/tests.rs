@@ -330,6 +330,20 @@ fn a_trial_that_the_machine_spoils_is_made_once_more_before_it_ends_the_run() {
 }
 
 #[test]
+fn a_cooldown_passes_before_each_slot_and_is_no_part_of_it() {
+    let mut plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
+    plan.blocks = Blocks { min: 2, max: 2 };
+    plan.cooldown_ns = 1_250_000_000;
+    let mut faults = Faults { takes: Duration::from_secs(1), ..Faults::default() };
+    let slots = run(&plan, Vec::new(), &mut faults, None).slots;
+    let times: Vec<(f64, f64)> = slots.iter().map(|slot| (slot.offset_s, slot.took_s)).collect();
+    // Two trials of a second come before all slots.
+    let expected: Vec<f64> = (1..=8).map(|slot| 2.0 + 1.25 * f64::from(slot) + f64::from(slot)).collect();
+    assert!(times.iter().all(|(_, took_s)| (took_s - 1.0).abs() < 1e-9), "{times:?}");
+    assert_eq!(times.iter().map(|(offset_s, _)| *offset_s).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_variant_that_can_never_be_measured_is_given_up_at_its_trial() {
     let variants = [("a", json!({})), ("b", json!({})), ("c", json!({ "throughput": "1500 /s" }))];
     let mut faults = Faults { hopeless: Some("b"), ..Faults::default() };

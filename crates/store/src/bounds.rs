@@ -60,6 +60,7 @@ pub(crate) fn check_plan(plan: &Plan) -> Checked {
     }
     check_count("window_ns", plan.window_ns)?;
     check_count("warmup_ns", plan.warmup_ns)?;
+    check_count("cooldown_ns", plan.cooldown_ns)?;
     check_number("others_max", plan.others_max)?;
     check_number("failures_max", plan.failures_max)?;
     for planned in plan.cells.iter().flat_map(|cell| &cell.variants) {

@@ -98,8 +98,7 @@ fn duration_words(plan: &Plan) -> String {
         2 * u64::try_from(running).unwrap_or(u64::MAX)
     });
     let slots_in_a_round: u64 = slots.sum();
-    let slot_ns = plan.window_ns + plan.warmup_ns;
-    let all_s = |blocks: u32| seconds(slot_ns.saturating_mul(slots_in_a_round * u64::from(blocks)));
+    let all_s = |blocks: u32| seconds(plan.slot_ns().saturating_mul(slots_in_a_round * u64::from(blocks)));
     let at_least_s = all_s(plan.blocks.min);
     let at_most_s = at_most_s(plan, at_least_s, all_s(plan.blocks.max));
     format!("It would take {} to {}.", minutes(at_least_s), minutes(at_most_s))

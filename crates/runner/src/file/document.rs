@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Blocks, Percent, Plan, PodSides, UserChange};
+use plumb_model::{Blocks, Percent, Plan, PodSides, Span, UserChange};
 use plumb_path::DataPath;
 use plumb_path::tree::{
     Location, Mistake, Node, Scalar, Value, collect, from_node, from_node_thorough, hint, keep,
@@ -98,6 +98,8 @@ pub(super) struct Spec {
     _matrix: Option<BTreeMap<String, Vec<String>>>,
     /// How many blocks to run: every block measures every variant twice.
     pub(super) blocks: Option<BlocksPart>,
+    /// How long nothing is measured before each slot, so that what the slot before it left behind fades; 0 s if absent.
+    pub(super) cooldown: Option<Span>,
     /// What else the machine may do before the numbers are not trusted.
     pub(super) noise: Option<NoisePart>,
     /// The share of a variant's work that may fail; 1% if absent. Above it, claims about that variant's rates and times are

@@ -105,6 +105,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     };
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
     let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
+    let cooldown_ns = document.spec.cooldown.map_or(0, |Span(ns)| ns);
     settled.check_claims(&claims, &variants, &root)?;
     let Document { metadata, spec, .. } = document;
     let settings = settled.settings(&kept, options.quick);
@@ -120,6 +121,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
             settled.window_ns
         },
         warmup_ns: settled.warmup_ns,
+        cooldown_ns,
         cells: settled.cells(&kept, options.quick),
         blocks,
         claims: claims
