@@ -15,13 +15,17 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
     cautions.extend((0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)));
     cautions.extend(redirects(table));
     cautions.extend(unseen_parts(table));
-    cautions.extend(after_effects.iter().map(|Effect { cell, term, after, found }| Caution::AfterEffect {
-        cell: table.plan.cells[*cell].label(),
-        variant: term.variant.clone(),
-        after: (*after).to_owned(),
-        metric: metric_key(&term.metric, term.statistic),
-        ratio: found.ratio,
-        p: found.p,
+    cautions.extend(after_effects.iter().map(|Effect { cell, term, after, found, fades, lasts_s }| {
+        Caution::AfterEffect {
+            cell: table.plan.cells[*cell].label(),
+            variant: term.variant.clone(),
+            after: (*after).to_owned(),
+            metric: metric_key(&term.metric, term.statistic),
+            ratio: found.ratio,
+            p: found.p,
+            fades: *fades,
+            lasts_s: *lasts_s,
+        }
     }));
     cautions
 }
@@ -76,7 +80,8 @@ fn unseen_parts<'t>(table: &'t Table<'_>) -> impl Iterator<Item = Caution> + 't 
         .map(|name| Caution::UnseenParts { variant: name.clone() })
 }
 
-/// What claims compare, both ways: whether the first variant suffers from the second.
+/// What claims compare, both ways: whether the first variant suffers from the second. An effect that fades within a slot shows
+/// in its seconds, against those of the variant's other slot, before it shows in the whole.
 pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
     if table.plan.slots_of_each() != 2 {
         return Vec::new();
@@ -92,27 +97,75 @@ pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
             }
         }
     }
-    let tests = (couples.len() * table.plan.cells.len()).max(1);
+    let kinds = if plan.window_ns >= 2 * SECOND_NS { 2 } else { 1 };
+    let tests = (couples.len() * table.plan.cells.len() * kinds).max(1);
     let alpha = AFTER_EFFECT_ALPHA / tests as f64;
     let found = |cell: usize| {
         couples.iter().filter_map(move |&(term, after)| {
-            let found = after_effect(&pairs(table, cell, term, after)).filter(|found| found.p < alpha)?;
-            Some(Effect { cell, term, after, found })
+            let couple = (cell, term.variant.as_str(), after);
+            let value = |slot: &Slot| match table.value(slot, &term.metric, term.statistic) {
+                Value::Known(value) if value > 0.0 => Some(value.ln()),
+                _ => None,
+            };
+            let test = |log: &dyn Fn(&Slot) -> Option<f64>| {
+                after_effect(&pairs(table, couple, log)).filter(|found| found.p < alpha)
+            };
+            let (found, fades) = match test(&value) {
+                Some(found) => (found, false),
+                None => (test(&first_second).filter(|_| kinds == 2)?, true),
+            };
+            Some(Effect { cell, term, after, found, fades, lasts_s: lasts_s(table, couple) })
         })
     };
     (0..table.plan.cells.len()).flat_map(found).collect()
 }
 
-/// A variant's slots of each block, and which of them follow another variant.
-fn pairs(table: &Table<'_>, cell: usize, term: &Term, after: &str) -> Vec<SlotPair> {
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The rate of each second of a slot, whatever metric has it.
+fn seconds(slot: &Slot) -> Option<&[f64]> {
+    slot.result()?.measurement.windows.values().next().map(Vec::as_slice)
+}
+
+/// The logarithm of the rate in a slot's first second over that in the others.
+fn first_second(slot: &Slot) -> Option<f64> {
+    let (first, others) = seconds(slot)?.split_first()?;
+    let mean = others.iter().sum::<f64>() / others.len() as f64;
+    (*first > 0.0 && mean > 0.0).then(|| (first / mean).ln())
+}
+
+/// After how many seconds of a slot an after-effect is below a quarter of what it is in the first; `None` if it lasts longer, or
+/// nobody knows.
+fn lasts_s(table: &Table<'_>, couple: (usize, &str, &str)) -> Option<u32> {
+    let effect = |at: usize| {
+        let of_second =
+            |slot: &Slot| seconds(slot)?.get(at).filter(|rate| **rate > 0.0).map(|rate| rate.ln());
+        let split: Vec<f64> = pairs(table, couple, &of_second)
+            .iter()
+            .filter(|pair| pair.is_split)
+            .map(|pair| pair.log_ratio)
+            .collect();
+        (!split.is_empty()).then(|| (split.iter().sum::<f64>() / split.len() as f64).abs())
+    };
+    let first = effect(0)?;
+    (1..)
+        .map_while(|at| Some((at, effect(at)?)))
+        .find(|(_, effect)| *effect < first / 4.0)
+        .map(|(at, _)| at as u32)
+}
+
+/// A variant's slots of each block by a logarithm, and which of them follow another variant.
+fn pairs(
+    table: &Table<'_>,
+    (cell, variant, after): (usize, &str, &str),
+    log: &dyn Fn(&Slot) -> Option<f64>,
+) -> Vec<SlotPair> {
     let slots: Vec<_> = table.slots.iter().filter(|slot| slot.cell == cell).collect();
     let of_block = |block: u32| {
-        let own =
-            slots.iter().enumerate().filter(|(_, slot)| slot.block == block && slot.variant == term.variant);
+        let own = slots.iter().enumerate().filter(|(_, slot)| slot.block == block && slot.variant == variant);
         let mut each = own.map(|(at, slot)| {
-            let Value::Known(value) = table.value(slot, &term.metric, term.statistic) else { return None };
             let is_after = at.checked_sub(1).is_some_and(|before| slots[before].variant == after);
-            (value > 0.0).then(|| (at as f64, is_after, value.ln()))
+            log(slot).map(|log| (at as f64, is_after, log))
         });
         let (one, other) = (each.next()??, each.next()??);
         let (first, last) = if one.1 && !other.1 { (other, one) } else { (one, other) };

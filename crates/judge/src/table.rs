@@ -31,14 +31,20 @@ pub(crate) struct Effect<'a> {
     /// The variant that leaves something behind.
     pub(crate) after: &'a str,
     pub(crate) found: AfterEffect,
+    /// Whether it shows in the first second of slots alone, and `found` is about that.
+    pub(crate) fades: bool,
+    /// After how many seconds of a slot it has faded.
+    pub(crate) lasts_s: Option<u32>,
 }
 
 impl Effect<'_> {
-    /// Whether it is about a claim's terms.
+    /// Whether it is about the values of a claim's terms.
     pub(crate) fn concerns(&self, cell: usize, claim: &Claim) -> bool {
         let Operand::Term { term, .. } = &claim.right else { return false };
         let ends = [(&claim.left, term), (term, &claim.left)];
-        self.cell == cell && ends.iter().any(|(one, other)| *one == self.term && other.variant == self.after)
+        !self.fades
+            && self.cell == cell
+            && ends.iter().any(|(one, other)| *one == self.term && other.variant == self.after)
     }
 }
 

@@ -761,6 +761,34 @@ fn what_a_variant_leaves_behind_for_another_is_a_caution() {
 }
 
 #[test]
+fn an_after_effect_that_fades_shows_in_the_seconds_of_a_slot() {
+    let mut plan = plan(&["b.reqs >= 0.9 * a.reqs"]);
+    plan.window_ns = 5_000_000_000;
+    let found = |lasts: bool| {
+        let (mut slots, mut before) = (slots_in_turns(false), String::new());
+        let mut noise = [0.99, 1.01, 1.0, 1.02, 0.98, 1.03, 0.97].iter().cycle();
+        for slot in &mut slots {
+            let is_after = lasts && slot.variant == "a" && before == "b";
+            let rates = [0.8, 0.9, 1.0, 1.0, 1.0].map(|rate| if is_after { rate } else { 1.0 });
+            let rates = rates.map(|rate| 1000.0 * rate * noise.next().unwrap()).to_vec();
+            before.clone_from(&slot.variant);
+            measured(slot).measurement.windows = [("reqs".to_owned(), rates)].into();
+        }
+        judge(&plan, &slots)
+    };
+    let judged = found(true);
+    let [Caution::AfterEffect { variant, after, fades: true, lasts_s: Some(2), ratio, .. }] =
+        &judged.cautions[..]
+    else {
+        panic!("{:?}", judged.cautions)
+    };
+    assert_eq!((variant.as_str(), after.as_str()), ("a", "b"));
+    assert!((0.75..0.9).contains(ratio), "{ratio}");
+    assert_eq!(judged.claims[0].verdict, Verdict::Holds);
+    assert_eq!(found(false).cautions, []);
+}
+
+#[test]
 fn a_file_that_nothing_shows_to_be_used_is_a_caution() {
     let (place, timeout) = (ChangePlace::default(), None);
     let file = UserChange::File(FileChange {

@@ -53,6 +53,12 @@ pub enum Caution {
         ratio: f64,
         /// How probable such a difference is by chance.
         p: f64,
+        /// Whether it is the rate in the first second of the slots that differs, and not the value of the whole slots.
+        #[serde(default)]
+        fades: bool,
+        /// After how many seconds of a slot it has faded, if it does so within a slot.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lasts_s: Option<u32>,
     },
 }
 

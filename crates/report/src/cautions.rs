@@ -28,11 +28,21 @@ pub fn sentence(caution: &Caution) -> String {
             "{variant} changed {}, and nothing shows that it is used; add `verify`, which asks the program that reads it",
             changed.join(" and ")
         ),
-        Caution::AfterEffect { cell, variant, after, metric, ratio, p } => {
+        Caution::AfterEffect { cell, variant, after, metric, ratio, p, fades, lasts_s } => {
             let place = in_cell(cell);
+            let what = match fades {
+                true => format!("the rate of {variant}{place} in the first second"),
+                false => format!("{metric} of {variant}{place}"),
+            };
+            let cooldown = match lasts_s {
+                Some(seconds) => {
+                    format!("it fades within {seconds} s: add `cooldown: {seconds} s` to `spec`")
+                }
+                None => "add a `cooldown` to `spec` that is longer than it lasts".to_owned(),
+            };
             format!(
-                "after-effect: right after {after}, {metric} of {variant}{place} is {} (by chance in one of {} runs); {after} disturbs the \
-                 slot that follows it, so do not rely on a comparison of the two",
+                "after-effect: right after {after}, {what} is {} (by chance in one of {} runs); {after} disturbs the slot that follows \
+                 it, so do not rely on a comparison of the two; {cooldown}",
                 figures::ratio(*ratio, *ratio, None),
                 runs(*p)
             )
@@ -117,8 +127,10 @@ mod tests {
             metric: "iteration_duration.p95".to_owned(),
             ratio: 1.9,
             p: 0.0004,
+            fades: false,
+            lasts_s: None,
         };
-        insta::assert_snapshot!(sentence(&effect), @"after-effect: right after b, iteration_duration.p95 of a (load.connections=20) is ×1.90 (by chance in one of 2,500 runs); b disturbs the slot that follows it, so do not rely on a comparison of the two");
+        insta::assert_snapshot!(sentence(&effect), @"after-effect: right after b, iteration_duration.p95 of a (load.connections=20) is ×1.90 (by chance in one of 2,500 runs); b disturbs the slot that follows it, so do not rely on a comparison of the two; add a `cooldown` to `spec` that is longer than it lasts");
         insta::assert_snapshot!(words(&effect), @"b has an after-effect on a");
         let redirects = Caution::Redirects { cell: String::new(), variant: "b".to_owned(), share: 0.42 };
         insta::assert_snapshot!(sentence(&redirects), @"42.00% of the answers of b are redirects, which count as success and are not followed; give the address that they lead to");
