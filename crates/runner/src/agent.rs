@@ -99,8 +99,7 @@ impl Agent {
     /// kill by the kernel for want of memory may, because the variant may have taken that memory.
     fn death(&mut self) -> SlotError {
         let ended = self.link.ended(STOP_GRACE);
-        // Its last lines come before the end of its output.
-        while matches!(self.link.receive(GLANCE), Received::Line(_)) {}
+        self.hear_out();
         let said = self.log.last_lines();
         let Some(ended) = ended else {
             return SlotError::Failed(format!("go on: the agent {} closed its output{said}", self.name));
@@ -120,8 +119,21 @@ impl Agent {
         self.release();
         let ended = self.link.ended(self.stop_grace);
         self.link.close();
-        if ended.is_none() {
-            self.link.kill();
+        match ended {
+            Some(_) => self.hear_out(),
+            None => self.link.kill(),
+        }
+    }
+
+    /// Waits for its last lines, which come before the end of its output. A process that it left behind may keep that open.
+    fn hear_out(&mut self) {
+        let mut patience = STOP_GRACE;
+        while !patience.is_zero() {
+            match self.link.receive(GLANCE) {
+                Received::Line(_) => {}
+                Received::Nothing => patience = patience.saturating_sub(GLANCE),
+                Received::End => return,
+            }
         }
     }
 
