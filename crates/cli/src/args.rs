@@ -255,6 +255,9 @@ pub struct PlanArguments {
     /// Only this variant beside the baseline; may be given more than once.
     #[arg(long, value_name = "VARIANT")]
     pub only: Vec<String>,
+    /// The share of CPU time that other processes may use, in place of the experiment's `noise.others_max` (10%).
+    #[arg(long, value_name = "PERCENT")]
+    pub others_max: Option<Percent>,
     /// The seed of the random orders; a new one is drawn and printed if absent.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

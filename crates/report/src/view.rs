@@ -383,6 +383,9 @@ impl<'a> View<'a> {
         words.extend(plan.quick.then(|| " --quick".to_owned()));
         words.extend(plan.blocks_asked.map(|blocks| format!(" --blocks {blocks}")));
         words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
+        if plan.path != "null" && (plan.others_max - Plan::others_max()).abs() > 1e-9 {
+            words.push(format!(" --others-max {}%", plan.others_max * 100.0));
+        }
         words.concat()
     }
 

@@ -43,6 +43,7 @@ fn options(arguments: &PlanArguments) -> ReadOptions {
         quick: arguments.quick,
         only: arguments.only.clone(),
         blocks: arguments.blocks,
+        others_max: arguments.others_max,
         may_repeat: arguments.may_repeat,
         ..ReadOptions::default()
     }

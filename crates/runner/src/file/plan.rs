@@ -39,6 +39,8 @@ pub struct ReadOptions {
     pub blocks: Option<u32>,
     /// At most this many blocks, whatever the file says; a verdict needs six.
     pub blocks_max: Option<u32>,
+    /// The share of CPU time that neighbours may use, in place of the file's.
+    pub others_max: Option<Percent>,
     /// The time that the run may take.
     pub budget: Option<Span>,
     /// Claims in addition to those of the file.
@@ -104,6 +106,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         return Err(mistakes);
     };
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
+    let others_max = options.others_max.map_or(others_max, |Percent(share)| share);
     let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
     let cooldown_ns = document.spec.cooldown.map_or(0, |Span(ns)| ns);
     settled.check_claims(&claims, &variants, &root)?;

@@ -108,6 +108,7 @@ pub fn noise_between(before: &Snapshot, after: &Snapshot, own: CpuTime) -> Noise
         softirq: noise.softirq_share,
         pressure_cpu: noise.cpu_pressure,
         others: noise.other_cpu_share,
+        taken_cpus: Some(noise.taken_cpus),
         throttled_ns: noise.throttling.map_or(0, |throttling| throttling.stopped_ns),
     }
 }
