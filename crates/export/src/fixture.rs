@@ -105,7 +105,7 @@ fn measured(reqs_per_s: f64, duration_ms: u64) -> SlotOutcome {
         holds: true,
     };
     let noise =
-        Noise { steal: 0.002, softirq: 0.01, pressure_cpu: Some(0.05), others: 0.03, throttled_ns: 0 };
+        Noise { steal: 0.002, softirq: 0.01, pressure_cpu: Some(0.05), others: 0.03, ..Noise::default() };
     SlotOutcome::Measured(Box::new(SlotResult {
         measurement,
         evidence: vec![evidence],

@@ -233,6 +233,7 @@ mod tests {
             softirq_share: 0.0,
             other_cpu_ns: 0,
             other_cpu_share: 0.004,
+            taken_cpus: 0.008,
             cpu_pressure: Some(0.0),
             memory_pressure: Some(0.0),
             io_pressure: Some(0.0),

@@ -7,6 +7,8 @@ use plumb_model::{
 };
 use plumb_stats::{AfterEffect, Design, Level, Looks, Sample, Value};
 
+use crate::variants::is_crowded;
+
 /// A plan with its slots.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<'a> {
@@ -20,6 +22,8 @@ pub(crate) struct Table<'a> {
     complete: Vec<u32>,
     /// After-effects that values are freed of.
     undone: Vec<Effect<'a>>,
+    /// Whether blocks count only if no neighbour took too much of the CPU time in them.
+    is_calm: bool,
 }
 
 /// What a variant leaves behind for another.
@@ -71,12 +75,17 @@ impl<'a> Table<'a> {
             }
         }
         let complete = (0..plan.cells.len()).map(|cell| complete_blocks(plan, slots, cell)).collect();
-        Self { plan, slots, by_variant, complete, undone: Vec::new() }
+        Self { plan, slots, by_variant, complete, undone: Vec::new(), is_calm: false }
     }
 
     /// The same slots, without these after-effects.
     pub(crate) fn without(&self, undone: Vec<Effect<'a>>) -> Self {
         Self { undone, ..self.clone() }
+    }
+
+    /// The blocks in which no neighbour took too much of the CPU time.
+    pub(crate) fn calm(&self) -> Self {
+        Self { is_calm: true, ..self.clone() }
     }
 
     /// What a slot's value is to be divided by.
@@ -157,6 +166,10 @@ impl<'a> Table<'a> {
     /// The two values of a term's variant in a block; `None` if slots are missing.
     fn pair(&self, cell: usize, block: u32, term: &Term) -> Option<[Value; 2]> {
         let of_block = self.of(cell, &term.variant).iter().filter(|slot| slot.block == block);
+        let is_loud = |slot: &Slot| slot.result().is_some_and(|result| is_crowded(self.plan, result));
+        if self.is_calm && of_block.clone().any(|slot| is_loud(slot)) {
+            return None;
+        }
         let values: Vec<Value> =
             of_block.map(|slot| self.value(slot, &term.metric, term.statistic)).collect();
         self.plan.pair(&values)

@@ -161,7 +161,13 @@ fn a_neighbour_that_stays_voids_claims_of_rates_and_times_and_one_that_passes_do
         })
     };
     check("b.reqs >= 1.2 * a.reqs", &crowded_below(3), Verdict::Holds, "over 8 blocks");
-    check("b.reqs >= 1.2 * a.reqs", &crowded_below(4), Verdict::Void, "in 8 of 16 slots of b");
+    let waits = "a quieter machine is needed: in 8 of 16 slots of b";
+    check("b.reqs >= 1.2 * a.reqs", &crowded_below(4), Verdict::Undecided, waits);
+    let mut last = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    last.blocks.max = 8;
+    let judged = judge(&last, &crowded_below(4)).claims.remove(0);
+    assert_eq!(judged.verdict, Verdict::Void, "no block is left to replace them");
+    assert!(judged.reason.starts_with("in 8 of 16 slots of b"), "{}", judged.reason);
     check("b.cpu_system <= 1.2 * a.cpu_system", &crowded_below(8), Verdict::Holds, "ratio 1.00");
     check("b.checks >= 99%", &crowded_below(8), Verdict::Holds, "");
     let mut patient = plan(&["b.reqs >= 1.2 * a.reqs"]);
@@ -171,6 +177,34 @@ fn a_neighbour_that_stays_voids_claims_of_rates_and_times_and_one_that_passes_do
     let raised = "other processes used more than 10% of the CPU time; claims are judged all the same, since `noise.others_max` was \
                   raised to 100%";
     assert!(judged.warnings.iter().any(|warning| warning.ends_with(raised)), "{:?}", judged.warnings);
+}
+
+#[test]
+fn what_neighbours_cannot_have_turned_is_judged_beside_them() {
+    let beside = |effect: f64, taken: f64, is_loud: &dyn Fn(u32) -> bool| {
+        slots(16, effect, |slot| {
+            let block = slot.block;
+            let noise = &mut measured(slot).noise;
+            (noise.others, noise.taken_cpus) =
+                if is_loud(block) { (taken / 2.0, Some(taken)) } else { (0.0, Some(0.0)) };
+            measured(slot).measurement.readings.insert("delay".to_owned(), Reading::Gauge(effect));
+        })
+    };
+    let always = |_: u32| true;
+    let bound = "neighbours cannot have changed the ratio by more than a factor of 1.429";
+    check("b.reqs >= 1.2 * a.reqs", &beside(8.0, 0.3, &always), Verdict::Holds, bound);
+    check("b.reqs <= 0.9 * a.reqs", &beside(0.002, 0.3, &always), Verdict::Holds, bound);
+    check("b.reqs >= 1.2 * a.reqs", &beside(1.5, 0.3, &always), Verdict::Undecided, "a quieter machine");
+    check("b.reqs >= 1.2 * a.reqs", &beside(8.0, 1.2, &always), Verdict::Undecided, "a quieter machine");
+    // Neighbours can make a time as long as they like.
+    check("b.delay <= 8 ms", &beside(0.01, 0.3, &always), Verdict::Undecided, "a quieter machine");
+    let half = beside(1.5, 0.6, &|block| block % 2 == 0);
+    check(
+        "b.reqs >= 1.2 * a.reqs",
+        &half,
+        Verdict::Holds,
+        "over 8 blocks, which are those without neighbours",
+    );
 }
 
 #[test]

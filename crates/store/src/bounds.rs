@@ -135,6 +135,7 @@ fn check_result(result: &SlotResult) -> Checked {
     check_number("others", noise.others)?;
     check_number("pressure_cpu", noise.pressure_cpu.unwrap_or_default())?;
     check_count("throttled_ns", noise.throttled_ns)?;
+    check_number("taken_cpus", noise.taken_cpus.unwrap_or_default())?;
     check_measurement(&result.measurement)
 }
 
