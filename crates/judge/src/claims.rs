@@ -5,19 +5,19 @@
 //! refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Plan, Relation, Shortage, SlotResult, Term, Unit,
-    VariantState, VariantSummary, Verdict, metric,
+    Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Relation, Shortage, SlotResult, Term, Unit,
+    VariantState, VariantSummary, Verdict,
 };
 use plumb_stats::{self as stats, Level, Sample};
 
 use crate::imported;
+use crate::neighbours::{despite_neighbours, rests_on_the_clock};
+use crate::outcome::{Finding, digits, model_verdict, percent};
 use crate::ratio::{question, sample};
 use crate::shares::Shares;
 use crate::table::{Effect, Lack, Table};
 use crate::variants::is_load_bound as is_load_bound_slot;
 
-/// A claim on a crowded machine can be judged from this many blocks without neighbours.
-const CALM_BLOCKS: usize = 6;
 /// A claim that takes this many times the blocks that were taken is not worth them.
 const HOPELESS: usize = 10;
 
@@ -52,22 +52,6 @@ pub(crate) fn judge_all(
             }
         })
         .collect()
-}
-
-/// A verdict without its place among the claims.
-#[derive(Debug)]
-struct Finding {
-    verdict: Verdict,
-    reason: String,
-    /// Ratio, lower bound, upper bound.
-    bounds: Option<(f64, f64, f64)>,
-    blocks_needed: Option<u32>,
-}
-
-impl Finding {
-    fn new(verdict: Verdict, reason: impl Into<String>) -> Self {
-        Self { verdict, reason: reason.into(), bounds: None, blocks_needed: None }
-    }
 }
 
 /// The reasons why a claim's data may not be used, whatever they say.
@@ -143,95 +127,6 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
     None
 }
 
-/// Why neighbours spoil a claim, if they took too much in half of the slots of one of its variants.
-fn crowded(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: &Claim) -> Option<String> {
-    if !rests_on_the_clock(table, claim) {
-        return None;
-    }
-    let (name, summary) = claim.variants().into_iter().find_map(|name| {
-        let is_it = |summary: &&VariantSummary| {
-            summary.cell == cell && table.plan.variants[summary.variant].name == name && summary.is_crowded()
-        };
-        Some((name, variants.iter().find(is_it)?))
-    })?;
-    Some(format!(
-        "in {} of {} slots of {name}, processes of neither side used more than {:.0}% of the CPU time, or held up \
-         the load for as long, so this is what a shared machine does; run it where nothing else runs, or raise \
-         `--others-max`",
-        summary.crowded,
-        summary.slots,
-        table.plan.others_max * 100.0
-    ))
-}
-
-/// Judges a claim although neighbours took too much: if they cannot have turned the verdict, or from the blocks without them.
-fn despite_neighbours(
-    table: &Table<'_>,
-    variants: &[VariantSummary],
-    (cell, claim): (usize, &Claim),
-    judged: impl Fn(&Table<'_>) -> Finding,
-) -> Finding {
-    let whole = judged(table);
-    let Some(reason) = crowded(table, variants, cell, claim) else { return whole };
-    let is_decided = |finding: &Finding| matches!(finding.verdict, Verdict::Holds | Verdict::Refuted);
-    if whole.verdict == Verdict::Void {
-        return whole;
-    }
-    if is_decided(&whole)
-        && let Some(most) = cannot_turn(table, cell, claim, &whole)
-    {
-        let reason = format!(
-            "{}; neighbours cannot have changed the ratio by more than a factor of {}",
-            whole.reason,
-            digits(most)
-        );
-        return Finding { reason, ..whole };
-    }
-    let calm_table = table.calm();
-    let is_enough = sample(&calm_table, cell, claim).is_some_and(|sample| sample.logs().len() >= CALM_BLOCKS);
-    let calm = Some(judged(&calm_table)).filter(|calm| is_enough && is_decided(calm));
-    if let Some(calm) = calm {
-        let reason = format!("{}, which are those without neighbours", calm.reason);
-        return Finding { reason, ..calm };
-    }
-    if table.complete_blocks(cell) < table.plan.blocks.max {
-        return Finding::new(Verdict::Undecided, format!("a quieter machine is needed: {reason}"));
-    }
-    Finding::new(Verdict::Void, reason)
-}
-
-/// The largest factor by which neighbours can have changed a claim's ratio, if the verdict is the same for every factor up to it;
-/// `None` for other metrics than rates, on which their effect has no bound.
-fn cannot_turn(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding) -> Option<f64> {
-    let (ratio, low, high) = finding.bounds?;
-    let (below, factor) = match &claim.right {
-        Operand::Term { term, factor } => (Some(term), *factor),
-        Operand::Value(_) => (None, 1.0),
-        Operand::Cap { .. } => return None,
-    };
-    // Without the neighbours, a rate would have been higher.
-    let above = lost_to_neighbours(table, cell, &claim.left)?;
-    let below = below.map_or(Some(0.0), |term| lost_to_neighbours(table, cell, term))?;
-    let interval = stats::Interval { estimate: ratio.ln(), low: low.ln() - below, high: high.ln() + above };
-    let question = question(claim.relation, factor).ok()?;
-    (model_verdict(question.judge(&interval)) == finding.verdict).then(|| above.max(below).exp())
-}
-
-/// The most by which the logarithm of a rate can be too low because of neighbours: if all that they used up was taken from the one
-/// CPU that mattered. 0 for what they do not show in.
-fn lost_to_neighbours(table: &Table<'_>, cell: usize, term: &Term) -> Option<f64> {
-    if !is_timed(table.plan, &term.metric) {
-        return Some(0.0);
-    }
-    table.plan.metric(&term.metric).filter(|metric| metric.kind == MetricKind::Rate)?;
-    let mut lost = stats::Moments::default();
-    for result in table.results(cell, &term.variant) {
-        let taken = result.noise.taken_cpus?.max(result.measurement.health.waited);
-        lost.push(-(1.0 - taken).max(0.0).ln());
-    }
-    lost.mean().filter(|lost| lost.is_finite())
-}
-
 /// Whether the claim is about the speed or the cost of the work, and not about its failures. A cap counts as
 /// well: a variant that fails stays below any cap.
 pub(crate) fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
@@ -245,19 +140,6 @@ pub(crate) fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
     }
 }
 
-/// `98.2%`, and more digits where it is close to 0 or to 1.
-pub(crate) fn percent(share: f64) -> String {
-    let close = share.min(1.0 - share);
-    let decimals = if close <= 0.0 || close >= 0.1 {
-        0
-    } else {
-        (1.0 - (100.0 * close).log10().floor()).clamp(1.0, 6.0) as usize
-    };
-    let text = format!("{:.decimals$}", 100.0 * share);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}%")
-}
-
 fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
     let is_rate =
         |term: &Term| table.plan.metric(&term.metric).is_some_and(|metric| metric.kind == MetricKind::Rate);
@@ -265,24 +147,6 @@ fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
         Operand::Cap { .. } => false,
         Operand::Term { term, .. } => is_rate(&claim.left) || is_rate(term),
         Operand::Value(_) => is_rate(&claim.left),
-    }
-}
-
-/// Whether a metric is a rate or a time, and not a count or what the sides used.
-pub(crate) fn is_timed(plan: &Plan, metric: &str) -> bool {
-    let own = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name, metric::MEMORY_SYSTEM.name];
-    let kind = plan.metric(metric).map(|metric| metric.kind);
-    !matches!(kind, Some(MetricKind::Share | MetricKind::Count)) && !own.contains(&metric)
-}
-
-/// Whether a neighbour that is always there would show in the claim. It shows in rates and times. It does not
-/// show in counts, in the CPU time of the sides, or in a cap that nothing exceeded.
-fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
-    let is_timed = |term: &Term| is_timed(table.plan, &term.metric);
-    match &claim.right {
-        Operand::Cap { .. } => false,
-        Operand::Term { term, .. } => is_timed(&claim.left) || is_timed(term),
-        Operand::Value(_) => is_timed(&claim.left),
     }
 }
 
@@ -538,25 +402,6 @@ fn in_unit(table: &Table<'_>, term: &Term, value: f64) -> String {
         Some(Unit::Count) | None => format!("{value:.decimals$}"),
         Some(Unit::PerSecond) => format!("{value:.decimals$}/s"),
         Some(unit) => format!("{value:.decimals$} {}", unit.symbol()),
-    }
-}
-
-fn digits(value: f64) -> String {
-    let decimals = if value >= 100.0 {
-        0
-    } else if value >= 10.0 {
-        1
-    } else {
-        3
-    };
-    format!("{value:.decimals$}")
-}
-
-fn model_verdict(verdict: stats::Decision) -> Verdict {
-    match verdict {
-        stats::Decision::Holds => Verdict::Holds,
-        stats::Decision::Refuted => Verdict::Refuted,
-        stats::Decision::Undecided => Verdict::Undecided,
     }
 }
 

@@ -11,6 +11,8 @@ mod contrast;
 mod findings;
 mod imported;
 mod merge;
+mod neighbours;
+mod outcome;
 mod ratio;
 mod savings;
 mod shares;

@@ -7,8 +7,6 @@ use plumb_model::{
 };
 use plumb_stats::{AfterEffect, Design, Level, Looks, Sample, Value};
 
-use crate::variants::is_crowded;
-
 /// A plan with its slots.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<'a> {
@@ -81,6 +79,11 @@ impl<'a> Table<'a> {
     /// The same slots, without these after-effects.
     pub(crate) fn without(&self, undone: Vec<Effect<'a>>) -> Self {
         Self { undone, ..self.clone() }
+    }
+
+    /// Whether neighbours took a larger share of all CPU time, or of the load's, than the experiment allows.
+    pub(crate) fn is_crowded(&self, result: &SlotResult) -> bool {
+        result.noise.others.max(result.measurement.health.waited) > self.plan.others_max
     }
 
     /// The blocks in which no neighbour took too much of the CPU time.
@@ -166,7 +169,7 @@ impl<'a> Table<'a> {
     /// The two values of a term's variant in a block; `None` if slots are missing.
     fn pair(&self, cell: usize, block: u32, term: &Term) -> Option<[Value; 2]> {
         let of_block = self.of(cell, &term.variant).iter().filter(|slot| slot.block == block);
-        let is_loud = |slot: &Slot| slot.result().is_some_and(|result| is_crowded(self.plan, result));
+        let is_loud = |slot: &Slot| slot.result().is_some_and(|result| self.is_crowded(result));
         if self.is_calm && of_block.clone().any(|slot| is_loud(slot)) {
             return None;
         }

@@ -52,7 +52,7 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
         idle: count(results().filter(|result| result.measurement.work == 0).count()),
         attempts: results().fold(Attempts::default(), |sum, result| sum.and(result.measurement.attempts)),
         load_bound: count(results().filter(|result| is_load_bound(table.plan, result)).count()),
-        crowded: count(results().filter(|result| is_crowded(table.plan, result)).count()),
+        crowded: count(results().filter(|result| table.is_crowded(result)).count()),
         evidence,
     }
 }
@@ -66,11 +66,6 @@ pub(crate) fn is_load_bound(plan: &Plan, result: &SlotResult) -> bool {
         Some(LoadLimit::Starved(Shortage::Neighbour | Shortage::Steal)) => !is_allowed,
         limit => limit.is_some(),
     }
-}
-
-/// Whether neighbours took a larger share of all CPU time, or of the load's, than the experiment allows.
-pub(crate) fn is_crowded(plan: &Plan, result: &SlotResult) -> bool {
-    result.noise.others.max(result.measurement.health.waited) > plan.others_max
 }
 
 fn state_of(plan: &Plan, slots: &[&Slot], failures: &[&str], evidence: &[Evidence]) -> VariantState {

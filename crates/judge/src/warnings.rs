@@ -8,9 +8,9 @@ use plumb_model::{
 };
 use plumb_stats as stats;
 
-use crate::claims::percent;
 use crate::imported;
 use crate::merge::merged;
+use crate::outcome::percent;
 use crate::ratio::sample;
 use crate::table::{Lack, Table};
 

@@ -117,6 +117,15 @@ pub(super) struct Spec {
     pub(super) control: Option<bool>,
 }
 
+impl Spec {
+    /// The share of all CPU time that processes of neither side may use. Neighbours cannot affect synthetic numbers.
+    pub(super) fn others_max(&self, asked: Option<Percent>) -> f64 {
+        let default = if self.path == "null" { 1.0 } else { Plan::others_max() };
+        let own = self.noise.and_then(|noise| noise.others_max);
+        asked.or(own).map_or(default, |Percent(share)| share)
+    }
+}
+
 /// What one variant changes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -391,13 +400,6 @@ pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Ve
     };
     let place = spec_value(root, "blocks").and_then(|blocks| blocks.place_of(key));
     Err(vec![Mistake::new(place.unwrap_or_else(|| spec_value_place(root, "blocks")), message)])
-}
-
-/// The share of all CPU time that processes of neither side may use. Neighbours cannot affect synthetic
-/// numbers.
-pub(super) fn others_max(part: Option<NoisePart>, path: &str) -> f64 {
-    let default = if path == "null" { 1.0 } else { Plan::others_max() };
-    part.and_then(|noise| noise.others_max).map_or(default, |Percent(share)| share)
 }
 
 /// The settings of the baseline: `system`, `load` and `host`, as far as the file gives them.

@@ -105,10 +105,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     let (Some(blocks), Some(claims), Some(kept), Some(settled)) = (blocks, claims, kept, settled) else {
         return Err(mistakes);
     };
-    let others_max = document::others_max(document.spec.noise, &document.spec.path);
-    let others_max = options.others_max.map_or(others_max, |Percent(share)| share);
-    let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
-    let cooldown_ns = document.spec.cooldown.map_or(0, |Span(ns)| ns);
+    let others_max = document.spec.others_max(options.others_max);
     settled.check_claims(&claims, &variants, &root)?;
     let Document { metadata, spec, .. } = document;
     let settings = settled.settings(&kept, options.quick);
@@ -124,7 +121,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
             settled.window_ns
         },
         warmup_ns: settled.warmup_ns,
-        cooldown_ns,
+        cooldown_ns: spec.cooldown.map_or(0, |Span(ns)| ns),
         cells: settled.cells(&kept, options.quick),
         blocks,
         claims: claims
@@ -138,7 +135,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         only: options.only.clone(),
         blocks_asked: options.blocks,
         others_max,
-        failures_max,
+        failures_max: spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share),
         budget_ns: options.budget.map(|Span(ns)| ns),
         made_by: options.made_by.clone(),
         extended_from: None,
