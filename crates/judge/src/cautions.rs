@@ -1,12 +1,14 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
 use plumb_model::user_change::{FileChange, ServiceChange};
-use plumb_model::{Caution, Measurement, Operand, Plan, Slot, Term, UserChange, metric_key};
-use plumb_stats::{Moments, SlotPair, Value, after_effect};
+use plumb_model::{Caution, Measurement, Operand, Plan, Slot, Term, UserChange, metric, metric_key};
+use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 
 use crate::table::{Effect, Table};
 use crate::work;
 
+/// By how much of the window the waits of the system's threads for a CPU may differ.
+const WAITS_MARGIN: f64 = 0.1;
 /// The largest share of runs without an after-effect that are said to have one.
 const AFTER_EFFECT_ALPHA: f64 = 0.01;
 
@@ -15,6 +17,7 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
     cautions.extend((0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)));
     cautions.extend(redirects(table));
     cautions.extend(unseen_parts(table));
+    cautions.extend(system_waits(table));
     cautions.extend(after_effects.iter().map(|Effect { cell, term, after, found, fades, lasts_s }| {
         Caution::AfterEffect {
             cell: table.plan.cells[*cell].label(),
@@ -68,6 +71,41 @@ fn redirects(table: &Table<'_>) -> Vec<Caution> {
         .flat_map(|cell| variants.clone().map(move |variant| (cell, variant)))
         .filter_map(of)
         .collect()
+}
+
+/// Variants with which the system waits for CPUs for another time than with the baseline, as where it shares them with the load.
+fn system_waits(table: &Table<'_>) -> Vec<Caution> {
+    let plan = table.plan;
+    let of = |(cell, variant): (usize, usize)| {
+        let names = [plan.variants[variant].name.as_str(), plan.baseline_name()].map(str::to_owned);
+        let waited = |name: &str, block: u32| {
+            let mut waits = Moments::default();
+            let slots = table.of(cell, name).iter().filter(|slot| slot.block == block);
+            let results = slots.filter_map(|slot| slot.result());
+            results
+                .filter_map(|result| table.number(result, metric::RUN_DELAY_SYSTEM.name, None))
+                .for_each(|share| waits.push(share));
+            waits.mean()
+        };
+        let (mut differences, mut sums) = (Vec::new(), [0.0, 0.0]);
+        for block in 0..table.complete_blocks(cell) {
+            let [ours, theirs] = [waited(&names[0], block)?, waited(&names[1], block)?];
+            differences.push(ours - theirs);
+            sums = [sums[0] + ours, sums[1] + theirs];
+        }
+        let blocks = differences.len() as f64;
+        let [name, baseline] = names;
+        is_apart(&differences, WAITS_MARGIN).then(|| Caution::SystemWaited {
+            cell: plan.cells[cell].label(),
+            variant: name,
+            baseline,
+            variant_share: sums[0] / blocks,
+            baseline_share: sums[1] / blocks,
+        })
+    };
+    let others = (0..plan.variants.len()).filter(|variant| *variant != plan.baseline);
+    let couples = (0..plan.cells.len()).flat_map(|cell| others.clone().map(move |variant| (cell, variant)));
+    couples.filter_map(of).collect()
 }
 
 /// Variants whose shell did not tell how earlier parts of a pipeline ended.

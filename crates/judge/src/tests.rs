@@ -823,6 +823,27 @@ fn an_after_effect_that_fades_shows_in_the_seconds_of_a_slot() {
 }
 
 #[test]
+fn a_system_that_waits_for_cpus_with_one_variant_alone_is_a_caution() {
+    let mut plan = plan(&[]);
+    plan.metrics.push(metric("run_delay_system", Unit::Share, MetricKind::Gauge));
+    let found = |wait: f64| {
+        let mut turn = 0;
+        let waits = slots(6, 1.0, |slot| {
+            turn += 1;
+            let own = if slot.variant == "b" { wait } else { 0.006 } * (1.0 + 0.1 * f64::from(turn % 3));
+            measured(slot).measurement.readings.insert("run_delay_system".to_owned(), Reading::Gauge(own));
+        });
+        judge(&plan, &waits).cautions
+    };
+    let [Caution::SystemWaited { variant, variant_share, baseline_share, .. }] = &found(0.36)[..] else {
+        panic!("{:?}", found(0.36))
+    };
+    assert_eq!(variant, "b");
+    assert!((variant_share - 0.396).abs() < 0.01 && (baseline_share - 0.0066).abs() < 0.001);
+    assert_eq!(found(0.05), []);
+}
+
+#[test]
 fn a_file_that_nothing_shows_to_be_used_is_a_caution() {
     let (place, timeout) = (ChangePlace::default(), None);
     let file = UserChange::File(FileChange {

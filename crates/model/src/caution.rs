@@ -32,6 +32,19 @@ pub enum Caution {
         /// The variant.
         variant: String,
     },
+    /// The system's threads waited for a CPU much longer with a variant than with the baseline, or the other way round.
+    SystemWaited {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// The baseline.
+        baseline: String,
+        /// How long they waited with the variant, as a share of the window; more than 1 for several threads.
+        variant_share: f64,
+        /// The same with the baseline.
+        baseline_share: f64,
+    },
     /// Nothing shows that the files and services that a variant changed are used.
     UseUnproven {
         /// The variant.

@@ -21,6 +21,13 @@ pub fn sentence(caution: &Caution) -> String {
             figures::share(*share),
             in_cell(cell)
         ),
+        Caution::SystemWaited { cell, variant, baseline, variant_share, baseline_share } => format!(
+            "the system's threads waited for a CPU for {} of the window with {variant}{} and for {} with {baseline}: they may share \
+             CPUs with the load or with other programs, and rates and times contain that wait; give both sides CPUs of their own",
+            figures::share_coarse(*variant_share),
+            in_cell(cell),
+            figures::share_coarse(*baseline_share)
+        ),
         Caution::UnseenParts { variant } => format!(
             "{variant} runs a pipeline in `sh`, which does not tell how its earlier parts ended: they may all have failed; install bash"
         ),
@@ -64,6 +71,11 @@ pub fn words(caution: &Caution) -> String {
         Caution::Redirects { variant, share, .. } => {
             format!("{} of {variant}'s answers are redirects", figures::share(*share))
         }
+        Caution::SystemWaited { variant, variant_share, baseline_share, .. } => format!(
+            "the system waited for CPUs for {} of the window with {variant}, {} without",
+            figures::share_coarse(*variant_share),
+            figures::share_coarse(*baseline_share)
+        ),
         Caution::UnseenParts { variant } => {
             format!("nothing shows how earlier parts of {variant}'s pipeline ended")
         }
@@ -135,6 +147,19 @@ mod tests {
         let redirects = Caution::Redirects { cell: String::new(), variant: "b".to_owned(), share: 0.42 };
         insta::assert_snapshot!(sentence(&redirects), @"42.00% of the answers of b are redirects, which count as success and are not followed; give the address that they lead to");
         insta::assert_snapshot!(words(&redirects), @"42.00% of b's answers are redirects");
+    }
+
+    #[test]
+    fn waits_for_cpus_are_said_in_figures() {
+        let waited = Caution::SystemWaited {
+            cell: String::new(),
+            variant: "b".to_owned(),
+            baseline: "a".to_owned(),
+            variant_share: 0.36,
+            baseline_share: 0.006,
+        };
+        insta::assert_snapshot!(sentence(&waited), @"the system's threads waited for a CPU for 36.0% of the window with b and for 0.6% with a: they may share CPUs with the load or with other programs, and rates and times contain that wait; give both sides CPUs of their own");
+        insta::assert_snapshot!(words(&waited), @"the system waited for CPUs for 36.0% of the window with b, 0.6% without");
     }
 
     #[test]
