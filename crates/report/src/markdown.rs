@@ -205,7 +205,8 @@ fn comparison(view: &View<'_>, cell: usize) -> String {
                 _ if !view.is_measured(cell, variant) => "void",
                 change => change.word(),
             };
-            format!("{} {change}", plain(&figures::effect(found.ratio, found.low, found.high)))
+            let mark = view.limit_mark(cell, variant, row);
+            format!("{} {change}{mark}", plain(&figures::effect(found.ratio, found.low, found.high)))
         }
     };
     let body: Vec<Vec<String>> = rows

@@ -3,7 +3,7 @@
 //! A reader who stops after it must not be misled, so it speaks of measured variants only, gives each change with its
 //! interval, and names every reason for doubt that the run recorded.
 
-use plumb_model::metric::CPU_SYSTEM;
+use plumb_model::metric::{CPU_SYSTEM, MEMORY_SYSTEM};
 use plumb_model::{
     Change, ClaimVerdict, Comparison, Ending, SlotOutcome, Statistic, VariantState, VariantSummary, Verdict,
 };
@@ -14,6 +14,8 @@ use crate::{cautions, figures};
 
 /// More variants than this are a table and not a sentence.
 const VARIANTS_MAX: usize = 3;
+/// Costs below this factor stay out of the headline.
+const COST_MIN: f64 = 1.1;
 
 /// A piece of the sentence on top.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +97,7 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
         let phrase = match comparisons.as_slice() {
             [only] if nothing_decided => so_far(only),
             [only] if alone => phrases(view, *variant, only, row),
-            [only] => phrase(view, only, row),
+            [only] => phrase(view, only, row) + &strongest_cost(view, *variant, only.cell, row),
             several => range(several, row),
         };
         let bound = match doubtful_slots(view, *variant) {
@@ -165,6 +167,19 @@ fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> 
         Some(only) => only,
         None => String::new(),
     }
+}
+
+/// What else a variant does to the worse, if that is more than a little: the effect that is farthest from none.
+fn strongest_cost<'a>(view: &View<'a>, variant: usize, cell: usize, main: Row<'a>) -> String {
+    let of_row = |row: Row<'a>| {
+        let found = view.comparison(cell, variant, row)?;
+        let is_cost = [CPU_SYSTEM.name, MEMORY_SYSTEM.name].contains(&row.metric.name.as_str());
+        let is_worse = Change::of(found, row.metric.better) == Change::Worse && found.low >= COST_MIN;
+        (is_cost && is_worse && row != main).then_some((found, row))
+    };
+    let worst = view.effect_rows().into_iter().filter_map(of_row);
+    let worst = worst.max_by(|(one, _), (other, _)| one.ratio.total_cmp(&other.ratio));
+    worst.map(|(found, row)| format!(" and {}", phrase(view, found, row))).unwrap_or_default()
 }
 
 /// One comparison as the rest of a sentence that begins with the variant's name.
@@ -425,6 +440,14 @@ mod tests {
         Against software, threads-8 has ×1.504 to ×1.535 the http_reqs over 8 cells (better in 8); rsa-4096 has ×2.267 to ×2.339 the http_reqs over 8 cells (better in 8); threads-1 has ×1.121 to ×1.141 the http_reqs over 8 cells (better in 8); 7 more variants below.
         Trusted: evidence held in all 1,152 slots, none failed, the load was never the limit.
         ");
+    }
+
+    #[test]
+    fn a_gain_of_nothing_at_a_cost_names_the_cost() {
+        let mut scenario = Scenario::tls_offload();
+        scenario.behaviours.iter_mut().find(|of| of.name == "haproxy").unwrap().cpu_ingress_us *= 2.6;
+        let sentence = headline(scenario.run());
+        insta::assert_snapshot!(sentence.lines().next().unwrap(), @"Against software, threads raises http_reqs by 41% [31%, 52%] (1.28k/s → 1.83k/s); haproxy shows no clear change of http_reqs (×0.99 [0.92, 1.07]) and multiplies cpu_system by 2.67 [2.47, 2.89] (633 µs → 1.68 ms); plain multiplies http_reqs by 7.18 [6.70, 7.70] (1.28k/s → 9.33k/s).");
     }
 
     #[test]

@@ -156,6 +156,13 @@ impl<'a> View<'a> {
         self.judgement.variants.iter().find(|summary| summary.cell == cell && summary.variant == variant)
     }
 
+    /// `, load-bound` behind an effect on a rate or a time, if the load was the limit in slots of the variant or of the baseline.
+    pub fn limit_mark(&self, cell: usize, variant: usize, row: Row<'_>) -> &'static str {
+        let is_timed = matches!(row.metric.kind, MetricKind::Rate | MetricKind::Trend);
+        let is_bound = |variant| self.summary(cell, variant).is_some_and(|summary| summary.load_bound > 0);
+        if is_timed && (is_bound(variant) || is_bound(self.plan().baseline)) { ", load-bound" } else { "" }
+    }
+
     /// Whether a variant's numbers may be used; what the plan says where nothing was judged yet.
     pub fn state(&self, cell: usize, variant: usize) -> VariantState {
         if let Some(summary) = self.summary(cell, variant) {

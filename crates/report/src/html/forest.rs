@@ -129,8 +129,9 @@ fn effect_row(
         Change::Unclear | Change::Open => (change.word(), "quiet"),
     };
     let effect = figures::effect(found.ratio, found.low, found.high);
+    let mark = view.limit_mark(cell, variant, row);
     let title = format!(
-        "{} of {}: {effect}, {word}, {}",
+        "{} of {}: {effect}, {word}{mark}, {}",
         row.key(),
         view.name(variant),
         figures::plural(found.blocks as usize, "block")
@@ -148,7 +149,7 @@ fn effect_row(
                 }
             }
             span.effect { (effect) }
-            span class={ "word " (tone) } { (word) }
+            span class={ "word " (tone) } { (word) @if !mark.is_empty() { span.doubt { (mark) } } }
         }
     }
 }

@@ -322,6 +322,19 @@ mod tests {
     }
 
     #[test]
+    fn effects_that_are_in_doubt_look_so() {
+        let (run, mut judgement) = fixture::troubled();
+        let of_plain = "better<span class=\"doubt\">, load-bound</span>";
+        assert!(html(&run, &judgement).contains(of_plain));
+        assert!(crate::markdown(&run, &judgement).contains("better, load-bound"));
+        let differs = "class=\"doubt\">holds, but the work differed";
+        assert!(!html(&run, &judgement).contains(differs));
+        judgement.claims[0].verdict = plumb_model::Verdict::Holds;
+        judgement.claims[0].different_work = true;
+        assert!(html(&run, &judgement).contains(differs));
+    }
+
+    #[test]
     fn undecided_effects_are_open_to_both_sides() {
         let (run, judgement) = fixture::one_block();
         let page = html(&run, &judgement);

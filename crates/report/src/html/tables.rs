@@ -47,7 +47,7 @@ fn claim(view: &View<'_>, found: &ClaimVerdict, several: bool) -> Markup {
             td class={ "sign " (tone(found.verdict)) } aria-hidden="true" { (mark(found.verdict)) }
             td.text { code { (text) } }
             @if several { td { (view.short_label(found.cell)) } }
-            td class=(tone(found.verdict)) { (verdict_words(found)) }
+            td class=(if found.different_work { "doubt" } else { tone(found.verdict) }) { (verdict_words(found)) }
             td { (ratio(view, found)) }
             td.text { (prose(&found.reason)) }
         }
