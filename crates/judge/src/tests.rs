@@ -920,6 +920,27 @@ fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carri
     assert_eq!((variant.as_str(), &differences[..]), ("b", &[share("301", 1.0, 0.0), size][..]));
     assert_eq!(found.claims.iter().map(|claim| claim.different_work).collect::<Vec<_>>(), [true, false]);
 
+    let mut reconnecting = answered(6, |_, _| (vec![612; 9], "200"));
+    for slot in reconnecting.iter_mut().filter(|slot| slot.variant == "b") {
+        let measurement = &mut measured(slot).measurement;
+        let opened = measurement.work;
+        measurement.observed.insert("connections".to_owned(), [("opened".to_owned(), opened)].into());
+    }
+    let [Caution::DifferentWork { differences, .. }] = &judge(&plan(&claims), &reconnecting).cautions[..]
+    else {
+        panic!("nobody asked for new connections")
+    };
+    let new = WorkDifference::Share {
+        property: "new connections".to_owned(),
+        value: "per unit of work".to_owned(),
+        variant: 1.0,
+        baseline: 0.0,
+    };
+    assert_eq!(differences[..], [new]);
+    let mut asked = plan(&claims);
+    asked.cells[0].variants[1].differs = Some(vec!["load.reuse".to_owned()]);
+    assert_eq!(judge(&asked, &reconnecting).cautions, []);
+
     let alike = answered(6, |_, _| (vec![612; 9], "200"));
     let found = judge(&plan(&claims), &alike);
     assert!(found.cautions.is_empty() && !found.claims[0].different_work);

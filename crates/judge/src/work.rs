@@ -38,6 +38,10 @@ const SHARES: &[Aspect] = &[
     Aspect { name: "shell", set_by: &["shell"] },
 ];
 
+/// What was counted per unit of work: a property among what was observed with a value of it, and what to call that.
+const PER_WORK: &[(Aspect, &str, &str)] =
+    &[(Aspect { name: "connections", set_by: &["reuse", "connections"] }, "opened", "new connections")];
+
 /// Of what there are sizes, and by which factor medians may differ; below a number of bytes, by any.
 const SIZES: &[(Aspect, f64, f64)] = &[
     (Aspect { name: "body", set_by: REQUEST }, 1.01, 0.0),
@@ -72,11 +76,39 @@ pub(crate) fn cautions(table: &Table<'_>) -> Vec<Caution> {
 pub(crate) fn concerns(table: &Table<'_>, cautions: &[Caution], found: &ClaimVerdict) -> bool {
     let claim = &table.plan.claims[found.claim];
     let label = table.plan.cells[found.cell].label();
-    let is_of_claim = |caution: &Caution| {
-        matches!(caution, Caution::DifferentWork { cell, variant, .. } if *cell == label
-            && claim.variants().contains(&variant.as_str()))
+    let of_variant = |name: &str| {
+        let differences = cautions.iter().find_map(|caution| match caution {
+            Caution::DifferentWork { cell, variant, differences, .. }
+                if *cell == label && variant == name =>
+            {
+                Some(&differences[..])
+            }
+            _ => None,
+        });
+        differences.unwrap_or_default()
     };
-    rests_on_work(table, claim) && cautions.iter().any(is_of_claim)
+    // Two variants may have done the same work, and both another than the baseline.
+    let is_same = match claim.variants()[..] {
+        [one, other] => is_alike(of_variant(one), of_variant(other)),
+        ref names => names.iter().all(|name| of_variant(name).is_empty()),
+    };
+    rests_on_work(table, claim) && !is_same
+}
+
+/// Whether two variants differ from the baseline in the same way.
+fn is_alike(some: &[WorkDifference], others: &[WorkDifference]) -> bool {
+    let is_same = |one: &WorkDifference, other: &WorkDifference| match (one, other) {
+        (
+            WorkDifference::Share { property, value, variant, .. },
+            WorkDifference::Share { property: of_other, value: others, variant: share, .. },
+        ) => (property, value) == (of_other, others) && (variant - share).abs() <= SHARE_MARGIN,
+        (
+            WorkDifference::Size { what, variant_bytes, .. },
+            WorkDifference::Size { what: of_other, variant_bytes: bytes, .. },
+        ) => what == of_other && (variant_bytes - bytes).abs() <= 0.01 * bytes,
+        _ => false,
+    };
+    some.len() == others.len() && some.iter().zip(others).all(|(one, other)| is_same(one, other))
 }
 
 fn differences(
@@ -95,11 +127,14 @@ fn differences(
         !differs.iter().any(|key| key.split('.').any(|part| aspect.set_by.contains(&part)))
     };
     let shares = SHARES.iter().filter(is_open).filter_map(|aspect| share_apart(&blocks, aspect.name));
+    let per_work = PER_WORK.iter().filter(|(aspect, ..)| is_open(&aspect));
+    let per_work =
+        per_work.filter_map(|(aspect, value, what)| per_work_apart(&blocks, (aspect.name, value), what));
     let sizes = SIZES
         .iter()
         .filter(|(aspect, ..)| is_open(&aspect))
         .filter_map(|(aspect, factor, least)| size_apart(&blocks, aspect.name, (*factor, *least)));
-    shares.chain(sizes).collect()
+    shares.chain(per_work).chain(sizes).collect()
 }
 
 fn measured<'a>(table: &Table<'a>, cell: usize, variant: &str, block: u32) -> Vec<&'a Measurement> {
@@ -129,6 +164,30 @@ fn share_apart(blocks: &[[Vec<&Measurement>; 2]], property: &str) -> Option<Work
         is_apart(&differences, SHARE_MARGIN).then_some((variant - baseline, difference))
     });
     apart.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, difference)| difference)
+}
+
+/// Whether something happened more often per unit of work, by more than a point.
+fn per_work_apart(
+    blocks: &[[Vec<&Measurement>; 2]],
+    (property, value): (&str, &str),
+    what: &str,
+) -> Option<WorkDifference> {
+    let per_work = |slots: &[&Measurement]| {
+        let work: u64 = slots.iter().map(|one| one.work).sum();
+        let count: u64 = slots.iter().map(|one| one.observed_count(property, value)).sum();
+        (work > 0).then(|| count as f64 / work as f64)
+    };
+    let pairs: Vec<[f64; 2]> =
+        blocks.iter().filter_map(|[ours, theirs]| Some([per_work(ours)?, per_work(theirs)?])).collect();
+    let differences: Vec<f64> = pairs.iter().map(|[ours, theirs]| ours - theirs).collect();
+    let [variant, baseline] = [0, 1].map(|side| mean(pairs.iter().map(|pair| pair[side])));
+    let (property, value) = (what.to_owned(), "per unit of work".to_owned());
+    is_apart(&differences, SHARE_MARGIN).then_some(WorkDifference::Share {
+        property,
+        value,
+        variant,
+        baseline,
+    })
 }
 
 /// The share of a value in slots of one block; `None` where nothing of the property was seen.
@@ -206,4 +265,31 @@ fn above(sizes: &Histogram, middle: u64) -> f64 {
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len().max(1) as f64;
     values.sum::<f64>() / count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_that_differ_from_the_baseline_alike_did_the_same_work() {
+        let share = |value: &str, variant: f64| WorkDifference::Share {
+            property: "content_encoding".to_owned(),
+            value: value.to_owned(),
+            variant,
+            baseline: 0.0,
+        };
+        let size = |variant_bytes: f64| WorkDifference::Size {
+            what: "body".to_owned(),
+            variant_bytes,
+            baseline_bytes: 612.0,
+        };
+        assert!(is_alike(&[share("gzip", 1.0), size(200.0)], &[share("gzip", 0.995), size(201.0)]));
+        assert!(!is_alike(&[share("gzip", 1.0)], &[share("br", 1.0)]));
+        assert!(!is_alike(&[share("gzip", 1.0)], &[share("gzip", 0.9)]));
+        assert!(
+            !is_alike(&[size(200.0)], &[size(300.0)]) && !is_alike(&[size(200.0)], &[share("gzip", 1.0)])
+        );
+        assert!(!is_alike(&[size(200.0)], &[]) && is_alike(&[], &[]));
+    }
 }
