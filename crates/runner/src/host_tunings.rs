@@ -17,13 +17,18 @@ pub(crate) type SettingsSeen = Option<(Sight, Sight)>;
 /// Marks variants whose tunings the machine cannot have, or already has. Changes nothing on the machine.
 pub(crate) fn mark_impossible(
     plan: &mut Plan,
-    mut impossible: impl FnMut(&PlannedVariant, Option<&PlannedVariant>) -> Result<Option<String>, String>,
+    mut impossible: impl FnMut(&PlannedVariant, Option<&PlannedVariant>) -> Result<Option<Obstacle>, String>,
 ) -> Result<(), String> {
-    let baseline = plan.baseline;
+    let (baseline, name) = (plan.baseline, plan.baseline_name().to_owned());
     for cell in &mut plan.cells {
         let base = cell.variants.iter().find(|variant| variant.variant == baseline).cloned();
         for variant in cell.variants.iter_mut().filter(|variant| variant.skipped.is_none()) {
-            variant.skipped = impossible(variant, base.as_ref())?;
+            variant.skipped = impossible(variant, base.as_ref())?.map(|obstacle| match obstacle {
+                Obstacle::Impossible(reason) => reason,
+                Obstacle::Already(reason) => {
+                    format!("{reason}, so the baseline `{name}` has them too: there is nothing to compare")
+                }
+            });
         }
     }
     Ok(())
@@ -79,9 +84,7 @@ fn already(
     changes_nothing.then(|| {
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
         let names = names.join(" and ");
-        Obstacle::Already(format!(
-            "this machine already has all values of {names}, so the baseline has them too: there is nothing to compare"
-        ))
+        Obstacle::Already(format!("this machine already has all values of {names}"))
     })
 }
 

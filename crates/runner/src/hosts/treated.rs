@@ -47,7 +47,7 @@ impl Hosts {
         &mut self,
         variant: &PlannedVariant,
         base: Option<&PlannedVariant>,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<Obstacle>, String> {
         let sides_here = self.sides_on(Host::Here);
         let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
         let others = self.others.iter_mut().zip(sides).map(|(other, sides)| (Some(&mut other.remote), sides));
@@ -64,14 +64,16 @@ impl Hosts {
                 Some(remote) => remote.impossible(part, base)?,
             };
             match obstacle {
-                Some(Obstacle::Impossible(reason)) => return Ok(Some(on(name.as_deref(), reason))),
+                Some(Obstacle::Impossible(reason)) => {
+                    return Ok(Some(Obstacle::Impossible(on(name.as_deref(), reason))));
+                }
                 Some(Obstacle::Already(reason)) => {
                     already.get_or_insert_with(|| on(name.as_deref(), reason));
                 }
                 None => is_news |= differs,
             }
         }
-        Ok(already.filter(|_| !is_news))
+        Ok(already.filter(|_| !is_news).map(Obstacle::Already))
     }
 }
 

@@ -157,7 +157,7 @@ fn every_slot_of_every_variant_proves_what_was_changed() {
     assert!(bench.is_as_it_was());
     for reason in [
         "is not possible here: no line of /etc/app.conf matches `^nothing`",
-        "this machine already has all values of file /etc/app.conf",
+        "this machine already has all values of file /etc/app.conf: `mode slow`, so the baseline `plain` has them too",
         "`echo alive` already prints \"alive\" without the change, so it cannot prove the change (expected \"alive\")",
     ] {
         assert!(stderr(&output).contains(reason), "{reason} in {}", stderr(&output));
