@@ -1,7 +1,7 @@
 //! The formats that can be read, and which one a text has.
 
 use crate::error::ReadError;
-use crate::text::plain;
+use crate::text::{plain, unclear};
 use crate::tool_run::ToolRun;
 use crate::{
     ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, netperf, oha, openssl, qemu, qperf,
@@ -28,6 +28,10 @@ impl Format {
         (self.is)(&plain(text))
     }
 }
+
+/// Formats of which commas separate columns, always thousands, or compiler options. In JSON they separate values.
+const WITH_COMMAS: [&str; 7] =
+    ["k6-points", "h2load-log", "hlog", "ab-times", "ab-percentiles", "qperf", "openssl"];
 
 /// Every format. Those of which the first lines are enough come first, because their files are large.
 pub const FORMATS: &[Format] = &[
@@ -165,6 +169,12 @@ pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
 
 fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     let malformed = |reason| ReadError::Malformed { format: format.name, reason };
+    let has_commas = WITH_COMMAS.contains(&format.name) || text.trim_start().starts_with(['{', '[']);
+    if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {
+        return Err(malformed(format!(
+            "line {line}, column {column}: `{number}` could be read as two different numbers; write it without separators"
+        )));
+    }
     let mut runs = (format.read)(text).map_err(malformed)?;
     runs.retain(|run| !run.metrics.is_empty());
     if runs.is_empty() { Err(malformed("it has no value of any metric".to_owned())) } else { Ok(runs) }

@@ -243,8 +243,8 @@ fn read_clock(run: &mut ToolRun, text: &str) {
 /// Seconds asked for and worked: `Doing 2048 bits private rsa's for 1s: 1129 2048 bits private RSA's in 0.25s`.
 fn worked(line: &str) -> Option<(f64, f64)> {
     let (asked, rest) = line.strip_prefix("Doing ")?.split_once("s: ")?;
-    let asked_s = positive(asked.rsplit(' ').next()?)?;
-    let worked_s = positive(rest.rsplit_once(" in ")?.1)?;
+    let asked_s = positive(asked.rsplit(' ').next()?.trim_end_matches('s'))?;
+    let worked_s = positive(rest.rsplit_once(" in ")?.1.trim_end_matches('s'))?;
     Some((asked_s, worked_s))
 }
 

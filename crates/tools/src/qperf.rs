@@ -95,7 +95,16 @@ fn digits(value: &str) -> usize {
 }
 
 fn put(run: &mut ToolRun, test: &str, key: &str, value: &str) {
-    let value = value.replace(',', "");
+    // qperf itself separates thousands by commas.
+    let is_comma = |(at, _): &(usize, &str)| {
+        let behind = &value[at + 1..];
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        *at > 0 && digits == 3
+    };
+    let value = match value.match_indices(',').all(|comma| is_comma(&comma)) {
+        true => value.replace(',', ""),
+        false => value.to_owned(),
+    };
     let rate = |value: &str| {
         let bytes = scaled(value, "B/sec", 1000.0).or_else(|| scaled(value, "bytes/sec", 1000.0));
         bytes.or_else(|| {

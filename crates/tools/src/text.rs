@@ -44,27 +44,90 @@ pub(crate) fn between<'t>(text: &'t str, before: &str, behind: &str) -> Option<&
     })
 }
 
-/// A finite number at the beginning, and what follows it.
-pub(crate) fn split_number(text: &str) -> Option<(f64, &str)> {
+/// Marks that stand between digits in some language.
+const MARKS: [char; 7] = ['.', ',', '\'', '_', '\u{2019}', '\u{a0}', '\u{202f}'];
+
+/// The digits at the beginning without separators, and what follows; `None` for a number that could be read in two ways, as
+/// `1,086` could.
+fn digits(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let text = text.trim_start();
-    let is_part =
-        |(at, c): (usize, char)| c.is_ascii_digit() || c == '.' || (at == 0 && matches!(c, '-' | '+'));
-    let mut end = text.char_indices().find(|it| !is_part(*it)).map_or(text.len(), |(at, _)| at);
-    // An exponent counts only with digits behind it: `1e-05`, but not the `e` of `2each`.
-    if let Some(rest) = text[end..].strip_prefix(['e', 'E']) {
-        let digits = rest.strip_prefix(['-', '+']).unwrap_or(rest);
-        let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        if length > 0 {
-            end = text.len() - digits.len() + length;
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let mut end = text.len() - unsigned.len();
+    while let Some(next) = text[end..].chars().next() {
+        // A mark is part of a number only between digits, but for a point: `.5`, `5.`.
+        let behind = end + next.len_utf8();
+        let is_part =
+            next.is_ascii_digit() || next == '.' || MARKS.contains(&next) && is_digit(&text[behind..]);
+        if !is_part {
+            break;
         }
+        end = behind;
     }
-    let number: f64 = text[..end].parse().ok()?;
-    number.is_finite().then_some((number, &text[end..]))
+    let (number, rest) = text.split_at(end);
+    if !number.contains(|c| c != '.' && MARKS.contains(&c)) {
+        return Some((Cow::Borrowed(number), rest));
+    }
+    let (whole, fraction) =
+        number.split_once('.').map_or((number, None), |(whole, rest)| (whole, Some(rest)));
+    let mut groups = whole.trim_start_matches(['-', '+']).split(',');
+    let is_led = groups.next().is_some_and(|first| (1..=3).contains(&first.len()) && first != "0");
+    let others: Vec<&str> = groups.collect();
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_group = |group: &&str| group.len() == 3 && is_digits(group);
+    // Two commas, or a comma and a point, are English; a single comma may stand before decimals.
+    let is_clear = others.len() + usize::from(fraction.is_some()) >= 2;
+    let is_grouped = is_led && !others.is_empty() && others.iter().all(is_group);
+    let is_english = is_grouped && is_clear && fraction.is_none_or(is_digits);
+    is_english.then(|| (Cow::Owned(number.replace(',', "")), rest))
 }
 
-/// A finite number at the beginning.
+/// The first number of a text that could be read in two ways: its line and column, and the number.
+pub(crate) fn unclear(text: &str) -> Option<(usize, usize, &str)> {
+    let of_line = |(at, line): (usize, &'_ str)| -> Option<(usize, usize, std::ops::Range<usize>)> {
+        let mut before = ' ';
+        for (column, character) in line.char_indices() {
+            let begins = character.is_ascii_digit() && !before.is_alphanumeric() && !MARKS.contains(&before);
+            if begins && digits(&line[column..]).is_none() {
+                let is_part = |c: char| c.is_ascii_digit() || MARKS.contains(&c);
+                let end = line[column..].find(|c| !is_part(c)).map_or(line.len(), |length| column + length);
+                return Some((at + 1, line[..column].chars().count() + 1, column..end));
+            }
+            before = character;
+        }
+        None
+    };
+    text.lines().enumerate().find_map(|(at, line)| {
+        let (row, column, range) = of_line((at, line))?;
+        Some((row, column, &line[range]))
+    })
+}
+
+/// A finite number at the beginning, and what follows it.
+pub(crate) fn split_number(text: &str) -> Option<(f64, &str)> {
+    let (digits, mut rest) = digits(text)?;
+    let mut number = digits.into_owned();
+    // An exponent counts only with digits behind it: `1e-05`, but not the `e` of `2each`.
+    if let Some(behind) = rest.strip_prefix(['e', 'E']) {
+        let sign = behind.len() - behind.strip_prefix(['-', '+']).unwrap_or(behind).len();
+        let length = behind[sign..].find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len() - sign);
+        if length > 0 {
+            number = format!("{number}e{}", &behind[..sign + length]);
+            rest = &behind[sign + length..];
+        }
+    }
+    let number: f64 = number.parse().ok()?;
+    number.is_finite().then_some((number, rest))
+}
+
+/// Whether a number ended where it seems to: not in the middle of a word, as in `1.086M`.
+fn is_end(rest: &str) -> bool {
+    !rest.starts_with(|c: char| c.is_alphanumeric())
+}
+
+/// A finite number at the beginning, all of it.
 pub(crate) fn number(text: &str) -> Option<f64> {
-    split_number(text).map(|(number, _)| number)
+    split_number(text).filter(|(_, rest)| is_end(rest)).map(|(number, _)| number)
 }
 
 /// A number that counts or measures something, which is never negative.
@@ -72,11 +135,10 @@ pub(crate) fn positive(text: &str) -> Option<f64> {
     number(text).filter(|number| *number >= 0.0)
 }
 
-/// A whole number at the beginning.
+/// A whole number at the beginning, all of it.
 pub(crate) fn count(text: &str) -> Option<u64> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().ok()
+    let (digits, rest) = digits(text)?;
+    digits.parse().ok().filter(|_| is_end(rest))
 }
 
 /// A time such as `1.5ms`, `12 us` or Go's `1m30.5s`, in ns. µ exists twice in Unicode, and tools print both.
@@ -147,6 +209,41 @@ mod tests {
         }
         assert_eq!(number("9e999"), None);
         assert_eq!(count("1234 requests"), Some(1234));
+    }
+
+    #[test]
+    fn a_number_is_whole_or_none() {
+        assert_eq!(number("17,886,898.43"), Some(17_886_898.43));
+        assert_eq!((number("61,119.83/s"), count("1,834,206 requests")), (Some(61_119.83), Some(1_834_206)));
+        assert_eq!(split_number("-1,234,567ms"), Some((-1_234_567.0, "ms")));
+        assert_eq!(split_number("12, 13"), Some((12.0, ", 13")));
+        for unclear in [
+            "1,086",
+            "61119,83",
+            "1.234,5",
+            "1,234.5,6",
+            "1,23,456",
+            "1234,567.8",
+            "0,123.5",
+            "1'234'567",
+            "1_000",
+            "1\u{a0}234",
+        ] {
+            assert_eq!(
+                (number(unclear), count(unclear), split_number(unclear)),
+                (None, None, None),
+                "{unclear}"
+            );
+        }
+        assert_eq!(unclear("a\nReq/s:  1,086 x"), Some((2, 9, "1,086")));
+        assert_eq!(unclear("1,234,567 in 3.5 s, then 4, 5\nv1,234 a.1,5"), None);
+        for longer in ["1.086M", "12ms", "3k", "0x10"] {
+            assert_eq!((number(longer), count(longer)), (None, None), "{longer}");
+        }
+        assert_eq!(
+            (number("5%"), number("5)"), count("5.0"), count("-5")),
+            (Some(5.0), Some(5.0), None, None)
+        );
     }
 
     #[test]

@@ -35,9 +35,9 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     run.rate(&HTTP_REQS, Some(per_second), Some(work.requests));
     let received = after(text, "Transfer/sec:").and_then(|rest| scaled(rest, "B", KIB));
     run.rate(&DATA_RECEIVED, received, work.bytes.map(|bytes| bytes.round() as u64));
-    let timeouts = read_failures(&mut run, text, work.requests);
+    let timeouts = read_failures(&mut run, text, work.requests)?;
     if is_wrk2 {
-        read_spectrum(&mut run, text, work.requests);
+        read_spectrum(&mut run, text, work.requests)?;
     } else {
         read_latency(&mut run, text);
         run.warn(
@@ -87,14 +87,16 @@ fn work(line: &str) -> Option<Work> {
 }
 
 /// Returns how many answers were too late to be in the latency.
-fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> u64 {
+fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<u64, String> {
     let sockets = after(text, "Socket errors:").unwrap_or_default();
     let of = |kind: &str| {
         let found = sockets.split(", ").find_map(|part| part.trim().strip_prefix(kind)?.strip_prefix(' '));
-        found.and_then(count).unwrap_or_default()
+        found.map_or(Ok(0), |found| count(found).ok_or_else(|| format!("`{found}` is not a count of errors")))
     };
-    let (connect, read, write, timeout) = (of("connect"), of("read"), of("write"), of("timeout"));
-    let status = after(text, "Non-2xx or 3xx responses:").and_then(count).unwrap_or_default();
+    let (connect, read, write, timeout) = (of("connect")?, of("read")?, of("write")?, of("timeout")?);
+    let status = after(text, "Non-2xx or 3xx responses:");
+    let status = status
+        .map_or(Ok(0), |found| count(found).ok_or_else(|| format!("`{found}` is not a count of answers")))?;
     run.error("connect", connect);
     run.error("read", read);
     run.error("write", write);
@@ -108,7 +110,7 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> u64 {
     if status > 0 {
         run.warn(format!("{status} answers of status 400 or above are in wrk's rate and latency"));
     }
-    timeout
+    Ok(timeout)
 }
 
 /// wrk's own statistics; `Req/Sec` beside them is that of one thread.
@@ -129,7 +131,7 @@ fn read_latency(run: &mut ToolRun, text: &str) {
 }
 
 /// wrk2's spectrum: how many requests took at most how long. The first one is timed from the intended start.
-fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) {
+fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), String> {
     let is_uncorrected = |line: &&str| line.contains("Uncorrected Latency");
     let corrected: Vec<&str> = text.lines().take_while(|line| !is_uncorrected(line)).collect();
     if corrected.len() < text.lines().count() {
@@ -138,14 +140,20 @@ fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) {
     let mut histogram = Histogram::new();
     let mut counted = 0_u64;
     for line in corrected {
-        let mut columns = line.split_whitespace().map(positive);
-        if let (Some(Some(ms)), Some(Some(_)), Some(Some(total))) =
-            (columns.next(), columns.next(), columns.next())
-        {
-            let total = total as u64;
-            record(&mut histogram, seconds_to_ns(ms / 1e3), total.saturating_sub(counted));
-            counted = counted.max(total);
+        // `1.001     0.500000         5000         2.00`; the last row ends with `inf`.
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let is_row = columns.len() == 4
+            && columns.iter().all(|column| column.starts_with(|c: char| c.is_ascii_digit() || c == 'i'));
+        if !is_row {
+            continue;
         }
+        let (Some(ms), Some(_), Some(total)) =
+            (positive(columns[0]), positive(columns[1]), count(columns[2]))
+        else {
+            return Err(format!("`{}` is not a row of wrk2's spectrum", line.trim()));
+        };
+        record(&mut histogram, seconds_to_ns(ms / 1e3), total.saturating_sub(counted));
+        counted = counted.max(total);
     }
     if histogram.count() == 0 {
         let percentiles = text.lines().take_while(|line| !is_uncorrected(line)).filter_map(|line| {
@@ -166,4 +174,5 @@ fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) {
             "wrk2's latency has {total} of {requests} requests: it forgets those of its calibration, the first 10 s"
         ));
     }
+    Ok(())
 }
