@@ -9,7 +9,7 @@ use crate::metrics::{
     DATA_RECEIVED, HTTP_REQ_BLOCKED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQ_WAITING, HTTP_REQS,
     ITERATION_DURATION,
 };
-use crate::text::{after, count, positive, split_number};
+use crate::text::{after, count, counted, positive, split_number};
 use crate::tool_run::{ToolRun, percentile};
 
 const REMEDY: &str = "ab -e FILE writes every whole percentile";
@@ -33,7 +33,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let kib_per_s = after(text, "Transfer rate:").and_then(positive);
     run.rate(&DATA_RECEIVED, kib_per_s.map(|kib| kib * 1024.0), bytes);
     read_options(&mut run, text);
-    read_failures(&mut run, text, requests);
+    read_failures(&mut run, text, requests)?;
     read_times(&mut run, text);
     Ok(vec![run])
 }
@@ -63,16 +63,16 @@ fn read_options(run: &mut ToolRun, text: &str) {
 }
 
 /// An answer whose length differs from the first one's is a good answer, unless the first one was the bad one.
-fn read_failures(run: &mut ToolRun, text: &str, requests: u64) {
-    let failed = after(text, "Failed requests:").and_then(count).unwrap_or_default();
+fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), String> {
+    let failed = counted(after(text, "Failed requests:"))?;
     let kinds = after(text, "(Connect:").map(|rest| format!("Connect:{rest}")).unwrap_or_default();
     let of = |kind: &str| {
         let found = kinds.split([',', ')']).find_map(|part| part.trim().strip_prefix(kind));
-        found.and_then(count).unwrap_or_default()
+        counted(found)
     };
     let (connect, receive, exceptions, length) =
-        (of("Connect:"), of("Receive:"), of("Exceptions:"), of("Length:"));
-    let status = after(text, "Non-2xx responses:").and_then(count).unwrap_or_default();
+        (of("Connect:")?, of("Receive:")?, of("Exceptions:")?, of("Length:")?);
+    let status = counted(after(text, "Non-2xx responses:"))?;
     run.error("connect", connect);
     run.error("receive", receive);
     run.error("exception", exceptions);
@@ -101,6 +101,7 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) {
              answers have another length",
         );
     }
+    Ok(())
 }
 
 /// A row of the table of connection times.

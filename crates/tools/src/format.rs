@@ -169,7 +169,8 @@ pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
 
 fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     let malformed = |reason| ReadError::Malformed { format: format.name, reason };
-    let has_commas = WITH_COMMAS.contains(&format.name) || text.trim_start().starts_with(['{', '[']);
+    let is_json = || text.lines().any(|line| line.trim_start().starts_with(['{', '[']));
+    let has_commas = WITH_COMMAS.contains(&format.name) || is_json();
     if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {
         return Err(malformed(format!(
             "line {line}, column {column}: `{number}` could be read as two different numbers; write it without separators"

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::json::{count as json_count, documents, positive as json_positive, text as json_text};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
-use crate::text::{after, between, count, positive, scaled, time_ns};
+use crate::text::{after, between, count, counted, positive, scaled, time_ns};
 use crate::tool_run::ToolRun;
 
 const KIB: f64 = 1024.0;
@@ -40,15 +40,13 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         parts.next().and_then(time_ns).map(|ns| ns / 1e9).ok_or("its line `finished in` has no time")?;
     let per_s = parts.next().and_then(positive);
     let bytes_per_s = parts.next().and_then(|rest| scaled(rest, "B/s", KIB));
-    let requests = Requests::of(after(text, "requests:").unwrap_or_default());
+    let requests = Requests::of(after(text, "requests:").unwrap_or_default())?;
     run.worked(Some(seconds), Some(requests.done));
     run.rate(&HTTP_REQS, per_s, Some(requests.done));
     run.rate(&DATA_RECEIVED, bytes_per_s, between(text, "(", ") total").and_then(count));
     let codes = after(text, "status codes:").unwrap_or_default();
-    let code =
-        |class: &str| codes.split(", ").find_map(|part| part.trim().strip_suffix(class)).and_then(count);
-    let [bad, worse] = [" 4xx", " 5xx"].map(|class| code(class).unwrap_or_default());
-    read_failures(&mut run, &requests, bad.saturating_add(worse));
+    let code = |class: &str| counted(codes.split(", ").find_map(|part| part.trim().strip_suffix(class)));
+    read_failures(&mut run, &requests, code(" 4xx")?.saturating_add(code(" 5xx")?));
     read_options(&mut run, text);
     read_times(&mut run, text);
     if text.contains("Warm-up") {
@@ -69,18 +67,18 @@ struct Requests {
 
 impl Requests {
     /// `1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout`.
-    fn of(line: &str) -> Self {
+    fn of(line: &str) -> Result<Self, String> {
         let of = |word: &str| {
             let found = line.split(", ").find_map(|part| part.trim().strip_suffix(word)?.strip_suffix(' '));
-            found.and_then(count).unwrap_or_default()
+            counted(found)
         };
-        Self {
-            done: of("done"),
-            failed: of("failed"),
-            errored: of("errored"),
-            timeout: of("timeout"),
-            started: of("started"),
-        }
+        Ok(Self {
+            done: of("done")?,
+            failed: of("failed")?,
+            errored: of("errored")?,
+            timeout: of("timeout")?,
+            started: of("started")?,
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
 
 use crate::metrics::{TCP_LAT, TCP_SEND_BW, UDP_LAT, UDP_SEND_BW};
-use crate::text::{after, between, count, positive};
+use crate::text::{after, between, count, counted, positive};
 use crate::tool_run::{ToolRun, percentile, seconds_to_ns};
 
 const MIB: f64 = 1_048_576.0;
@@ -35,7 +35,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     if run.metrics.is_empty() {
         return Err("it has no `avg-latency=`, no `avg-rtt=` and no `BandWidth is`".to_owned());
     }
-    read_losses(&mut run, text);
+    read_losses(&mut run, text)?;
     if is_round_trip(text) {
         run.warn("sockperf ran with --full-rtt: its times were halved here, because this metric is half of a round trip");
     }
@@ -131,16 +131,14 @@ fn read_bandwidth(run: &mut ToolRun, text: &str, metric: &Metric) {
     }
 }
 
-fn read_losses(run: &mut ToolRun, text: &str) {
+fn read_losses(run: &mut ToolRun, text: &str) -> Result<(), String> {
     let of = |name: &str| {
         let line = text.lines().find(|line| line.contains("# dropped messages")).unwrap_or_default();
-        line.split_once(name)
-            .and_then(|(_, rest)| count(rest.trim_start_matches([' ', '='])))
-            .unwrap_or_default()
+        counted(line.split_once(name).map(|(_, rest)| rest.trim_start_matches([' ', '='])))
     };
-    let (dropped, reordered) = (of("dropped messages"), of("out-of-order messages"));
+    let (dropped, reordered) = (of("dropped messages")?, of("out-of-order messages")?);
     run.error("dropped", dropped);
-    run.error("duplicated", of("duplicated messages"));
+    run.error("duplicated", of("duplicated messages")?);
     run.error("out of order", reordered);
     run.measurement.attempts.tried = run.measurement.work.saturating_add(dropped).saturating_add(reordered);
     run.measurement.attempts.failed = dropped;
@@ -152,4 +150,5 @@ fn read_losses(run: &mut ToolRun, text: &str) {
     if after(text, "sockperf: ERROR").is_some() {
         run.warn("sockperf reports an error; see the file");
     }
+    Ok(())
 }

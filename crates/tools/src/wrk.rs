@@ -6,7 +6,7 @@
 use plumb_model::{Histogram, Statistic};
 
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
-use crate::text::{after, between, count, positive, scaled, time_ns};
+use crate::text::{after, between, count, counted, positive, scaled, time_ns};
 use crate::tool_run::{ToolRun, percentile, record, seconds_to_ns};
 
 const KIB: f64 = 1024.0;
@@ -91,12 +91,10 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<u64, St
     let sockets = after(text, "Socket errors:").unwrap_or_default();
     let of = |kind: &str| {
         let found = sockets.split(", ").find_map(|part| part.trim().strip_prefix(kind)?.strip_prefix(' '));
-        found.map_or(Ok(0), |found| count(found).ok_or_else(|| format!("`{found}` is not a count of errors")))
+        counted(found)
     };
     let (connect, read, write, timeout) = (of("connect")?, of("read")?, of("write")?, of("timeout")?);
-    let status = after(text, "Non-2xx or 3xx responses:");
-    let status = status
-        .map_or(Ok(0), |found| count(found).ok_or_else(|| format!("`{found}` is not a count of answers")))?;
+    let status = counted(after(text, "Non-2xx or 3xx responses:"))?;
     run.error("connect", connect);
     run.error("read", read);
     run.error("write", write);
