@@ -15,13 +15,7 @@ impl Tuner {
     pub fn evidence(&self, treatment: Treatment<'_>, stays: bool, sights: &[Sight; 4]) -> Vec<Evidence> {
         let mut labels: Vec<&str> = Vec::new();
         for watched in &self.watched {
-            // What one variant changes may well show where the program that another one changed is looked at.
-            let is_own =
-                self.named(treatment).flat_map(|it| &it.wanted).any(|it| it.setting == watched.setting);
-            if watched.setting.is_look() && !is_own && !treatment.changes.is_empty() {
-                continue;
-            }
-            if !labels.contains(&watched.label.as_str()) {
+            if self.concerns(watched, treatment) && !labels.contains(&watched.label.as_str()) {
                 labels.push(&watched.label);
             }
         }
@@ -34,12 +28,22 @@ impl Tuner {
         settings.chain(checked).collect()
     }
 
+    /// Whether a slot of a treatment has to show a setting. What one variant changes may well show where the program that another one
+    /// changed is looked at.
+    fn concerns(&self, watched: &Watched, treatment: Treatment<'_>) -> bool {
+        let mut own = self.named(treatment).flat_map(|tuning| &tuning.wanted);
+        !watched.setting.is_look()
+            || treatment.changes.is_empty()
+            || own.any(|wanted| wanted.setting == watched.setting)
+    }
+
     /// The settings of one label together: what differs between them stands side by side.
     fn of_label(&self, label: &str, treatment: Treatment<'_>, stays: bool, sights: &[Sight; 4]) -> Evidence {
         let mut expected = Vec::new();
         let mut observed: [Vec<String>; 4] = Default::default();
         let mut holds = true;
-        let members = self.watched.iter().enumerate().filter(|(_, watched)| watched.label == label);
+        let is_member = |watched: &Watched| watched.label == label && self.concerns(watched, treatment);
+        let members = self.watched.iter().enumerate().filter(|(_, watched)| is_member(watched));
         for (at, watched) in members {
             let wanted = self
                 .named(treatment)
@@ -48,15 +52,24 @@ impl Tuner {
                 .last();
             let Watched { setting, original, .. } = watched;
             let shown = |value: &String| self.machine().shown(setting, value);
-            add(
-                &mut expected,
-                &wanted.map_or_else(|| shown(original), |wanted| wanted.shown(self.machine())),
-            );
+            // Without the change, what a program shows may be anything that does not prove the change.
+            let proof = self.proofs(setting).next().filter(|_| wanted.is_none());
+            let words = match (wanted, proof) {
+                (Some(wanted), _) => wanted.shown(self.machine()),
+                (None, Some(proof)) => format!("not {}", proof.shown(self.machine())),
+                (None, None) => shown(original),
+            };
+            add(&mut expected, &words);
             let [before, opened, closed, after] = [0, 1, 2, 3].map(|sight| sights[sight].0[at].as_ref());
             let is_due = |value: Option<&String>| {
-                value.is_some_and(|value| wanted.map_or(value == original, |wanted| wanted.is_met_by(value)))
+                value.is_some_and(|value| match wanted {
+                    Some(wanted) => wanted.is_met_by(value),
+                    None if proof.is_some() => !self.proofs(setting).any(|proof| proof.is_met_by(value)),
+                    None => value == original,
+                })
             };
-            holds &= is_due(opened) && is_due(closed) && (stays || before == after);
+            let is_back = stays || before == after || setting.is_look();
+            holds &= is_due(opened) && is_due(closed) && is_back;
             for (values, value) in observed.iter_mut().zip([before, opened, closed, after]) {
                 add(values, &value.map_or_else(|| "unreadable".to_owned(), shown));
             }

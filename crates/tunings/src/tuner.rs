@@ -6,7 +6,7 @@ use plumb_host::settings::{Machine, Setting};
 use plumb_host::signals;
 use plumb_model::UserChange;
 
-use crate::found::Resolved;
+use crate::found::{Resolved, Wanted};
 use crate::recovery::{PutBack, put_back, recover_locked, run_journal};
 use crate::treatment::Treatment;
 use crate::{TuningError, changes, find, transaction};
@@ -169,14 +169,19 @@ impl Tuner {
     /// Waits until what looks at the effect of changes sees none any more. If that takes too long, the next slot's evidence says so.
     fn wait_for_originals(&self, treatment: Treatment<'_>) {
         for wanted in self.named(treatment).flat_map(|tuning| &tuning.wanted) {
-            let watched = self.watched.iter().find(|watched| watched.setting == wanted.setting);
-            if let (Setting::Shell(shell), Some(watched)) = (&wanted.setting, watched)
+            if let Setting::Shell(shell) = &wanted.setting
                 && wanted.setting.is_look()
             {
-                let is_back = |now: &str| now == watched.original;
+                let is_back = |now: &str| !wanted.is_met_by(now);
                 let _ = transaction::seen(&self.machine, &wanted.setting, shell.timeout_ms, is_back);
             }
         }
+    }
+
+    /// What proves a change where a program is looked at: one for each variant that looks there.
+    pub(crate) fn proofs<'a>(&'a self, setting: &'a Setting) -> impl Iterator<Item = &'a Wanted> {
+        let all = self.changes.iter().flat_map(|(_, resolved)| resolved).flat_map(|tuning| &tuning.wanted);
+        all.filter(|wanted| wanted.setting.is_look() && wanted.setting == *setting)
     }
 
     /// The values of all settings that any variant changes, now.

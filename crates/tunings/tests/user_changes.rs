@@ -238,8 +238,8 @@ fn an_answer_by_http_is_asked_for_by_keys() {
     assert!(header("a;b: c").starts_with("header: "));
     let url = |url: &str| said(Verify { url: Some(url.to_owned()), ..status.clone() });
     assert!(url("localhost").starts_with("url: `localhost` is not an address"));
-    assert!(url("http://$(reboot)/").starts_with("url: "));
-    assert!(url("http://\"; reboot").starts_with("url: "));
+    assert!(url("http://h/'; reboot").starts_with("url: ") && url("http://h/\n").starts_with("url: "));
+    assert!(url("http://h/${env:TOKEN}").starts_with("url: a secret cannot be part"));
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn http([a, b]: &[String; 2]) -> String {
     #         replace: ^worker_processes
     #         with: worker_processes 4;
     #         reload: nginx -s reload
-    #         verify: {{ command: \"pgrep -fc 'nginx: worker'\", expect: \"4\" }} # or url, with status, header or length"
+    #         verify: {{ command: \"pgrep -fc '[n]ginx: worker'\", expect: \"4\" }} # or url, with status, header or length"
     );
     let claims = ["b.http_reqs > a.http_reqs", "b.http_req_duration.p95 < a.http_req_duration.p95"];
     spec("http", &settings, [("a", "{}"), ("b", &change)], &claims)
