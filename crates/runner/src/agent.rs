@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use plumb_host::time::monotonic_ns;
 use plumb_model::FailureCause;
 use plumb_path::Place;
 use plumb_path::protocol::{Reply, Request};
@@ -127,14 +128,8 @@ impl Agent {
 
     /// Waits for its last lines, which come before the end of its output. A process that it left behind may keep that open.
     fn hear_out(&mut self) {
-        let mut patience = STOP_GRACE;
-        while !patience.is_zero() {
-            match self.link.receive(GLANCE) {
-                Received::Line(_) => {}
-                Received::Nothing => patience = patience.saturating_sub(GLANCE),
-                Received::End => return,
-            }
-        }
+        let end_ns = monotonic_ns().saturating_add(STOP_GRACE.as_nanos() as u64);
+        while monotonic_ns() < end_ns && !matches!(self.link.receive(GLANCE), Received::End) {}
     }
 
     /// Asks it to stop without waiting, so that several agents stop at the same time. An agent without its
