@@ -248,6 +248,7 @@ impl<'a> AgentExecutor<'a> {
 
     /// Measures once all hosts are connected. A host that has gone since then would have lost the treatment.
     fn attempt_connected(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
+        self.patience.rest(order.cooldown_ns)?;
         self.hosts.compare_clocks()?;
         self.prepare_system(order)?;
         self.prepare_loads(order)?;

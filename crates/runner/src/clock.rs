@@ -10,6 +10,9 @@ use plumb_host::time;
 
 use crate::error::SlotError;
 
+/// How long a rest goes on between two looks at whether the user wants to end.
+const REST: Duration = Duration::from_millis(100);
+
 /// A source of time.
 pub trait Clock {
     /// Nanoseconds of a monotonic clock.
@@ -83,6 +86,17 @@ impl Patience<'_> {
     /// Whether that moment has come.
     pub(crate) fn is_over(self, end_ns: u64) -> bool {
         self.clock.monotonic_ns() >= end_ns
+    }
+
+    /// Waits for so long, unless the user wants the run to end.
+    pub(crate) fn rest(self, rest_ns: u64) -> Result<(), SlotError> {
+        let end_ns = self.end_ns(Duration::from_nanos(rest_ns));
+        while !self.is_over(end_ns) {
+            self.go_on()?;
+            let left_ns = end_ns.saturating_sub(self.clock.monotonic_ns());
+            self.clock.sleep(Duration::from_nanos(left_ns).min(REST));
+        }
+        Ok(())
     }
 
     /// Fails once the user wants the run to end.

@@ -4,8 +4,6 @@
 //! It knows executors, a recorder and a stream of events only as functions, so that all of it is tested
 //! without a process, a disk or a terminal.
 
-use std::time::Duration;
-
 use plumb_judge::{is_proven, judge_claims};
 use plumb_model::event::TimeLeft;
 use plumb_model::{Cell, ClaimVerdict, Ending, Event, Plan, Slot, SlotOutcome, Verdict};
@@ -21,8 +19,6 @@ use crate::time_left::{at_most_s, is_out_of_time, time_left};
 
 /// How long the trial of a variant is, in ns: enough for a load to get going, and short beside a slot.
 const TRIAL_NS: u64 = 300_000_000;
-/// How long a cooldown lasts between two looks at whether the user wants to end.
-const COOLING: Duration = Duration::from_millis(100);
 
 /// The dispatcher's connections to the outside.
 pub struct Outlets<'a> {
@@ -133,8 +129,8 @@ impl Dispatch<'_, '_> {
                 index: self.slots.len() as u64,
                 ..Window::at_once(0, self.plan.window_ns.min(TRIAL_NS), seed)
             };
-            let order =
-                SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window };
+            let (treatment, pods) = (treatment(variant), &variant.pods);
+            let order = SlotOrder { name, settings, treatment, pods, cooldown_ns: 0, window };
             let reason = match self.try_out(order) {
                 Ok(measured) => match measured.result.measurement.hopeless {
                     Some(reason) => {
@@ -261,11 +257,9 @@ impl Dispatch<'_, '_> {
                     self.finished(place, name, self.now_ns(), Vec::new(), Err(SlotError::Failed(reason)))
                 }
                 None => {
-                    if self.cool_down().is_err() {
-                        return Ok(Ending::Interrupted);
-                    }
-                    let treatment = treatment(variant);
-                    self.slot(place, SlotOrder { name, settings, treatment, pods: &variant.pods, window })?
+                    let (treatment, pods) = (treatment(variant), &variant.pods);
+                    let cooldown_ns = self.plan.cooldown_ns;
+                    self.slot(place, SlotOrder { name, settings, treatment, pods, cooldown_ns, window })?
                 }
             };
             let Some(slot) = slot else { return Ok(Ending::Interrupted) };
@@ -276,18 +270,6 @@ impl Dispatch<'_, '_> {
         self.verdicts = judge_claims(self.plan, &self.slots);
         (self.outlets.emit)(&Event::BlockJudged { cell, blocks: block + 1, verdicts: self.verdicts.clone() });
         Ok(Ending::Complete)
-    }
-
-    /// Waits until what the slot before left behind has faded.
-    fn cool_down(&self) -> Result<(), SlotError> {
-        let patience = self.outlets.patience;
-        let end_ns = patience.end_ns(Duration::from_nanos(self.plan.cooldown_ns));
-        while !patience.is_over(end_ns) {
-            patience.go_on()?;
-            let left = Duration::from_nanos(end_ns.saturating_sub(self.now_ns()));
-            patience.clock.sleep(left.min(COOLING));
-        }
-        Ok(())
     }
 
     /// Measures one slot; `None` if it was interrupted. A failure is an outcome, too: a second measurement of
@@ -365,10 +347,7 @@ impl Dispatch<'_, '_> {
     fn time_left(&self, cell: usize, block: u32, position: u32, of: usize) -> TimeLeft {
         let recent = self.slots.iter().rev().take(40);
         let (count, sum) = recent.fold((0.0_f64, 0.0), |(count, sum), slot| (count + 1.0, sum + slot.took_s));
-        let slot_s = match count > 0.0 {
-            true => sum / count + seconds(self.plan.cooldown_ns),
-            false => seconds(self.plan.slot_ns()),
-        };
+        let slot_s = if count > 0.0 { sum / count } else { seconds(self.plan.slot_ns()) };
         let slots = f64::from(u32::try_from(of).unwrap_or(u32::MAX));
         let block_s = slot_s * slots;
         let left = time_left(self.plan, cell, block, &self.verdicts, block_s);

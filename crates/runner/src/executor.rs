@@ -17,6 +17,8 @@ pub struct SlotOrder<'a> {
     pub treatment: Treatment<'a>,
     /// The variant's pods beyond the places.
     pub pods: &'a PodSides,
+    /// How long to wait once all is changed and ready, so that what the slot before left behind fades, in ns.
+    pub cooldown_ns: u64,
     /// The window.
     pub window: Window,
 }

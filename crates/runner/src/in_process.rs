@@ -4,6 +4,7 @@
 //! slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides that may crash are agents.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use plumb_model::FailureCause;
 use plumb_path::{Load, Mark, PathError, Place, System};
@@ -57,6 +58,7 @@ impl<'a> InProcess<'a> {
 
     fn attempt(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.prepare_system(order)?;
+        self.clock.sleep(Duration::from_nanos(order.cooldown_ns));
         let Some((system, target)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
@@ -252,6 +254,7 @@ mod tests {
             settings: &settings,
             treatment: Treatment::default(),
             pods: &pods,
+            cooldown_ns: 0,
             window,
         };
         let told = std::cell::RefCell::new(Vec::new());

@@ -123,7 +123,8 @@ pub fn by_agents(
     let mut executor =
         AgentExecutor::new(path, launch, (hosts, settings.has_system()), patience).watched_by(watch);
     let pods = PodSides::default();
-    let order = SlotOrder { name: path.name, settings, treatment: Treatment::default(), pods: &pods, window };
+    let treatment = Treatment::default();
+    let order = SlotOrder { name: path.name, settings, treatment, pods: &pods, cooldown_ns: 0, window };
     match executor.measure(order) {
         Ok(measured) => {
             let mut result = measured.result;
