@@ -141,7 +141,7 @@ pub struct Noise {
     pub other_cpu_ns: u64,
     /// The same as a share.
     pub other_cpu_share: f64,
-    /// How many CPUs these processes and the hypervisor used up together.
+    /// How many CPUs these processes, the hypervisor and all interrupts used up together, of which some may be our own.
     pub taken_cpus: f64,
     /// Share of the interval in which some process waited for a CPU; `None` without PSI.
     pub cpu_pressure: Option<f64>,
@@ -185,7 +185,12 @@ impl Noise {
             softirq_share: share(cpu.softirq_ns),
             other_cpu_ns,
             other_cpu_share: share(other_cpu_ns),
-            taken_cpus: ratio(other_cpu_ns.saturating_add(cpu.steal_ns), elapsed_ns),
+            taken_cpus: ratio(
+                [cpu.steal_ns, cpu.irq_ns, cpu.softirq_ns]
+                    .into_iter()
+                    .fold(other_cpu_ns, u64::saturating_add),
+                elapsed_ns,
+            ),
             cpu_pressure: pressure(before.cpu_pressure_us, after.cpu_pressure_us),
             memory_pressure: pressure(before.memory_pressure_us, after.memory_pressure_us),
             io_pressure: pressure(before.io_pressure_us, after.io_pressure_us),
@@ -378,7 +383,7 @@ mod tests {
             softirq_share: 0.05,
             other_cpu_ns: 200_000_000,
             other_cpu_share: 0.1,
-            taken_cpus: 0.4,
+            taken_cpus: 0.5,
             cpu_pressure: Some(0.25),
             memory_pressure: Some(1.0),
             io_pressure: None,

@@ -1,7 +1,9 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
 use plumb_model::user_change::{FileChange, ServiceChange};
-use plumb_model::{Caution, Measurement, Operand, Plan, Slot, Term, UserChange, metric, metric_key};
+use plumb_model::{
+    Caution, Measurement, MetricKind, Operand, Plan, Slot, Term, UserChange, metric, metric_key,
+};
 use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 
 use crate::table::{Effect, Table};
@@ -148,26 +150,44 @@ pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
             let test = |log: &dyn Fn(&Slot) -> Option<f64>| {
                 after_effect(&pairs(table, couple, log)).filter(|found| found.p < alpha)
             };
+            let first = |slot: &Slot| first_second(table, slot);
             let (found, fades) = match test(&value) {
                 Some(found) => (found, false),
-                None => (test(&first_second).filter(|_| kinds == 2)?, true),
+                None => (test(&first).filter(|_| kinds == 2)?, true),
             };
-            Some(Effect { cell, term, after, found, fades, lasts_s: lasts_s(table, couple) })
+            // What the rates of seconds show is how long an effect on a rate lasts.
+            let is_rate = fades || plan.metric(&term.metric).is_some_and(|it| it.kind == MetricKind::Rate);
+            let lasts_s = lasts_s(table, couple).filter(|_| is_rate && kinds == 2);
+            Some(Effect { cell, term, after, found, fades, lasts_s })
         })
     };
-    (0..table.plan.cells.len()).flat_map(found).collect()
+    let mut effects: Vec<Effect<'t>> = Vec::new();
+    for effect in (0..table.plan.cells.len()).flat_map(found) {
+        // The first second is the same whatever metrics claims are about.
+        let is_known = effects.iter().any(|known| {
+            known.fades
+                && (known.cell, &known.term.variant, known.after)
+                    == (effect.cell, &effect.term.variant, effect.after)
+        });
+        if !(effect.fades && is_known) {
+            effects.push(effect);
+        }
+    }
+    effects
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The rate of each second of a slot, whatever metric has it.
-fn seconds(slot: &Slot) -> Option<&[f64]> {
-    slot.result()?.measurement.windows.values().next().map(Vec::as_slice)
+/// The rate of each second of a slot: of the data path's first metric that is a rate and has seconds.
+fn seconds<'s>(table: &Table<'_>, slot: &'s Slot) -> Option<&'s [f64]> {
+    let windows = &slot.result()?.measurement.windows;
+    let mut rates = table.plan.metrics.iter().filter(|metric| metric.kind == MetricKind::Rate);
+    rates.find_map(|metric| windows.get(&metric.name)).map(Vec::as_slice)
 }
 
 /// The logarithm of the rate in a slot's first second over that in the others.
-fn first_second(slot: &Slot) -> Option<f64> {
-    let (first, others) = seconds(slot)?.split_first()?;
+fn first_second(table: &Table<'_>, slot: &Slot) -> Option<f64> {
+    let (first, others) = seconds(table, slot)?.split_first()?;
     let mean = others.iter().sum::<f64>() / others.len() as f64;
     (*first > 0.0 && mean > 0.0).then(|| (first / mean).ln())
 }
@@ -177,7 +197,7 @@ fn first_second(slot: &Slot) -> Option<f64> {
 fn lasts_s(table: &Table<'_>, couple: (usize, &str, &str)) -> Option<u32> {
     let effect = |at: usize| {
         let of_second =
-            |slot: &Slot| seconds(slot)?.get(at).filter(|rate| **rate > 0.0).map(|rate| rate.ln());
+            |slot: &Slot| seconds(table, slot)?.get(at).filter(|rate| **rate > 0.0).map(|rate| rate.ln());
         let split: Vec<f64> = pairs(table, couple, &of_second)
             .iter()
             .filter(|pair| pair.is_split)

@@ -201,7 +201,11 @@ fn undisturbed(
         without.verdict.word(),
         without.reason
     );
-    Finding { reason, verdict: Verdict::Void, blocks_needed: None, ..finding }
+    let is_open =
+        without.verdict == Verdict::Undecided && table.complete_blocks(cell) < table.plan.blocks.max;
+    let (verdict, blocks_needed) =
+        if is_open { (Verdict::Undecided, without.blocks_needed) } else { (Verdict::Void, None) };
+    Finding { reason, verdict, blocks_needed, ..finding }
 }
 
 fn judge_one(table: &Table<'_>, cell: usize, claim: &Claim, level: Level) -> Finding {

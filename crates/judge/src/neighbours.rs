@@ -62,22 +62,23 @@ pub(crate) fn despite_neighbours(
     if whole.verdict == Verdict::Void {
         return whole;
     }
-    if is_decided(&whole)
+    // One sample judges, whatever it says: two would err twice as often.
+    let calm_table = table.calm();
+    if sample(&calm_table, cell, claim).is_some_and(|sample| sample.logs().len() >= CALM_BLOCKS) {
+        let calm = judged(&calm_table);
+        if is_decided(&calm) {
+            let reason = format!("from the blocks without neighbours alone: {}", calm.reason);
+            return Finding { reason, ..calm };
+        }
+    } else if is_decided(&whole)
         && let Some(most) = cannot_turn(table, cell, claim, &whole)
     {
+        let most = digits(most);
         let reason = format!(
-            "{}; neighbours cannot have changed the ratio by more than a factor of {}",
-            whole.reason,
-            digits(most)
+            "{}; neighbours cannot have changed the ratio by more than a factor of {most} by the CPU time that they took",
+            whole.reason
         );
         return Finding { reason, ..whole };
-    }
-    let calm_table = table.calm();
-    let is_enough = sample(&calm_table, cell, claim).is_some_and(|sample| sample.logs().len() >= CALM_BLOCKS);
-    let calm = Some(judged(&calm_table)).filter(|calm| is_enough && is_decided(calm));
-    if let Some(calm) = calm {
-        let reason = format!("{}, which are those without neighbours", calm.reason);
-        return Finding { reason, ..calm };
     }
     if table.complete_blocks(cell) < table.plan.blocks.max {
         return Finding::new(Verdict::Undecided, format!("a quieter machine is needed: {reason}"));
@@ -94,7 +95,8 @@ fn cannot_turn(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding)
         Operand::Value(_) => (None, 1.0),
         Operand::Cap { .. } => return None,
     };
-    // Without the neighbours, a rate would have been higher.
+    // The interval was narrowed at every look, so the loss is the largest of all slots. Without the neighbours, a rate would have been
+    // higher.
     let above = lost_to_neighbours(table, cell, &claim.left)?;
     let below = below.map_or(Some(0.0), |term| lost_to_neighbours(table, cell, term))?;
     let interval = stats::Interval { estimate: ratio.ln(), low: low.ln() - below, high: high.ln() + above };
@@ -102,17 +104,17 @@ fn cannot_turn(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding)
     (model_verdict(question.judge(&interval)) == finding.verdict).then(|| above.max(below).exp())
 }
 
-/// The most by which the logarithm of a rate can be too low because of neighbours: if all that they used up was taken from the one
-/// CPU that mattered. 0 for what they do not show in.
+/// The most by which the logarithm of a rate can be too low because neighbours took CPU time: if all that they used up was taken from
+/// the one CPU that mattered. 0 for what they do not show in; `None` where they may slow a rate down by other means, such as a disk.
 fn lost_to_neighbours(table: &Table<'_>, cell: usize, term: &Term) -> Option<f64> {
     if !is_timed(table.plan, &term.metric) {
         return Some(0.0);
     }
     table.plan.metric(&term.metric).filter(|metric| metric.kind == MetricKind::Rate)?;
-    let mut lost = stats::Moments::default();
+    let mut most = Some(0.0).filter(|_| table.plan.path != "storage")?;
     for result in table.results(cell, &term.variant) {
         let taken = result.noise.taken_cpus?.max(result.measurement.health.waited);
-        lost.push(-(1.0 - taken).max(0.0).ln());
+        most = f64::max(most, -(1.0 - taken).max(0.0).ln());
     }
-    lost.mean().filter(|lost| lost.is_finite())
+    Some(most).filter(|lost| lost.is_finite())
 }

@@ -169,7 +169,9 @@ impl<'a> Table<'a> {
     /// The two values of a term's variant in a block; `None` if slots are missing.
     fn pair(&self, cell: usize, block: u32, term: &Term) -> Option<[Value; 2]> {
         let of_block = self.of(cell, &term.variant).iter().filter(|slot| slot.block == block);
-        let is_loud = |slot: &Slot| slot.result().is_some_and(|result| self.is_crowded(result));
+        // A load may also wait for its own system, and blocks must not be chosen by what that does.
+        let is_loud =
+            |slot: &Slot| slot.result().is_some_and(|result| result.noise.others > self.plan.others_max);
         if self.is_calm && of_block.clone().any(|slot| is_loud(slot)) {
             return None;
         }

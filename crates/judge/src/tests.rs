@@ -199,12 +199,7 @@ fn what_neighbours_cannot_have_turned_is_judged_beside_them() {
     // Neighbours can make a time as long as they like.
     check("b.delay <= 8 ms", &beside(0.01, 0.3, &always), Verdict::Undecided, "a quieter machine");
     let half = beside(1.5, 0.6, &|block| block % 2 == 0);
-    check(
-        "b.reqs >= 1.2 * a.reqs",
-        &half,
-        Verdict::Holds,
-        "over 8 blocks, which are those without neighbours",
-    );
+    check("b.reqs >= 1.2 * a.reqs", &half, Verdict::Holds, "from the blocks without neighbours alone: ratio");
 }
 
 #[test]
@@ -930,12 +925,7 @@ fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carri
     else {
         panic!("nobody asked for new connections")
     };
-    let new = WorkDifference::Share {
-        property: "new connections".to_owned(),
-        value: "per unit of work".to_owned(),
-        variant: 1.0,
-        baseline: 0.0,
-    };
+    let new = WorkDifference::PerWork { what: "new connections".to_owned(), variant: 1.0, baseline: 0.0 };
     assert_eq!(differences[..], [new]);
     let mut asked = plan(&claims);
     asked.cells[0].variants[1].differs = Some(vec!["load.reuse".to_owned()]);

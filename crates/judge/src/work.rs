@@ -103,6 +103,10 @@ fn is_alike(some: &[WorkDifference], others: &[WorkDifference]) -> bool {
             WorkDifference::Share { property: of_other, value: others, variant: share, .. },
         ) => (property, value) == (of_other, others) && (variant - share).abs() <= SHARE_MARGIN,
         (
+            WorkDifference::PerWork { what, variant, .. },
+            WorkDifference::PerWork { what: of_other, variant: of_variant, .. },
+        ) => what == of_other && (variant - of_variant).abs() <= SHARE_MARGIN,
+        (
             WorkDifference::Size { what, variant_bytes, .. },
             WorkDifference::Size { what: of_other, variant_bytes: bytes, .. },
         ) => what == of_other && (variant_bytes - bytes).abs() <= 0.01 * bytes,
@@ -181,10 +185,8 @@ fn per_work_apart(
         blocks.iter().filter_map(|[ours, theirs]| Some([per_work(ours)?, per_work(theirs)?])).collect();
     let differences: Vec<f64> = pairs.iter().map(|[ours, theirs]| ours - theirs).collect();
     let [variant, baseline] = [0, 1].map(|side| mean(pairs.iter().map(|pair| pair[side])));
-    let (property, value) = (what.to_owned(), "per unit of work".to_owned());
-    is_apart(&differences, SHARE_MARGIN).then_some(WorkDifference::Share {
-        property,
-        value,
+    is_apart(&differences, SHARE_MARGIN).then(|| WorkDifference::PerWork {
+        what: what.to_owned(),
         variant,
         baseline,
     })

@@ -90,6 +90,15 @@ pub enum WorkDifference {
         /// The baseline's.
         baseline: f64,
     },
+    /// How often something happened per unit of work.
+    PerWork {
+        /// What happened, in the plural: `new connections`.
+        what: String,
+        /// With the variant.
+        variant: f64,
+        /// With the baseline.
+        baseline: f64,
+    },
     /// A median size.
     Size {
         /// What has it: `body`.

@@ -49,7 +49,8 @@ pub struct Noise {
     pub pressure_cpu: Option<f64>,
     /// Share of all CPU time used by processes of neither side.
     pub others: f64,
-    /// How many CPUs these processes and the hypervisor used up together; `None` in runs from before it was recorded.
+    /// How many CPUs these processes, the hypervisor and interrupts used up together, on all hosts; `None` in runs from before it was
+    /// recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_cpus: Option<f64>,
     /// Time for which the cgroup was throttled, in ns.
@@ -68,7 +69,10 @@ impl Noise {
             softirq: self.softirq.max(other.softirq),
             pressure_cpu: [self.pressure_cpu, other.pressure_cpu].into_iter().flatten().reduce(f64::max),
             others: self.others.max(other.others),
-            taken_cpus: [self.taken_cpus, other.taken_cpus].into_iter().flatten().reduce(f64::max),
+            taken_cpus: [self.taken_cpus, other.taken_cpus]
+                .into_iter()
+                .flatten()
+                .reduce(|one, other| one + other),
             throttled_ns: self.throttled_ns.max(other.throttled_ns),
         }
     }

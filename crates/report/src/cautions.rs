@@ -22,11 +22,10 @@ pub fn sentence(caution: &Caution) -> String {
             in_cell(cell)
         ),
         Caution::SystemWaited { cell, variant, baseline, variant_share, baseline_share } => format!(
-            "the system's threads waited for a CPU for {} of the window with {variant}{} and for {} with {baseline}: they may share \
-             CPUs with the load or with other programs, and rates and times contain that wait; give both sides CPUs of their own",
-            figures::share_coarse(*variant_share),
-            in_cell(cell),
-            figures::share_coarse(*baseline_share)
+            "{variant_share:.2} of the system's threads waited for a CPU on average with {variant}{}, and {baseline_share:.2} with \
+             {baseline}: they may share CPUs with the load or with other programs, and rates and times contain that wait; give both \
+             sides CPUs of their own",
+            in_cell(cell)
         ),
         Caution::UnseenParts { variant } => format!(
             "{variant} runs a pipeline in `sh`, which does not tell how its earlier parts ended: they may all have failed; install bash"
@@ -71,10 +70,8 @@ pub fn words(caution: &Caution) -> String {
         Caution::Redirects { variant, share, .. } => {
             format!("{} of {variant}'s answers are redirects", figures::share(*share))
         }
-        Caution::SystemWaited { variant, variant_share, baseline_share, .. } => format!(
-            "the system waited for CPUs for {} of the window with {variant}, {} without",
-            figures::share_coarse(*variant_share),
-            figures::share_coarse(*baseline_share)
+        Caution::SystemWaited { variant, baseline, variant_share, baseline_share, .. } => format!(
+            "{variant_share:.2} of the system's threads waited for a CPU with {variant}, {baseline_share:.2} with {baseline}"
         ),
         Caution::UnseenParts { variant } => {
             format!("nothing shows how earlier parts of {variant}'s pipeline ended")
@@ -104,6 +101,9 @@ fn work_words(difference: &WorkDifference, variant: &str, baseline: &str) -> Str
             figures::share(*ours),
             figures::share(*theirs)
         ),
+        WorkDifference::PerWork { what, variant: ours, baseline: theirs } => {
+            format!("{ours:.2} {what} per request with {variant}, {theirs:.2} with {baseline}")
+        }
         WorkDifference::Size { what, variant_bytes, baseline_bytes } => {
             let (ours, theirs) = (bytes(*variant_bytes), bytes(*baseline_bytes));
             match what.starts_with("written") {
@@ -158,8 +158,8 @@ mod tests {
             variant_share: 0.36,
             baseline_share: 0.006,
         };
-        insta::assert_snapshot!(sentence(&waited), @"the system's threads waited for a CPU for 36.0% of the window with b and for 0.6% with a: they may share CPUs with the load or with other programs, and rates and times contain that wait; give both sides CPUs of their own");
-        insta::assert_snapshot!(words(&waited), @"the system waited for CPUs for 36.0% of the window with b, 0.6% without");
+        insta::assert_snapshot!(sentence(&waited), @"0.36 of the system's threads waited for a CPU on average with b, and 0.01 with a: they may share CPUs with the load or with other programs, and rates and times contain that wait; give both sides CPUs of their own");
+        insta::assert_snapshot!(words(&waited), @"0.36 of the system's threads waited for a CPU with b, 0.01 with a");
     }
 
     #[test]
@@ -180,6 +180,9 @@ mod tests {
         };
         insta::assert_snapshot!(sentence(&of(&[&share, &size])), @"b did different work from a: content encoding gzip: 100% of b, 0% of a; a body of 32 B with b and 612 B with a (medians); rates, times and costs of different work cannot be compared");
         insta::assert_snapshot!(words(&of(&[&share, &size])), @"different work: content encoding gzip: 100% of b, 0% of a and 1 more");
+        let new =
+            WorkDifference::PerWork { what: "new connections".to_owned(), variant: 1.0, baseline: 0.002 };
+        insta::assert_snapshot!(words(&of(&[&new])), @"different work: 1.00 new connections per request with b, 0.00 with a");
         let written = WorkDifference::Size {
             what: "written to disk".to_owned(),
             variant_bytes: 0.0,

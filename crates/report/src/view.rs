@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Cell, ClaimVerdict, Comparison, Evidence, Histogram, Judgement, MetricInfo, MetricKind, Plan,
-    Reading, Run, Slot, SlotResult, Statistic, Unit, Variant, VariantState, VariantSummary,
+    Better, Cell, ClaimVerdict, Comparison, Evidence, Histogram, Judgement, MetricInfo, MetricKind, Percent,
+    Plan, Reading, Run, Slot, SlotResult, Statistic, Unit, Variant, VariantState, VariantSummary,
 };
 use plumb_stats::{log_ratio, median};
 
@@ -391,7 +391,7 @@ impl<'a> View<'a> {
         words.extend(plan.blocks_asked.map(|blocks| format!(" --blocks {blocks}")));
         words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
         if plan.path != "null" && (plan.others_max - Plan::others_max()).abs() > 1e-9 {
-            words.push(format!(" --others-max {}%", plan.others_max * 100.0));
+            words.push(format!(" --others-max {}", Percent(plan.others_max)));
         }
         words.concat()
     }
