@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use plumb_background::Background;
 use plumb_volumes::state::{State, StateError};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -33,6 +34,9 @@ use requests::Shared;
 
 /// What one request's head may hold.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+/// How much, and for how long, a client may go on sending once its connection is to end.
+const REST_BYTES_MAX: u64 = 1 << 20;
+const REST_TIME: Duration = Duration::from_secs(1);
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// For a request's head, and for the next one on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(15);
@@ -136,10 +140,17 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
 
 /// Serves one connection. How it ends is its client's affair.
 async fn serve(stream: TcpStream, tls: TlsAcceptor, shared: Arc<Shared>, place: Arc<Place>) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
+    let Ok(Ok(mut stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
     let service =
         service_fn(move |request| requests::respond(Arc::clone(&shared), Arc::clone(&place), request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
-    let _ = http.serve_connection(TokioIo::new(Lenient::new(stream)), service).await;
+    let _ = http.serve_connection(TokioIo::new(Lenient::new(&mut stream)), service).await;
+    hear_out(&mut stream).await;
+}
+
+/// Reads what a client is still sending. To close before that would take the answer from it, such as that its request is too long.
+async fn hear_out(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut rest = stream.take(REST_BYTES_MAX);
+    let _ = timeout(REST_TIME, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
 }
