@@ -1,6 +1,7 @@
 //! The formats that can be read, and which one a text has.
 
 use crate::error::ReadError;
+use crate::json::documents;
 use crate::text::{plain, unclear};
 use crate::tool_run::ToolRun;
 use crate::{
@@ -169,8 +170,7 @@ pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
 
 fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     let malformed = |reason| ReadError::Malformed { format: format.name, reason };
-    let is_json = || text.lines().any(|line| line.trim_start().starts_with(['{', '[']));
-    let has_commas = WITH_COMMAS.contains(&format.name) || is_json();
+    let has_commas = WITH_COMMAS.contains(&format.name) || !documents(text).0.is_empty();
     if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {
         return Err(malformed(format!(
             "line {line}, column {column}: `{number}` could be read as two different numbers; write it without separators"

@@ -760,7 +760,9 @@ fn a_number_in_another_form_is_read_whole_or_not_at_all() {
                     })
                     .collect::<Vec<_>>()
                 };
-                run.metrics.clone().iter().flat_map(of_metric).collect::<Vec<_>>()
+                let failed = (format!("{at} failed"), run.measurement.attempts.failed as f64);
+                let of_metrics = run.metrics.clone().into_iter().flat_map(|metric| of_metric(&metric));
+                of_metrics.chain([failed]).collect::<Vec<_>>()
             };
             found.into_iter().enumerate().flat_map(of_run).collect()
         };

@@ -40,8 +40,11 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
             part if part.starts_with('{') => continue,
             name => name.to_owned(),
         };
-        if let Some(said) = said(&name, rest) {
-            summary.metrics.insert(name.clone(), said);
+        match said(&name, rest) {
+            Some(said) => drop(summary.metrics.insert(name.clone(), said)),
+            // Without it, failures would count as none.
+            None if rest.contains('%') => return Err(format!("`{rest}` is not a share")),
+            None => {}
         }
         previous = name;
     }
