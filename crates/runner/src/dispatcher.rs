@@ -155,7 +155,7 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// Measures for a trial. What a busy machine spoils is measured once more: a trial counts for nothing.
+    /// Measures for a trial. A failure of the harness is tried once more, because nothing rests on a trial.
     fn try_out(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         match self.measure(order, &mut Vec::new()) {
             Err(SlotError::Harness(_)) => self.measure(order, &mut Vec::new()),

@@ -4,13 +4,12 @@
 //! slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides that may crash are agents.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use plumb_model::FailureCause;
 use plumb_path::{Load, Mark, PathError, Place, System};
 use serde_json::Value;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Patience};
 use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::hosts::{HostSight, SeenHost};
@@ -19,7 +18,7 @@ use crate::seen_slot::{SeenSlot, Sight, foreign_cpu_time, is_cut_short, is_late}
 /// Measures slots in this process.
 pub struct InProcess<'a> {
     place: Place,
-    clock: &'a dyn Clock,
+    patience: Patience<'a>,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     sees_host: bool,
     systems: BTreeMap<String, (Box<dyn System>, Value)>,
@@ -28,8 +27,8 @@ pub struct InProcess<'a> {
 impl<'a> InProcess<'a> {
     /// An executor without any systems yet. `place` is what both sides may use.
     #[must_use]
-    pub fn new(place: Place, clock: &'a dyn Clock) -> Self {
-        Self { place, clock, watch: None, sees_host: false, systems: BTreeMap::new() }
+    pub fn new(place: Place, patience: Patience<'a>) -> Self {
+        Self { place, patience, watch: None, sees_host: false, systems: BTreeMap::new() }
     }
 
     /// Sets the function that is told the progress of measurements, and how much is in flight if the load
@@ -58,7 +57,7 @@ impl<'a> InProcess<'a> {
 
     fn attempt(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.prepare_system(order)?;
-        self.clock.sleep(Duration::from_nanos(order.cooldown_ns));
+        self.patience.rest(order.cooldown_ns)?;
         let Some((system, target)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
@@ -68,7 +67,8 @@ impl<'a> InProcess<'a> {
                 watch(mark, order.settings.in_flight());
             }
         };
-        let watcher = Watcher { system: &mut **system, clock: self.clock, sees_host: self.sees_host };
+        let watcher =
+            Watcher { system: &mut **system, clock: self.patience.clock, sees_host: self.sees_host };
         watcher.watch(&mut *load, order, &tell)
     }
 }

@@ -207,7 +207,7 @@ fn measure(
     if planned.runs_in_process(&hosts) {
         let cpus = available_cpus().map_or(1, |cpus| cpus.len());
         let place = Place { scratch: launch.directory, cpus, address: None, number: 0 };
-        let mut executor = InProcess::new(place, outlets.patience.clock).watched_by(watch).seeing_host();
+        let mut executor = InProcess::new(place, outlets.patience).watched_by(watch).seeing_host();
         return (dispatch(planned, slots, &mut executor, outlets), Ok(()));
     }
     let treatments = host_tunings::treatments(planned.plan());

@@ -148,8 +148,8 @@ fn attempt(
     let interrupted = || stop_after.is_some_and(|slots| recorded.get() >= slots);
     let clock = SimulatedClock::default();
     let place = Place { scratch: "/nonexistent".into(), cpus: 1, address: None, number: 0 };
-    let mut executor = Faulty { inner: InProcess::new(place, &clock), faults, clock: &clock };
     let patience = Patience { clock: &clock, interrupted: &interrupted };
+    let mut executor = Faulty { inner: InProcess::new(place, patience), faults, clock: &clock };
     let mut outlets = Outlets { record: &mut record, emit: &mut emit, patience };
     let (ending, slots) = dispatch(&planned(plan), before, &mut executor, &mut outlets)?;
     Ok(Outcome { ending, slots, events: events.into_inner() })
@@ -340,6 +340,15 @@ fn a_cooldown_passes_before_the_window_of_each_slot() {
     // Two trials of a second come before all slots, without a cooldown.
     let opened: Vec<f64> = slots.iter().map(|slot| slot.offset_s).collect();
     assert_eq!(opened, (1..=8).map(|slot| 2.0 + 2.25 * f64::from(slot)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_cooldown_ends_when_the_user_wants_the_run_to_end() {
+    let clock = SimulatedClock::default();
+    let interrupted = || clock.monotonic_ns() >= 1_000_000_000;
+    let patience = Patience { clock: &clock, interrupted: &interrupted };
+    assert_eq!(patience.rest(60_000_000_000), Err(SlotError::Interrupted));
+    assert_eq!(clock.monotonic_ns(), 1_000_000_000);
 }
 
 #[test]
