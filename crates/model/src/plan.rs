@@ -233,6 +233,9 @@ pub struct Plan {
     /// are read with the default.
     #[serde(default = "Plan::others_max")]
     pub others_max: f64,
+    /// Whether the command line gave `others_max`, in place of the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub others_max_asked: bool,
     /// The share of a variant's work that may fail; above it, claims about its rates and times are void. Runs from before
     /// there was such a limit are read with the default.
     #[serde(default = "Plan::failures_max")]
@@ -282,6 +285,7 @@ impl Plan {
             warmup_ns: 0,
             cooldown_ns: 0,
             others_max: Self::others_max(),
+            others_max_asked: false,
             failures_max: Self::failures_max(),
             retries_only_killed: true,
             imported: None,

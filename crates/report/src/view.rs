@@ -390,9 +390,7 @@ impl<'a> View<'a> {
         words.extend(plan.quick.then(|| " --quick".to_owned()));
         words.extend(plan.blocks_asked.map(|blocks| format!(" --blocks {blocks}")));
         words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
-        if plan.path != "null" && (plan.others_max - Plan::others_max()).abs() > 1e-9 {
-            words.push(format!(" --others-max {}", Percent(plan.others_max)));
-        }
+        words.extend(plan.others_max_asked.then(|| format!(" --others-max {}", Percent(plan.others_max))));
         words.concat()
     }
 

@@ -105,13 +105,13 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     let (Some(blocks), Some(claims), Some(kept), Some(settled)) = (blocks, claims, kept, settled) else {
         return Err(mistakes);
     };
-    let others_max = document.spec.others_max(options.others_max);
     settled.check_claims(&claims, &variants, &root)?;
     let Document { metadata, spec, .. } = document;
     let settings = settled.settings(&kept, options.quick);
     let plan = Plan {
         title: metadata.title.unwrap_or_else(|| metadata.name.clone()),
         name: metadata.name,
+        others_max: spec.others_max(options.others_max),
         path: spec.path,
         baseline: 0,
         variants: kept.iter().map(|&at| settled.variants[at].clone()).collect(),
@@ -134,7 +134,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         quick: options.quick,
         only: options.only.clone(),
         blocks_asked: options.blocks,
-        others_max,
+        others_max_asked: options.others_max.is_some(),
         failures_max: spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share),
         budget_ns: options.budget.map(|Span(ns)| ns),
         made_by: options.made_by.clone(),
