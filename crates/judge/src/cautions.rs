@@ -1,5 +1,7 @@
 //! Cautions: facts because of which a run is not to be relied on as it stands.
 
+use std::collections::BTreeMap;
+
 use plumb_model::user_change::{FileChange, ServiceChange};
 use plumb_model::{
     Caution, Measurement, MetricKind, Operand, Plan, Slot, Term, UserChange, metric, metric_key,
@@ -75,7 +77,8 @@ fn redirects(table: &Table<'_>) -> Vec<Caution> {
         .collect()
 }
 
-/// Variants with which the system waits for CPUs for another time than with the baseline, as where it shares them with the load.
+/// Variants with which the system's threads wait for CPUs longer than with the baseline, or less long, as where they share CPUs with
+/// the load.
 fn system_waits(table: &Table<'_>) -> Vec<Caution> {
     let plan = table.plan;
     let of = |(cell, variant): (usize, usize)| {
@@ -157,7 +160,7 @@ pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
             };
             // What the rates of seconds show is how long an effect on a rate lasts.
             let is_rate = fades || plan.metric(&term.metric).is_some_and(|it| it.kind == MetricKind::Rate);
-            let lasts_s = lasts_s(table, couple).filter(|_| is_rate && kinds == 2);
+            let lasts_s = (is_rate && kinds == 2).then(|| lasts_s(table, couple)).flatten();
             Some(Effect { cell, term, after, found, fades, lasts_s })
         })
     };
@@ -218,16 +221,23 @@ fn pairs(
     (cell, variant, after): (usize, &str, &str),
     log: &dyn Fn(&Slot) -> Option<f64>,
 ) -> Vec<SlotPair> {
-    let slots: Vec<_> = table.slots.iter().filter(|slot| slot.cell == cell).collect();
-    let of_block = |block: u32| {
-        let own = slots.iter().enumerate().filter(|(_, slot)| slot.block == block && slot.variant == variant);
-        let mut each = own.map(|(at, slot)| {
-            let is_after = at.checked_sub(1).is_some_and(|before| slots[before].variant == after);
-            log(slot).map(|log| (at as f64, is_after, log))
-        });
-        let (one, other) = (each.next()??, each.next()??);
-        let (first, last) = if one.1 && !other.1 { (other, one) } else { (one, other) };
-        Some(SlotPair { log_ratio: last.2 - first.2, distance: last.0 - first.0, is_split: one.1 != other.1 })
+    let slots: Vec<&Slot> = table.slots.iter().filter(|slot| slot.cell == cell).collect();
+    let mut own: BTreeMap<u32, Vec<(f64, bool, Option<f64>)>> = BTreeMap::new();
+    for (at, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.variant == variant) {
+        let is_after = at.checked_sub(1).is_some_and(|before| slots[before].variant == after);
+        own.entry(slot.block).or_default().push((at as f64, is_after, log(slot)));
+    }
+    let pair = |block: u32| {
+        let &[(one_at, one_after, one), (other_at, other_after, other)] = own.get(&block)?.as_slice() else {
+            return None;
+        };
+        // The slot that follows the other variant, or else the later one, over the other.
+        let sign = if one_after && !other_after { -1.0 } else { 1.0 };
+        Some(SlotPair {
+            log_ratio: sign * (other? - one?),
+            distance: sign * (other_at - one_at),
+            is_split: one_after != other_after,
+        })
     };
-    (0..table.complete_blocks(cell)).filter_map(of_block).collect()
+    (0..table.complete_blocks(cell)).filter_map(pair).collect()
 }

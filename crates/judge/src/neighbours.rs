@@ -49,7 +49,7 @@ fn crowded(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: &
     ))
 }
 
-/// Judges a claim although neighbours took too much: if they cannot have turned the verdict, or from the blocks without them.
+/// Judges a claim although neighbours took too much: from the blocks without them, or if they cannot have reversed the verdict.
 pub(crate) fn despite_neighbours(
     table: &Table<'_>,
     variants: &[VariantSummary],
@@ -71,11 +71,11 @@ pub(crate) fn despite_neighbours(
             return Finding { reason, ..calm };
         }
     } else if is_decided(&whole)
-        && let Some(most) = cannot_turn(table, cell, claim, &whole)
+        && let Some(most) = largest_change(table, cell, claim, &whole)
     {
         let most = digits(most);
         let reason = format!(
-            "{}; neighbours cannot have changed the ratio by more than a factor of {most} by the CPU time that they took",
+            "{}; the CPU time that neighbours took cannot have changed the ratio by more than a factor of {most}",
             whole.reason
         );
         return Finding { reason, ..whole };
@@ -88,7 +88,7 @@ pub(crate) fn despite_neighbours(
 
 /// The largest factor by which neighbours can have changed a claim's ratio, if the verdict is the same for every factor up to it;
 /// `None` for other metrics than rates, on which their effect has no bound.
-fn cannot_turn(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding) -> Option<f64> {
+fn largest_change(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding) -> Option<f64> {
     let (ratio, low, high) = finding.bounds?;
     let (below, factor) = match &claim.right {
         Operand::Term { term, factor } => (Some(term), *factor),
@@ -110,8 +110,11 @@ fn lost_to_neighbours(table: &Table<'_>, cell: usize, term: &Term) -> Option<f64
     if !is_timed(table.plan, &term.metric) {
         return Some(0.0);
     }
-    table.plan.metric(&term.metric).filter(|metric| metric.kind == MetricKind::Rate)?;
-    let mut most = Some(0.0).filter(|_| table.plan.path != "storage")?;
+    let is_rate = table.plan.metric(&term.metric).is_some_and(|metric| metric.kind == MetricKind::Rate);
+    if !is_rate || table.plan.path == "storage" {
+        return None;
+    }
+    let mut most = 0.0;
     for result in table.results(cell, &term.variant) {
         let taken = result.noise.taken_cpus?.max(result.measurement.health.waited);
         most = f64::max(most, -(1.0 - taken).max(0.0).ln());

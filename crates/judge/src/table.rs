@@ -103,7 +103,7 @@ impl<'a> Table<'a> {
     }
 
     /// The slot that ran right before another one.
-    pub(crate) fn before(&self, slot: &Slot) -> Option<&'a Slot> {
+    fn before(&self, slot: &Slot) -> Option<&'a Slot> {
         let is_it = |other: &Slot| {
             (other.cell, other.block, other.position) == (slot.cell, slot.block, slot.position)
         };

@@ -191,7 +191,8 @@ fn what_neighbours_cannot_have_turned_is_judged_beside_them() {
         })
     };
     let always = |_: u32| true;
-    let bound = "neighbours cannot have changed the ratio by more than a factor of 1.429";
+    let bound =
+        "the CPU time that neighbours took cannot have changed the ratio by more than a factor of 1.429";
     check("b.reqs >= 1.2 * a.reqs", &beside(8.0, 0.3, &always), Verdict::Holds, bound);
     check("b.reqs <= 0.9 * a.reqs", &beside(0.002, 0.3, &always), Verdict::Holds, bound);
     check("b.reqs >= 1.2 * a.reqs", &beside(1.5, 0.3, &always), Verdict::Undecided, "a quieter machine");
