@@ -129,7 +129,7 @@ pub struct FileChange {
     /// back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<String>,
-    /// How what reads the file shows that it uses the change.
+    /// How the program that reads the file shows that it uses the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
     /// How long `reload` may take, and how long `verify` is waited for; 30 s if absent.

@@ -22,9 +22,9 @@ pub fn sentence(caution: &Caution) -> String {
             in_cell(cell)
         ),
         Caution::SystemWaited { cell, variant, baseline, variant_share, baseline_share } => format!(
-            "{variant_share:.2} of the system's threads waited for a CPU on average with {variant}{}, and {baseline_share:.2} with \
-             {baseline}: they may share CPUs with the load or with other programs, and rates and times contain that wait; give both \
-             sides CPUs of their own",
+            "with {variant}{}, {variant_share:.2} of the system's threads were waiting for a CPU on average, and {baseline_share:.2} with \
+             {baseline}: they may share CPUs with the load or with other programs, and rates and times include the wait; give each side \
+             its own CPUs",
             in_cell(cell)
         ),
         Caution::UnseenParts { variant } => format!(
@@ -71,7 +71,7 @@ pub fn words(caution: &Caution) -> String {
             format!("{} of {variant}'s answers are redirects", figures::share(*share))
         }
         Caution::SystemWaited { variant, baseline, variant_share, baseline_share, .. } => format!(
-            "{variant_share:.2} of the system's threads waited for a CPU with {variant}, {baseline_share:.2} with {baseline}"
+            "{variant_share:.2} of the system's threads were waiting for a CPU with {variant}, {baseline_share:.2} with {baseline}"
         ),
         Caution::UnseenParts { variant } => {
             format!("nothing shows how earlier parts of {variant}'s pipeline ended")
@@ -158,8 +158,8 @@ mod tests {
             variant_share: 0.36,
             baseline_share: 0.006,
         };
-        insta::assert_snapshot!(sentence(&waited), @"0.36 of the system's threads waited for a CPU on average with b, and 0.01 with a: they may share CPUs with the load or with other programs, and rates and times contain that wait; give both sides CPUs of their own");
-        insta::assert_snapshot!(words(&waited), @"0.36 of the system's threads waited for a CPU with b, 0.01 with a");
+        insta::assert_snapshot!(sentence(&waited), @"with b, 0.36 of the system's threads were waiting for a CPU on average, and 0.01 with a: they may share CPUs with the load or with other programs, and rates and times include the wait; give each side its own CPUs");
+        insta::assert_snapshot!(words(&waited), @"0.36 of the system's threads were waiting for a CPU with b, 0.01 with a");
     }
 
     #[test]

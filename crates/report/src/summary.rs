@@ -169,7 +169,7 @@ fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> 
     }
 }
 
-/// What else a variant does to the worse, if that is more than a little: the effect that is farthest from none.
+/// The largest cost of a variant beside its main effect, if it is more than a little.
 fn strongest_cost<'a>(view: &View<'a>, variant: usize, cell: usize, main: Row<'a>) -> String {
     let of_row = |row: Row<'a>| {
         let found = view.comparison(cell, variant, row)?;

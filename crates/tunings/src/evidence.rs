@@ -28,8 +28,8 @@ impl Tuner {
         settings.chain(checked).collect()
     }
 
-    /// Whether a slot of a treatment has to show a setting. What one variant changes may well show where the program that another one
-    /// changed is looked at.
+    /// Whether a slot of a treatment has to show a setting. A variant's change may also alter what the `verify` of another variant
+    /// shows, so a variant with changes is asked only for its own.
     fn concerns(&self, watched: &Watched, treatment: Treatment<'_>) -> bool {
         let mut own = self.named(treatment).flat_map(|tuning| &tuning.wanted);
         !watched.setting.is_look()

@@ -9,9 +9,9 @@ use plumb_host::time::{monotonic_ns, sleep};
 use crate::TuningError;
 use crate::found::{Resolved, Wanted};
 
-/// How long after another glance the effect of a change is looked for.
+/// The pause between two looks at the effect of a change.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How often in a row it has to be seen: after a reload, the old process may answer for a moment beside the new one.
+/// How many looks in a row have to see it: after a reload, the old process may answer beside the new one for a moment.
 const GLANCES: u32 = 5;
 
 /// Applies a tuning, and returns what was changed, in order. After an error a part of it may be in effect, which the
@@ -41,7 +41,7 @@ pub(crate) fn apply(
     Ok(entries)
 }
 
-/// Waits until what looks at the effect of changes sees it: a program may take its time to read its configuration anew.
+/// Waits until every `verify` shows that the changes are used: a program may need some time to read its configuration again.
 pub(crate) fn look_for_effect(machine: &Machine, tunings: &[Resolved]) -> Result<(), TuningError> {
     for tuning in tunings {
         for wanted in &tuning.wanted {

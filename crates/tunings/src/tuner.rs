@@ -166,7 +166,7 @@ impl Tuner {
         Ok(outcome)
     }
 
-    /// Waits until what looks at the effect of changes sees none any more. If that takes too long, the next slot's evidence says so.
+    /// Waits until no `verify` shows the changes any more. If that takes too long, the next slot's evidence says so.
     fn wait_for_originals(&self, treatment: Treatment<'_>) {
         for wanted in self.named(treatment).flat_map(|tuning| &tuning.wanted) {
             if let Setting::Shell(shell) = &wanted.setting
@@ -178,7 +178,7 @@ impl Tuner {
         }
     }
 
-    /// What proves a change where a program is looked at: one for each variant that looks there.
+    /// What would prove a change by this `verify`: one value for each variant that has it.
     pub(crate) fn proofs<'a>(&'a self, setting: &'a Setting) -> impl Iterator<Item = &'a Wanted> {
         let all = self.changes.iter().flat_map(|(_, resolved)| resolved).flat_map(|tuning| &tuning.wanted);
         all.filter(|wanted| wanted.setting.is_look() && wanted.setting == *setting)

@@ -149,7 +149,7 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, shared: Arc<Shared>, place: 
     hear_out(&mut stream).await;
 }
 
-/// Reads what a client is still sending. To close before that would take the answer from it, such as that its request is too long.
+/// Reads what a client is still sending. If the server closed at once, the client might lose the answer, such as "too long".
 async fn hear_out(stream: &mut (impl AsyncRead + Unpin)) {
     let mut rest = stream.take(REST_BYTES_MAX);
     let _ = timeout(REST_TIME, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
