@@ -189,6 +189,9 @@ impl OfTool {
                 self.format
             ));
         };
+        if let Some(failure) = &run.failure {
+            return Err(format!("{place}: {failure}"));
+        }
         let wanted = metric_key(&self.metric, self.statistic);
         let Some(metric) = run.metric(&self.metric) else {
             let known: Vec<&str> = run.metrics.iter().map(|metric| metric.name.as_str()).collect();

@@ -153,8 +153,7 @@ pub trait Tool {
     /// # Errors
     /// When the output holds nothing that can be read.
     fn read(&self, said: &str) -> Result<ToolRun, String> {
-        let mut runs = plumb_tools::read(said).map_err(|error| error.to_string())?;
-        runs.pop().ok_or_else(|| "it printed no result".to_owned())
+        plumb_tools::only(plumb_tools::read(said).map_err(|error| error.to_string())?)
     }
 
     /// The reason for a failure, from its output file, if it reports none elsewhere.

@@ -10,12 +10,44 @@ use crate::metrics::{
     ITERATION_DURATION,
 };
 use crate::text::{after, count, counted, positive, split_number};
-use crate::tool_run::{ToolRun, percentile};
+use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile};
 
+/// ab prints three decimals of a time and two of a rate.
+const ROUNDED: f64 = 0.01;
 const REMEDY: &str = "ab -e FILE writes every whole percentile";
 
 pub(crate) fn is(text: &str) -> bool {
     text.contains("Concurrency Level:") && text.contains("Time taken for tests:")
+}
+
+/// What a run prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let labels = [
+        "This is ApacheBench",
+        "Server Hostname:",
+        "Document Path:",
+        "Concurrency Level:",
+        "Time taken for tests:",
+        "Requests per second:",
+        "Connection Times (ms)",
+    ];
+    labels.into_iter().find(|label| line.starts_with(label))
+}
+
+/// An excerpt may end where a table would begin, but not within one.
+pub(crate) fn is_whole(text: &str) -> bool {
+    let has = |label: &str| after(text, label).is_some();
+    let is_table = text.contains("Connection Times (ms)");
+    has("Requests per second:")
+        && (!is_table || has("Total:"))
+        && (!text.contains("Percentage of the requests") || text.contains("(longest request)"))
+}
+
+/// A table with a head has it once.
+pub(crate) fn table_key(line: &str) -> Option<&str> {
+    line.starts_with(|first: char| first.is_ascii_alphabetic())
+        .then_some(line)
+        .filter(|line| is_times(line) || is_percentiles(line))
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
@@ -28,10 +60,14 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         .and_then(positive)
         .ok_or("it has no line `Time taken for tests:`")?;
     run.worked(Some(seconds), Some(requests));
-    run.rate(&HTTP_REQS, after(text, "Requests per second:").and_then(positive), Some(requests));
+    let per_s = after(text, "Requests per second:").and_then(positive);
+    run.rate(&HTTP_REQS, per_s, Some(requests));
+    let over_time = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
+    run.sum(RATE_AND_COUNT, per_s, over_time(requests), ROUNDED);
     let bytes = after(text, "Total transferred:").and_then(count);
     let kib_per_s = after(text, "Transfer rate:").and_then(positive);
     run.rate(&DATA_RECEIVED, kib_per_s.map(|kib| kib * 1024.0), bytes);
+    run.sum(BYTES_AND_RATE, kib_per_s.map(|kib| kib * 1024.0), bytes.and_then(over_time), ROUNDED);
     read_options(&mut run, text);
     read_failures(&mut run, text, requests)?;
     read_times(&mut run, text);

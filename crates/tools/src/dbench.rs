@@ -21,6 +21,22 @@ pub(crate) fn is(text: &str) -> bool {
         && text.lines().any(|line| line.contains("Sequential Read/Write:"))
 }
 
+/// What a run prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let labels = [
+        "= Dbench Summary",
+        "Random Read/Write IOPS:",
+        "Average Latency",
+        "Sequential Read/Write:",
+        "Mixed Random",
+    ];
+    labels.into_iter().find(|label| line.starts_with(label))
+}
+
+pub(crate) fn is_whole(text: &str) -> bool {
+    after(text, "Mixed Random Read/Write IOPS:").is_some_and(|rest| rest.contains('/'))
+}
+
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut run = ToolRun::new("dbench", "storage", "summaries");
     run.worked(None, None);

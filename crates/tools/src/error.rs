@@ -3,11 +3,14 @@
 /// Why the output of a tool could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
+    /// It cannot be had.
+    #[error("read it: {0}")]
+    Unreadable(String),
     /// It looks like that of no tool.
-    #[error("recognise the tool: the text looks like none of {}; name one with --format", known.join(", "))]
+    #[error("recognise the tool: {likeliest}")]
     Unknown {
-        /// What was tried.
-        known: Vec<&'static str>,
+        /// What it most likely is, and what to do.
+        likeliest: String,
     },
     /// It is that of a tool, but not whole, not as the tool writes it, or of a tool that failed.
     #[error("read it as {format}: {reason}")]

@@ -8,25 +8,68 @@ use std::collections::BTreeMap;
 use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
 use serde_json::Value;
 
-use crate::json::{count, documents, items, positive, scalar, text};
+use crate::json::{Documents, count, documents, items, positive, scalar, text};
 use crate::metrics::{
     READ_BW, READ_COMPLETION_LATENCY, READ_IOPS, READ_LATENCY, WRITE_BW, WRITE_COMPLETION_LATENCY,
     WRITE_IOPS, WRITE_LATENCY,
 };
-use crate::tool_run::{ToolRun, percentile, record};
+use crate::tool_run::{BYTES_AND_RATE, NoReading, RATE_AND_COUNT, ToolRun, percentile, record};
+
+/// What fio counts and what it divides by may differ by this share: it takes the time of a job in whole ms, and ends late.
+const RAMP: f64 = 0.05;
+const DIRECTIONS: [&str; 4] = ["read", "write", "trim", "mixed"];
 
 /// The middle of the last bucket of fio's histogram, in its own unit: whatever is there took longer, nobody knows how much.
 const LAST_BUCKET: f64 = 17_112_760_320.0;
 
 pub(crate) fn is(text: &str) -> bool {
-    let (found, _) = documents(text);
-    found.iter().any(|value| value.get("fio version").is_some())
+    let found = documents(text).found;
+    found.iter().any(|value| of_fio(value).is_some())
+}
+
+/// A report, or that which kubestr's JSON has in it.
+fn of_fio(value: &Value) -> Option<&Value> {
+    [Some(value), value.pointer("/Raw/result")]
+        .into_iter()
+        .flatten()
+        .find(|it| it.get("fio version").is_some())
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, around) = documents(text);
-    let whole: Vec<&Value> = found.iter().filter(|value| value.get("fio version").is_some()).collect();
-    let last = whole.last().ok_or("it has no JSON object with `fio version`")?;
+    let Documents { found, around, .. } = documents(text);
+    let whole: Vec<&Value> = found.iter().filter_map(of_fio).collect();
+    let around: Vec<&str> = around.into_iter().filter(|line| line.contains(char::is_alphanumeric)).collect();
+    if whole.is_empty() {
+        return Err("it has no JSON object with `fio version`".to_owned());
+    }
+    let mut runs = Vec::new();
+    for reports in whole.chunk_by(|one, next| is_same_run(one, next)) {
+        runs.extend(report(reports, &around)?);
+    }
+    Ok(runs)
+}
+
+/// Whether a report is a later one of the same run, as of `--status-interval`: it began when that began.
+fn is_same_run(one: &Value, next: &Value) -> bool {
+    let length_s = |report: &Value| {
+        let of = |job: &Value| {
+            DIRECTIONS.map(|name| positive(job, &format!("/{name}/runtime")).unwrap_or_default())
+        };
+        items(report, "/jobs").iter().flat_map(of).fold(0.0, f64::max) / 1e3
+    };
+    let began_s = |report: &Value| {
+        let end_s = positive(report, "/timestamp_ms").map(|ms| ms / 1e3);
+        Some(end_s.or_else(|| positive(report, "/timestamp"))? - length_s(report))
+    };
+    match began_s(one).zip(began_s(next)) {
+        Some((one_s, next_s)) => (one_s - next_s).abs() <= 1.5,
+        None => length_s(next) > 1.2 * length_s(one),
+    }
+}
+
+/// One run, by its last report.
+fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, String> {
+    let Some(last) = whole.last() else { return Ok(Vec::new()) };
     let jobs = jobs(last);
     let mut groups: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
     for job in &jobs.found {
@@ -41,7 +84,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         run.label = is_several.then(|| scalar(group[0], "/jobname")).flatten();
         if whole.len() > 1 {
             run.warn(format!(
-                "the file has {} reports of fio; the last one was read, which is that of the whole run",
+                "the file has {} reports of this run of fio; the last one was read, which is that of the whole run",
                 whole.len()
             ));
         }
@@ -91,7 +134,7 @@ fn jobs(document: &Value) -> Jobs<'_> {
 
 /// fio 2 has `lat` in us where fio 3 has `lat_ns`.
 fn is_old(document: &Value) -> bool {
-    let has_old = |job: &Value| ["/read/lat", "/write/lat"].iter().any(|at| job.pointer(at).is_some());
+    let has_old = |job: &Value| DIRECTIONS.iter().any(|name| job.pointer(&format!("/{name}/lat")).is_some());
     items(document, "/jobs").iter().chain(items(document, "/client_stats")).any(has_old)
 }
 
@@ -163,10 +206,11 @@ impl Group<'_> {
             work = work.saturating_add(self.read_direction(&mut run, &direction));
         }
         if work == 0 {
-            return Err(match self.first_error() {
+            let reason = match self.first_error() {
                 Some(error) => format!("its job did nothing and ended with error {error}"),
                 None => "its jobs read and wrote nothing".to_owned(),
-            });
+            };
+            return Ok(ToolRun::without("fio", "storage", NoReading::Failed(reason)));
         }
         self.read_sync(&mut run);
         let seconds = self.runtime_ms() / 1e3;
@@ -201,19 +245,28 @@ impl Group<'_> {
         self.jobs.iter().filter_map(|job| count(job, at)).fold(0, u64::saturating_add)
     }
 
+    /// How many operations a direction did; early versions have only their rate and time.
+    fn operations(&self, name: &str) -> u64 {
+        let of = |job: &&Value| {
+            count(job, &format!("/{name}/total_ios")).or_else(|| {
+                let of = |key: &str| positive(job, &format!("/{name}/{key}"));
+                Some((of("iops")? * of("runtime")? / 1e3).round() as u64)
+            })
+        };
+        self.jobs.iter().filter_map(of).fold(0, u64::saturating_add)
+    }
+
     /// The longest runtime of any direction, in ms.
     fn runtime_ms(&self) -> f64 {
-        let of = |job: &&Value| {
-            ["read", "write", "trim", "mixed"]
-                .map(|name| positive(job, &format!("/{name}/runtime")).unwrap_or(0.0))
-        };
+        let of =
+            |job: &&Value| DIRECTIONS.map(|name| positive(job, &format!("/{name}/runtime")).unwrap_or(0.0));
         self.jobs.iter().flat_map(of).fold(0.0, f64::max)
     }
 
     /// Returns how many operations were done.
     fn read_direction(&self, run: &mut ToolRun, direction: &Direction) -> u64 {
         let name = direction.name;
-        let ios = self.sum(&format!("/{name}/total_ios"));
+        let ios = self.operations(name);
         if ios == 0 {
             return 0;
         }
@@ -236,6 +289,13 @@ impl Group<'_> {
         };
         run.rate(&direction.iops, iops, Some(ios));
         run.rate(&direction.bandwidth, bytes_per_s, Some(bytes));
+        if let [job] = self.jobs {
+            let runtime_s =
+                positive(job, &format!("/{name}/runtime")).map(|ms| ms / 1e3).filter(|s| *s > 0.0);
+            let over_time = |count: u64| Some(count as f64 / runtime_s?);
+            run.sum(RATE_AND_COUNT, iops, over_time(ios), RAMP);
+            run.sum(BYTES_AND_RATE, bytes_per_s, over_time(bytes), RAMP);
+        }
         self.read_latency(run, &direction.latency, name, "lat");
         self.read_latency(run, &direction.completion, name, "clat");
         let has_any =

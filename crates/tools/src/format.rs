@@ -1,9 +1,11 @@
 //! The formats that can be read, and which one a text has.
 
+use crate::door::{fenced, parts, plain, unfenced};
 use crate::error::ReadError;
 use crate::json::documents;
-use crate::text::{plain, unclear};
-use crate::tool_run::ToolRun;
+use crate::nearest::likeliest;
+use crate::text::unclear;
+use crate::tool_run::{CUT, NoReading, ToolRun};
 use crate::{
     ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, netperf, oha, openssl, qemu, qperf,
     sockperf, vegeta, wrk,
@@ -20,126 +22,113 @@ pub struct Format {
     is: fn(&str) -> bool,
     /// What the text says; the reason completes "failed to read it as wrk: ".
     read: fn(&str) -> Result<Vec<ToolRun>, String>,
+    /// What a line is that each run has once; `None` where `read` tells runs apart by itself.
+    key: Option<fn(&str) -> Option<&str>>,
+    /// Whether a run's last lines are there.
+    is_whole: fn(&str) -> bool,
 }
 
 impl Format {
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        is: fn(&str) -> bool,
+        read: fn(&str) -> Result<Vec<ToolRun>, String>,
+    ) -> Self {
+        Self { name, about, is, read, key: None, is_whole: |_| true }
+    }
+
+    const fn with_key(self, key: fn(&str) -> Option<&str>) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    const fn with_end(self, is_whole: fn(&str) -> bool) -> Self {
+        Self { is_whole, ..self }
+    }
+
     /// Whether a text looks like it.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
-        (self.is)(&plain(text))
+        (self.is)(&unfenced(&plain(text)))
     }
 }
 
 /// Formats of which commas separate columns, always thousands, or compiler options. In JSON they separate values.
-const WITH_COMMAS: [&str; 7] =
-    ["k6-points", "h2load-log", "hlog", "ab-times", "ab-percentiles", "qperf", "openssl"];
+const WITH_COMMAS: [&str; 8] =
+    ["k6-points", "k6-csv", "h2load-log", "hlog", "ab-times", "ab-percentiles", "qperf", "openssl"];
 
 /// Every format. Those of which the first lines are enough come first, because their files are large.
 pub const FORMATS: &[Format] = &[
-    Format {
-        name: "k6-points",
-        about: "k6's points, of --out json",
-        is: k6::is_points,
-        read: k6::read_points,
-    },
-    Format {
-        name: "h2load-log",
-        about: "h2load's times, of --log-file",
-        is: h2load::is_log,
-        read: h2load::read_log,
-    },
-    Format {
-        name: "hlog",
-        about: "HdrHistogram's log of intervals, with --column",
-        is: hlog::is,
-        read: hlog::unit_is_missing,
-    },
-    Format { name: "ab-times", about: "ab's times, of -g", is: ab::is_times, read: ab::read_times_of_each },
-    Format {
-        name: "k6",
-        about: "k6's JSON summaries, of --summary-export and handleSummary",
-        is: k6::is_summary,
-        read: k6::read_summary,
-    },
-    Format { name: "wrk", about: "wrk's and wrk2's text", is: wrk::is, read: wrk::read },
-    Format {
-        name: "fio",
-        about: "fio's JSON, of --output-format=json or json+",
-        is: fio::is,
-        read: fio::read,
-    },
-    Format {
-        name: "hyperfine",
-        about: "hyperfine's JSON, of --export-json",
-        is: hyperfine::is,
-        read: hyperfine::read,
-    },
-    Format { name: "ab", about: "ab's text", is: ab::is, read: ab::read },
-    Format {
-        name: "ab-percentiles",
-        about: "ab's percentiles, of -e",
-        is: ab::is_percentiles,
-        read: ab::read_percentiles,
-    },
-    Format { name: "k6-text", about: "k6's summary as text", is: k6::is_text, read: k6::read_text },
-    Format {
-        name: "iperf3",
-        about: "iperf3's JSON, of -J and --json-stream",
-        is: iperf3::is,
-        read: iperf3::read,
-    },
-    Format { name: "h2load", about: "h2load's text", is: h2load::is, read: h2load::read },
-    Format {
-        name: "h2load-json",
-        about: "h2load's JSON, of --output-file",
-        is: h2load::is_json,
-        read: h2load::read_json,
-    },
-    Format {
-        name: "sockperf",
-        about: "sockperf's text, and the log of --full-log",
-        is: sockperf::is,
-        read: sockperf::read,
-    },
-    Format { name: "qperf", about: "qperf's text", is: qperf::is, read: qperf::read },
-    Format {
-        name: "netperf",
-        about: "netperf's KEY=VALUE lines, of -k",
-        is: netperf::is,
-        read: netperf::read,
-    },
-    Format { name: "dbench", about: "the summary of dbench's script", is: dbench::is, read: dbench::read },
-    Format {
-        name: "openssl",
-        about: "openssl speed's text, and that of -mr",
-        is: openssl::is,
-        read: openssl::read,
-    },
-    Format { name: "oha", about: "oha's JSON, of --output-format json", is: oha::is, read: oha::read },
-    Format {
-        name: "vegeta",
-        about: "vegeta's JSON, of report -type=json",
-        is: vegeta::is,
-        read: vegeta::read,
-    },
-    Format {
-        name: "qemu",
-        about: "QEMU's info migrate, and the JSON of query-migrate",
-        is: qemu::is,
-        read: qemu::read,
-    },
-    Format {
-        name: "hgrm",
-        about: "HdrHistogram's percentiles, with --column",
-        is: mapped::is_hgrm,
-        read: mapped::read_hgrm,
-    },
-    Format {
-        name: "prometheus",
-        about: "Prometheus' JSON of a range, with --column",
-        is: mapped::is_prometheus,
-        read: mapped::read_prometheus,
-    },
+    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points),
+    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv),
+    Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log),
+    Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing),
+    Format::new("ab-times", "ab's times, of -g", ab::is_times, ab::read_times_of_each)
+        .with_key(ab::table_key),
+    Format::new(
+        "k6",
+        "k6's JSON summaries, of --summary-export and handleSummary",
+        k6::is_summary,
+        k6::read_summary,
+    ),
+    Format::new("wrk", "wrk's and wrk2's text", wrk::is, wrk::read)
+        .with_key(wrk::key)
+        .with_end(wrk::is_whole),
+    Format::new("fio", "fio's JSON, of --output-format=json or json+", fio::is, fio::read),
+    Format::new("hyperfine", "hyperfine's JSON, of --export-json", hyperfine::is, hyperfine::read),
+    Format::new("ab", "ab's text", ab::is, ab::read).with_key(ab::key).with_end(ab::is_whole),
+    Format::new("ab-percentiles", "ab's percentiles, of -e", ab::is_percentiles, ab::read_percentiles)
+        .with_key(ab::table_key),
+    Format::new("k6-text", "k6's summary as text", k6::is_text, k6::read_text)
+        .with_key(k6::text_key)
+        .with_end(k6::is_whole_text),
+    Format::new("iperf3", "iperf3's JSON, of -J and --json-stream", iperf3::is, iperf3::read),
+    Format::new("h2load", "h2load's text", h2load::is, h2load::read)
+        .with_key(h2load::key)
+        .with_end(h2load::is_whole),
+    Format::new("h2load-json", "h2load's JSON, of --output-file", h2load::is_json, h2load::read_json),
+    Format::new("sockperf", "sockperf's text, and the log of --full-log", sockperf::is, sockperf::read)
+        .with_key(sockperf::key)
+        .with_end(sockperf::is_whole),
+    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole),
+    Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read),
+    Format::new("dbench", "the summary of dbench's script", dbench::is, dbench::read)
+        .with_key(dbench::key)
+        .with_end(dbench::is_whole),
+    Format::new("openssl", "openssl speed's text, and that of -mr", openssl::is, openssl::read)
+        .with_key(openssl::key)
+        .with_end(openssl::is_whole),
+    Format::new("oha", "oha's JSON, of --output-format json", oha::is, oha::read),
+    Format::new("vegeta", "vegeta's JSON, of report -type=json", vegeta::is, vegeta::read),
+    Format::new("qemu", "QEMU's info migrate, and the JSON of query-migrate", qemu::is, qemu::read)
+        .with_end(qemu::is_whole),
+    Format::new("vegeta-text", "vegeta's text, of report", vegeta::is_text, vegeta::read_text)
+        .with_key(vegeta::key)
+        .with_end(vegeta::is_whole),
+    Format::new("oha-text", "oha's text", oha::is_text, oha::read_text)
+        .with_key(oha::key)
+        .with_end(oha::is_whole),
+    Format::new("hyperfine-text", "hyperfine's text", hyperfine::is_text, hyperfine::read_text)
+        .with_end(hyperfine::is_whole_text),
+    Format::new(
+        "hyperfine-markdown",
+        "hyperfine's table, of --export-markdown",
+        hyperfine::is_markdown,
+        hyperfine::read_markdown,
+    )
+    .with_key(hyperfine::key),
+    Format::new("iperf3-text", "iperf3's text", iperf3::is_text, iperf3::read_text)
+        .with_key(iperf3::key)
+        .with_end(iperf3::is_whole_text),
+    Format::new("netperf-text", "netperf's tables", netperf::is_text, netperf::read_text)
+        .with_end(netperf::is_whole),
+    Format::new("hgrm", "HdrHistogram's percentiles, with --column", mapped::is_hgrm, mapped::read_hgrm),
+    Format::new(
+        "prometheus",
+        "Prometheus' JSON of a range, with --column",
+        mapped::is_prometheus,
+        mapped::read_prometheus,
+    ),
 ];
 
 /// The format of that name.
@@ -154,29 +143,94 @@ pub fn format_named(name: &str) -> Option<&'static Format> {
 /// When it looks like none of the formats, or is not whole, or the tool says in it that it failed.
 pub fn read(text: &str) -> Result<Vec<ToolRun>, ReadError> {
     let text = plain(text);
-    let Some(format) = FORMATS.iter().find(|format| (format.is)(&text)) else {
-        return Err(ReadError::Unknown { known: FORMATS.iter().map(|format| format.name).collect() });
-    };
-    read_plain(format, &text)
+    if let Some(read) = read_recognised(&unfenced(&text)) {
+        return read;
+    }
+    // A file of times has to begin with them.
+    let blocks = fenced(&text).into_iter().filter_map(|(line, block)| {
+        let mut runs = read_recognised(&block)?;
+        runs.iter_mut().flatten().for_each(|run| run.line += line - 1);
+        Some(runs)
+    });
+    let runs: Vec<Vec<ToolRun>> = blocks.collect::<Result<_, ReadError>>()?;
+    if runs.is_empty() { Err(ReadError::Unknown { likeliest: likeliest(&text) }) } else { Ok(runs.concat()) }
 }
+
+/// Reads a text by every format that it has something of, in the order of its lines. A large one has one format.
+fn read_recognised(text: &str) -> Option<Result<Vec<ToolRun>, ReadError>> {
+    let mut recognised = FORMATS.iter().filter(|format| (format.is)(text));
+    let first = read_plain(recognised.next()?, text);
+    if text.len() > MIXED_BYTES_MAX {
+        return Some(first);
+    }
+    let others = recognised.flat_map(|format| read_plain(format, text).unwrap_or_default());
+    Some(first.map(|mut runs| {
+        runs.extend(others);
+        runs.sort_by_key(|run| run.line);
+        runs
+    }))
+}
+
+/// Files that people put together from outputs of several tools are smaller.
+const MIXED_BYTES_MAX: usize = 1 << 20;
 
 /// As [`read`], of a format that is known.
 ///
 /// # Errors
 /// As [`read`].
 pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
-    read_plain(format, &plain(text))
+    read_plain(format, &unfenced(&plain(text)))
 }
 
-fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
-    let malformed = |reason| ReadError::Malformed { format: format.name, reason };
-    let has_commas = WITH_COMMAS.contains(&format.name) || !documents(text).0.is_empty();
-    if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {
-        return Err(malformed(format!(
-            "line {line}, column {column}: `{number}` could be read as two different numbers; write it without separators"
-        )));
+/// The one run that a tool wrote which was called for it; of several, the last.
+///
+/// # Errors
+/// When there is none, or it failed.
+pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
+    let run = runs.pop().ok_or("it printed no result")?;
+    match &run.failure {
+        Some(failure) => Err(failure.to_string()),
+        None => Ok(run),
     }
-    let mut runs = (format.read)(text).map_err(malformed)?;
-    runs.retain(|run| !run.metrics.is_empty());
-    if runs.is_empty() { Err(malformed("it has no value of any metric".to_owned())) } else { Ok(runs) }
+}
+
+/// Each part of a text is a run, or several. One that cannot be read beside others that can is a run that failed.
+fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
+    let found = format.key.map_or_else(|| vec![(1, text)], |key| parts(text, key));
+    let read: Vec<(usize, Result<Vec<ToolRun>, String>)> =
+        found.into_iter().map(|(line, part)| (line, read_part(format, line, part))).collect();
+    let known = read
+        .iter()
+        .find_map(|(_, runs)| Some((runs.as_ref().ok()?.first()?.tool, runs.as_ref().ok()?.first()?.path)));
+    let Some((tool, path)) = known else {
+        let reason = read.into_iter().find_map(|(_, runs)| runs.err());
+        let reason = reason.unwrap_or_else(|| "it has no value of any metric".to_owned());
+        return Err(ReadError::Malformed { format: format.name, reason });
+    };
+    let runs = read.into_iter().flat_map(|(line, runs)| {
+        let mut runs =
+            runs.unwrap_or_else(|reason| vec![ToolRun::without(tool, path, NoReading::Unread(reason))]);
+        runs.iter_mut().for_each(|run| run.line += line - 1);
+        runs
+    });
+    Ok(runs.collect())
+}
+
+fn read_part(format: &Format, first_line: usize, text: &str) -> Result<Vec<ToolRun>, String> {
+    let around = documents(text);
+    let has_commas = WITH_COMMAS.contains(&format.name) || !around.found.is_empty();
+    if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {
+        let line = first_line + line - 1;
+        return Err(format!(
+            "line {line}, column {column}: `{number}` could be read as two different numbers; write it without separators"
+        ));
+    }
+    let mut runs = (format.read)(text)?;
+    runs.iter_mut().for_each(ToolRun::forget_what_did_not_happen);
+    runs.retain(|run| !run.metrics.is_empty() || run.failure.is_some());
+    if around.is_cut || !(format.is_whole)(text) {
+        let last = runs.last_mut().ok_or("it ends in the middle and has no value of any metric")?;
+        last.warn(CUT);
+    }
+    if runs.is_empty() { Err("it has no value of any metric".to_owned()) } else { Ok(runs) }
 }

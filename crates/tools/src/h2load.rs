@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::json::{count as json_count, documents, positive as json_positive, text as json_text};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
 use crate::text::{after, between, count, counted, positive, scaled, time_ns};
-use crate::tool_run::ToolRun;
+use crate::tool_run::{RATE_AND_COUNT, ToolRun};
 
 const KIB: f64 = 1024.0;
 /// No data path has these two: they are of connections, and not of requests.
@@ -23,6 +23,8 @@ const TIME_TO_FIRST_BYTE: Metric = Metric {
     about: "from the start of a connection to the first byte of its first answer",
     ..HTTP_REQ_DURATION
 };
+/// What may end after the time of a test by time.
+const LATE: f64 = 0.05;
 /// A log of more than a day is none.
 const SECONDS_MAX: f64 = 86_400.0;
 const REMEDY: &str = "h2load --log-file=FILE writes the time of each request";
@@ -30,6 +32,19 @@ const REMEDY: &str = "h2load --log-file=FILE writes the time of each request";
 pub(crate) fn is(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("finished in ") && line.contains(" req/s"))
         && text.contains("status codes:")
+}
+
+/// What a run prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let labels = ["starting benchmark", "finished in ", "requests: ", "status codes:", "traffic:"];
+    labels.into_iter().find(|label| line.starts_with(label))
+}
+
+/// An excerpt may end before the sizes and the table of times, but not within them.
+pub(crate) fn is_whole(text: &str) -> bool {
+    let codes = after(text, "status codes:").unwrap_or_default();
+    let has_table = text.lines().any(|line| line.trim_start().starts_with("req/s ") && line.contains('%'));
+    codes.ends_with("5xx") && (after(text, "traffic:").is_none() || has_table)
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
@@ -41,8 +56,19 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let per_s = parts.next().and_then(positive);
     let bytes_per_s = parts.next().and_then(|rest| scaled(rest, "B/s", KIB));
     let requests = Requests::of(after(text, "requests:").unwrap_or_default())?;
+    // With a warm-up, h2load was at work for longer than it measured.
+    let main = between(text, " and ", " of main duration").and_then(time_ns).map(|ns| ns / 1e9);
+    let seconds = main.unwrap_or(seconds);
     run.worked(Some(seconds), Some(requests.done));
     run.rate(&HTTP_REQS, per_s, Some(requests.done));
+    // It divides those that succeeded, or in later versions those that ended; a test by time counts what ends a little later.
+    let over_time = [requests.succeeded, requests.done].map(|count| count as f64 / seconds);
+    let off = |follows: &f64| (follows - per_s.unwrap_or_default()).abs();
+    let nearer = over_time
+        .into_iter()
+        .filter(|it| it.is_finite())
+        .min_by(|one, other| off(one).total_cmp(&off(other)));
+    run.sum(RATE_AND_COUNT, per_s, nearer, LATE);
     run.rate(&DATA_RECEIVED, bytes_per_s, between(text, "(", ") total").and_then(count));
     let codes = after(text, "status codes:").unwrap_or_default();
     let code = |class: &str| counted(codes.split(", ").find_map(|part| part.trim().strip_suffix(class)));
@@ -59,6 +85,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
 #[derive(Default)]
 struct Requests {
     done: u64,
+    succeeded: u64,
     failed: u64,
     errored: u64,
     timeout: u64,
@@ -74,6 +101,7 @@ impl Requests {
         };
         Ok(Self {
             done: of("done")?,
+            succeeded: of("succeeded")?,
             failed: of("failed")?,
             errored: of("errored")?,
             timeout: of("timeout")?,
@@ -127,6 +155,9 @@ fn read_times(run: &mut ToolRun, text: &str) {
         let found = labels.iter().find_map(|label| after(text, label)).unwrap_or_default();
         let columns: Vec<Option<f64>> =
             found.trim_start_matches([':', ' ']).split_whitespace().map(time_ns).collect();
+        // h2load measures no connection of HTTP/3, and prints zeros.
+        let is_measured = columns.iter().flatten().any(|ns| *ns > 0.0);
+        let columns = columns.into_iter().filter(|_| is_measured);
         statistics.iter().copied().zip(columns).collect::<Vec<_>>()
     };
     run.summary(&HTTP_REQ_DURATION, None, row(["time for request:", "request     :"]));
@@ -137,17 +168,19 @@ fn read_times(run: &mut ToolRun, text: &str) {
 }
 
 pub(crate) fn is_json(text: &str) -> bool {
-    let (found, _) = documents(text);
+    let found = documents(text).found;
     found.iter().any(|value| value.pointer("/measurements/performance").is_some())
 }
 
 /// The object of `--output-file`, from 1.69 on; its times are in seconds.
 pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, _) = documents(text);
-    let document = found
-        .iter()
-        .find(|value| value.pointer("/measurements").is_some())
-        .ok_or("it has no `measurements`")?;
+    let found = documents(text).found;
+    let reports: Vec<&Value> =
+        found.iter().filter(|value| value.pointer("/measurements/performance").is_some()).collect();
+    reports.into_iter().map(report).collect()
+}
+
+fn report(document: &Value) -> Result<ToolRun, String> {
     let all = &document["measurements"];
     let mut run = ToolRun::new("h2load", "http", "requests");
     run.version = json_text(document, "/metadata/generator")
@@ -155,6 +188,7 @@ pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, String> {
     let requests = |name: &str| json_count(all, &format!("/requests/{name}")).unwrap_or_default();
     let of = Requests {
         done: requests("done"),
+        succeeded: requests("succeeded"),
         failed: requests("failed"),
         errored: requests("errored"),
         timeout: requests("timeout"),
@@ -170,7 +204,7 @@ pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, String> {
     run.remedy(&HTTP_REQ_DURATION, REMEDY);
     run.summary(&CONNECT_TIME, None, performance(all, "connect"));
     run.summary(&TIME_TO_FIRST_BYTE, None, performance(all, "ttfb"));
-    Ok(vec![run])
+    Ok(run)
 }
 
 fn performance(all: &Value, name: &str) -> Vec<(Statistic, Option<f64>)> {

@@ -3,14 +3,15 @@
 //! Each command is a run of its own, made after the others: the order of commands and the time of day are the same thing.
 
 use plumb_model::{Histogram, Reading, Statistic};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::json::{documents, items, number, positive, scalar};
 use crate::metrics::{MEMORY_MAX, SYSTEM_TIME, USER_TIME, WALL_TIME};
+use crate::text::{after, time_ns};
 use crate::tool_run::{ToolRun, seconds_to_ns};
 
 pub(crate) fn is(text: &str) -> bool {
-    let (found, _) = documents(text);
+    let found = documents(text).found;
     found.iter().any(|value| {
         let first = items(value, "/results").first();
         first.is_some_and(|first| first.get("command").is_some() && first.get("mean").is_some())
@@ -18,13 +19,94 @@ pub(crate) fn is(text: &str) -> bool {
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, _) = documents(text);
-    let results: Vec<&Value> = found.iter().flat_map(|value| items(value, "/results")).collect();
+    let found = documents(text).found;
+    let results: Vec<Value> = found.iter().flat_map(|value| items(value, "/results")).cloned().collect();
+    each(&results)
+}
+
+pub(crate) fn is_text(text: &str) -> bool {
+    after(text, "Benchmark ").is_some_and(|rest| rest.contains(':'))
+        && (after(text, "Time (mean").is_some() || after(text, "Time (abs").is_some())
+}
+
+/// The last command has its range, or the only time.
+pub(crate) fn is_whole_text(text: &str) -> bool {
+    let last = text.rsplit("Benchmark ").next().unwrap_or_default();
+    if after(last, "Summary").is_some() {
+        return last.contains(" faster than ") || last.contains(" times slower than ");
+    }
+    after(last, "Time (abs").is_some() || after(last, "Range (").is_some_and(|rest| rest.ends_with("runs"))
+}
+
+/// The text for people, as the object of `--export-json`.
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut results = Vec::new();
+    let labelled = text.split("Benchmark ").skip(1).filter_map(|part| part.split_once('\n'));
+    for (head, body) in labelled {
+        let Some((_, name)) = head.split_once(": ") else { continue };
+        let Some((_, times)) = after(body, "Time (").and_then(|rest| rest.split_once("):")) else { continue };
+        let (times, own) = times.split_once('[').unwrap_or((times, ""));
+        let mut pair = times.split('±').map(seconds);
+        let of_cpu =
+            |label: &str| own.split_once(label).and_then(|(_, rest)| seconds(rest.split([',', ']']).next()?));
+        let range =
+            after(body, "Range (").and_then(|rest| rest.split_once("):")).map_or("", |(_, rest)| rest);
+        let mut ends = range.split('…').map(|part| seconds(&without_runs(part)));
+        results.push(json!({
+            "command": name.trim(), "mean": pair.next().flatten(), "stddev": pair.next().flatten(),
+            "min": ends.next().flatten(), "max": ends.next().flatten(),
+            "user": of_cpu("User:"), "system": of_cpu("System:"),
+        }));
+    }
+    each(&results)
+}
+
+/// `59.1 ms    57 runs` has the largest time and the count.
+fn without_runs(text: &str) -> String {
+    text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    time_ns(text.trim()).map(|ns| ns / 1e9)
+}
+
+pub(crate) fn is_markdown(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("| Command | Mean ["))
+}
+
+/// A table has its head once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    is_markdown(line).then_some("head")
+}
+
+/// The table of `--export-markdown`, as the object of `--export-json`.
+pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, String> {
+    let head = text.lines().find(|line| line.starts_with("| Command | Mean [")).unwrap_or_default();
+    let unit = head.split(['[', ']']).nth(1).unwrap_or_default();
+    let rows = text.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
+    let mut results = Vec::new();
+    for row in rows {
+        // A bar within a command is escaped.
+        let row = row.replace("\\|", "\u{1}");
+        let cells: Vec<String> =
+            row.trim_matches('|').split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect();
+        let [name, mean, min, max, ..] = cells.as_slice() else { continue };
+        let mut pair = mean.split('±').map(|part| seconds(&format!("{} {unit}", part.trim())));
+        let of = |cell: &str| seconds(&format!("{cell} {unit}"));
+        results.push(json!({
+            "command": name.trim_matches('`'), "mean": pair.next().flatten(), "stddev": pair.next().flatten(),
+            "min": of(min), "max": of(max),
+        }));
+    }
+    each(&results)
+}
+
+fn each(results: &[Value]) -> Result<Vec<ToolRun>, String> {
     if results.is_empty() {
-        return Err("it has no `results`".to_owned());
+        return Err("it has no time of any command".to_owned());
     }
     let is_several = results.len() > 1;
-    let read = |result: &&Value| {
+    let read = |result: &Value| {
         let mut run = command(result)?;
         if is_several {
             run.warn(
@@ -58,6 +140,8 @@ fn command(result: &Value) -> Result<ToolRun, String> {
         run.remedy(&WALL_TIME, "hyperfine --export-json has every time, unless something took `times` out");
         run.worked(None, None);
     } else {
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        run.sum("the mean, and that of all times", positive(result, "/mean"), Some(mean), 0.01);
         let mut histogram = Histogram::new();
         times.iter().for_each(|seconds| histogram.record(seconds_to_ns(*seconds)));
         run.trend(&WALL_TIME, histogram);

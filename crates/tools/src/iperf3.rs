@@ -9,7 +9,8 @@ use crate::json::{count, documents, items, positive, scalar, text};
 use crate::metrics::{
     TCP_BW, TCP_RETRANSMITS, TCP_RTT, TCP_SEND_BW, UDP_BW, UDP_JITTER, UDP_LOSS, UDP_SEND_BW,
 };
-use crate::tool_run::ToolRun;
+use crate::text::{after, count as whole_number, positive as positive_number, scaled};
+use crate::tool_run::{BYTES_AND_RATE, NoReading, ToolRun};
 
 /// The other direction of a test with `--bidir`.
 const REVERSE: [Metric; 2] = [
@@ -18,7 +19,7 @@ const REVERSE: [Metric; 2] = [
 ];
 
 pub(crate) fn is(text: &str) -> bool {
-    documents(text).0.iter().any(|value| is_whole(value) || is_event(value))
+    documents(text).found.iter().any(|value| is_whole(value) || is_event(value))
 }
 
 fn is_whole(value: &Value) -> bool {
@@ -31,7 +32,7 @@ fn is_event(value: &Value) -> bool {
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, _) = documents(text);
+    let found = documents(text).found;
     let whole: Vec<&Value> = found.iter().filter(|value| is_whole(value)).collect();
     if whole.is_empty() {
         return one(&gathered(&found)).map(|run| vec![run]);
@@ -57,9 +58,112 @@ fn gathered(events: &[Value]) -> Value {
     whole
 }
 
+pub(crate) fn is_text(text: &str) -> bool {
+    let is_sum = |line: &str| {
+        line.starts_with('[') && line.trim_end().ends_with("receiver") && line.contains("bits/sec")
+    };
+    text.lines().any(|line| is_sum(line.trim_start()))
+}
+
+/// What a test prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    ["Connecting to host", "iperf Done."].into_iter().find(|label| line.starts_with(label))
+}
+
+pub(crate) fn is_whole_text(text: &str) -> bool {
+    after(text, "iperf Done.").is_some()
+}
+
+/// A line with figures: `[  5]   0.00-2.00   sec  1.99 GBytes  8.54 Gbits/sec    7             sender`.
+struct Line<'t> {
+    stream: &'t str,
+    seconds: [f64; 2],
+    bits_per_s: f64,
+    /// What follows the rate.
+    rest: &'t str,
+}
+
+impl Line<'_> {
+    fn read(line: &str) -> Option<Line<'_>> {
+        let (stream, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
+        let (interval, rest) = rest.trim_start().split_once(" sec ")?;
+        let (from, to) = interval.trim().split_once('-')?;
+        let at = rest.find("bits/sec")? + "bits/sec".len();
+        let (figures, behind) = rest.split_at(at);
+        let words: Vec<&str> = figures.split_whitespace().collect();
+        let rate = words.get(words.len().checked_sub(2)?..)?.join(" ");
+        let bits_per_s = scaled(&rate, "bits/sec", 1000.0)?;
+        Some(Line {
+            stream: stream.trim(),
+            seconds: [positive_number(from)?, positive_number(to)?],
+            bits_per_s,
+            rest: behind.trim(),
+        })
+    }
+
+    fn length_s(&self) -> f64 {
+        self.seconds[1] - self.seconds[0]
+    }
+
+    fn sum(&self) -> Value {
+        let mut sum = json!({ "seconds": self.length_s(), "bits_per_second": self.bits_per_s });
+        let words: Vec<&str> = self.rest.split_whitespace().collect();
+        match words.as_slice() {
+            // `0.105 ms  0/763 (0%)  receiver`.
+            [jitter, "ms", counts, ..] => {
+                sum["jitter_ms"] = positive_number(jitter).into();
+                if let Some((lost, all)) = counts.split_once('/') {
+                    sum["lost_packets"] = whole_number(lost).into();
+                    sum["packets"] = whole_number(all).into();
+                }
+            }
+            [retransmits, "sender"] => sum["retransmits"] = whole_number(retransmits).into(),
+            _ => {}
+        }
+        sum
+    }
+}
+
+/// The text for people, as the object of `-J`. Its figures have three digits.
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+    let lines: Vec<Line<'_>> = text.lines().filter_map(Line::read).collect();
+    let is_summed = lines.iter().any(|line| line.stream.starts_with("SUM"));
+    let of_all = |line: &&Line<'_>| line.stream.starts_with("SUM") == is_summed;
+    let is_udp = text.contains("Total Datagrams");
+    let (mut end, mut intervals) = (json!({}), Vec::new());
+    for line in lines.iter().filter(of_all) {
+        match line.rest.split_whitespace().next_back() {
+            Some("sender") => end["sum_sent"] = line.sum(),
+            Some("receiver") => end["sum_received"] = line.sum(),
+            last => intervals.push(json!({ "sum": {
+                "seconds": line.length_s(), "bits_per_second": line.bits_per_s, "omitted": last == Some("(omitted)"),
+                "sender": !text.contains("Reverse mode"),
+            } })),
+        }
+    }
+    let streams =
+        lines.iter().filter(|line| line.rest.ends_with("sender") && !line.stream.starts_with("SUM")).count();
+    let value = json!({
+        "start": { "test_start": {
+            "protocol": if is_udp { "UDP" } else { "TCP" }, "num_streams": streams,
+            "reverse": u8::from(text.contains("Reverse mode")),
+        } },
+        "end": end, "intervals": intervals,
+    });
+    let mut run = one(&value)?;
+    run.version = after(text, "iperf ")
+        .filter(|rest| rest.starts_with('3'))
+        .map(|rest| rest.split(' ').next().unwrap_or(rest).to_owned());
+    run.warn(
+        "iperf3's text has three digits, so runs tie and differ in steps of up to 1%; -J has all of them",
+    );
+    Ok(vec![run])
+}
+
 fn one(value: &Value) -> Result<ToolRun, String> {
     if let Some(error) = text(value, "/error") {
-        return Err(format!("iperf3 itself failed: {error}"));
+        let failure = NoReading::Failed(format!("iperf3 itself failed: {error}"));
+        return Ok(ToolRun::without("iperf3", "network", failure));
     }
     let mut run = ToolRun::new("iperf3", "network", "tests");
     run.version =
@@ -114,6 +218,9 @@ fn put_sum(run: &mut ToolRun, metric: &Metric, value: &Value, name: &str) {
         positive(value, &of("bits_per_second")).map(|bits| bits / 8.0),
         count(value, &of("bytes")),
     );
+    let over_time = positive(value, &of("bytes")).zip(positive(value, &of("seconds")));
+    let follows = over_time.filter(|(_, seconds)| *seconds > 0.0).map(|(bytes, seconds)| bytes / seconds);
+    run.sum(BYTES_AND_RATE, positive(value, &of("bits_per_second")).map(|bits| bits / 8.0), follows, 0.02);
 }
 
 fn read_tcp(run: &mut ToolRun, value: &Value) {

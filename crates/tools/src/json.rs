@@ -2,27 +2,40 @@
 
 use serde_json::Value;
 
-/// Every JSON object of a text that begins on a line of its own, with the text outside of them.
-///
-/// Tools print warnings before their JSON and between documents; what does not parse is such text.
-pub(crate) fn documents(text: &str) -> (Vec<Value>, Vec<&str>) {
-    let (mut found, mut around) = (Vec::new(), Vec::new());
+/// The JSON objects of a text of which each begins on a line of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Documents<'t> {
+    pub(crate) found: Vec<Value>,
+    /// The lines outside of them: tools print warnings before their JSON and between documents.
+    pub(crate) around: Vec<&'t str>,
+    /// Whether the last object has no end.
+    pub(crate) is_cut: bool,
+}
+
+/// The objects of a text; what does not parse is other text.
+pub(crate) fn documents(text: &str) -> Documents<'_> {
+    let mut documents = Documents::default();
     let mut rest = text;
-    while !rest.is_empty() {
+    while !rest.is_empty() && !documents.is_cut {
         let line_end = rest.find('\n').map_or(rest.len(), |at| at + 1);
         let line = &rest[..line_end];
         if line.trim_start().starts_with('{') {
             let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-            if let Some(Ok(value)) = stream.next() {
-                rest = &rest[stream.byte_offset()..];
-                found.push(value);
-                continue;
+            match stream.next() {
+                Some(Ok(value)) => {
+                    rest = &rest[stream.byte_offset()..];
+                    documents.found.push(value);
+                    continue;
+                }
+                // What is inside of it is no document.
+                Some(Err(error)) => documents.is_cut = error.is_eof(),
+                None => {}
             }
         }
-        around.extend(Some(line.trim()).filter(|line| !line.is_empty()));
+        documents.around.extend(Some(line.trim()).filter(|line| !line.is_empty()));
         rest = &rest[line_end..];
     }
-    (found, around)
+    documents
 }
 
 /// A finite number at a JSON pointer.
@@ -70,10 +83,13 @@ mod tests {
     #[test]
     fn documents_are_found_among_other_text() {
         let text = "fio: note\n{ not json\n{\"a\": 1}\ntrailer {x}\n{\n \"a\": 2\n}{\"a\":3}\n";
-        let (found, around) = documents(text);
-        let values: Vec<f64> = found.iter().filter_map(|value| number(value, "/a")).collect();
+        let all = documents(text);
+        let values: Vec<f64> = all.found.iter().filter_map(|value| number(value, "/a")).collect();
         assert_eq!(values, [1.0, 2.0, 3.0]);
-        assert_eq!(around, ["fio: note", "{ not json", "trailer {x}"]);
+        assert_eq!(all.around, ["fio: note", "{ not json", "trailer {x}"]);
+        assert!(!all.is_cut);
+        let cut = documents("{\"a\": 1}\n{\"b\": [\n{\"a\": 2}\n");
+        assert_eq!((cut.found.len(), cut.is_cut), (1, true));
     }
 
     #[test]

@@ -7,9 +7,9 @@ mod points;
 mod summary;
 mod text;
 
-pub(crate) use points::{is as is_points, read as read_points};
+pub(crate) use points::{is as is_points, is_csv, read as read_points, read_csv, read_csv_rows, read_lines};
 pub(crate) use summary::{is as is_summary, read as read_summary};
-pub(crate) use text::{is as is_text, read as read_text};
+pub(crate) use text::{is as is_text, is_whole as is_whole_text, key as text_key, read as read_text};
 
 use std::collections::BTreeMap;
 
@@ -120,11 +120,23 @@ impl Summary {
             run.error("request failed", *yes);
         }
         self.warn(&mut run);
+        self.add_up(&mut run);
         for threshold in &self.crossed {
             let crossed = run.measurement.observed.entry("threshold crossed".to_owned()).or_default();
             crossed.insert(threshold.clone(), 1);
         }
         Ok(run)
+    }
+
+    /// Counters of one test have one length: that of the iterations is that of the requests.
+    fn add_up(&self, run: &mut ToolRun) {
+        let length = |name: &str| match self.metrics.get(name)? {
+            // Old texts have one decimal.
+            Said::Counter { count, rate: Some(rate) } if *rate >= 10.0 => Some(count / rate),
+            _ => None,
+        };
+        let what = "seconds of the test, by the requests and by the iterations";
+        run.sum(what, length("http_reqs"), length("iterations"), 0.02);
     }
 
     fn warn(&self, run: &mut ToolRun) {

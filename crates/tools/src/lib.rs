@@ -6,10 +6,13 @@
 //!
 //! This is pure. Files, processes and clocks are the callers' business, whether they import a file or run the tool.
 
+mod door;
 mod error;
 mod format;
 mod json;
 mod metrics;
+mod nearest;
+mod source;
 mod text;
 mod tool_run;
 
@@ -31,7 +34,9 @@ mod sockperf;
 mod vegeta;
 mod wrk;
 
+pub use door::decoded;
 pub use error::ReadError;
-pub use format::{FORMATS, Format, format_named, read, read_as};
+pub use format::{FORMATS, Format, format_named, only, read, read_as};
 pub use mapped::{Column, read_mapped};
-pub use tool_run::ToolRun;
+pub use source::{Way, read_from};
+pub use tool_run::{NoReading, Sum, ToolRun};

@@ -8,10 +8,11 @@ use plumb_model::quantity::{Dimension, Quantity};
 use plumb_model::{Better, Histogram, MetricInfo, MetricKind, Reading, Unit};
 use serde_json::Value;
 
+use crate::door::{plain, unfenced};
 use crate::error::ReadError;
 use crate::hlog;
 use crate::json::{documents, items, positive, text as json_text};
-use crate::text::{plain, split_number};
+use crate::text::split_number;
 use crate::tool_run::{ToolRun, record, seconds_to_ns};
 
 /// A column with the unit of its numbers: `latency:ms`.
@@ -73,7 +74,7 @@ impl Column {
 /// # Errors
 /// When it has none of them, or no number in one of them.
 pub fn read_mapped(text: &str, columns: &[Column]) -> Result<ToolRun, ReadError> {
-    let text = plain(text);
+    let text = unfenced(&plain(text)).into_owned();
     let (format, run) = if is_hgrm(&text) {
         ("hgrm", hgrm(&text, columns))
     } else if hlog::is(&text) {
@@ -153,7 +154,7 @@ fn log_of_intervals(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
 }
 
 pub(crate) fn is_prometheus(text: &str) -> bool {
-    documents(text).0.iter().any(|value| json_text(value, "/data/resultType").is_some())
+    documents(text).found.iter().any(|value| json_text(value, "/data/resultType").is_some())
 }
 
 /// Neither do the numbers of a query.
@@ -167,7 +168,7 @@ fn prometheus(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
     let [column] = columns else {
         return Err("it has one query; name its metric by one --column".to_owned());
     };
-    let (found, _) = documents(text);
+    let found = documents(text).found;
     let document = found
         .iter()
         .find(|value| value.pointer("/data/result").is_some())

@@ -11,7 +11,7 @@ use crate::metrics::{
     TCP_BW, TCP_CRR, TCP_CRR_LATENCY, TCP_LAT, TCP_SEND_BW, UDP_BW, UDP_LAT, UDP_LOSS, UDP_SEND_BW,
 };
 use crate::text::{count, positive};
-use crate::tool_run::ToolRun;
+use crate::tool_run::{BYTES_AND_RATE, ToolRun};
 
 /// Keys without which nothing can be said of a test.
 const NEEDED: [&str; 3] = ["PROTOCOL", "DIRECTION", "ELAPSED_TIME"];
@@ -49,6 +49,104 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         ));
     }
     found.iter().map(one).collect()
+}
+
+/// The titles of tests whose tables can be read, without what differs from one to the other.
+const TITLES: [&str; 7] = [
+    "TCP STREAM TEST",
+    "UDP STREAM TEST",
+    "TCP MAERTS TEST",
+    "UDP UNIDIRECTIONAL SEND TEST",
+    "TCP REQUEST/RESPONSE TEST",
+    "UDP REQUEST/RESPONSE TEST",
+    "TCP CONNECT/REQUEST/RESPONSE TEST",
+];
+
+fn title(line: &str) -> Option<&'static str> {
+    let line = line.to_uppercase();
+    TITLES.into_iter().find(|title| line.contains(title))
+}
+
+pub(crate) fn is_text(text: &str) -> bool {
+    text.lines().any(|line| title(line).is_some()) && text.contains("bytes  ")
+}
+
+/// The table has a row of figures.
+pub(crate) fn is_whole(text: &str) -> bool {
+    text.lines().rfind(|line| !line.trim().is_empty()).is_some_and(|line| row(line).is_some())
+}
+
+/// The figures of a row; `None` where there is something else.
+fn row(line: &str) -> Option<Vec<f64>> {
+    let read = |word: &str| {
+        positive(word).filter(|_| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    };
+    let figures: Option<Vec<f64>> = line.split_whitespace().map(read).collect();
+    figures.filter(|figures| !figures.is_empty())
+}
+
+/// The tables that netperf prints without `-k`. A test ends where the next title stands.
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut tables: Vec<(usize, &'static str, Vec<&str>)> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        match (title(line), tables.last_mut()) {
+            (Some(title), _) => tables.push((number, title, vec![line])),
+            (None, Some((_, _, lines))) => lines.push(line),
+            (None, None) => {}
+        }
+    }
+    let read = |(number, title, lines): &(usize, &'static str, Vec<&str>)| {
+        let mut run = table(title, lines)?;
+        run.line = *number;
+        Ok(run)
+    };
+    tables.iter().map(read).collect()
+}
+
+fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {
+    let rows: Vec<Vec<f64>> = lines.iter().filter_map(|line| row(line)).collect();
+    let mut run = ToolRun::new("netperf", "network", "tests");
+    let is_udp = title.starts_with("UDP");
+    run.option("PROTOCOL", if is_udp { "UDP" } else { "TCP" });
+    run.option("test", title);
+    if title.contains("RESPONSE") {
+        let Some([_, _, request, response, seconds, per_s]) = rows.first().map(Vec::as_slice) else {
+            return Err(format!("the {title} has no row of figures"));
+        };
+        run.option("request and response", format!("{request},{response}"));
+        run.worked(Some(*seconds), Some((per_s * seconds).round() as u64));
+        if title.contains("CONNECT") {
+            run.rate(&TCP_CRR, Some(*per_s), Some((per_s * seconds).round() as u64));
+        } else if *per_s > 0.0 {
+            let metric = if is_udp { &UDP_LAT } else { &TCP_LAT };
+            run.summary(metric, None, [(Statistic::Avg, Some(5e8 / per_s))]);
+            run.remedy(metric, "netperf -k MEAN_LATENCY,P50_LATENCY,P99_LATENCY prints times");
+            run.warn("netperf's text has a rate of transactions and no time: the latency is half of its inverse, of one in flight");
+        }
+        return Ok(run);
+    }
+    let header = lines.iter().find(|line| line.trim_end().ends_with("/sec")).copied().unwrap_or_default();
+    if !header.contains("10^6bits/sec") {
+        return Err("its rates are not in 10^6bits/sec; run it without `-f`".to_owned());
+    }
+    let bytes = |megabits: f64| Some(megabits * 1e6 / 8.0);
+    match (is_udp, rows.first().map(Vec::as_slice), rows.get(1).map(Vec::as_slice)) {
+        (true, Some([_, size, seconds, sent, _, send_rate]), Some([_, _, arrived, receive_rate])) => {
+            run.option("message size", size.to_string());
+            run.worked(Some(*seconds), Some(*arrived as u64));
+            run.rate(&UDP_BW, bytes(*receive_rate), None);
+            run.rate(&UDP_SEND_BW, bytes(*send_rate), None);
+            run.share(&UDP_LOSS, (sent - arrived).max(0.0) as u64, *sent as u64);
+            run.sum(BYTES_AND_RATE, bytes(*send_rate), Some(sent * size / seconds), 0.02);
+        }
+        (false, Some([_, _, size, seconds, rate]), _) => {
+            run.option("message size", size.to_string());
+            run.worked(Some(*seconds), None);
+            run.rate(&TCP_BW, bytes(*rate), None);
+        }
+        _ => return Err(format!("the {title} has no row of figures")),
+    }
+    Ok(run)
 }
 
 fn one(values: &Values<'_>) -> Result<ToolRun, String> {

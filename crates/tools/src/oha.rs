@@ -4,10 +4,11 @@
 //! in it. Requests that the end of the run cut off are errors there.
 
 use plumb_model::Statistic;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::json::{count, documents, positive};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATION};
+use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
 use crate::tool_run::ToolRun;
 
 /// What it calls a request that was under way when the time was up.
@@ -18,13 +19,66 @@ fn is_one(value: &Value) -> bool {
 }
 
 pub(crate) fn is(text: &str) -> bool {
-    documents(text).0.iter().any(is_one)
+    documents(text).found.iter().any(is_one)
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, _) = documents(text);
+    let found = documents(text).found;
     let runs: Vec<ToolRun> = found.iter().filter(|value| is_one(value)).map(one).collect();
     if runs.is_empty() { Err("it has no `latencyPercentiles`".to_owned()) } else { Ok(runs) }
+}
+
+pub(crate) fn is_text(text: &str) -> bool {
+    after(text, "Success rate:").is_some() && after(text, "Requests/sec:").is_some()
+}
+
+/// What a run prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let labels = ["Summary:", "Success rate:", "Requests/sec:", "Status code distribution:"];
+    labels.into_iter().find(|label| line.starts_with(label))
+}
+
+pub(crate) fn is_whole(text: &str) -> bool {
+    let answers = text.split_once("Status code distribution:").map_or("", |(_, rest)| rest);
+    let last = answers.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    last.trim_start().starts_with('[') && answers.contains(" responses")
+}
+
+/// oha's text, as the object that `--output-format json` would have made of it.
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+    let seconds = |said: &str| time_ns(&said.replace("secs", "s")).map(|ns| ns / 1e9);
+    let of = |label: &str| after(text, label).and_then(seconds);
+    let mut value = json!({
+        "summary": {
+            "total": of("Total:"), "slowest": of("Slowest:"), "fastest": of("Fastest:"), "average": of("Average:"),
+            "requestsPerSec": after(text, "Requests/sec:").and_then(positive_number),
+        },
+        "latencyPercentiles": {}, "statusCodeDistribution": {}, "errorDistribution": {},
+    });
+    for line in text.lines().map(str::trim) {
+        if let Some((percent, time)) = line.split_once("% in ")
+            && let Some(percent) = positive_number(percent)
+        {
+            let name = format!("p{percent}");
+            let known = &mut value["latencyPercentiles"];
+            if known.get(&name).is_none() {
+                known[name] = seconds(time).ok_or_else(|| format!("`{time}` is not a time"))?.into();
+            }
+        }
+    }
+    let (_, answers) = text.split_once("Status code distribution:").unwrap_or_default();
+    let (answers, errors) = answers.split_once("Error distribution:").unwrap_or((answers, ""));
+    let counted = |line: &str| {
+        let (inside, behind) = line.trim().strip_prefix('[')?.split_once(']')?;
+        Some((inside.to_owned(), behind.trim().to_owned()))
+    };
+    for (status, said) in answers.lines().filter_map(counted) {
+        value["statusCodeDistribution"][status] = whole_number(&said).ok_or("a status has no count")?.into();
+    }
+    for (often, error) in errors.lines().filter_map(counted) {
+        value["errorDistribution"][error] = whole_number(&often).ok_or("an error has no count")?.into();
+    }
+    Ok(vec![one(&value)])
 }
 
 fn one(value: &Value) -> ToolRun {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plumb_model::{Better, MetricKind, Reading, Unit};
 
+use crate::door::BLOCK;
 use crate::text::{after, positive};
 use crate::tool_run::{ToolRun, identifier};
 
@@ -29,6 +30,28 @@ fn is_table_of_keys(line: &str) -> bool {
     words.starts_with(&["sign", "verify"]) && words.contains(&"sign/s") || words.as_slice() == ["op", "op/s"]
 }
 
+/// What a run prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let labels = ["version:", "built on:", "The 'numbers' are in", "type "];
+    let doing =
+        ["You have chosen", "Doing ", "+DT"].iter().any(|label| line.starts_with(label)).then_some(BLOCK);
+    // `+F2:2:2048:450.4`: its kind, and what it is of.
+    let result = line.strip_prefix("+F").and_then(|rest| rest.match_indices(':').nth(2));
+    let result = result.map(|(at, _)| &line[..at + 2]);
+    labels.into_iter().find(|label| line.starts_with(label)).or(doing).or(result)
+}
+
+/// Every head of a table has a row, and what was done is in a table.
+pub(crate) fn is_whole(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let is_head = |line: &str| is_table_of_keys(line) || line.starts_with("type ");
+    let last = lines.next_back().unwrap_or_default();
+    let sizes =
+        text.lines().rfind(|line| line.starts_with("type ")).map(|head| head.matches("bytes").count());
+    let is_short = |sizes: usize| last.ends_with(['k', '.']) && last.split_whitespace().count() <= sizes;
+    !is_head(last) && !last.starts_with("Doing ") && !sizes.is_some_and(is_short)
+}
+
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut run = ToolRun::new("openssl speed", "crypto", "operations");
     run.worked(None, None);
@@ -44,6 +67,8 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     read_clock(&mut run, text);
     if text.contains("Forked child") || text.lines().any(|line| line.starts_with("Got: ")) {
         run.warn("openssl speed ran with -multi: its numbers are sums over processes");
+    } else {
+        text.lines().filter_map(done).for_each(|done| done.hold_against_table(&mut run));
     }
     Ok(vec![run])
 }
@@ -208,11 +233,18 @@ fn read_blocks(run: &mut ToolRun, text: &str) {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        if words.len() != sizes.len() + 1 || sizes.is_empty() {
+        // Before OpenSSL 1.1.0 a name has blanks, as in `aes-256 cbc`.
+        let Some(names) =
+            words.len().checked_sub(sizes.len()).filter(|names| *names > 0 && !sizes.is_empty())
+        else {
             continue;
-        }
-        for (size, word) in sizes.iter().zip(&words[1..]) {
-            bytes(run, words[0], size, word.strip_suffix('k').and_then(positive).map(|kilo| kilo * 1000.0));
+        };
+        let (name, values) = words.split_at(names);
+        if values.iter().all(|value| value.ends_with('k')) {
+            for (size, value) in sizes.iter().zip(values) {
+                let kilo = value.strip_suffix('k').and_then(positive);
+                bytes(run, &name.join(" "), size, kilo.map(|kilo| kilo * 1000.0));
+            }
         }
     }
 }
@@ -237,6 +269,50 @@ fn read_clock(run: &mut ToolRun, text: &str) {
             "the output does not say whether -elapsed was given; without it, rates are those of CPU time and too high where the \
              process waited; {remedy}"
         )),
+    }
+}
+
+/// A line that says how often something was done.
+struct Done {
+    /// The metric that has its rate.
+    metric: String,
+    /// Operations or bytes.
+    amount: f64,
+    seconds: f64,
+}
+
+/// `Doing sha256 for 3s on 64 size blocks: 1234 sha256's in 3.00s`, or of a key:
+/// `Doing 2048 bits private rsa's for 10s: 11290 2048 bits private RSA's in 10.00s`.
+fn done(line: &str) -> Option<Done> {
+    let (what, rest) = line.strip_prefix("Doing ")?.split_once(": ")?;
+    let (counted, seconds) = rest.rsplit_once(" in ")?;
+    let (count, seconds) = (positive(counted)?, positive(seconds.strip_suffix('s')?)?);
+    let (name, behind) = what.split_once(" for ")?;
+    let (metric, bytes) = match behind.split_once(" on ") {
+        Some((_, size)) => {
+            let size = size.split(' ').next()?;
+            (identifier(&format!("{name}_{size}")), positive(size)?)
+        }
+        None => {
+            let [bits, "bits", verb, algorithm] = name.split_whitespace().collect::<Vec<_>>()[..] else {
+                return None;
+            };
+            (key_name(bits, verb, algorithm.trim_end_matches("'s")), 1.0)
+        }
+    };
+    Some(Done { metric, amount: count * bytes, seconds })
+}
+
+impl Done {
+    /// A time has two decimals.
+    fn hold_against_table(&self, run: &mut ToolRun) {
+        if let Some(Reading::Gauge(per_s)) = run.measurement.readings.get(&self.metric)
+            && self.seconds > 0.0
+        {
+            let share = 0.005 / self.seconds + 0.005;
+            let what = "the rate in the table, and the count over the time above it";
+            run.sum(what, Some(*per_s), Some(self.amount / self.seconds), share);
+        }
     }
 }
 

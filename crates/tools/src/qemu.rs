@@ -6,12 +6,13 @@
 use plumb_model::Metric;
 use serde_json::Value;
 
+use crate::door::parts;
 use crate::json::{count as json_count, documents, positive as json_positive, text as json_text};
 use crate::metrics::{
     CONVERGED, DOWNTIME, PAGES_PER_SECOND, ROUNDS, SETUP_TIME, THROUGHPUT, TOTAL_TIME, WIRE_BYTES,
 };
 use crate::text::{after, positive, scaled};
-use crate::tool_run::ToolRun;
+use crate::tool_run::{NoReading, ToolRun};
 
 /// What is known of a migration, in QEMU's units.
 #[derive(Default)]
@@ -25,6 +26,8 @@ struct Migration {
     transferred_bytes: Option<f64>,
     multifd_bytes: Option<f64>,
     rounds: Option<f64>,
+    /// Why it failed, in QEMU's words.
+    error: Option<String>,
     /// Whether sizes are rounded.
     rounded: bool,
     /// Whether a count of what is left went below zero.
@@ -32,32 +35,75 @@ struct Migration {
 }
 
 fn of_json(value: &Value) -> Option<&Value> {
-    [value.get("return"), Some(value)]
-        .into_iter()
-        .flatten()
-        .find(|it| it.get("total-time").is_some() && it.get("ram").is_some())
+    [value.get("return"), Some(value)].into_iter().flatten().find(|it| {
+        let is_running = it.get("total-time").is_some() && it.get("ram").is_some();
+        is_running || it.get("error-desc").is_some() && json_text(it, "/status") == Some("failed")
+    })
 }
 
 pub(crate) fn is(text: &str) -> bool {
-    let is_old = text.contains("Migration status:") && text.contains("total time:");
+    let is_failed = text.contains("Migration status: failed");
+    let is_old = text.contains("Migration status:") && text.contains("total time:") || is_failed;
     let is_new = text.contains("Time (ms):") && text.contains("RAM info:");
-    is_old || is_new || documents(text).0.iter().any(|value| of_json(value).is_some())
+    is_old || is_new || documents(text).found.iter().any(|value| of_json(value).is_some())
 }
 
+/// A completed migration says how long the guest was down.
+pub(crate) fn is_whole(text: &str) -> bool {
+    !text.contains("status: completed") || text.contains("downtime:")
+}
+
+/// Polls of one migration are one run, the last of which has it whole: its time grows, and it ends once.
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, _) = documents(text);
-    let migration = match found.iter().rev().find_map(of_json) {
-        Some(value) => json(value),
-        None if text.contains("Time (ms):") => new_text(text),
-        None => old_text(text),
+    let found = documents(text).found;
+    let polls: Vec<(usize, Migration)> = if found.iter().any(|value| of_json(value).is_some()) {
+        found.iter().filter_map(of_json).map(|value| (1, json(value))).collect()
+    } else {
+        parts(text, key).into_iter().map(|(line, part)| (line, of_text(part))).collect()
     };
-    run(&migration).map(|run| vec![run])
+    let mut migrations: Vec<(usize, Migration)> = Vec::new();
+    for (line, poll) in polls.into_iter().filter(|(_, poll)| !poll.status.is_empty()) {
+        match migrations.last_mut().filter(|(_, known)| known.goes_on_as(&poll)) {
+            Some((_, known)) => *known = poll,
+            None => migrations.push((line, poll)),
+        }
+    }
+    let read = |(line, migration): &(usize, Migration)| {
+        let mut run = run(migration)?;
+        run.line = *line;
+        Ok(run)
+    };
+    if migrations.is_empty() {
+        Err("it has no status of a migration".to_owned())
+    } else {
+        migrations.iter().map(read).collect()
+    }
+}
+
+/// What a poll prints once.
+fn key(line: &str) -> Option<&str> {
+    let labels = ["Migration status:", "Status:", "total time:", "Time (ms):"];
+    labels.into_iter().find(|label| line.starts_with(label))
+}
+
+fn of_text(text: &str) -> Migration {
+    if text.contains("Time (ms):") { new_text(text) } else { old_text(text) }
+}
+
+impl Migration {
+    /// Whether a later poll is of the same migration.
+    fn goes_on_as(&self, later: &Self) -> bool {
+        let has_ended = ["completed", "failed", "cancelled"].iter().any(|end| self.status.starts_with(end));
+        let is_later = self.total_ms.unwrap_or_default() <= later.total_ms.unwrap_or(f64::INFINITY);
+        is_later && (!has_ended || self.status == later.status && self.total_ms == later.total_ms)
+    }
 }
 
 fn json(value: &Value) -> Migration {
     let remaining = value.pointer("/ram/remaining").and_then(Value::as_f64).unwrap_or_default();
     Migration {
-        status: json_text(value, "/status").unwrap_or_default().to_owned(),
+        status: json_text(value, "/status").unwrap_or("unknown").to_owned(),
+        error: json_text(value, "/error-desc").map(str::to_owned),
         total_ms: json_positive(value, "/total-time"),
         down_ms: json_positive(value, "/downtime"),
         setup_ms: json_positive(value, "/setup-time"),
@@ -75,7 +121,8 @@ fn old_text(text: &str) -> Migration {
     let of = |label: &str| after(text, label).and_then(positive);
     let kib = |label: &str| of(label).map(|kib| kib * 1024.0);
     Migration {
-        status: after(text, "Migration status:").unwrap_or_default().to_owned(),
+        status: status(after(text, "Migration status:")),
+        error: error(text, "Migration status:"),
         total_ms: of("total time:"),
         down_ms: of("downtime:"),
         setup_ms: of("setup:"),
@@ -89,6 +136,17 @@ fn old_text(text: &str) -> Migration {
     }
 }
 
+/// `failed (Unable to write to socket)` is a status with its reason.
+fn status(said: Option<&str>) -> String {
+    let word = said.map(|said| said.split(" (").next().unwrap_or(said).trim());
+    word.unwrap_or_default().to_owned()
+}
+
+fn error(text: &str, label: &str) -> Option<String> {
+    let own = after(text, label).and_then(|said| said.split_once(" (")?.1.strip_suffix(')'));
+    own.or_else(|| after(text, "Error:")).or_else(|| after(text, "error description:")).map(str::to_owned)
+}
+
 /// `Time (ms): total=1234, setup=3, down=12`, and sizes such as `1.2 GiB`.
 fn new_text(text: &str) -> Migration {
     let item = |label: &str, name: &str| {
@@ -97,7 +155,8 @@ fn new_text(text: &str) -> Migration {
     };
     let size = |label: &str, name: &str| item(label, name).and_then(|size| scaled(size, "B", 1024.0));
     Migration {
-        status: after(text, "Status:").unwrap_or_default().to_owned(),
+        status: status(after(text, "Status:")),
+        error: error(text, "Status:"),
         total_ms: item("Time (ms):", "total").and_then(positive),
         down_ms: item("Time (ms):", "down").and_then(positive),
         setup_ms: item("Time (ms):", "setup").and_then(positive),
@@ -112,6 +171,11 @@ fn new_text(text: &str) -> Migration {
 }
 
 fn run(migration: &Migration) -> Result<ToolRun, String> {
+    if migration.status == "failed" {
+        let reason = migration.error.as_deref().unwrap_or("QEMU does not say why");
+        let failure = NoReading::Failed(format!("the migration failed: {reason}"));
+        return Ok(ToolRun::without("QEMU", "migration", failure));
+    }
     let mut run = ToolRun::new("QEMU", "migration", "migrations");
     let total_ms = migration.total_ms.ok_or("it has no total time")?;
     run.worked(Some(total_ms / 1e3), Some(1));

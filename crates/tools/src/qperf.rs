@@ -46,6 +46,14 @@ fn sections(text: &str) -> Vec<Section<'_>> {
     found
 }
 
+/// The last test has figures.
+pub(crate) fn is_whole(text: &str) -> bool {
+    text.lines()
+        .map(str::trim_end)
+        .rfind(|line| !line.is_empty())
+        .is_none_or(|line| !line.ends_with([':', '=']))
+}
+
 /// A sweep (`-oo`) has a test more than once, with another parameter each time.
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut turns: Vec<Vec<Section<'_>>> = Vec::new();

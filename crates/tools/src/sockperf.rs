@@ -17,6 +17,24 @@ pub(crate) fn is(text: &str) -> bool {
         && (text.contains("avg-latency=") || text.contains("avg-rtt=") || text.contains("BandWidth is"))
 }
 
+/// What a run prints once: a test has either a latency or a rate of messages.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("sockperf: ")?;
+    let labels = ["== version #", "Starting test...", "====> avg-"];
+    let summaries = ["Summary: Latency is", "Summary: Round trip is", "Summary: Message Rate is"];
+    let is_summary = summaries.iter().any(|label| rest.starts_with(label));
+    if is_summary { Some("Summary") } else { labels.into_iter().find(|label| rest.starts_with(label)) }
+}
+
+/// An excerpt may end behind the summary, but not within the percentiles.
+pub(crate) fn is_whole(text: &str) -> bool {
+    let has_percentiles =
+        text.contains(" observations; each percentile contains") || text.contains("---> <MAX>");
+    let is_latency = text.contains("avg-latency=") || text.contains("avg-rtt=");
+    let ends = text.contains("<MIN> observation") || text.contains(LOG_HEAD);
+    if has_percentiles { ends } else { !is_latency || text.contains("Summary: ") }
+}
+
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut run = ToolRun::new("sockperf", "network", "messages");
     run.version = between(text, "== version #", " ==").map(str::to_owned);

@@ -2,30 +2,6 @@
 
 use std::borrow::Cow;
 
-/// The text without escape sequences of terminals (ECMA-48) and carriage returns.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\u{1b}', '\r']) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '\r' if characters.peek() == Some(&'\n') => {}
-            // Progress that overwrites itself is lines to a reader.
-            '\r' => out.push('\n'),
-            '\u{1b}' if characters.peek() == Some(&'[') => {
-                characters.next();
-                // Parameters and intermediates end with a byte from `@` to `~`.
-                while characters.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
-            }
-            '\u{1b}' => {}
-            other => out.push(other),
-        }
-    }
-    Cow::Owned(out)
-}
-
 /// What follows a label at the beginning of a line, trimmed; of the first such line.
 pub(crate) fn after<'t>(text: &'t str, label: &str) -> Option<&'t str> {
     all_after(text, label).next()
@@ -202,13 +178,6 @@ pub(crate) fn scaled(text: &str, unit: &str, thousand: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn terminal_sequences_are_no_text() {
-        assert_eq!(plain("\u{1b}[1;31mavg\u{1b}[0m=1\r\nx"), "avg=1\nx");
-        assert_eq!(plain("10%\r20%\u{1b}"), "10%\n20%");
-        assert!(matches!(plain("as is"), Cow::Borrowed(_)));
-    }
 
     #[test]
     fn numbers_end_where_their_unit_begins() {

@@ -17,6 +17,12 @@ pub struct ToolRun {
     pub label: Option<String>,
     /// What the tool was told, as far as the output says. Two runs of which these differ measured different things.
     pub options: BTreeMap<String, String>,
+    /// The line of the text at which it begins, from 1.
+    pub line: usize,
+    /// Why it has no reading at all, if it has none.
+    pub failure: Option<NoReading>,
+    /// Figures that have to agree with others of the same output.
+    pub sums: Vec<Sum>,
     /// When the measurement began, in seconds since 1970, where the output says so.
     pub started_unix_s: Option<f64>,
     /// What its units of work are, in the plural.
@@ -38,12 +44,65 @@ impl ToolRun {
             path,
             label: None,
             options: BTreeMap::new(),
+            line: 1,
+            failure: None,
+            sums: Vec::new(),
             started_unix_s: None,
             units,
             metrics: Vec::new(),
             measurement: Measurement::default(),
             remedies: BTreeMap::new(),
         }
+    }
+
+    /// A run of which the text says only why there is nothing to read.
+    pub(crate) fn without(tool: &'static str, path: &'static str, failure: NoReading) -> Self {
+        Self { failure: Some(failure), ..Self::new(tool, path, "runs") }
+    }
+
+    /// A figure that follows from others of the output, as far as it has them: `said` should be `follows`.
+    pub(crate) fn sum(&mut self, what: &'static str, said: Option<f64>, follows: Option<f64>, share: f64) {
+        if let (Some(said), Some(follows)) = (said, follows)
+            && said > 0.0
+            && follows > 0.0
+        {
+            self.sums.push(Sum { what, said, follows, share });
+        }
+    }
+
+    /// Without any work there are no times: a tool's zeros stand for nothing.
+    pub(crate) fn forget_what_did_not_happen(&mut self) {
+        if self.measurement.work == 0 {
+            let readings = &mut self.measurement.readings;
+            readings.retain(|_, reading| !matches!(reading, Reading::Summary { .. }));
+            self.metrics.retain(|metric| readings.contains_key(&metric.name));
+        }
+    }
+
+    /// The sums that do not hold, and percentiles that are not in their order.
+    #[must_use]
+    pub fn contradictions(&self) -> Vec<String> {
+        let sums = self.sums.iter().filter(|sum| !sum.holds()).map(Sum::to_string);
+        sums.chain(self.metrics.iter().filter_map(|metric| self.disorder(metric))).collect()
+    }
+
+    /// A higher percentile is not smaller.
+    fn disorder(&self, metric: &MetricInfo) -> Option<String> {
+        let Some(Reading::Summary { statistics_ns, .. }) = self.measurement.readings.get(&metric.name) else {
+            return None;
+        };
+        let ordered = ORDERED.into_iter().filter_map(|it| Some((it, *statistics_ns.get(&it)?)));
+        let known: Vec<(Statistic, f64)> = ordered.collect();
+        let wrong = known.windows(2).find(|pair| pair[0].1 > pair[1].1 * (1.0 + ROUNDED))?;
+        let [(lower, more_ns), (higher, less_ns)] = [wrong[0], wrong[1]];
+        Some(format!(
+            "{} of {} is {} ms, and {} is {} ms",
+            lower.name(),
+            metric.name,
+            figure(more_ns / 1e6),
+            higher.name(),
+            figure(less_ns / 1e6)
+        ))
     }
 
     /// The tool and its version: `fio 3.33`.
@@ -161,6 +220,80 @@ impl ToolRun {
         MetricInfo { name: identifier(name), unit, better, kind, about: about.to_owned() }
     }
 }
+
+/// Why a run has no reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoReading {
+    /// The tool says that it failed, and why.
+    Failed(String),
+    /// What stands there beside other runs cannot be read, and why.
+    Unread(String),
+}
+
+impl std::fmt::Display for NoReading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Failed(reason) => f.write_str(reason),
+            Self::Unread(reason) => write!(f, "it cannot be read: {reason}"),
+        }
+    }
+}
+
+/// Two figures of one output that have to be the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sum {
+    /// Both, as in `requests per second over the time, and the count of requests`.
+    what: &'static str,
+    /// What the output says.
+    said: f64,
+    /// What follows from its other figures.
+    follows: f64,
+    /// By which share of it the two may differ, for what the tool rounds and leaves out.
+    share: f64,
+}
+
+impl Sum {
+    fn holds(&self) -> bool {
+        (self.follows / self.said - 1.0).abs() <= self.share
+    }
+}
+
+impl std::fmt::Display for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: it says {}, and {} follows", self.what, figure(self.said), figure(self.follows))
+    }
+}
+
+/// A number for a message: whole where it is large.
+fn figure(value: f64) -> String {
+    if value >= 1000.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// The warning about a text whose last lines are missing.
+pub(crate) const CUT: &str =
+    "the output was cut off: its last lines are missing, and with them what they would have said";
+
+/// The rate that is printed, and the count over the time.
+pub(crate) const RATE_AND_COUNT: &str = "units of work per second, and their count over the time";
+/// The bytes per second that are printed, and the bytes over the time.
+pub(crate) const BYTES_AND_RATE: &str = "bytes per second, and the bytes over the time";
+
+/// From the smallest to the largest.
+const ORDERED: [Statistic; 7] = [
+    Statistic::Min,
+    Statistic::Med,
+    Statistic::P90,
+    Statistic::P95,
+    Statistic::P99,
+    Statistic::P999,
+    Statistic::Max,
+];
+/// By how much approximations of percentiles may be out of order.
+const ROUNDED: f64 = 0.02;
 
 /// A name as claims can have it: lower case, with underscores for all else.
 pub(crate) fn identifier(name: &str) -> String {

@@ -4,24 +4,92 @@
 //! those of a t-digest, so they are approximate and cannot be merged.
 
 use plumb_model::{Statistic, rfc3339};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::json::{count, documents, items, positive, text};
 use crate::metrics::{DATA_RECEIVED, DATA_SENT, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATION};
-use crate::tool_run::ToolRun;
+use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
+use crate::tool_run::{RATE_AND_COUNT, ToolRun};
+
+/// Of fewer requests, one more or less is too much for the sum of rate and time.
+const FEW: u64 = 100;
 
 fn is_one(value: &Value) -> bool {
     value.pointer("/latencies/99th").is_some() && value.get("throughput").is_some()
 }
 
 pub(crate) fn is(text: &str) -> bool {
-    documents(text).0.iter().any(is_one)
+    documents(text).found.iter().any(is_one)
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, _) = documents(text);
+    let found = documents(text).found;
     let reports: Vec<ToolRun> = found.iter().filter(|value| is_one(value)).map(one).collect();
     if reports.is_empty() { Err("it has no `latencies` with a `99th`".to_owned()) } else { Ok(reports) }
+}
+
+pub(crate) fn is_text(text: &str) -> bool {
+    after(text, "Requests ").is_some_and(|rest| rest.starts_with("[total, rate"))
+        && after(text, "Latencies ").is_some()
+}
+
+/// What a report prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let labels = ["Requests ", "Duration ", "Latencies ", "Status Codes "];
+    labels.into_iter().find(|label| line.starts_with(label))
+}
+
+pub(crate) fn is_whole(text: &str) -> bool {
+    after(text, "Error Set:").is_some()
+}
+
+/// The text of `vegeta report`, as the object that `-type=json` would have made of it.
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut value =
+        json!({ "latencies": {}, "bytes_in": {}, "bytes_out": {}, "status_codes": {}, "errors": [] });
+    let seconds = |text: &str| time_ns(text).map(Value::from);
+    let number = |text: &str| positive_number(text).map(Value::from);
+    for (label, form) in [
+        ("Requests ", &[("total", "/requests"), ("rate", "/rate"), ("throughput", "/throughput")][..]),
+        ("Duration ", &[("attack", "/duration"), ("wait", "/wait")]),
+        (
+            "Latencies ",
+            &[
+                ("min", "min"),
+                ("mean", "mean"),
+                ("50", "50th"),
+                ("90", "90th"),
+                ("95", "95th"),
+                ("99", "99th"),
+                ("max", "max"),
+            ],
+        ),
+        ("Bytes In ", &[("total", "/bytes_in/total")]),
+        ("Bytes Out ", &[("total", "/bytes_out/total")]),
+    ] {
+        let Some((heads, cells)) =
+            after(text, label).and_then(|rest| rest.strip_prefix('[')?.split_once(']'))
+        else {
+            continue;
+        };
+        for (head, cell) in heads.split(", ").zip(cells.split(", ").map(str::trim)) {
+            let Some((_, at)) = form.iter().find(|(known, _)| *known == head) else { continue };
+            let read = if label.starts_with(['D', 'L']) { seconds(cell) } else { number(cell) };
+            let read = read.ok_or_else(|| format!("`{cell}` is not a figure of `{}`", label.trim()))?;
+            let (of, key) = at.rsplit_once('/').unwrap_or(("/latencies", *at));
+            if let Some(Value::Object(of)) = value.pointer_mut(of) {
+                of.insert(key.to_owned(), read);
+            }
+        }
+    }
+    let codes =
+        after(text, "Status Codes ").and_then(|rest| rest.split_once(']')).map_or("", |(_, codes)| codes);
+    for (code, often) in codes.split_whitespace().filter_map(|word| word.split_once(':')) {
+        value["status_codes"][code] = whole_number(often).ok_or("a status has no count")?.into();
+    }
+    let errors = text.split_once("Error Set:").map_or("", |(_, errors)| errors);
+    value["errors"] = errors.lines().map(str::trim).filter(|line| !line.is_empty()).take(1).collect();
+    Ok(vec![one(&value)])
 }
 
 fn one(value: &Value) -> ToolRun {
@@ -33,6 +101,10 @@ fn one(value: &Value) -> ToolRun {
     run.started_unix_s = text(value, "/earliest").and_then(rfc3339);
     let per_s = |count: u64| seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count as f64 / seconds);
     run.rate(&HTTP_REQS, per_s(requests), Some(requests));
+    let attack_s = positive(value, "/duration").map(|ns| ns / 1e9).filter(|seconds| *seconds > 0.0);
+    if requests >= FEW {
+        run.sum(RATE_AND_COUNT, positive(value, "/rate"), attack_s.map(|s| requests as f64 / s), 0.02);
+    }
     for (metric, at) in [(&DATA_RECEIVED, "/bytes_in/total"), (&DATA_SENT, "/bytes_out/total")] {
         if let Some(bytes) = count(value, at) {
             run.rate(metric, per_s(bytes), Some(bytes));

@@ -7,13 +7,26 @@ use plumb_model::{Histogram, Statistic};
 
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
 use crate::text::{after, between, count, counted, positive, scaled, time_ns};
-use crate::tool_run::{ToolRun, percentile, record, seconds_to_ns};
+use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile, record, seconds_to_ns};
 
 const KIB: f64 = 1024.0;
+/// wrk prints times and sizes with two decimals: 1.00 may be 1.005, twice.
+const ROUNDED: f64 = 0.015;
 
 pub(crate) fn is(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("Running ") && line.contains(" test @ "))
         && text.contains("Thread Stats")
+}
+
+/// What a run prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    let is_first = line.starts_with("Running ") && line.contains(" test @ ");
+    let labels = ["Thread Stats", "Requests/sec:", "Transfer/sec:"];
+    if is_first { Some("Running") } else { labels.into_iter().find(|label| line.starts_with(label)) }
+}
+
+pub(crate) fn is_whole(text: &str) -> bool {
+    after(text, "Transfer/sec:").is_some_and(|rest| scaled(rest, "B", KIB).is_some())
 }
 
 /// What follows the summary of latency.
@@ -24,7 +37,7 @@ struct Work {
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let is_wrk2 = text.contains("HdrHistogram - ");
+    let is_wrk2 = text.contains("HdrHistogram - ") || text.contains("Thread calibration: ");
     let mut run = ToolRun::new(if is_wrk2 { "wrk2" } else { "wrk" }, "http", "requests");
     read_options(&mut run, text);
     let work =
@@ -35,9 +48,15 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     run.rate(&HTTP_REQS, Some(per_second), Some(work.requests));
     let received = after(text, "Transfer/sec:").and_then(|rest| scaled(rest, "B", KIB));
     run.rate(&DATA_RECEIVED, received, work.bytes.map(|bytes| bytes.round() as u64));
+    let over_time = |count: f64| (work.seconds > 0.0).then(|| count / work.seconds);
+    run.sum(RATE_AND_COUNT, Some(per_second), over_time(work.requests as f64), ROUNDED);
+    run.sum(BYTES_AND_RATE, received, work.bytes.and_then(over_time), ROUNDED);
     let timeouts = read_failures(&mut run, text, work.requests)?;
     if is_wrk2 {
         read_spectrum(&mut run, text, work.requests)?;
+        run.warn(
+            "wrk2 sends at a rate that it was given (an open loop): its rate is that of the load, and not what the system can do",
+        );
     } else {
         read_latency(&mut run, text);
         run.warn(
@@ -113,6 +132,11 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<u64, St
 
 /// wrk's own statistics; `Req/Sec` beside them is that of one thread.
 fn read_latency(run: &mut ToolRun, text: &str) {
+    read_statistics(run, text);
+    run.remedy(&HTTP_REQ_DURATION, "wrk --latency prints the median, p90 and p99, and no other percentile");
+}
+
+fn read_statistics(run: &mut ToolRun, text: &str) {
     let stats = text.lines().filter_map(|line| line.trim().strip_prefix("Latency ")).find_map(|rest| {
         let mut columns = rest.split_whitespace();
         let (average, _, max) = (columns.next()?, columns.next()?, columns.next()?);
@@ -125,7 +149,6 @@ fn read_latency(run: &mut ToolRun, text: &str) {
         Some((percentile(positive(percent)?)?, time_ns(time)))
     });
     run.summary(&HTTP_REQ_DURATION, None, printed.into_iter().chain(percentiles));
-    run.remedy(&HTTP_REQ_DURATION, "wrk --latency prints the median, p90 and p99, and no other percentile");
 }
 
 /// wrk2's spectrum: how many requests took at most how long. The first one is timed from the intended start.
@@ -154,11 +177,8 @@ fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), Str
         counted = counted.max(total);
     }
     if histogram.count() == 0 {
-        let percentiles = text.lines().take_while(|line| !is_uncorrected(line)).filter_map(|line| {
-            let (percent, time) = line.trim().split_once('%')?;
-            Some((percentile(positive(percent)?)?, time_ns(time)))
-        });
-        run.summary(&HTTP_REQ_DURATION, None, percentiles);
+        let corrected = text.split_once("Uncorrected Latency").map_or(text, |(corrected, _)| corrected);
+        read_statistics(run, corrected);
         run.remedy(&HTTP_REQ_DURATION, "wrk2 --latency prints the whole spectrum");
     } else {
         run.warn(

@@ -292,11 +292,75 @@ fn iperf3_is_read() {
 
 #[test]
 fn a_tool_that_failed_measured_nothing() {
-    let text = include_str!("fixtures/iperf3/refused.json");
-    let error = read(text).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "read it as iperf3: iperf3 itself failed: unable to connect to server: Connection refused"
+    let run = only("iperf3/refused.json");
+    let failed = "iperf3 itself failed: unable to connect to server: Connection refused";
+    assert_eq!(run.failure.map(|failure| failure.to_string()).as_deref(), Some(failed));
+    assert_eq!(run.metrics, []);
+}
+
+#[test]
+fn the_texts_that_people_paste_are_read_like_the_json() {
+    let udp = check(
+        "iperf3/udp.txt",
+        "iperf3",
+        &[("udp_bw", 99.6e6 / 8.0), ("udp_send_bw", 100e6 / 8.0), ("udp_jitter", 105.0), ("udp_loss", 0.0)],
+        &["three digits"],
+    );
+    assert_eq!(udp.options["protocol"], "UDP");
+    let tcp =
+        check("iperf3/tcp.txt", "iperf3", &[("tcp_bw", 8.53e9 / 8.0), ("tcp_send_bw", 8.54e9 / 8.0)], &[]);
+    assert_eq!(count(&tcp, "tcp_retransmits"), Some(7));
+    assert_eq!(tcp.measurement.windows["tcp_send_bw"], [8.59e9 / 8.0, 8.49e9 / 8.0]);
+    let two = check("iperf3/two-streams-reverse.txt", "iperf3", &[("tcp_bw", 9.77e9 / 8.0)], &[]);
+    assert_eq!((two.options["num_streams"].as_str(), two.options["reverse"].as_str()), ("2", "1"));
+    check(
+        "vegeta/report.txt",
+        "vegeta",
+        &[
+            ("http_reqs", 50.48),
+            ("iteration_duration.avg", 2.31),
+            ("iteration_duration.p95", 4.2),
+            ("iteration_duration.max", 7.097),
+            ("http_req_failed", 0.5),
+        ],
+        &["vegeta sent 50.5 requests a second"],
+    );
+    check(
+        "oha/text.txt",
+        "oha",
+        &[
+            ("http_reqs", 10_022.0 / 2.0001234),
+            ("iteration_duration.p99.9", 21.3008),
+            ("http_req_failed", 20.0 / 10_022.0),
+        ],
+        &["oha cut off 10 requests"],
+    );
+    for (file, memory) in [("hyperfine/text.txt", 1), ("hyperfine/table.md", 0)] {
+        let found = runs(file);
+        assert_eq!((found.len(), found[0].options["command"].as_str()), (2, "sleep 0.05"), "{file}");
+        let times = [("wall_time.avg", 53.6), ("wall_time.min", 50.1), ("wall_time.max", 59.1)];
+        check_run(&found[0], file, "hyperfine", &times, &["one after the other"]);
+        assert_eq!(found[0].metric("user_time").is_some(), memory == 1, "{file}");
+    }
+    let tables = runs("netperf/tables.txt");
+    let lines: Vec<usize> = tables.iter().map(|run| run.line).collect();
+    assert_eq!(lines, [1, 8, 16]);
+    check_run(&tables[0], "a stream", "netperf", &[("tcp_bw", 38514.38e6 / 8.0)], &[]);
+    check_run(
+        &tables[1],
+        "datagrams",
+        "netperf",
+        &[("udp_bw", 6288.67e6 / 8.0), ("udp_loss", 3456.0 / 123_456.0)],
+        &[],
+    );
+    check_run(&tables[2], "there and back", "netperf", &[("tcp_lat.avg", 0.5e6 / 36653.92)], &["no time"]);
+    let kubestr = only("fio/kubestr.json");
+    assert_eq!(kubestr.measurement.readings, only("fio/randrw.json").measurement.readings);
+    check(
+        "k6/points.csv",
+        "k6",
+        &[("http_req_failed", 0.05), ("http_req_duration.med", 0.44)],
+        &["of which type body_size is", "whole seconds"],
     );
 }
 

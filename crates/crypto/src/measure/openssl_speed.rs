@@ -7,7 +7,7 @@
 use plumb_host::cpu::CpuTime;
 use plumb_model::{Bytes, Measurement, Metric, Reading};
 use plumb_path::tool::{Invocation, Program, Tool, whole_seconds};
-use plumb_tools::{ToolRun, format_named, read_as};
+use plumb_tools::{ToolRun, format_named, only, read_as};
 
 use super::algorithm::Algorithm;
 use crate::metrics::{CPU_LOAD, METRICS, OPS};
@@ -121,8 +121,7 @@ impl Tool for OpensslSpeed {
     fn read(&self, said: &str) -> Result<ToolRun, String> {
         self.check_engine(said)?;
         let format = format_named("openssl").ok_or("its format is not known")?;
-        let mut runs = read_as(format, said).map_err(|error| error.to_string())?;
-        let mut run = runs.pop().ok_or("it printed no result")?;
+        let mut run = only(read_as(format, said).map_err(|error| error.to_string())?)?;
         let name = metric_of(self.algorithm, self.block);
         let Some(Reading::Rate { value, count }) = run.measurement.readings.remove(&name) else {
             return Err(format!("it has no rate of {} with its count", name_of(self.algorithm)));

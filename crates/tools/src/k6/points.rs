@@ -1,17 +1,26 @@
-//! The points of `--out json`: one JSON object a line for each value, the only form that has distributions and seconds.
+//! The points of `--out json` and `--out csv`: a line for each value, the only form that has distributions and seconds.
+//!
+//! Such a file has hundreds of megabytes, so its lines are read one after another and none is kept.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::BufRead;
 
 use plumb_model::{Better, Histogram, MetricKind, Reading, Unit, rfc3339};
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::{Said, TRENDS, put};
-use crate::json::{number, text};
+use super::{COUNTERS, Said, TRENDS, put};
 use crate::metrics::{HTTP_REQ_DURATION, HTTP_REQS};
-use crate::tool_run::{ToolRun, seconds_to_ns};
+use crate::tool_run::{CUT, ToolRun, seconds_to_ns};
 
 /// A test of more than a day is not cut into seconds.
 const SECONDS_MAX: f64 = 86_400.0;
+/// How finely the ends of requests are counted before the first second is known, in parts of one.
+const BINS_PER_S: f64 = 64.0;
+/// How many different texts of one tag are kept apart.
+const TEXTS_MAX: usize = 200;
+/// The longest line that is read, in bytes.
+const LINE_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) fn is(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty());
@@ -20,6 +29,49 @@ pub(crate) fn is(text: &str) -> bool {
             && line.contains("\"type\":")
             && (line.contains("\"Metric\"") || line.contains("\"Point\""))
     })
+}
+
+pub(crate) fn is_csv(text: &str) -> bool {
+    text.trim_start().starts_with("metric_name,timestamp,metric_value")
+}
+
+/// A line of `--out json`.
+#[derive(Deserialize)]
+struct Line<'l> {
+    #[serde(borrow)]
+    metric: Option<Cow<'l, str>>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    data: Option<Data<'l>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Data<'l> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    contains: Option<Cow<'l, str>>,
+    value: Option<f64>,
+    #[serde(borrow)]
+    time: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    tags: Option<Tags<'l>>,
+}
+
+/// The tags that tell what became of a request.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Tags<'l> {
+    #[serde(borrow)]
+    status: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    tls_version: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    proto: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    error: Option<Cow<'l, str>>,
 }
 
 /// What is known of a metric: its type, and its values.
@@ -34,117 +86,277 @@ struct Series {
     not_zero: u64,
 }
 
+impl Series {
+    fn take(&mut self, value: f64) {
+        self.count += 1;
+        self.sum += value;
+        self.last = value;
+        self.not_zero += u64::from(value != 0.0);
+        if self.kind == "trend" {
+            self.histogram.record(seconds_to_ns(value / 1e3));
+        }
+    }
+}
+
 #[derive(Default)]
 struct Points {
     series: BTreeMap<String, Series>,
     first_s: Option<f64>,
     last_s: f64,
-    /// When each request ended.
-    requests_s: Vec<f64>,
+    requests: u64,
+    /// How many requests ended in each part of a second since 1970.
+    ends: BTreeMap<u64, u64>,
     observed: BTreeMap<String, BTreeMap<String, u64>>,
     errors: BTreeMap<String, u64>,
     malformed: u64,
+    /// Metrics of which the file does not say what they are.
+    unknown: Vec<String>,
+    has_whole_seconds: bool,
+    is_cut: bool,
+    line: usize,
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let mut points = Points::default();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        match serde_json::from_str::<Value>(line) {
-            Ok(value) => points.take(&value),
+    read_lines(&mut text.as_bytes())
+}
+
+/// Each test defines a metric once, so that one that is defined again begins another test.
+pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
+    let mut tests = vec![Points { line: 1, ..Points::default() }];
+    for_each_line(input, |number, line| {
+        let Some(points) = tests.last_mut() else { return };
+        let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else {
             // k6 that is killed leaves half a line.
-            Err(_) => points.malformed += 1,
+            points.malformed += 1;
+            points.is_cut = true;
+            return;
+        };
+        points.is_cut = false;
+        let name = line.metric.as_deref().unwrap_or_default();
+        let is_definition = line.kind.as_deref() == Some("Metric");
+        if is_definition && points.series.contains_key(name) {
+            tests.push(Points { line: number, ..Points::default() });
+        }
+        if let Some(points) = tests.last_mut() {
+            points.take(name, is_definition, line.data.unwrap_or_default());
+        }
+    })?;
+    tests.into_iter().map(Points::into_run).collect()
+}
+
+/// Calls `take` with the number of each line that is not empty, and its bytes.
+fn for_each_line(input: &mut dyn BufRead, mut take: impl FnMut(usize, &[u8])) -> Result<(), String> {
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let mut bounded = std::io::Read::take(&mut *input, LINE_BYTES_MAX as u64 + 1);
+        let read = bounded.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+        if read > LINE_BYTES_MAX {
+            return Err(format!("line {number} has more than {LINE_BYTES_MAX} bytes, and is no point of k6"));
+        }
+        if read == 0 {
+            break;
+        }
+        if !line.trim_ascii().is_empty() {
+            take(number, line.trim_ascii());
         }
     }
-    points.into_run().map(|run| vec![run])
+    Ok(())
+}
+
+pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, String> {
+    read_csv_rows(&mut text.as_bytes())
+}
+
+/// The rows of `--out csv`, which has no types: they are those of k6's own metrics.
+pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(input);
+    let head = reader.headers().map_err(|error| error.to_string())?.clone();
+    let place = |name: &str| head.iter().position(|column| column == name);
+    let tags = ["status", "tls_version", "proto", "error"].map(place);
+    let empty = |line| Points { line, has_whole_seconds: true, ..Points::default() };
+    let mut tests = vec![empty(1)];
+    let mut row = csv::StringRecord::new();
+    while reader.read_record(&mut row).map_err(|error| error.to_string())? {
+        if row == head {
+            tests.push(empty(row.position().map_or(1, |at| at.line() as usize)));
+            continue;
+        }
+        let Some(points) = tests.last_mut() else { break };
+        points.is_cut = row.len() < head.len();
+        let (Some(name), Some(time), Some(value)) = (row.get(0), row.get(1), row.get(2)) else {
+            points.malformed += 1;
+            continue;
+        };
+        let Some((at_s, value)) =
+            time_of_csv(time).zip(value.parse().ok().filter(|value: &f64| value.is_finite()))
+        else {
+            points.malformed += 1;
+            continue;
+        };
+        points.has_whole_seconds &= at_s.fract() == 0.0;
+        if !points.series.contains_key(name) && points.define(name, kind_of(name), true) {
+            continue;
+        }
+        let tag = |at: usize| tags[at].and_then(|place| row.get(place)).map(Cow::Borrowed);
+        let tags = Tags { status: tag(0), tls_version: tag(1), proto: tag(2), error: tag(3) };
+        points.value(name, value, at_s, &tags);
+    }
+    tests.into_iter().map(Points::into_run).collect()
+}
+
+/// Seconds since 1970, or finer, or RFC 3339: `K6_CSV_TIME_FORMAT` chooses.
+fn time_of_csv(text: &str) -> Option<f64> {
+    let Ok(number) = text.parse::<f64>() else { return rfc3339(text) };
+    let finer = [1.0, 1e3, 1e6, 1e9].into_iter().find(|finer| number / finer < 1e11)?;
+    (number >= 0.0).then_some(number / finer)
+}
+
+/// The type of a metric that k6 itself has; nothing for those of scripts.
+fn kind_of(name: &str) -> &'static str {
+    let is_in = |metrics: &[&plumb_model::Metric]| metrics.iter().any(|metric| metric.name == name);
+    match name {
+        "iterations" | "dropped_iterations" => "counter",
+        "checks" | "http_req_failed" => "rate",
+        "vus" | "vus_max" => "gauge",
+        _ if is_in(&TRENDS) || name == "group_duration" => "trend",
+        _ if is_in(&COUNTERS) => "counter",
+        _ => "",
+    }
+}
+
+/// Counts a text, or what stands for the many others.
+fn tally(texts: &mut BTreeMap<String, u64>, text: &str) {
+    if let Some(often) = texts.get_mut(text) {
+        *often += 1;
+        return;
+    }
+    let own = if texts.len() < TEXTS_MAX { text } else { "others" };
+    *texts.entry(own.to_owned()).or_default() += 1;
 }
 
 impl Points {
-    fn take(&mut self, value: &Value) {
-        let Some(name) = text(value, "/metric") else { return };
-        let series = self.series.entry(name.to_owned()).or_default();
-        match text(value, "/type") {
-            Some("Metric") => {
-                series.kind = text(value, "/data/type").unwrap_or_default().to_owned();
-                series.is_time = text(value, "/data/contains") == Some("time");
+    fn take(&mut self, name: &str, is_definition: bool, data: Data<'_>) {
+        if is_definition {
+            self.define(
+                name,
+                data.kind.as_deref().unwrap_or_default(),
+                data.contains.as_deref() == Some("time"),
+            );
+            return;
+        }
+        let time = data.time.as_deref().and_then(rfc3339);
+        let Some((value, at_s)) = data.value.filter(|value| value.is_finite()).zip(time) else {
+            self.malformed += 1;
+            return;
+        };
+        self.value(name, value, at_s, &data.tags.unwrap_or_default());
+    }
+
+    /// Whether nothing is known of what its values are.
+    fn define(&mut self, name: &str, kind: &str, is_time: bool) -> bool {
+        let is_unknown = kind.is_empty();
+        if is_unknown {
+            if !self.unknown.iter().any(|known| known == name) && self.unknown.len() < TEXTS_MAX {
+                self.unknown.push(name.to_owned());
             }
-            Some("Point") => {
-                let (Some(found), Some(at_s)) =
-                    (number(value, "/data/value"), text(value, "/data/time").and_then(rfc3339))
-                else {
-                    self.malformed += 1;
-                    return;
-                };
-                series.count += 1;
-                series.sum += found;
-                series.last = found;
-                series.not_zero += u64::from(found != 0.0);
-                series.histogram.record(seconds_to_ns(found / 1e3));
-                self.first_s = Some(self.first_s.map_or(at_s, |first_s| first_s.min(at_s)));
-                self.last_s = self.last_s.max(at_s);
-                if name == HTTP_REQS.name {
-                    self.requests_s.push(at_s);
-                    self.take_tags(value);
+        } else {
+            let series = Series { kind: kind.to_owned(), is_time, ..Series::default() };
+            self.series.insert(name.to_owned(), series);
+        }
+        is_unknown
+    }
+
+    fn value(&mut self, name: &str, value: f64, at_s: f64, tags: &Tags<'_>) {
+        // The lines of a part of a file may come without those that define their metrics.
+        if !self.series.contains_key(name) && self.define(name, kind_of(name), true) {
+            return;
+        }
+        if let Some(series) = self.series.get_mut(name) {
+            series.take(value);
+        }
+        self.first_s = Some(self.first_s.map_or(at_s, |first_s| first_s.min(at_s)));
+        self.last_s = self.last_s.max(at_s);
+        if name != HTTP_REQS.name {
+            return;
+        }
+        self.requests += 1;
+        *self.ends.entry((at_s * BINS_PER_S) as u64).or_default() += 1;
+        let known = [("status", &tags.status), ("tls_version", &tags.tls_version), ("protocol", &tags.proto)];
+        for (property, found) in known {
+            if let Some(found) = found.as_deref().filter(|found| !found.is_empty()) {
+                match self.observed.get_mut(property) {
+                    Some(texts) => tally(texts, found),
+                    None => drop(self.observed.insert(property.to_owned(), [(found.to_owned(), 1)].into())),
                 }
             }
-            _ => {}
+        }
+        if let Some(error) = tags.error.as_deref().filter(|error| !error.is_empty()) {
+            tally(&mut self.errors, error);
         }
     }
 
-    fn take_tags(&mut self, value: &Value) {
-        for (tag, property) in [("status", "status"), ("tls_version", "tls_version"), ("proto", "protocol")] {
-            if let Some(found) = text(value, &format!("/data/tags/{tag}")).filter(|found| !found.is_empty()) {
-                *self
-                    .observed
-                    .entry(property.to_owned())
-                    .or_default()
-                    .entry(found.to_owned())
-                    .or_default() += 1;
-            }
-        }
-        if let Some(error) = text(value, "/data/tags/error").filter(|error| !error.is_empty()) {
-            *self.errors.entry(error.to_owned()).or_default() += 1;
-        }
-    }
-
-    fn into_run(self) -> Result<ToolRun, String> {
+    fn into_run(mut self) -> Result<ToolRun, String> {
         let mut run = ToolRun::new("k6", "http", "requests");
+        run.line = self.line;
         let first_s = self.first_s.ok_or("it has no line of the type Point with a time and a value")?;
         let seconds = self.last_s - first_s;
-        let work = self.requests_s.len() as u64;
+        let work = self.requests;
         run.worked(Some(seconds), Some(if work > 0 { work } else { self.count("iterations") }));
         run.started_unix_s = Some(first_s);
         for metric in TRENDS {
-            if let Some(series) = self.series.get(metric.name) {
-                run.trend(metric, series.histogram.clone());
+            if let Some(series) = self.series.get_mut(metric.name) {
+                run.trend(metric, std::mem::take(&mut series.histogram));
             }
         }
-        for (name, series) in
-            self.series.iter().filter(|(name, _)| TRENDS.iter().all(|metric| metric.name != name.as_str()))
-        {
+        let is_own = |name: &str| TRENDS.iter().all(|metric| metric.name != name);
+        for (name, series) in self.series.iter().filter(|(name, _)| is_own(name)) {
             self.put(&mut run, name, series, seconds);
         }
-        run.measurement.observed = self.observed;
-        run.measurement.errors = self.errors;
         if let Some(failed) = self.series.get("http_req_failed") {
             run.measurement.attempts.tried = failed.count;
             run.measurement.attempts.failed = failed.not_zero;
         }
-        if (1.0..SECONDS_MAX).contains(&seconds) && work > 0 {
-            let mut by_second = vec![0.0; seconds as usize];
-            for at_s in &self.requests_s {
-                if let Some(second) = by_second.get_mut((at_s - first_s) as usize) {
-                    *second += 1.0;
-                }
-            }
-            run.measurement.windows.insert(HTTP_REQS.name.to_owned(), by_second);
+        self.read_windows(&mut run, first_s, seconds);
+        self.warn(&mut run);
+        run.measurement.observed = self.observed;
+        run.measurement.errors = self.errors;
+        Ok(run)
+    }
+
+    fn read_windows(&self, run: &mut ToolRun, first_s: f64, seconds: f64) {
+        if !(1.0..SECONDS_MAX).contains(&seconds) || self.requests == 0 {
+            return;
         }
+        let mut by_second = vec![0.0; seconds as usize];
+        for (bin, ended) in &self.ends {
+            let second = (*bin as f64 / BINS_PER_S - first_s).max(0.0);
+            if let Some(counted) = by_second.get_mut(second as usize) {
+                *counted += *ended as f64;
+            }
+        }
+        run.measurement.windows.insert(HTTP_REQS.name.to_owned(), by_second);
+    }
+
+    fn warn(&self, run: &mut ToolRun) {
         if self.malformed > 0 {
             run.warn(format!("{} lines are not whole points, and are left out", self.malformed));
+        }
+        if self.is_cut {
+            run.warn(CUT);
+        }
+        if !self.unknown.is_empty() {
+            run.warn(format!(
+                "the file does not say of which type {} is, so it was left out; --out json does",
+                self.unknown.join(", ")
+            ));
+        }
+        if self.has_whole_seconds {
+            run.warn("its times are whole seconds, so its length and rates are wrong by up to a second's worth; K6_CSV_TIME_FORMAT=unix_milli is finer");
         }
         if run.metric(HTTP_REQ_DURATION.name).is_some() {
             run.warn("http_req_duration leaves out connecting and the TLS handshake, which are in http_req_blocked");
         }
-        Ok(run)
     }
 
     fn count(&self, name: &str) -> u64 {

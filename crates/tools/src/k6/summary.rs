@@ -29,14 +29,19 @@ fn is_machine_readable(value: &Value) -> bool {
 }
 
 pub(crate) fn is(text: &str) -> bool {
-    documents(text).0.iter().any(is_one)
+    documents(text).found.iter().any(is_one)
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let (found, _) = documents(text);
-    let value = found.iter().rev().find(|value| is_one(value)).ok_or("it has no `metrics` of k6")?;
-    let run = if is_machine_readable(value) { machine_readable(value) } else { with_metrics(value) };
-    Ok(vec![run?])
+    let found = documents(text).found;
+    let summaries: Vec<&Value> = found.iter().filter(|value| is_one(value)).collect();
+    if summaries.is_empty() {
+        return Err("it has no `metrics` of k6".to_owned());
+    }
+    let read = |value: &&Value| {
+        if is_machine_readable(value) { machine_readable(value) } else { with_metrics(value) }
+    };
+    summaries.iter().map(read).collect()
 }
 
 /// The legacy export has a metric's numbers in it, `handleSummary` has them under `values`.

@@ -25,6 +25,20 @@ fn line(line: &str) -> Option<(&str, &str)> {
     is_name.then(|| (name, line[at..].trim_start_matches(['.', ':']).trim()))
 }
 
+/// What a run prints once, apart from what v1 repeats for groups and scenarios.
+pub(crate) fn key(text_line: &str) -> Option<&str> {
+    let once = ["data_received", "vus_max"];
+    if text_line.contains("█ TOTAL RESULTS") {
+        return Some("TOTAL RESULTS");
+    }
+    line(text_line).map(|(name, _)| name).filter(|name| once.contains(name))
+}
+
+pub(crate) fn is_whole(text: &str) -> bool {
+    let last = if text.contains("TOTAL RESULTS") { "data_sent" } else { "vus_max" };
+    text.lines().filter_map(line).any(|(name, rest)| name == last && said(name, rest).is_some())
+}
+
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let total = text.split_once("TOTAL RESULTS").map_or(text, |(_, rest)| rest);
     let is_part = |line: &str| line.contains("█ GROUP") || line.contains("█ SCENARIO");

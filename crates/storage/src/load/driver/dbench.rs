@@ -10,7 +10,7 @@ use plumb_model::metric::CPU_LOAD;
 use plumb_model::{Bytes, Measurement, Metric};
 use plumb_path::PathError;
 use plumb_path::tool::{Invocation, Program, Tool};
-use plumb_tools::{ToolRun, format_named, read_as};
+use plumb_tools::{ToolRun, format_named, only, read_as};
 
 use super::fio::FIO;
 use crate::metrics::METRICS;
@@ -106,8 +106,7 @@ impl Tool for DbenchTool {
 
     fn read(&self, said: &str) -> Result<ToolRun, String> {
         let format = format_named("dbench").ok_or("its format is not known")?;
-        let mut runs = read_as(format, said).map_err(|error| error.to_string())?;
-        runs.pop().ok_or_else(|| "it printed no summary".to_owned())
+        only(read_as(format, said).map_err(|error| error.to_string())?)
     }
 
     fn complete(&self, measurement: &mut Measurement) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use plumb_model::{Bytes, Measurement, Metric, Reading, Statistic, Unit};
 use plumb_path::tool::{Invocation, Program, Tool};
-use plumb_tools::{ToolRun, format_named, read_as};
+use plumb_tools::{ToolRun, format_named, only, read_as};
 use serde_json::Value;
 
 use super::super::device::Direct;
@@ -94,11 +94,11 @@ impl Tool for FioTool {
 
     fn read(&self, said: &str) -> Result<ToolRun, String> {
         let format = format_named("fio").ok_or("its format is not known")?;
-        let mut runs = read_as(format, said).map_err(|error| error.to_string())?;
+        let runs = read_as(format, said).map_err(|error| error.to_string())?;
         if runs.len() > 1 {
             return Err(format!("it reported {} groups of jobs, and a slot measures one load", runs.len()));
         }
-        let mut run = runs.pop().ok_or("it printed no result")?;
+        let mut run = only(runs)?;
         self.look_at_the_target(said)?;
         let jobs = self.job.is_none().then_some(self.settings.jobs);
         if let Some(jobs) = jobs {

@@ -1,0 +1,330 @@
+//! The one way in for text: from the bytes of a file to the lines that a tool wrote.
+//!
+//! People paste outputs into mails and issues, and cut them out of logs. What such a place adds to a line is taken off here, before any
+//! format looks at it. The number of lines stays, so that a line can be named.
+
+use std::borrow::Cow;
+
+/// The text of a file: UTF-8 with and without a mark at its beginning, or UTF-16. What is neither becomes U+FFFD, which is no number.
+#[must_use]
+pub fn decoded(bytes: Vec<u8>) -> String {
+    let units = |bytes: &[u8], of: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| of([pair[0], pair[1]])).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => units(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => units(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        // ASCII in UTF-16 without a mark.
+        [first, 0, third, 0, ..] if *first != 0 && *third != 0 => units(&bytes, u16::from_le_bytes),
+        [0, second, 0, fourth, ..] if *second != 0 && *fourth != 0 => units(&bytes, u16::from_be_bytes),
+        _ => String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    }
+}
+
+/// What a tool wrote, without what the place adds in which it stands.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    match without_terminal(text) {
+        Cow::Borrowed(text) => unwrapped(text),
+        Cow::Owned(text) => Cow::Owned(unwrapped(&text).into_owned()),
+    }
+}
+
+/// The text without escape sequences of terminals (ECMA-48), carriage returns and marks of byte order.
+fn without_terminal(text: &str) -> Cow<'_, str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if !text.contains(['\u{1b}', '\r']) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\r' if characters.peek() == Some(&'\n') => {}
+            // Progress that overwrites itself is lines to a reader.
+            '\r' => out.push('\n'),
+            '\u{1b}' if characters.peek() == Some(&'[') => {
+                characters.next();
+                // Parameters and intermediates end with a byte from `@` to `~`.
+                while characters.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
+            }
+            '\u{1b}' => {}
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The text without marks of quotation, prefixes of logs, fences, marks of lists, and the indentation of whole blocks.
+fn unwrapped(text: &str) -> Cow<'_, str> {
+    let lines: Vec<&str> = text.lines().map(unquoted).collect();
+    let services: Vec<Option<&str>> = lines.iter().map(|line| service(line)).collect();
+    let mut base = Base::default();
+    let mut out = String::new();
+    let mut is_changed = false;
+    for (at, (line, original)) in lines.iter().zip(text.lines()).enumerate() {
+        let neighbours = [at.checked_sub(1), Some(at + 1)];
+        let is_alike = |other: usize| services.get(other) == Some(&services[at]);
+        let is_service = services[at].is_some()
+            && (neighbours.into_iter().flatten().any(is_alike) || behind_bar(line).starts_with('{'));
+        let line = if is_service { behind_bar(line) } else { line };
+        let line = base.without_indentation(without_stamp(line));
+        let line = if is_fence(line) { FENCE } else { line };
+        if !is_changed && line.len() != original.len() {
+            is_changed = true;
+            text.lines().take(at).for_each(|line| push(&mut out, line));
+        }
+        if is_changed {
+            push(&mut out, line);
+        }
+    }
+    if is_changed { Cow::Owned(out) } else { Cow::Borrowed(text) }
+}
+
+fn push(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
+}
+
+/// `> > text`, as in a mail.
+fn unquoted(line: &str) -> &str {
+    let mut rest = line;
+    while let Some(behind) = rest.trim_start().strip_prefix('>') {
+        rest = behind.strip_prefix(' ').unwrap_or(behind);
+    }
+    rest
+}
+
+/// The name in `load-1  | text`, as `docker compose logs` prints it; it is that only beside another line with the same name.
+fn service(line: &str) -> Option<&str> {
+    let (name, rest) = line.split_once('|')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_service = name.ends_with(' ') && (rest.is_empty() || rest.starts_with(' '));
+    let name = name.trim_end();
+    (is_service && !name.is_empty() && name.chars().all(is_name)).then_some(name)
+}
+
+fn behind_bar(line: &str) -> &str {
+    let rest = line.split_once('|').map_or(line, |(_, rest)| rest);
+    rest.strip_prefix(' ').unwrap_or(rest)
+}
+
+/// The line behind what kubectl (`--prefix`, `--timestamps`) and journald put before it.
+fn without_stamp(line: &str) -> &str {
+    let line = match line.strip_prefix("[pod/").and_then(|rest| rest.split_once(']')) {
+        Some((_, rest)) => rest.strip_prefix(' ').unwrap_or(rest),
+        None => line,
+    };
+    if let Some(rest) = behind_rfc3339(line) {
+        return behind_unit(rest).unwrap_or(rest);
+    }
+    behind_syslog_time(line).and_then(behind_unit).unwrap_or(line)
+}
+
+/// What follows `2024-05-01T12:00:00.123Z`, or such a time with an offset.
+fn behind_rfc3339(line: &str) -> Option<&str> {
+    let (stamp, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let bytes = stamp.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let is_mark = |at: usize, mark: u8| bytes.get(at) == Some(&mark);
+    let digits = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18];
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    let is_end = |byte: &u8| byte.is_ascii_digit() || b".,Z+-:".contains(byte);
+    let is_stamp = digits.into_iter().all(is_digit)
+        && marks.into_iter().all(|(at, mark)| is_mark(at, mark))
+        && bytes[19..].iter().all(is_end);
+    is_stamp.then_some(rest)
+}
+
+/// What follows `Nov 26 12:00:00 `.
+fn behind_syslog_time(line: &str) -> Option<&str> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = line.get(..3).filter(|month| MONTHS.contains(month))?;
+    let (day, rest) = line[month.len()..].trim_start().split_once(' ')?;
+    let (time, rest) = rest.split_once(' ')?;
+    let is_day = day.parse::<u8>().is_ok_and(|day| (1..=31).contains(&day));
+    let is_time = time.len() >= 8 && time.bytes().filter(|byte| *byte == b':').count() == 2;
+    (is_day && is_time && time.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte)))
+        .then_some(rest)
+}
+
+/// What follows `host program[123]: `.
+fn behind_unit(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(' ')?;
+    let (program, rest) = rest.split_once(':')?;
+    let (name, id) = program.strip_suffix(']')?.split_once('[')?;
+    let is_unit = !name.contains(' ') && id.bytes().all(|byte| byte.is_ascii_digit());
+    is_unit.then(|| rest.strip_prefix(' ').unwrap_or(rest))
+}
+
+/// What a line is that begins or ends a block of Markdown.
+const FENCE: &str = "```";
+
+/// The text without its fences.
+pub(crate) fn unfenced(text: &str) -> Cow<'_, str> {
+    if !text.contains(FENCE) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(
+        text.split_inclusive('\n').map(|line| if line.trim_end() == FENCE { "\n" } else { line }).collect(),
+    )
+}
+
+/// What stands within fences, each with the line at which it begins, from 1.
+pub(crate) fn fenced(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut is_inside = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        if line == FENCE {
+            is_inside = !is_inside;
+            found.extend(is_inside.then(|| (number + 1, String::new())));
+        } else if is_inside && let Some((_, block)) = found.last_mut() {
+            push(block, line);
+        }
+    }
+    found
+}
+
+fn is_fence(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("```") || line.starts_with("~~~")
+}
+
+/// How far the present block is indented, as a whole: as far as its first line.
+#[derive(Default)]
+struct Base {
+    indentation: usize,
+    is_inside: bool,
+}
+
+impl Base {
+    fn without_indentation<'t>(&mut self, line: &'t str) -> &'t str {
+        let text = line.trim_start_matches([' ', '\t']);
+        if text.is_empty() {
+            self.is_inside = false;
+            return text;
+        }
+        let indentation = line.len() - text.len();
+        if let Some(item) = behind_marker(text) {
+            self.indentation = line.len() - item.len();
+            self.is_inside = true;
+            return item;
+        }
+        if !self.is_inside {
+            self.indentation = indentation;
+            self.is_inside = true;
+        }
+        &line[indentation.min(self.indentation)..]
+    }
+}
+
+/// The text of an item of a list: `- text`, `2. text`.
+fn behind_marker(text: &str) -> Option<&str> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = match digits {
+        0 => text.strip_prefix(['-', '*', '+'])?,
+        1..=3 => text[digits..].strip_prefix(['.', ')'])?,
+        _ => return None,
+    };
+    let item = rest.trim_start_matches(' ');
+    (item.len() < rest.len() && !item.is_empty()).then_some(item)
+}
+
+/// The key of lines of which a run has several, one after the other.
+pub(crate) const BLOCK: &str = "a line of a block";
+
+/// The parts of a text of which each is one run, with the line at which each begins, from 1. A run has each of its keys once, so that
+/// one which comes again is the beginning of the next run.
+pub(crate) fn parts(text: &str, key: impl Fn(&str) -> Option<&str>) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    let (mut start, mut start_line, mut at) = (0, 1, 0);
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+        if let Some(key) = key(line.trim()) {
+            let goes_on = key == BLOCK && seen.last() == Some(&BLOCK);
+            if seen.contains(&key) && !goes_on {
+                found.push((start_line, &text[start..at]));
+                (start, start_line) = (at, number);
+                seen.clear();
+            }
+            if !goes_on {
+                seen.push(key);
+            }
+        }
+        at += line.len();
+    }
+    found.push((start_line, &text[start..]));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_sequences_are_no_text() {
+        assert_eq!(plain("\u{1b}[1;31mavg\u{1b}[0m=1\r\nx"), "avg=1\nx");
+        assert_eq!(plain("10%\r20%\u{1b}"), "10%\n20%");
+        assert!(matches!(plain("as is\n  and so\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_a_place_adds_to_a_line_is_taken_off() {
+        let pairs = [
+            ("> > a\n>   b", "a\n  b"),
+            ("load-1  | a\nload-1  |   b\nload-1  |", "a\n  b\n"),
+            ("2024-05-01T12:00:00.123456789Z a\n2024-05-01T12:00:00Z   b", "a\n  b"),
+            ("Nov 26 12:00:00 node wrk[12]: a\nNov  6 12:00:00 node wrk[12]:   b", "a\n  b"),
+            ("2024-05-01T12:00:00+0200 node wrk[12]: a", "a"),
+            ("[pod/load-x/load] a\n[pod/load-x/load]   b", "a\n  b"),
+            ("text\n\n    a\n      b\n", "text\n\na\n  b"),
+            ("- a\n    b\n2. a\n     b", "a\n  b\na\n  b"),
+            ("```console\na\n  b\n```", "```\na\n  b\n```"),
+        ];
+        for (wrapped, expected) in pairs {
+            assert_eq!(plain(wrapped).trim_end(), expected.trim_end(), "{wrapped}");
+        }
+        for as_is in ["a | b\nc | d", "12:00 a", "May the force", "-1 a\n1.5 b", "a\n  b\n    c"] {
+            assert_eq!(plain(as_is), as_is);
+        }
+    }
+
+    #[test]
+    fn blocks_within_fences_have_their_lines() {
+        let text = "x\n```\na\n```\ny\n```\nb\n";
+        assert_eq!(fenced(text), [(3, "a\n".to_owned()), (7, "b\n".to_owned())]);
+        assert_eq!(unfenced(text), "x\n\na\n\ny\n\nb\n");
+    }
+
+    #[test]
+    fn every_encoding_is_one_text() {
+        let text = "p99 = 3 \u{b5}s\n";
+        let le: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let marked = |mark: &[u8], bytes: &[u8]| [mark, bytes].concat();
+        for bytes in [
+            text.as_bytes().to_vec(),
+            marked(b"\xef\xbb\xbf", text.as_bytes()),
+            marked(b"\xff\xfe", &le),
+            marked(b"\xfe\xff", &be),
+            le,
+            be,
+        ] {
+            assert_eq!(decoded(bytes), text);
+        }
+        assert_eq!(decoded(vec![b'1', 0xff]), "1\u{fffd}");
+    }
+
+    #[test]
+    fn a_key_that_comes_again_begins_a_run() {
+        let key: fn(&str) -> Option<&str> =
+            |line| line.split_once(':').map(|(key, _)| if key == "-" { BLOCK } else { key });
+        let found = parts("x\na: 1\nb: 2\n\na: 3\nb: 4\nb: 5\n", key);
+        assert_eq!(found, [(1, "x\na: 1\nb: 2\n\n"), (5, "a: 3\nb: 4\n"), (7, "b: 5\n")]);
+        let found = parts("-: 1\n-: 2\nb: 2\n-: 3\n-: 4\nb: 5\n", key);
+        assert_eq!(found, [(1, "-: 1\n-: 2\nb: 2\n"), (4, "-: 3\n-: 4\nb: 5\n")]);
+    }
+}

@@ -1,0 +1,376 @@
+//! Outputs as people hand them on: in other encodings, out of logs and mails, several in a file, cut off.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use plumb_tools::{ReadError, ToolRun, Way, read, read_from};
+
+/// Every format that can be recognised, by a fixture of it.
+const FIXTURES: [&str; 37] = [
+    "ab/percentiles.csv",
+    "ab/times.tsv",
+    "ab/tls.txt",
+    "dbench/nfs.txt",
+    "fio/plus.json",
+    "fio/randrw.json",
+    "h2load/h2.txt",
+    "h2load/log.tsv",
+    "h2load/output.json",
+    "h2load/v1.69.txt",
+    "hyperfine/two-commands.json",
+    "iperf3/stream.ndjson",
+    "iperf3/udp.json",
+    "k6/legacy.json",
+    "k6/points.csv",
+    "k6/points.ndjson",
+    "k6/text-v0.txt",
+    "k6/text-v2-full.txt",
+    "netperf/all-tests.txt",
+    "oha/missing.json",
+    "openssl/mr-elapsed.txt",
+    "openssl/text-elapsed-bulk.txt",
+    "qemu/info-migrate-old.txt",
+    "qemu/query-migrate.json",
+    "qperf/plain.txt",
+    "sockperf/ping-pong.txt",
+    "vegeta/report.json",
+    "fio/kubestr.json",
+    "hyperfine/table.md",
+    "hyperfine/text.txt",
+    "iperf3/tcp.txt",
+    "iperf3/udp.txt",
+    "iperf3/two-streams-reverse.txt",
+    "netperf/tables.txt",
+    "oha/text.txt",
+    "vegeta/report.txt",
+    "wrk2/spectrum.txt",
+];
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    std::fs::read_to_string(path).unwrap().replace("\r\n", "\n")
+}
+
+fn runs(bytes: &[u8]) -> Result<Vec<ToolRun>, ReadError> {
+    read_from(bytes, Way::Recognised)
+}
+
+/// What was read, without the line at which it stood.
+fn readings(bytes: &[u8]) -> Result<Vec<ToolRun>, String> {
+    let mut found = runs(bytes).map_err(|error| error.to_string())?;
+    found.iter_mut().for_each(|run| run.line = 1);
+    Ok(found)
+}
+
+fn each_line(text: &str, of: impl Fn(usize, &str) -> String) -> Vec<u8> {
+    let lines: Vec<String> = text.lines().enumerate().map(|(at, line)| of(at, line)).collect();
+    (lines.join("\n") + "\n").into_bytes()
+}
+
+fn utf16(text: &str, mark: &[u8], of: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    mark.iter().copied().chain(text.encode_utf16().flat_map(of)).collect()
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The same text as it comes from 18 places.
+fn transports(text: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let prefixed = |prefix: &str| each_line(text, |_, line| format!("{prefix}{line}"));
+    let indented = |first: &str, others: &str| {
+        each_line(text, |at, line| format!("{}{line}", if at == 0 { first } else { others }))
+    };
+    let inside = |before: &str, behind: &str| format!("{before}{text}\n{behind}").into_bytes();
+    vec![
+        ("UTF-8 with its mark", [b"\xef\xbb\xbf", text.as_bytes()].concat()),
+        ("UTF-16 LE", utf16(text, b"\xff\xfe", u16::to_le_bytes)),
+        ("UTF-16 BE", utf16(text, b"\xfe\xff", u16::to_be_bytes)),
+        ("UTF-16 without a mark", utf16(text, b"", u16::to_le_bytes)),
+        ("CRLF", text.replace('\n', "\r\n").into_bytes()),
+        ("colours", each_line(text, |_, line| format!("\u{1b}[32m{line}\u{1b}[0m"))),
+        ("indentation", prefixed("    ")),
+        ("tabs", prefixed("\t")),
+        ("an item of a list", indented("- ", "  ")),
+        ("a numbered item", indented("1. ", "   ")),
+        ("a quote", prefixed("> ")),
+        ("a quote in a quote", each_line(text, |_, line| format!("> > {line}").trim_end().to_owned())),
+        ("a fence", inside("Look:\n\n```console\n", "```\n")),
+        ("a shell", inside("\n", "user@host:~$ \n")),
+        ("kubectl logs --timestamps", prefixed("2026-03-01T12:00:00.123456789Z ")),
+        ("kubectl logs --prefix", prefixed("[pod/load-x7/load] ")),
+        ("docker compose", prefixed("load-1  | ")),
+        ("journald", prefixed("Mar 01 12:00:00 node-1 load[123]: ")),
+        ("gzip", packed(text)),
+    ]
+}
+
+#[test]
+fn a_text_is_the_same_wherever_it_was_copied_from() {
+    let mut wrong = Vec::new();
+    for name in FIXTURES {
+        let text = fixture(name);
+        let expected = readings(text.as_bytes()).unwrap();
+        for (transport, bytes) in transports(&text) {
+            let found = readings(&bytes);
+            if found.as_ref().ok().map(|runs| with_readings(runs)) != Some(with_readings(&expected)) {
+                wrong.push(format!("{name} in {transport}: {:?}", found.map(|runs| with_readings(&runs))));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}:\n{}",
+        wrong.len(),
+        wrong.join("\n").chars().take(6000).collect::<String>()
+    );
+}
+
+/// What a reader sees: tool, version, options, readings, errors. What stood around JSON may be a warning.
+fn with_readings(runs: &[ToolRun]) -> Vec<String> {
+    let one = |run: &ToolRun| {
+        let measurement = &run.measurement;
+        format!(
+            "{} {:?} {:?} {:?} {:?} {:?}",
+            run.tool,
+            run.version,
+            run.options,
+            measurement.readings,
+            measurement.errors,
+            measurement.attempts
+        )
+    };
+    runs.iter().map(one).collect()
+}
+
+#[test]
+fn runs_that_follow_each_other_in_a_file_are_as_many_runs() {
+    // A log of times has no beginning that could be seen.
+    let once = ["h2load/log.tsv", "iperf3/stream.ndjson"];
+    for name in FIXTURES.into_iter().filter(|name| !once.contains(name)) {
+        let text = fixture(name);
+        let one = readings(text.as_bytes()).unwrap();
+        let found = runs(format!("{text}\n{text}").as_bytes()).unwrap();
+        // The same poll or report again is of the same run.
+        let is_polled = name.starts_with("qemu") || name.starts_with("fio");
+        let expected = if is_polled { one.clone() } else { [one.clone(), one.clone()].concat() };
+        let mut alike = found.clone();
+        alike.iter_mut().for_each(|run| run.line = 1);
+        assert_eq!(with_readings(&alike), with_readings(&expected), "{name}");
+    }
+}
+
+#[test]
+fn a_text_without_its_end_says_so() {
+    // A line of these is a measurement of its own, so that any line may be the last.
+    let open = [
+        "ab/percentiles.csv",
+        "ab/times.tsv",
+        "h2load/log.tsv",
+        "netperf/all-tests.txt",
+        "netperf/tables.txt",
+        "fio/kubestr.json",
+        "hyperfine/table.md",
+        "vegeta/report.txt",
+        "oha/text.txt",
+        "qperf/plain.txt",
+        "openssl/mr-elapsed.txt",
+        "qemu/info-migrate-old.txt",
+    ];
+    let of_lines = ["k6/points.csv", "k6/points.ndjson"];
+    for name in FIXTURES.into_iter().filter(|name| !open.contains(name)) {
+        let text = fixture(name);
+        let text = text.trim_end();
+        let end = text.rfind('\n').unwrap_or(text.len() - 1);
+        let half = (end + text.len()) / 2;
+        let cuts = [&text[..end], &text[..text.floor_char_boundary(half)]];
+        for cut in &cuts[usize::from(of_lines.contains(&name))..] {
+            let says = match runs(cut.as_bytes()) {
+                Ok(found) => found.iter().any(|run| {
+                    run.measurement
+                        .warnings
+                        .iter()
+                        .any(|warning| warning.contains("cut off") || warning.contains("not whole"))
+                }),
+                Err(_) => true,
+            };
+            assert!(says, "{name}: …{:?}", &cut[cut.floor_char_boundary(cut.len().saturating_sub(60))..]);
+        }
+    }
+}
+
+#[test]
+fn figures_that_contradict_each_other_are_found() {
+    let contradictions = |text: &str| read(text).unwrap()[0].contradictions();
+    let changed = |name: &str, from: &str, to: &str| {
+        let text = fixture(name);
+        assert!(text.contains(from), "{name} has no {from}");
+        contradictions(&text.replacen(from, to, 1))
+    };
+    for name in FIXTURES {
+        let found: Vec<String> =
+            read(&fixture(name)).unwrap().iter().flat_map(ToolRun::contradictions).collect();
+        assert_eq!(found, Vec::<String>::new(), "{name}");
+    }
+    let found = changed("ab/tls.txt", "520.12", "620.12");
+    assert!(found[0].contains("620.12") && found[0].contains("519.4"), "{found:?}");
+    assert_eq!(changed("wrk/plain.txt", "Requests/sec:", "Requests/sec: 1.00\nx").len(), 1);
+    assert_eq!(changed("openssl/text.txt", "4516.0", "9516.0").len(), 1);
+    assert_eq!(changed("k6/text-v2.txt", "8788.040421/s", "4788.040421/s").len(), 1);
+    assert!(changed("h2load/v1.69.txt", "2000.00 req/s", "3000.00 req/s")[0].contains("2000"));
+}
+
+/// Text that is made as it is read.
+struct Repeated {
+    line: Vec<u8>,
+    at: usize,
+    left: u64,
+}
+
+impl Read for Repeated {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = buffer.len().min(self.line.len() - self.at).min(usize::try_from(self.left).unwrap());
+        buffer[..length].copy_from_slice(&self.line[self.at..self.at + length]);
+        self.at = (self.at + length) % self.line.len();
+        self.left -= length as u64;
+        Ok(length)
+    }
+}
+
+#[test]
+fn points_of_any_size_are_read_in_little_memory() {
+    let line =
+        fixture("k6/points.ndjson").lines().find(|line| line.contains("\"Point\"")).unwrap().to_owned()
+            + "\n";
+    let bytes = 96 << 20;
+    let whole = bytes / line.len() as u64;
+    let found = read_from(Repeated { line: line.into_bytes(), at: 0, left: bytes }, Way::Recognised).unwrap();
+    assert_eq!(found[0].measurement.work, whole);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kib < 64 << 10, "{kib} KiB for {bytes} bytes");
+}
+
+/// Each run of a text: its tool, and a metric with its value in its unit.
+fn said(text: &str, keys: &[&str]) -> Vec<(String, Vec<f64>)> {
+    let value = |run: &ToolRun, key: &&str| {
+        let (name, statistic) = key
+            .split_once('.')
+            .map_or((*key, None), |(name, rest)| (name, plumb_model::Statistic::from_name(rest)));
+        let number = run.measurement.readings.get(name)?.number(statistic, run.metric(name)?.unit)?;
+        Some((number * 1000.0).round() / 1000.0)
+    };
+    let one = |run: &ToolRun| (run.tool.to_owned(), keys.iter().filter_map(|key| value(run, key)).collect());
+    read(text).unwrap().iter().map(one).collect()
+}
+
+fn wrk(rate: &str, requests: &str, more: &str) -> String {
+    format!(
+        "Running 20s test @ http://192.0.2.1/\n  2 threads and 40 connections\n{more}  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
+         Latency     3.00ms    1.00ms  20.00ms   80.00%\n    Req/Sec     1.05k   100.00     1.50k    70.00%\n  \
+         {requests} requests in 20.00s, 9.00MB read\nRequests/sec: {rate}\nTransfer/sec:    460.80KB\n"
+    )
+}
+
+#[test]
+fn excerpts_as_people_paste_them_are_read_right() {
+    let keys = ["http_reqs", "http_req_duration.avg"];
+    let thousands = wrk("81,119.83", "1,622,396", "");
+    assert_eq!(said(&thousands, &keys), [("wrk".to_owned(), vec![81_119.83, 3.0])]);
+    let calibration = "  Thread calibration: mean lat.: 4.100ms, rate sampling interval: 10ms\n";
+    let open = wrk("1999.50", "39990", calibration);
+    let twice = format!("{open}{}", open.replace("3.00ms", "9.00ms"));
+    let expected = [("wrk2".to_owned(), vec![1999.5, 3.0]), ("wrk2".to_owned(), vec![1999.5, 9.0])];
+    assert_eq!(said(&twice, &keys), expected);
+    let mixed = format!(
+        "1. The run:\n\n{}\n> Quoted:\n>\n>     tcp_lat:\n>         latency  =  13.1 us\n",
+        open.replace("Running", "        Running").replace("\n", "\n        ")
+    );
+    assert_eq!(
+        said(&mixed, &["http_reqs", "tcp_lat.avg"]),
+        [("wrk2".to_owned(), vec![1999.5]), ("qperf".to_owned(), vec![13.1])]
+    );
+    let names = "The 'numbers' are in 1000s of bytes per second processed.\ntype             16 bytes     64 bytes\n\
+                 des ede3         21000.10k    21400.20k\naes-128 cbc      88000.10k    95000.20k\naes-256 cbc      65000.10k    69000.20k\n";
+    let sizes = ["des_ede3_16", "aes_128_cbc_64", "aes_256_cbc_64"];
+    assert_eq!(said(names, &sizes)[0].1, [21_000_100.0, 95_000_200.0, 69_000_200.0]);
+    let unified = r#"{ "fio version" : "fio-2.6", "jobs" : [ { "jobname" : "m", "error" : 0, "mixed" : { "io_bytes" : 2064384,
+        "bw" : 17061, "iops" : 4265.30, "runtime" : 121000, "lat" : { "min" : 90, "max" : 20110, "mean" : 1782.92 },
+        "clat" : { "min" : 88, "max" : 20101, "mean" : 1779.10, "percentile" : { "99.000000" : 2608 } } } } ] }"#;
+    let keys = ["mixed_bw", "mixed_latency.avg", "mixed_completion_latency.p99"];
+    assert_eq!(said(unified, &keys)[0].1, [17_061.0 * 1024.0, 1782.92, 2608.0]);
+    let warmed = "spawning thread #0: 10 total client(s). Timing-based test with 5s of warm-up time and 20s of main duration for measurements.\n\
+                  finished in 25.86s, 373.00 req/s, 1.20MB/s\n\
+                  requests: 7460 total, 7460 started, 7460 done, 7460 succeeded, 0 failed, 0 errored, 0 timeout\n\
+                  status codes: 7460 2xx, 0 3xx, 0 4xx, 0 5xx\n\
+                  traffic: 1.00KB (1024) total, 1.00KB (1024) headers, 0B (0) data\n                     min         max         mean         sd        +/- sd\n\
+                  time for request:      100us      5.00ms      1.00ms       700us    85.00%\n\
+                  time for connect:        0us         0us         0us         0us     0.00%\nreq/s           :     480.00      520.00      500.00       15.00    50.00%\n";
+    let run = &read(warmed).unwrap()[0];
+    assert_eq!((run.contradictions(), run.measurement.window_ns), (vec![], 20_000_000_000));
+    assert!(run.metric("connect_time").is_none(), "HTTP/3 connects in 0 us to h2load");
+    let warnings = &run.measurement.warnings;
+    assert!(!warnings.iter().any(|warning| warning.contains("cut off")), "{warnings:?}");
+}
+
+#[test]
+fn polls_of_a_migration_are_one_run_and_a_failed_one_is_no_measurement() {
+    let poll = |status: &str, total: u32, more: &str| {
+        format!(
+            "(qemu) info migrate\nMigration status: {status}\ntotal time: {total} ms\n{more}transferred ram: {total}00 kbytes\n"
+        )
+    };
+    let polls =
+        poll("active", 1204, "expected downtime: 300 ms\n") + &poll("completed", 4321, "downtime: 162 ms\n");
+    let keys = ["total_time", "downtime"];
+    assert_eq!(said(&polls, &keys), [("QEMU".to_owned(), vec![4321.0, 162.0])]);
+    let second = poll("active", 90, "") + &poll("completed", 5000, "downtime: 100 ms\n");
+    assert_eq!(said(&(polls.clone() + &second), &keys).len(), 2);
+    let failed = [
+        r#"{"return": {"status": "failed", "error-desc": "Unable to write to socket: Connection reset by peer"}}"#,
+        "Migration status: failed (Unable to write to socket: Connection reset by peer)\ntotal time: 0 ms\n",
+    ];
+    for text in failed {
+        let run = &read(text).unwrap()[0];
+        let reason = run.failure.as_ref().unwrap().to_string();
+        assert_eq!(reason, "the migration failed: Unable to write to socket: Connection reset by peer");
+    }
+}
+
+#[test]
+fn a_run_that_cannot_be_read_does_not_hide_the_others() {
+    let text = wrk("1999.50", "39990", "") + &wrk("1,086", "39990", "") + &wrk("1999.00", "39980", "");
+    let found = read(&text).unwrap();
+    assert_eq!(found.iter().map(|run| run.failure.is_some()).collect::<Vec<_>>(), [false, true, false]);
+    let reason = found[1].failure.as_ref().unwrap().to_string();
+    assert!(reason.contains("line 15, column 15: `1,086`"), "{reason}");
+    assert_eq!((found[0].line, found[1].line, found[2].line), (1, 9, 17));
+}
+
+#[test]
+fn nothing_that_was_not_measured_is_zero() {
+    let none = wrk("0.00", "0", "").replace("3.00ms    1.00ms  20.00ms", "0.00us    0.00us   0.00us");
+    let run = &read(&none).unwrap()[0];
+    assert!(run.metric("http_req_duration").is_none(), "{run:?}");
+}
+
+#[test]
+fn what_is_not_known_is_named_with_what_would_help() {
+    for (text, part) in [
+        ("", "the file is empty"),
+        ("hello", "no line that a known tool prints"),
+        ("{\"a\": 1}", "JSON of no tool"),
+        ("{\"fio version\": \"fio-3.33\", \"jobs\": [", "JSON that has no end"),
+        ("t,latency\n1,2.5\n", "a table with the columns t, latency; say which to read"),
+        ("read: IOPS=12.3k, BW=48.1MiB/s (50.4MB/s)(481MiB/10001msec)", "fio with --output-format=json+"),
+        ("Requests/sec: 10\nTransfer/sec: 1KB", "the line `Running … test @ …` is missing"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(part) && !error.contains("h2load-json"), "{text}: {error}");
+    }
+}
