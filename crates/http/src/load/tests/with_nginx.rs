@@ -119,6 +119,7 @@ fn all_but_the_first_are_resumed_where_all_are_to_be() {
         let spec = LoadSettings { resumption: Percent(1.0), ..spec };
         let measurement = measure(&spec, &nginx.url);
         let session = |value| measurement.observed_count("sessions", value);
+        assert_eq!((&measurement.errors, measurement.attempts.tried), (&[].into(), 300), "{:?}", spec.tls);
         let full = count_of(&measurement, "handshakes_full");
         assert_eq!((session("none to offer"), session("offered")), (full, 300 - full), "{:?}", spec.cipher);
         assert_eq!(session("accepted"), 300 - full);

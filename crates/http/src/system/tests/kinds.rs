@@ -119,7 +119,8 @@ fn a_hundred_clients_are_served_at_a_time() {
                     assert_eq!(client.answer().status, 200);
                 }
             }
-            assert_eq!(started.counter("requests") - requests, 300);
+            let counted = started.counter("requests") - requests;
+            assert_eq!(counted, 300, "{:?}", started.snapshot());
         },
     );
 }
