@@ -14,7 +14,7 @@ use plumb_tools::ToolRun;
 use self::files::{Imported, found, read};
 use super::single;
 use crate::args::ImportArguments;
-use crate::exit::{Failure, HOLDS, Outcome};
+use crate::exit::{Failure, HOLDS, Outcome, REFUTED};
 use crate::output;
 
 /// Prints files one by one, or makes a run of them.
@@ -26,11 +26,26 @@ fn alone(arguments: &ImportArguments) -> Outcome {
     let mut code = HOLDS;
     for file in &arguments.files {
         for run in read(&found(file), arguments)? {
+            if let Some(failure) = &run.tool_run.failure {
+                output::result(&failed(&run, &failure.to_string(), arguments)?)?;
+                code = code.max(REFUTED);
+                continue;
+            }
             print(&run, arguments)?;
             code = code.max(single::code(&run.tool_run.measurement, &arguments.shown, HOLDS));
         }
     }
     Ok(code)
+}
+
+/// What is said of a run that failed, of which there is nothing else.
+fn failed(run: &Imported, failure: &str, arguments: &ImportArguments) -> Result<String, Failure> {
+    let source = source(run);
+    if arguments.shown.json {
+        let measurement = Measurement { warnings: vec![failure.to_owned()], ..Measurement::default() };
+        return Ok(plumb_report::imported_measurement_json(&measurement, &[], &source));
+    }
+    Ok(format!("✗ {}: {failure}\n", source.file))
 }
 
 fn print(run: &Imported, arguments: &ImportArguments) -> Result<(), Failure> {
@@ -65,9 +80,9 @@ fn headline(run: &ToolRun, source: &Source, measurement: &Measurement) -> String
 }
 
 fn source(run: &Imported) -> Source {
-    let Imported { tool_run, file, .. } = run;
+    let tool_run = &run.tool_run;
     Source {
-        file: file.display().to_string(),
+        file: run.name(),
         tool: tool_run.tool_words(),
         options: tool_run.options.clone(),
         started_at: tool_run.started_unix_s.map(plumb_host::time::rfc3339_of),

@@ -1,26 +1,34 @@
 //! Files that other tools wrote: found by pattern, bounded in size, and read with the time at which they were modified.
 
-use std::io::Read;
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use plumb_tools::ToolRun;
+use plumb_tools::{ToolRun, Way};
 
 use crate::args::ImportArguments;
 use crate::exit::Failure;
-
-/// The largest file that is read. A run of k6 in NDJSON has about 200 bytes and 8 lines a request.
-const FILE_BYTES_MAX: u64 = 512 << 20;
 
 /// A run that a file tells of.
 #[derive(Debug, Clone)]
 pub(super) struct Imported {
     /// The file.
     pub(super) file: PathBuf,
+    /// Which of the runs in it this is, from 1; `None` where it is the only one.
+    pub(super) number: Option<usize>,
     /// When it was modified, in seconds since 1970.
     pub(super) modified_unix_s: Option<f64>,
     /// What it says.
     pub(super) tool_run: ToolRun,
+}
+
+impl Imported {
+    /// The file, with the number of the run: `x.txt#2`.
+    pub(super) fn name(&self) -> String {
+        let number = self.number.map(|number| format!("#{number}")).unwrap_or_default();
+        format!("{}{number}", self.file.display())
+    }
 }
 
 /// A file, and which of the runs in it is meant, from 1.
@@ -67,53 +75,49 @@ pub(super) fn read(found: &Found, arguments: &ImportArguments) -> Result<Vec<Imp
     let failed = |reason: &dyn std::fmt::Display| {
         Failure::usage(format!("failed to import {}: failed to {reason}", file.display()))
     };
-    let (text, modified_unix_s) = contents(file).map_err(|reason| failed(&reason))?;
-    let named = arguments.format.as_deref().and_then(plumb_tools::format_named);
-    let runs = match named {
-        _ if !arguments.columns.is_empty() => {
-            plumb_tools::read_mapped(&text, &arguments.columns).map(|run| vec![run])
-        }
-        Some(format) => plumb_tools::read_as(format, &text),
-        None => plumb_tools::read(&text),
+    let (input, modified_unix_s) = opened(file).map_err(|reason| failed(&reason))?;
+    let way = match &arguments.format {
+        _ if !arguments.columns.is_empty() => Way::Columns(&arguments.columns),
+        Some(name) => Way::Named(name),
+        None => Way::Recognised,
     };
-    let imported = |tool_run| Imported { file: file.clone(), modified_unix_s, tool_run };
-    let mut runs: Vec<Imported> = runs.map_err(|error| failed(&error))?.into_iter().map(imported).collect();
-    match found.number {
-        None => Ok(runs),
-        Some(number) if (1..=runs.len()).contains(&number) => Ok(vec![runs.swap_remove(number - 1)]),
-        Some(number) => {
+    let runs = plumb_tools::read_from(input, way).map_err(|error| failed(&error))?;
+    let is_several = runs.len() > 1;
+    let imported = |(number, tool_run)| {
+        let number = is_several.then_some(number);
+        Imported { file: file.clone(), number, modified_unix_s, tool_run }
+    };
+    let mut runs: Vec<Imported> = (1..).zip(runs).map(imported).collect();
+    if let Some(number) = found.number {
+        if !(1..=runs.len()).contains(&number) {
             let all = plumb_report::plural(runs.len(), "run");
-            Err(failed(&format!("find run {number}: it has {all}, counted from 1")))
+            return Err(failed(&format!("find run {number}: it has {all}, counted from 1")));
         }
+        runs = vec![runs.swap_remove(number - 1)];
     }
+    runs.iter().try_for_each(check)?;
+    Ok(runs)
 }
 
-/// The text of a file, and when it was modified.
-fn contents(file: &Path) -> Result<(String, Option<f64>), String> {
+/// Refuses a run whose own figures contradict each other: one of them is wrong, and nobody can say which.
+fn check(run: &Imported) -> Result<(), Failure> {
+    let contradictions = run.tool_run.contradictions();
+    let [first, ..] = contradictions.as_slice() else { return Ok(()) };
+    Err(Failure::usage(format!(
+        "failed to import {}: its figures contradict each other: {first}; `plumb audit` shows all that it has",
+        run.name()
+    )))
+}
+
+/// A file to read from, and when it was modified.
+fn opened(file: &Path) -> Result<(File, Option<f64>), String> {
     let error = |error: std::io::Error| format!("read it: {error}");
     let metadata = std::fs::metadata(file).map_err(error)?;
-    if !metadata.is_file() {
+    if !metadata.is_file() && !metadata.file_type().is_fifo() {
         return Err("read it: it is not a regular file".to_owned());
     }
-    let too_large = |bytes: u64| {
-        format!(
-            "read it: it has {bytes} bytes, and at most {FILE_BYTES_MAX} are read; import a summary of the tool instead"
-        )
-    };
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(too_large(metadata.len()));
-    }
-    let mut bytes = Vec::new();
-    let mut reader = std::fs::File::open(file).map_err(error)?.take(FILE_BYTES_MAX + 1);
-    reader.read_to_end(&mut bytes).map_err(error)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(too_large(bytes.len() as u64));
-    }
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        return Err("read it: it is compressed; decompress it with gunzip first".to_owned());
-    }
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), modified.map(|time| time.as_secs_f64())))
+    Ok((File::open(file).map_err(error)?, modified.map(|time| time.as_secs_f64())))
 }
 
 #[cfg(test)]

@@ -19,6 +19,18 @@ pub(super) struct Side {
     pub(super) runs: Vec<Imported>,
 }
 
+impl Side {
+    /// The runs that say something.
+    fn good(&self) -> impl Iterator<Item = &Imported> {
+        self.runs.iter().filter(|run| run.tool_run.failure.is_none())
+    }
+
+    /// The first run that says something, or the first one.
+    pub(super) fn first(&self) -> &Imported {
+        self.good().next().unwrap_or(&self.runs[0])
+    }
+}
+
 /// Checks that the runs can be compared at all.
 ///
 /// # Errors
@@ -30,7 +42,7 @@ pub(super) fn check(sides: &[Side]) -> Result<(), Failure> {
         ));
     };
     let all = sides.iter().flat_map(|side| &side.runs);
-    let reference = &first.runs[0];
+    let reference = first.first();
     if let Some(other) = all.clone().find(|run| run.tool_run.tool != reference.tool_run.tool) {
         return Err(Failure::usage(format!(
             "failed to compare files of different tools: {} is {}'s, and {} is {}'s; two tools measure different things",
@@ -60,8 +72,8 @@ fn is_same(one: &Imported, other: &Imported) -> bool {
 }
 
 fn check_side(side: &Side) -> Result<(), Failure> {
-    let first = &side.runs[0];
-    for run in &side.runs[1..] {
+    let first = side.first();
+    for run in side.good() {
         if let Some((name, one, other)) = differences(&said(first), &said(run)).into_iter().next() {
             return Err(Failure::usage(format!(
                 "the runs of {} are not of the same test: {name} is {one} in {} and {other} in {}; give them as different \
@@ -95,7 +107,7 @@ fn differences<'a>(
 
 /// What the files say of how a variant differs from the baseline.
 pub(super) fn treatment(baseline: &Side, side: &Side) -> Option<String> {
-    let (here, there) = (said(&side.runs[0]), said(&baseline.runs[0]));
+    let (here, there) = (said(side.first()), said(baseline.first()));
     let words: Vec<String> = differences(&there, &here)
         .into_iter()
         .map(|(name, was, is)| format!("{name}: {is} instead of {was}"))
@@ -113,7 +125,7 @@ pub(super) fn plan(sides: &[Side], arguments: &ImportArguments) -> Result<Plan, 
     let scope = Scope { variants: &names, metrics: &metrics };
     let claims: Result<Vec<Claim>, Failure> =
         arguments.claims.iter().map(|text| claim(scope, text, sides)).collect();
-    let first = &sides[0].runs[0].tool_run;
+    let first = &sides[0].first().tool_run;
     let most = sides.iter().map(|side| side.runs.len()).max().unwrap_or_default();
     let of_variant = |(at, side): (usize, &Side)| Variant {
         name: side.name.clone(),
@@ -125,7 +137,7 @@ pub(super) fn plan(sides: &[Side], arguments: &ImportArguments) -> Result<Plan, 
         control: false,
     };
     let planned = |(variant, side): (usize, &Side)| {
-        let settings = serde_json::json!({ "tool": first.tool, "options": said(&side.runs[0]) });
+        let settings = serde_json::json!({ "tool": first.tool, "options": said(side.first()) });
         PlannedVariant::new(variant, settings.to_string())
     };
     let mut windows: Vec<u64> = sides[0].runs.iter().map(|run| run.tool_run.measurement.window_ns).collect();
@@ -180,7 +192,7 @@ fn claim(scope: Scope<'_>, text: &str, sides: &[Side]) -> Result<Claim, Failure>
     }
     if let Operand::Cap { .. } = claim.right {
         let has_windows = |side: &Side| {
-            side.runs.iter().all(|run| run.tool_run.measurement.windows.contains_key(&claim.left.metric))
+            side.good().all(|run| run.tool_run.measurement.windows.contains_key(&claim.left.metric))
         };
         if !sides.iter().any(|side| side.name == claim.left.variant && has_windows(side)) {
             return Err(failed(format!(
@@ -202,7 +214,7 @@ fn check_term(scope: Scope<'_>, term: &Term, side: Option<&Side>) -> Result<(), 
         let reading = run.tool_run.measurement.readings.get(&term.metric);
         reading.and_then(|reading| reading.number(statistic, metric.unit)).is_some()
     };
-    let Some(without) = side.runs.iter().find(|run| !has(run, term.statistic)) else { return Ok(()) };
+    let Some(without) = side.good().find(|run| !has(run, term.statistic)) else { return Ok(()) };
     let file = without.file.display();
     let Some(statistic) = term.statistic else {
         return Err(format!("{file}, a run of {}, has no value of {}", side.name, term.metric));

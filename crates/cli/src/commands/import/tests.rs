@@ -90,21 +90,86 @@ fn what_no_tool_wrote_is_refused() {
         assert_eq!((said.code, said.out.as_str()), (2, ""));
         said.err.replace(&file, "file")
     };
-    insta::assert_snapshot!(refused(b"hello"), @"error: failed to import file: failed to recognise the tool: the text looks like none of k6-points, h2load-log, hlog, ab-times, k6, wrk, fio, hyperfine, ab, ab-percentiles, k6-text, iperf3, h2load, h2load-json, sockperf, qperf, netperf, dbench, openssl, oha, vegeta, qemu, hgrm, prometheus; name one with --format");
-    insta::assert_snapshot!(refused(b"\x1f\x8b\x08"), @"error: failed to import file: failed to read it: it is compressed; decompress it with gunzip first");
+    insta::assert_snapshot!(refused(b"hello"), @"error: failed to import file: failed to recognise the tool: it has no line that a known tool prints; `plumb import --format help` lists the formats");
+    insta::assert_snapshot!(refused(b"\x1f\x8b\x08"), @"error: failed to import file: failed to read it: unexpected end of file");
     insta::assert_snapshot!(refused(b"{\"fio version\": \"fio-3.33\", \"jobs\": []}"), @"error: failed to import file: failed to read it as fio: it has no `jobs`");
+    let contradiction = wrk(4000.0).replace("Requests/sec: 4000", "Requests/sec: 6000");
+    insta::assert_snapshot!(refused(contradiction.as_bytes()), @"error: failed to import file: its figures contradict each other: units of work per second, and their count over the time: it says 6000, and 4000 follows; `plumb audit` shows all that it has");
     let large = write(directory.path(), "large", "");
     std::fs::File::options().write(true).open(&large).unwrap().set_len(600 << 20).unwrap();
-    insta::assert_snapshot!(plumb(&["import", &large]).err.replace(&large, "large"), @"error: failed to import large: failed to read it: it has 629145600 bytes, and at most 536870912 are read; import a summary of the tool instead");
+    insta::assert_snapshot!(plumb(&["import", &large]).err.replace(&large, "large"), @"error: failed to import large: failed to read it: it has more than 512 MiB; import a summary of the tool instead");
+    insta::assert_snapshot!(plumb(&["import", "/dev/zero"]).err, @"error: failed to import /dev/zero: failed to read it: it is not a regular file");
+}
+
+#[test]
+fn every_run_of_a_file_has_a_number_and_one_that_failed_is_a_missing_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = format!(
+        "{}{}{}",
+        wrk(1000.0),
+        wrk(2000.0).replace("Requests/sec:", "Requests/sec: 1,086 of"),
+        wrk(3000.0)
+    );
+    let file = write(directory.path(), "runs.txt", text);
+    let said = plumb(&["import", "--json", &format!("{file}#3")]);
+    assert_eq!(
+        (said.code, said.json()["metrics"]["http_reqs"]["value"].as_f64()),
+        (0, Some(3000.0)),
+        "{said:?}"
+    );
+    let all = plumb(&["import", &file]);
+    assert_eq!(all.code, 1);
+    let second = all.out.lines().find(|line| line.starts_with('✗')).unwrap().replace(&file, "runs.txt");
+    insta::assert_snapshot!(second, @"✗ runs.txt#2: it cannot be read: line 12, column 15: `1,086` could be read as two different numbers; write it without separators");
+    let poll = |status: &str| {
+        format!(
+            "Migration status: {status}\ntotal time: 4000 ms\ndowntime: 90 ms\ntransferred ram: 1000 kbytes\n"
+        )
+    };
+    for at in 0..3 {
+        write(directory.path(), &format!("a{at}"), poll("completed"));
+        write(
+            directory.path(),
+            &format!("b{at}"),
+            poll(if at == 1 { "failed (no route)" } else { "completed" }),
+        );
+    }
+    let out = directory.path().join("run");
+    let sides = ["a", "b"].map(|side| format!("{side}={}/{side}*", directory.path().display()));
+    let sides = [
+        "import",
+        "--variant",
+        &sides[0],
+        "--variant",
+        &sides[1],
+        "--json",
+        "--quiet",
+        "--output",
+        out.to_str().unwrap(),
+    ];
+    let said = plumb(&sides);
+    let run = plumb_store::read(&out).unwrap();
+    let failed = run
+        .slots
+        .iter()
+        .filter(|slot| format!("{:?}", slot.outcome).contains("the migration failed: no route"))
+        .count();
+    assert_eq!((run.slots.len(), failed), (6, 1), "{said:?}");
+}
+
+/// A run of wrk with this rate.
+fn wrk(rate: f64) -> String {
+    format!(
+        "Running 10s test @ http://127.0.0.1/\n  1 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n\
+         \x20   Latency     1.00ms    1.00ms  10.00ms   90.00%\n  {:.0} requests in 10.00s, 1.00MB read\nRequests/sec: {rate}\n",
+        rate * 10.0
+    )
 }
 
 /// Files of wrk with these rates, by variant and number, with the times at which they were modified in seconds.
 fn runs(directory: &Path, runs: &[(&str, f64, u64)]) {
     for (at, (variant, rate, modified_s)) in runs.iter().enumerate() {
-        let text = format!(
-            "Running 10s test @ http://127.0.0.1/\n  1 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n\
-             \x20   Latency     1.00ms    1.00ms  10.00ms   90.00%\n  10000 requests in 10.00s, 1.00MB read\nRequests/sec: {rate}\n"
-        );
+        let text = wrk(*rate);
         let file = write(directory, &format!("{variant}{at:02}.txt"), text);
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000 + modified_s);
         std::fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use plumb_judge::judge;
 use plumb_model::{
-    Ending, Header, Imported as Import, OrderSource, Plan, Run, Slot, SlotOutcome, SlotResult,
+    Ending, FailureCause, Header, Imported as Import, OrderSource, Plan, Run, Slot, SlotOutcome, SlotResult,
 };
 use plumb_store::RunDirectory;
+use plumb_tools::NoReading;
 
 use super::files::{Found, Imported, matching, read};
 use super::order::{Order, Placed, order};
@@ -25,7 +26,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Outcome {
     let mut plan = planned::plan(&sides, arguments)?;
     let (runs, order) = ordered(&sides);
     plan.imported = Some(Import {
-        tool: sides[0].runs[0].tool_run.tool_words(),
+        tool: sides[0].first().tool_run.tool_words(),
         order: order.source,
         interleaved: order.interleaved,
     });
@@ -102,7 +103,18 @@ fn slots(sides: &[Side], runs: &[(usize, &Imported)], order: &Order) -> Vec<Slot
         in_block.resize(in_block.len().max(block as usize + 1), 0);
         let position = in_block[block as usize];
         in_block[block as usize] += 1;
-        let result = SlotResult { measurement: run.tool_run.measurement.clone(), ..SlotResult::default() };
+        let measured = || {
+            let measurement = run.tool_run.measurement.clone();
+            SlotOutcome::Measured(Box::new(SlotResult { measurement, ..SlotResult::default() }))
+        };
+        // The system is to blame for what its tool reports, and nobody for a file that was damaged.
+        let failed = |failure: &NoReading| {
+            let cause = match failure {
+                NoReading::Failed(_) => FailureCause::System,
+                NoReading::Unread(_) => FailureCause::Harness,
+            };
+            SlotOutcome::Failed { reason: failure.to_string(), cause }
+        };
         Slot {
             cell: 0,
             block,
@@ -112,7 +124,7 @@ fn slots(sides: &[Side], runs: &[(usize, &Imported)], order: &Order) -> Vec<Slot
             offset_s: *offset_s,
             took_s: run.tool_run.measurement.window_ns as f64 / 1e9,
             retried: Vec::new(),
-            outcome: SlotOutcome::Measured(Box::new(result)),
+            outcome: run.tool_run.failure.as_ref().map_or_else(measured, failed),
         }
     };
     order.runs.iter().zip(&order.offsets_s).map(&mut slot).collect()
@@ -141,7 +153,7 @@ fn listing(
     for index in &order.runs {
         let (variant, run) = runs[*index];
         let time = started_at(run, order.source).unwrap_or_else(|| "unknown".to_owned());
-        let file = serde_json::Value::from(run.file.display().to_string());
+        let file = serde_json::Value::from(run.name());
         text += &format!("  - {{ variant: {}, time: \"{time}\", file: {file} }}\n", sides[variant].name);
     }
     if !arguments.claims.is_empty() {
