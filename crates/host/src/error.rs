@@ -3,7 +3,9 @@
 //! Messages complete "failed to …". The cause is part of the message and is not a `source`, so that
 //! it is shown exactly once however the error is printed.
 
+use std::fs::FileType;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -87,13 +89,29 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
-    /// A kernel file or directory could not be read.
+    /// A file or directory could not be read.
     #[error("read {}: {cause}", path.display())]
     Read {
         /// The file or directory.
         path: PathBuf,
         /// What the kernel said.
         cause: io::Error,
+    },
+    /// A name that a user gave leads to a device, a directory or a socket.
+    #[error("read {}: it is {}, not a file", path.display(), noun(*kind))]
+    NotAFile {
+        /// The name.
+        path: PathBuf,
+        /// What it leads to.
+        kind: FileType,
+    },
+    /// A file that a user named is larger than any that could be meant.
+    #[error("read {}: it has more than {}", path.display(), size(*bytes_max))]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most bytes that are read.
+        bytes_max: u64,
     },
     /// A kernel file could not be written.
     #[error("write {}: {cause}", path.display())]
@@ -162,6 +180,27 @@ impl Error {
     pub fn is_absence(&self) -> bool {
         let Self::Read { cause, .. } = self else { return false };
         cause.kind() == io::ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ENODEV)
+    }
+}
+
+/// A kind that is not a file, with its article.
+fn noun(kind: FileType) -> &'static str {
+    let nouns = [
+        (kind.is_dir(), "a directory"),
+        (kind.is_char_device(), "a character device"),
+        (kind.is_block_device(), "a block device"),
+        (kind.is_socket(), "a socket"),
+        (kind.is_symlink(), "a symbolic link"),
+        (kind.is_fifo(), "a pipe"),
+    ];
+    nouns.into_iter().find(|(is_it, _)| *is_it).map_or("of an unknown kind", |(_, noun)| noun)
+}
+
+fn size(bytes: u64) -> String {
+    match (bytes >> 20, bytes >> 10) {
+        (mebibytes, _) if mebibytes << 20 == bytes => format!("{mebibytes} MiB"),
+        (_, kibibytes) if kibibytes << 10 == bytes => format!("{kibibytes} KiB"),
+        _ => format!("{bytes} bytes"),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod loop_device;
 pub mod memory;
 pub mod mounts;
+pub mod named_file;
 pub mod namespace;
 pub mod network;
 pub mod noise;
