@@ -147,12 +147,11 @@ impl Extractor {
                 format!("the run did not write {path}")
             });
         }
-        let size = std::fs::metadata(file).map_or(0, |metadata| metadata.size());
-        if size > OUTPUT_BYTES_MAX as u64 {
-            return Ok(Written { bytes: Vec::new(), is_cut: true });
+        match plumb_host::named_file::read_at_most(file, OUTPUT_BYTES_MAX as u64) {
+            Ok(bytes) => Ok(Written { bytes, is_cut: false }),
+            Err(plumb_host::Error::TooLarge { .. }) => Ok(Written { bytes: Vec::new(), is_cut: true }),
+            Err(error) => Err(format!("failed to {error}")),
         }
-        let bytes = std::fs::read(file).map_err(|cause| format!("failed to read {path}: {cause}"))?;
-        Ok(Written { bytes, is_cut: false })
     }
 }
 

@@ -3,11 +3,11 @@
 //! A command gets them in its environment, because everybody may read its arguments. Whatever it prints is searched for
 //! the values, and shows the references in their place.
 
-use std::fs;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Mutex;
 
-use crate::Error;
+use crate::{Error, named_file};
 
 /// A secret longer than this is none, in bytes.
 const LONG_SECRET: u64 = 64 << 10;
@@ -102,15 +102,7 @@ impl Source<'_> {
                 .and_then(|value| value.into_string().map_err(|_| "its value is not UTF-8"))
                 .map_err(|reason| failed(std::io::Error::other(reason), &self.to_string()))?,
             Self::File(path) => {
-                let reference = self.to_string();
-                let length = fs::metadata(path).map_err(|cause| failed(cause, &reference))?.len();
-                if length > LONG_SECRET {
-                    let cause = std::io::Error::other(format!(
-                        "the file has {length} bytes; a secret has at most {LONG_SECRET}"
-                    ));
-                    return Err(failed(cause, &reference));
-                }
-                let text = fs::read_to_string(path).map_err(|cause| failed(cause, &reference))?;
+                let text = named_file::text_at_most(Path::new(path), LONG_SECRET)?;
                 text.strip_suffix('\n').unwrap_or(&text).to_owned()
             }
         };
@@ -199,6 +191,8 @@ impl Secrets {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -239,6 +233,8 @@ mod tests {
         assert_eq!(line, "password=${PLUMB_SECRET_1}");
         assert_eq!(variables, [("PLUMB_SECRET_1".to_owned(), "s3cret value".to_owned())]);
         assert!(!format!("{secrets:?}").contains("s3cret"));
+        let message = secrets.filled_in("${file:/dev/null}").unwrap_err().to_string();
+        assert_eq!(message, "read /dev/null: it is a character device, not a file");
         fs::write(&path, "\n").unwrap();
         let message = secrets.filled_in(&text).unwrap_err().to_string();
         assert!(message.ends_with("key}: the secret is empty"), "{message}");

@@ -1,7 +1,8 @@
 //! What TLS is to be offered, as the settings have it, and what two sides agreed on.
 
-use std::fs;
+use std::path::Path;
 
+use plumb_host::named_file;
 use plumb_path::{Fault, PathError};
 
 use super::names::{self, Cipher, Group};
@@ -93,8 +94,9 @@ impl Offer {
     /// When a file cannot be read, or what was asked for cannot be offered.
     pub fn new(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Self, PathError> {
         let asked = versions_and_names(spec).map_err(|fault| PathError::new(fault.message))?;
-        let read =
-            |path: &String| fs::read(path).map_err(|cause| PathError::new(format!("read {path}: {cause}")));
+        let read = |path: &String| {
+            named_file::read(Path::new(path)).map_err(|error| PathError::new(error.to_string()))
+        };
         let trust = match (&spec.ca, &target.ca_pem) {
             _ if spec.insecure => Trust::Anything,
             (Some(path), _) => Trust::Authorities(read(path)?),
@@ -186,6 +188,20 @@ mod tests {
         load.group: no TLS library here has both this group and the cipher suite that was asked for
         load.group: `x25518` is not a key-exchange group; did you mean `x25519`?
         ");
+    }
+
+    #[test]
+    fn a_device_is_no_certificate() {
+        let device = || Some("/dev/null".to_owned());
+        let specs = [
+            LoadSettings { ca: device(), ..LoadSettings::default() },
+            LoadSettings { client_certificate: device(), insecure: true, ..LoadSettings::default() },
+        ];
+        for spec in specs {
+            let url = Url::parse("https://127.0.0.1/").unwrap();
+            let error = Offer::new(&spec, &Target::default(), &url).unwrap_err();
+            assert_eq!(error.to_string(), "read /dev/null: it is a character device, not a file");
+        }
     }
 
     #[test]

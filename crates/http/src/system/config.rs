@@ -1,7 +1,8 @@
 //! The configuration of a program: plumb's own template or the user's, filled in, with the user's lines in their sections.
 
-use std::fs;
+use std::path::Path;
 
+use plumb_host::named_file;
 use plumb_path::Fault;
 use twox_hash::XxHash3_64;
 
@@ -85,12 +86,8 @@ fn placeholders(template: &str) -> Vec<&str> {
 /// The user's template, if there is one.
 fn template(config: &ConfigSettings) -> Result<Option<String>, String> {
     let Some(path) = &config.path else { return Ok(config.template.clone()) };
-    let failed = |error: std::io::Error| format!("failed to read {path}: {error}");
-    let length = fs::metadata(path).map_err(failed)?.len();
-    if length > LONG_TEMPLATE {
-        return Err(format!("{path} has {length} bytes; a template has at most {LONG_TEMPLATE}"));
-    }
-    fs::read_to_string(path).map(Some).map_err(failed)
+    let text = named_file::text_at_most(Path::new(path), LONG_TEMPLATE);
+    text.map(Some).map_err(|error| format!("failed to {error}"))
 }
 
 /// The text of a configuration.

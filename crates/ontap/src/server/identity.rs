@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use plumb_host::named_file;
 use plumb_volumes::private;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -48,10 +49,11 @@ impl Identity {
             }
         };
         let fail = |path: &Path, cause: String| ServerError::Identity { path: path.to_owned(), cause };
-        let chain: Result<Vec<_>, _> =
-            CertificateDer::pem_file_iter(&certificate).and_then(Iterator::collect);
+        let pem = |path: &Path| named_file::read(path).map_err(ServerError::Unreadable);
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem(&certificate)?).collect();
         let chain = chain.map_err(|error| fail(&certificate, error.to_string()))?;
-        let secret = PrivateKeyDer::from_pem_file(&key).map_err(|error| fail(&key, error.to_string()))?;
+        let secret = PrivateKeyDer::from_pem_slice(&pem(&key)?);
+        let secret = secret.map_err(|error| fail(&key, error.to_string()))?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -79,4 +81,17 @@ fn make(certificate: &Path, key: &Path, address: IpAddr) -> Result<(), ServerErr
             .map_err(|cause| fail(path, cause.to_string()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_no_certificate() {
+        let device = PathBuf::from("/dev/null");
+        let identity = Identity::Files { certificate: device.clone(), key: device };
+        let error = identity.load(Path::new("/nowhere"), [127, 0, 0, 1].into()).unwrap_err();
+        assert_eq!(error.to_string(), "read /dev/null: it is a character device, not a file");
+    }
 }

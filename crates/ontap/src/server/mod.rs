@@ -59,6 +59,9 @@ pub enum ServerError {
         /// What the kernel said.
         cause: std::io::Error,
     },
+    /// A certificate or a key cannot be read.
+    #[error(transparent)]
+    Unreadable(plumb_host::Error),
     /// A certificate or a key cannot be used.
     #[error("use {}: {cause}", path.display())]
     Identity {

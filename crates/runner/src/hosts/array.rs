@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plumb_host::named_file;
 use plumb_kubernetes::{Cluster, VolumeOnArray};
 use plumb_model::{ArrayPlace, ArrayVolume, Evidence};
 use plumb_path::DataPath;
@@ -80,10 +81,8 @@ fn account(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<(String, Str
         );
     }
     if let Some(file) = &place.credentials_file {
-        return of(
-            file.display().to_string(),
-            std::fs::read_to_string(file).map_err(|error| error.to_string()),
-        );
+        let text = named_file::text(file).map_err(|error| format!("learn the array's account: {error}"))?;
+        return of(file.display().to_string(), Ok(text));
     }
     let (Some(secret), Some(cluster)) = (&place.secret, cluster) else {
         return Err("read the array's account: the places name none".to_owned());

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use plumb_host::named_file;
+
 /// Keys that are taken out: where, how long, and what comes before; and what makes, extends or removes files.
 const REPLACED: [&str; 20] = [
     "filename",
@@ -98,8 +100,7 @@ impl JobFile {
     /// # Errors
     /// One sentence on what is wrong with it, and where.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("read the job file {}: {error}", path.display()))?;
+        let text = named_file::text(path).map_err(|error| error.to_string())?;
         Self::parse(&text)
             .map_err(|(line, why)| format!("use the job file {}: line {line}: {why}", path.display()))
     }

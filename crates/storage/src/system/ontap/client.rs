@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use plumb_host::named_file;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_path::PathError;
 use plumb_path::family::ArrayAccess;
@@ -150,7 +151,8 @@ impl Client {
 fn roots(array: &ArrayAccess) -> Result<RootCerts, PathError> {
     let trusted: Vec<CertificateDer<'static>> = match &array.certificate {
         Some(path) => {
-            let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+            let pem = named_file::read(path)?;
+            let read: Result<_, _> = CertificateDer::pem_slice_iter(&pem).collect();
             read.map_err(|error| PathError::new(format!("read {}: {error}", path.display())))?
         }
         None if array.insecure => Vec::new(),
@@ -163,6 +165,19 @@ fn roots(array: &ArrayAccess) -> Result<RootCerts, PathError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_is_no_certificate() {
+        let array = ArrayAccess {
+            url: "https://127.0.0.1:1/".to_owned(),
+            certificate: Some("/dev/null".into()),
+            insecure: false,
+            user: "admin".to_owned(),
+            password: "secret-word".to_owned(),
+        };
+        let error = roots(&array).unwrap_err();
+        assert_eq!(error.to_string(), "read /dev/null: it is a character device, not a file");
+    }
 
     #[test]
     fn an_array_that_does_not_answer_is_named_without_the_password() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use plumb_host::named_file;
 use plumb_model::quantity::{Dimension, Quantity};
 use plumb_model::{ByteRate, Bytes, Rate};
 use plumb_path::Fault;
@@ -110,8 +111,9 @@ impl OntapSettings {
                 (format!("the environment variable {name}"), value.map_err(|error| error.to_string()))
             }
             (None, Some(path)) => {
-                let text = std::fs::read_to_string(path);
-                (path.display().to_string(), text.map_err(|error| error.to_string()))
+                let text = named_file::text(path);
+                let text = text.map_err(|error| format!("the array's credentials: failed to {error}"))?;
+                (path.display().to_string(), Ok(text))
             }
             (None, None) => return Err("no credentials are named".to_owned()),
         };
@@ -301,6 +303,7 @@ mod tests {
         let file = directory.path().join("credentials");
         let of_file = OntapSettings { credentials_file: Some(file.clone()), ..OntapSettings::default() };
         let missing = of_file.credentials().unwrap_err();
+        assert!(missing.starts_with("the array's credentials: failed to read /"), "{missing}");
         assert!(missing.contains("credentials: No such file or directory"), "{missing}");
         std::fs::write(&file, "secret-word\nadmin:x\n").unwrap();
         let wrong = of_file.credentials().unwrap_err();
