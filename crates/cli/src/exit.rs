@@ -73,6 +73,11 @@ impl Failure {
         Self { code: USAGE, message: message.into(), is_painted: false }
     }
 
+    /// A file that the user named cannot be read; `error` says which and why.
+    pub fn unreadable(error: plumb_host::Error) -> Self {
+        Self::usage(format!("failed to {error}"))
+    }
+
     /// The harness failed; `error` completes "failed to …".
     pub fn harness(error: impl std::fmt::Display) -> Self {
         Self { code: FAILED, message: format!("failed to {error}"), is_painted: false }

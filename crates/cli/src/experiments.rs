@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use plumb_host::named_file::read_at_most;
+
 use crate::exit::Failure;
 
 /// Name and text of every built-in experiment.
@@ -36,7 +38,7 @@ pub struct Source {
     pub bytes: Vec<u8>,
 }
 
-/// Files above this are refused before they are read whole.
+/// The largest experiment; the longest built-in one is a hundredth of it.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Finds an experiment: a file if it exists, else a built-in name.
@@ -46,14 +48,7 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
         if metadata.is_dir() {
             return Err(Failure::usage(format!("{experiment} is a directory; an experiment is a YAML file")));
         }
-        if metadata.len() > BYTES_MAX {
-            let mebibytes = metadata.len() >> 20;
-            return Err(Failure::usage(format!(
-                "{experiment}:1:1: an experiment file is at most 1 MiB; this one has {mebibytes} MiB"
-            )));
-        }
-        let bytes = std::fs::read(path)
-            .map_err(|error| Failure::usage(format!("failed to read {experiment}: {error}")))?;
+        let bytes = read_at_most(path, BYTES_MAX).map_err(Failure::unreadable)?;
         return Ok(Source { name: experiment.to_owned(), bytes });
     }
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == experiment) {
@@ -85,6 +80,7 @@ mod tests {
         let large = directory.path().join("large.yaml");
         std::fs::File::create(&large).unwrap().set_len(10 << 20).unwrap();
         let large = large.to_str().unwrap();
-        insta::assert_snapshot!(refused(large).replace(large, "large.yaml"), @"large.yaml:1:1: an experiment file is at most 1 MiB; this one has 10 MiB");
+        insta::assert_snapshot!(refused(large).replace(large, "large.yaml"), @"failed to read large.yaml: it has more than 1 MiB");
+        insta::assert_snapshot!(refused("/dev/zero"), @"failed to read /dev/zero: it is a character device, not a file");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plumb_host::named_file;
 use plumb_host::signals::was_asked_to_stop;
 use plumb_model::{PlaceOf, Places};
 use plumb_runner::Hosts;
@@ -45,8 +46,7 @@ pub fn connect(places: Places) -> Result<Hosts, Failure> {
 
 /// The places of a file.
 pub fn from_file(file: &Path) -> Result<Places, Failure> {
-    let bytes = std::fs::read(file)
-        .map_err(|error| Failure::usage(format!("failed to read {}: {error}", file.display())))?;
+    let bytes = named_file::read(file).map_err(Failure::unreadable)?;
     read_places(&file.display().to_string(), &bytes).map_err(planning::failure)
 }
 

@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 
+use plumb_host::named_file;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_migration::Migration;
@@ -109,8 +110,7 @@ fn to_another_host(
 
 fn certificate(arguments: &MigrateArguments) -> Result<Option<String>, Failure> {
     let read = |path: &std::path::PathBuf| {
-        std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("--ca: failed to read {}: {error}", path.display())))
+        named_file::text(path).map_err(|error| Failure::usage(format!("--ca: failed to {error}")))
     };
     arguments.ca.as_ref().map(read).transpose()
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plumb_host::named_file;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Better, MetricInfo, MetricKind, Plan, Statistic};
 use plumb_runner::file::ReadOptions;
@@ -68,8 +69,7 @@ impl Subject {
 
 /// An experiment whose `{base}` and `{head}` stand for the work trees.
 fn from_file(file: &Path, trees: Option<&Trees>) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("failed to read {}: {error}", file.display())))?;
+    let text = named_file::text(file).map_err(Failure::unreadable)?;
     let Some(trees) = trees else { return Ok(text) };
     let mut filled = text;
     for side in SIDES {

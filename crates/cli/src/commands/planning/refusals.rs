@@ -75,7 +75,7 @@ fn what_fio_cannot_do_and_a_wrong_job_file() {
     let claim = "other.read_iops > 1 /s";
     assert_snapshot!(fio("verify: true", claim), @"x.yaml:11:35: fio does not check what it reads here; use the native driver; this is so in the variant `other`");
     assert_snapshot!(fio("rate: 100 /s", "other.read_latency.p99 < 1 s"), @"x.yaml:12:3: `other.read_latency.p99 < 1 s` needs a value that other has not: fio does not say read_latency.p99: at a fixed rate it takes the time from the submission on, which is `read_service` and `write_service`");
-    assert_snapshot!(fio("job: /nobody/has/this", claim), @"x.yaml:11:35: failed to read the job file /nobody/has/this: No such file or directory (os error 2); this is so in the variant `other`");
+    assert_snapshot!(fio("job: /nobody/has/this", claim), @"x.yaml:11:35: failed to read /nobody/has/this: No such file or directory (os error 2); this is so in the variant `other`");
     assert_snapshot!(fio(&job("[one]\nrw=read\ngtod_reduce=1\n"), "other.read_latency.p99 < 1 s"), @"x.yaml:12:3: `other.read_latency.p99 < 1 s` needs a value that other has not: fio does not say read_latency.p99: its job file has `gtod_reduce`, without which fio takes the time of every operation");
     assert_snapshot!(fio(&job("[one]\nrw=read\n[two]\nstonewall\n"), claim), @"x.yaml:11:35: failed to use the job file DIR/job.fio: line 4: `stonewall` runs jobs one after another, and a slot measures one load; give each job a variant; this is so in the variant `other`");
 }
