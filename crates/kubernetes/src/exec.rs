@@ -28,6 +28,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(9);
 const BUFFER: usize = 1 << 20;
 /// How many of the last lines of standard error are kept.
 const WORDS_MAX: usize = 8;
+/// The most bytes of one of them.
+const WORDS_BYTES_MAX: u64 = 8 << 10;
 
 /// A process in a pod. Dropping it cuts its streams.
 pub struct Exec {
@@ -152,9 +154,11 @@ async fn carry(
     };
     let complaints = tokio::spawn(async move {
         let Some(stderr) = stderr else { return };
-        let mut lines = BufReader::new(stderr).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            note(&heard, line);
+        let (mut stderr, mut line) = (BufReader::new(stderr), Vec::new());
+        // A longer line counts as several.
+        while let Ok(1..) = (&mut stderr).take(WORDS_BYTES_MAX).read_until(b'\n', &mut line).await {
+            note(&heard, String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned());
+            line.clear();
         }
     });
     // Input may stay open for ever, so only the output is waited for.

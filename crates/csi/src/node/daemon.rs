@@ -7,7 +7,7 @@
 //! (<https://www.qemu.org/docs/master/interop/qemu-storage-daemon-qmp-ref.html>).
 
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +25,8 @@ use crate::record::{failed, make_directory};
 const PROGRAM: &str = "qemu-storage-daemon";
 /// The part of the name that the kernel shows (`TASK_COMM_LEN` less one).
 const PROGRAM_SHOWN: &str = "qemu-storage-da";
+/// The longest line of the daemon; an answer has hardly more than a kilobyte.
+const LINE_BYTES_MAX: u64 = 1 << 20;
 /// The longest path of a Unix socket (`sun_path` of unix(7), less the zero at its end).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// How long requests are held back while the server does not answer. After that they fail, which may stop the
@@ -233,7 +235,8 @@ impl Control {
 
     fn line(&mut self) -> io::Result<Value> {
         let mut line = String::new();
-        if self.lines.read_line(&mut line)? == 0 {
+        // The rest of a longer line is not JSON, which is the error.
+        if (&mut self.lines).take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
             return Err(io::Error::other("it closed the connection"));
         }
         serde_json::from_str(&line).map_err(io::Error::other)

@@ -2,7 +2,7 @@
 //! latter's scratch directory, each answered by one line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::Digests;
 
+/// The longest line. An answer has a hash for each region of a guest's memory, at most 45 bytes long.
+const LINE_BYTES_MAX: u64 = 16 << 20;
 const SOCKET: &str = "control.sock";
 /// The longest that any answer takes: memory of some GiB is hashed for it.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -111,7 +113,8 @@ pub(super) fn read_line<T: for<'de> Deserialize<'de>>(
     reader: &mut impl BufRead,
 ) -> std::io::Result<Option<T>> {
     let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
+    // The rest of a longer line is not JSON, which is the error.
+    if reader.take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
         return Ok(None);
     }
     serde_json::from_str(&line).map(Some).map_err(std::io::Error::other)
