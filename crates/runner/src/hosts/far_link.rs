@@ -9,33 +9,34 @@ use plumb_host::time::monotonic_ns;
 use plumb_path::protocol::Logged;
 
 use super::connection::Input;
+use super::intake::Held;
 use super::link::{Ended, Link, Received};
 use super::process_log::ProcessLog;
 use super::wire::Ask;
 
 /// Where the lines of an agent go.
 pub(super) struct Route {
-    pub replies: Sender<FromAgent>,
+    pub replies: Sender<(FromAgent, Option<Held>)>,
     pub log: ProcessLog,
 }
 
 impl Route {
     /// Passes on a line of the agent.
-    pub(super) fn line(&self, line: &str) {
+    pub(super) fn line(&self, line: &str, held: Held) {
         match Logged::read(line) {
             Some(line) => self.log.take(line),
-            None => self.pass_on(FromAgent::Line(line.to_owned())),
+            None => self.pass_on(FromAgent::Line(line.to_owned()), Some(held)),
         }
     }
 
     /// Passes on how the agent ended.
     pub(super) fn end(&self, ended: Ended) {
-        self.pass_on(FromAgent::Ended(ended));
+        self.pass_on(FromAgent::Ended(ended), None);
     }
 
-    fn pass_on(&self, what: FromAgent) {
+    fn pass_on(&self, what: FromAgent, held: Option<Held>) {
         // An agent that was given up has no link any more.
-        let _ = self.replies.send(what);
+        let _ = self.replies.send((what, held));
     }
 }
 
@@ -67,13 +68,18 @@ pub(crate) struct RemoteLink {
     agent: u32,
     destination: String,
     writer: Writer,
-    lines: Receiver<FromAgent>,
+    lines: Receiver<(FromAgent, Option<Held>)>,
     ended: Option<Ended>,
 }
 
 impl RemoteLink {
     /// The agent with this number; `lines` delivers its lines from the other host.
-    pub(super) fn new(agent: u32, destination: String, writer: Writer, lines: Receiver<FromAgent>) -> Self {
+    pub(super) fn new(
+        agent: u32,
+        destination: String,
+        writer: Writer,
+        lines: Receiver<(FromAgent, Option<Held>)>,
+    ) -> Self {
         Self { agent, destination, writer, lines, ended: None }
     }
 
@@ -98,8 +104,8 @@ impl Link for RemoteLink {
             return Received::End;
         }
         match self.lines.recv_timeout(wait) {
-            Ok(FromAgent::Line(line)) => Received::Line(line),
-            Ok(FromAgent::Ended(ended)) => {
+            Ok((FromAgent::Line(line), _)) => Received::Line(line),
+            Ok((FromAgent::Ended(ended), _)) => {
                 self.ended = Some(ended);
                 Received::End
             }

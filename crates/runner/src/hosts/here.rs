@@ -7,9 +7,9 @@
 //! lines join the agent's log when its output ends.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::process::{ChildStdin, ChildStdout};
+use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use plumb_path::log::line_now;
 use plumb_path::protocol::Logged;
 use serde::{Deserialize, Serialize};
 
+use super::intake::{Held, Intake, LINE_BYTES_MAX};
 use super::link::{Ended, Link, Received};
 use super::process_log::ProcessLog;
 
@@ -63,6 +64,7 @@ pub(crate) struct Local {
     _scratch: Scratch,
     /// How many processes the kernel had killed for want of memory when this one started.
     memory_kills: Option<u64>,
+    intake: Intake,
 }
 
 impl Local {
@@ -73,6 +75,7 @@ impl Local {
         name: &str,
         cpus: &CpuSet,
         rights: Rights,
+        intake: Intake,
         deliver: impl FnMut(Option<String>) -> bool + Send + 'static,
     ) -> Result<(Self, Place), String> {
         let failed = |error: &dyn std::fmt::Display| format!("start the agent {name}: {error}");
@@ -96,17 +99,19 @@ impl Local {
             .map_err(|error| failed(&error))?;
         let input = child.take_stdin();
         let output = child.take_stdout().ok_or_else(|| failed(&"it has no standard output"))?;
+        let lines = intake.lines(output, LINE_BYTES_MAX);
         std::thread::Builder::new()
             .name(format!("from {name}"))
-            .spawn(move || pass_on(output, stderr, deliver))
+            .spawn(move || pass_on(lines.chain(logged(stderr)), deliver))
             .map_err(|error| failed(&error))?;
         let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len(), address: None, number: 0 };
-        Ok((Self { child, input, _scratch: scratch, memory_kills: out_of_memory_kills() }, place))
+        let memory_kills = out_of_memory_kills();
+        Ok((Self { child, input, _scratch: scratch, memory_kills, intake }, place))
     }
 }
 
-fn pass_on(output: ChildStdout, stderr: File, mut deliver: impl FnMut(Option<String>) -> bool) {
-    for line in BufReader::new(output).lines().map_while(Result::ok).chain(logged(stderr)) {
+fn pass_on(lines: impl Iterator<Item = String>, mut deliver: impl FnMut(Option<String>) -> bool) {
+    for line in lines {
         if !deliver(Some(line)) {
             return;
         }
@@ -147,8 +152,12 @@ impl Local {
         self.input = None;
     }
 
-    /// Waits for its end; `None` if it still runs after `wait`.
+    /// Waits for its end; `None` if it still runs after `wait`. An agent that sent too much is ended by force.
     pub(crate) fn ended(&mut self, wait: Duration) -> Option<Ended> {
+        if let Some(excess) = self.intake.excess() {
+            self.kill();
+            return Some(Ended { how: excess.to_string(), is_from_outside: false });
+        }
         let exit: Exit = self.child.wait_timeout(wait).ok().flatten()?;
         let memory_is_short = out_of_memory_kills() != self.memory_kills;
         let how = if memory_is_short {
@@ -177,7 +186,7 @@ impl Drop for Local {
 /// A local agent with the lines of its output.
 pub(crate) struct LocalLink {
     local: Local,
-    lines: Receiver<String>,
+    lines: Receiver<(String, Held)>,
 }
 
 impl LocalLink {
@@ -190,17 +199,19 @@ impl LocalLink {
         log: ProcessLog,
     ) -> Result<(Self, Place), String> {
         let (sender, lines) = channel();
+        let intake = Intake::default();
+        let bounds = intake.clone();
         let deliver = move |line: Option<String>| match line {
             Some(line) => match Logged::read(&line) {
                 Some(line) => {
                     log.take(line);
                     true
                 }
-                None => sender.send(line).is_ok(),
+                None => bounds.hold(&line).is_some_and(|held| sender.send((line, held)).is_ok()),
             },
             None => false,
         };
-        let (local, place) = Local::start(launch, name, cpus, rights, deliver)?;
+        let (local, place) = Local::start(launch, name, cpus, rights, intake, deliver)?;
         Ok((Self { local, lines }, place))
     }
 }
@@ -212,7 +223,7 @@ impl Link for LocalLink {
 
     fn receive(&mut self, wait: Duration) -> Received {
         match self.lines.recv_timeout(wait) {
-            Ok(line) => Received::Line(line),
+            Ok((line, _)) => Received::Line(line),
             Err(RecvTimeoutError::Timeout) => Received::Nothing,
             Err(RecvTimeoutError::Disconnected) => Received::End,
         }
@@ -228,5 +239,31 @@ impl Link for LocalLink {
 
     fn kill(&mut self) {
         self.local.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_sends_an_endless_line_is_ended() {
+        let temporary = Scratch::create(&std::env::temp_dir(), "plumb-endless-").unwrap();
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".to_owned(), "echo first; tr '\\0' x < /dev/zero; sleep 600".to_owned()],
+            directory: temporary.path().to_owned(),
+            environment: Vec::new(),
+        };
+        let cpus = plumb_host::cpu::available_cpus().unwrap();
+        let log = ProcessLog::here("load");
+        let (mut link, _) = LocalLink::start(&launch, "load", &cpus, Rights::Kept, log).unwrap();
+        let wait = Duration::from_secs(60);
+        assert_eq!(link.receive(wait), Received::Line("first".to_owned()));
+        assert_eq!(link.receive(wait), Received::End);
+        let how = "sent a line of more than 16 MiB".to_owned();
+        assert_eq!(link.ended(wait), Some(Ended { how, is_from_outside: false }));
+        // It would have slept for ten minutes.
+        assert!(link.local.child.wait_timeout(wait).unwrap().is_some());
     }
 }

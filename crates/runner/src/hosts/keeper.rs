@@ -24,6 +24,7 @@ use tracing::{info, warn};
 use super::agenda::{Agenda, SILENCE};
 use super::facts;
 use super::here::{Launch, Local, Rights};
+use super::intake::Intake;
 use super::leftovers::{lock, sweep};
 use super::link::Ended;
 use super::node::NodeReader;
@@ -262,7 +263,7 @@ impl Keeper<'_> {
             // The keeper may have ended already.
             None => sender.send(Happening::Closed(agent)).is_ok(),
         };
-        let (local, place) = Local::start(&launch, name, &cpus, rights, deliver)?;
+        let (local, place) = Local::start(&launch, name, &cpus, rights, Intake::default(), deliver)?;
         info!(agent, name, %cpus, "started an agent");
         self.agents.insert(agent, local);
         Ok(Answer::Started { place })

@@ -1,9 +1,9 @@
 //! Another host as the runner sees it: a keeper that answers requests, and the agents behind it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{BufRead, BufReader, Read, Write, copy};
+use std::io::{Read, Write, copy};
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,16 +14,18 @@ use plumb_path::{Place, Sides};
 use serde_json::Value;
 
 use super::clock::{ClockOffset, Clocks};
-use super::connection::{Connection, Input, Opened, Output};
+use super::connection::{Connection, Input, Opened};
 use super::far_link::{RemoteLink, Route, Writer, say};
+use super::heard::{Heard, Routes, sort};
 use super::here::Rights;
+use super::intake::{Excess, Held, Intake};
 use super::node::Watched;
 use super::pod;
 use super::process_log::ProcessLog;
 use super::sight::HostSight;
 use super::ssh::{self, Client, LACKS, Shell};
 use super::trouble::Step;
-use super::wire::{Answer, Ask, Hello, OwnTreatment, Treat, of_agent};
+use super::wire::{Answer, Ask, Hello, OwnTreatment, Treat};
 use crate::host_tunings::{Obstacle, Proof};
 
 /// How long a host may take until its shell answers. If the network does not answer, the client gives up
@@ -47,23 +49,13 @@ const END_GRACE: Duration = Duration::from_secs(5);
 const LAST_LINES: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// A line from a host that is not an agent's.
-enum Heard {
-    /// A line of the shell, before there is a keeper.
-    Shell(String),
-    /// An answer, and when it came.
-    Answer(u64, Answer),
-}
-
-/// The receivers of agents' lines; `None` once no more lines come.
-type Routes = Arc<Mutex<Option<BTreeMap<u32, Route>>>>;
-
 /// Another host.
 pub(crate) struct Remote {
     destination: String,
     connection: Box<dyn Connection>,
     writer: Writer,
-    heard: Receiver<Heard>,
+    heard: Receiver<(Heard, Held)>,
+    intake: Intake,
     routes: Routes,
     /// The keeper's log.
     log: ProcessLog,
@@ -97,8 +89,9 @@ impl Remote {
         let routes: Routes = Arc::new(Mutex::new(Some(BTreeMap::new())));
         let (sender, heard) = channel();
         let log = ProcessLog::elsewhere(&format!("keeper {}", without_scheme(destination)));
-        let (to_agents, of_keeper) = (Arc::clone(&routes), log.clone());
-        std::thread::spawn(move || sort(output, &sender, &to_agents, &of_keeper));
+        let intake = Intake::default();
+        let (to_agents, of_keeper, bounds) = (Arc::clone(&routes), log.clone(), intake.clone());
+        std::thread::spawn(move || sort(output, &sender, &to_agents, &of_keeper, &bounds));
         let begun = begin(&mut input, &heard, build);
         let (shell, mut hello, copied) = match begun {
             Ok(begun) => begun,
@@ -107,7 +100,8 @@ impl Remote {
                 return Err(format!("use {destination}: {reason}"));
             }
             Err(Stuck::At(step, waited)) => {
-                let trouble = connection.trouble(step, waited);
+                let misread = intake.excess().map(|excess| misread(destination, excess));
+                let trouble = misread.unwrap_or_else(|| connection.trouble(step, waited));
                 connection.kill();
                 return Err(trouble);
             }
@@ -122,6 +116,7 @@ impl Remote {
             connection,
             writer,
             heard,
+            intake,
             routes,
             log,
             clocks: Clocks::default(),
@@ -436,9 +431,11 @@ impl Remote {
 
     fn hear_within(&mut self, timeout: Duration) -> Result<(u64, Answer), String> {
         match self.heard.recv_timeout(timeout) {
-            Ok(Heard::Answer(_, Answer::Failed { reason })) => Err(reason),
-            Ok(Heard::Answer(came_ns, answer)) => Ok((came_ns, answer)),
-            Ok(Heard::Shell(line)) => Err(format!("understand {}: it says `{line:.100}`", self.destination)),
+            Ok((Heard::Answer(_, Answer::Failed { reason }), _)) => Err(reason),
+            Ok((Heard::Answer(came_ns, answer), _)) => Ok((came_ns, answer)),
+            Ok((Heard::Shell(line), _)) => {
+                Err(format!("understand {}: it says `{line:.100}`", self.destination))
+            }
             Err(RecvTimeoutError::Timeout) => {
                 Err(format!("get an answer from {} within {timeout:?}", self.destination))
             }
@@ -447,7 +444,10 @@ impl Remote {
     }
 
     fn loss(&mut self) -> String {
-        self.connection.trouble(Step::Lost, None)
+        match self.intake.excess() {
+            Some(excess) => misread(&self.destination, excess),
+            None => self.connection.trouble(Step::Lost, None),
+        }
     }
 
     fn odd(&self, answer: &Answer) -> String {
@@ -476,6 +476,11 @@ fn without_scheme(destination: &str) -> &str {
     destination.strip_prefix("ssh://").unwrap_or(destination)
 }
 
+/// The error for a host that sent too much.
+fn misread(destination: &str, excess: Excess) -> String {
+    format!("understand {}: it {excess}", without_scheme(destination))
+}
+
 /// Why the start of a keeper failed.
 enum Stuck {
     /// A known reason.
@@ -487,11 +492,15 @@ enum Stuck {
 
 /// Talks to the shell until there is a keeper. The last value says whether this program had to be copied
 /// there.
-fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(Shell, Hello, bool), Stuck> {
+fn begin(
+    input: &mut Input,
+    heard: &Receiver<(Heard, Held)>,
+    build: &str,
+) -> Result<(Shell, Hello, bool), Stuck> {
     let line = |timeout: Duration, step| match heard.recv_timeout(timeout) {
-        Ok(Heard::Shell(line)) => Ok(Ok(line)),
-        Ok(Heard::Answer(_, Answer::Hello(hello))) => Ok(Err(hello)),
-        Ok(Heard::Answer(..)) => Err(Stuck::Because("its keeper does not say hello first".to_owned())),
+        Ok((Heard::Shell(line), _)) => Ok(Ok(line)),
+        Ok((Heard::Answer(_, Answer::Hello(hello)), _)) => Ok(Err(hello)),
+        Ok((Heard::Answer(..), _)) => Err(Stuck::Because("its keeper does not say hello first".to_owned())),
         Err(RecvTimeoutError::Timeout) => Err(Stuck::At(step, Some(timeout))),
         Err(RecvTimeoutError::Disconnected) => Err(Stuck::At(step, None)),
     };
@@ -541,41 +550,6 @@ fn send(to: &mut Input, (size, mut bytes): (u64, Box<dyn Read>)) -> std::io::Res
     writeln!(to, "{size}")?;
     copy(&mut bytes, to)?;
     to.flush()
-}
-
-/// Passes each line of a host to its receiver, until the host's output ends.
-fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes, log: &ProcessLog) {
-    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-        let (came_ns, line) = (monotonic_ns(), String::from_utf8_lossy(&line).into_owned());
-        let to = |agent: u32, pass: &dyn Fn(&Route)| {
-            let routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
-            // An agent without a route has been given up.
-            if let Some(route) = routes.as_ref().and_then(|routes| routes.get(&agent)) {
-                pass(route);
-            }
-        };
-        if let Some((agent, line)) = of_agent(&line) {
-            to(agent, &|route| route.line(line));
-            continue;
-        }
-        let is_wanted = match serde_json::from_str(&line) {
-            Ok(Answer::Beat) => true,
-            Ok(Answer::Log(line)) => {
-                log.take(line.bounded());
-                true
-            }
-            Ok(Answer::Ended { agent, ended }) => {
-                to(agent, &|route| route.end(ended.clone()));
-                true
-            }
-            Ok(answer) => heard.send(Heard::Answer(came_ns, answer)).is_ok(),
-            Err(_) => heard.send(Heard::Shell(line)).is_ok(),
-        };
-        if !is_wanted {
-            break;
-        }
-    }
-    *routes.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 fn beat(writer: &Writer) {

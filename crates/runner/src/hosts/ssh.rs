@@ -67,6 +67,8 @@ fi
 
 /// How many of the client's last lines are kept.
 const WORDS_MAX: usize = 8;
+/// The most bytes of one of them; OpenSSH cuts its own lines at 1 KiB.
+const WORDS_BYTES_MAX: u64 = 8 << 10;
 /// How long a silent client may take to end, and how long its last lines may then take. A shared connection
 /// can keep its standard error open for ever.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -145,8 +147,12 @@ impl Connection for Client {
 }
 
 fn listen(errors: ChildStderr, heard: &Mutex<Vec<String>>) {
-    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line).trim().to_owned();
+    let mut errors = BufReader::new(errors);
+    let mut bytes = Vec::new();
+    // A longer line counts as several.
+    while (&mut errors).take(WORDS_BYTES_MAX).read_until(b'\n', &mut bytes).is_ok_and(|length| length > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim().to_owned();
+        bytes.clear();
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
         // OpenSSH's note on a newly learnt host is not a complaint.
         if !line.is_empty() && !line.starts_with("Warning: Permanently added") {
