@@ -5,6 +5,7 @@ mod libaio;
 pub mod nbd;
 mod null;
 mod psync;
+mod timed;
 mod uring;
 
 pub use interface::{Completion, Engine, Request};

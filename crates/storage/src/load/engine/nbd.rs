@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::error::Error;
 use super::interface::{Completion, Engine, Request};
+use super::timed::Timed;
 
 const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -29,8 +30,10 @@ const CHUNK_DONE: u16 = 1;
 /// Longer answers to an option, and longer messages, are not for us.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 const INPUT_BYTES: usize = 256 << 10;
-/// How long connecting and every answer of the negotiation may take.
+/// How long connecting and the negotiation may take in all.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The most facts about an export that are read; the protocol has five kinds.
+const FACTS_MAX: usize = 64;
 const PORT: u16 = 10809;
 
 /// Where an export is.
@@ -110,12 +113,15 @@ pub struct Nbd {
 impl Nbd {
     /// Connects and negotiates.
     pub fn connect(address: &Address, depth: u32) -> Result<Self, Error> {
+        Self::connect_within(PATIENCE, address, depth)
+    }
+
+    fn connect_within(patience: Duration, address: &Address, depth: u32) -> Result<Self, Error> {
         let failed = |cause: io::Error| address.error(format!("the server does not answer: {cause}"));
-        let mut stream = TcpStream::connect((address.host.as_str(), address.port)).map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-        let export = negotiate(&mut stream, address)?;
+        let mut timed = Timed::connect(patience, address.server()).map_err(failed)?;
+        timed.stream.set_nodelay(true).map_err(failed)?;
+        let export = negotiate(&mut timed, address)?;
+        let stream = timed.stream;
         stream.set_nonblocking(true).map_err(failed)?;
         Ok(Self {
             address: address.clone(),
@@ -360,7 +366,7 @@ fn negotiate(stream: &mut (impl Read + Write), address: &Address) -> Result<Expo
     go.extend([0, 0]);
     ask(stream, GO, &go).map_err(failed)?;
     let mut export = None;
-    loop {
+    for _ in 0..FACTS_MAX {
         match answer(stream, GO, address)? {
             (INFO, data) if number(&data, 0, 2) == Some(0) => {
                 if let (Some(bytes), Some(flags)) = (number(&data, 2, 8), number(&data, 10, 2)) {
@@ -380,6 +386,7 @@ fn negotiate(stream: &mut (impl Read + Write), address: &Address) -> Result<Expo
             }
         }
     }
+    Err(address.error(format!("the server sent more than {FACTS_MAX} facts about the export")))
 }
 
 fn ask(stream: &mut impl Write, option: u32, data: &[u8]) -> io::Result<()> {
@@ -441,6 +448,35 @@ mod tests {
             server.join().unwrap();
         }
         client
+    }
+
+    /// Why a client gives up a server that sends these bytes again and again, each after a wait.
+    fn given_up(bytes: &'static [u8], wait: Duration) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.write_all(&greeting()[..38]);
+            while !bytes.is_empty() && stream.write_all(bytes).is_ok() {
+                plumb_host::time::sleep(wait);
+            }
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let error = Nbd::connect_within(Duration::from_millis(400), &address, 2).unwrap_err();
+        server.join().unwrap();
+        error.to_string()
+    }
+
+    #[test]
+    fn a_server_that_negotiates_without_end_is_given_up() {
+        const FACT: &[u8] = b"\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07\0\0\0\x03\0\0\0\x02\0\x09";
+        let error = given_up(FACT, Duration::ZERO);
+        assert!(error.ends_with("the server sent more than 64 facts about the export"), "{error}");
+        // Every byte comes soon after the last one.
+        let error = given_up(&[0], Duration::from_millis(50));
+        assert!(error.ends_with("the negotiation failed: it did not end within 400ms"), "{error}");
+        let error = given_up(&[], Duration::from_millis(50));
+        assert!(error.ends_with("the negotiation failed: it did not end within 400ms"), "{error}");
     }
 
     fn greeting() -> Vec<u8> {
