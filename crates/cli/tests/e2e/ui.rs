@@ -12,7 +12,7 @@ use std::process::{Child, Stdio};
 use crate::common::{
     null_experiment, plumb, run, signal, slots_on_disk, slow_experiment, wait, wait_until, write,
 };
-use client::Client;
+use client::{Client, hidden};
 
 /// A page that is served, and ended with the test.
 pub struct Page {
@@ -171,7 +171,8 @@ fn a_run_is_started_and_repeated() {
         "it shows what would run: {}",
         asked.body
     );
-    let again = page.post(&format!("{run_page}/repeat"), &form);
+    let shown = format!("{form}&digest={}", hidden(&asked.body, "digest"));
+    let again = page.post(&format!("{run_page}/repeat"), &shown);
     assert_eq!(again.status, 303, "{again:?}");
     assert_ne!(again.header("location"), Some(&*run_page));
     let wrong = page.post("/start", &format!("{form}&experiment={}", file("wrong.yaml")));

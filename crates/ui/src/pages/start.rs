@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use aws_lc_rs::digest::SHA256;
 use maud::{Markup, html};
+use plumb_host::named_file::read_regular;
 use plumb_model::Run;
 use plumb_store::Stamp;
 
@@ -21,6 +23,8 @@ use crate::site::Site;
 const FILES_MAX: usize = 200;
 /// The same bound as that of `plumb run`.
 const BLOCKS_MAX: u32 = 1000;
+/// The same bound as that of a run directory.
+const EXPERIMENT_BYTES_MAX: u64 = 2 << 20;
 
 /// The form that asks what to start.
 ///
@@ -82,13 +86,14 @@ pub fn start(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
 /// When there is no such run, or it cannot be repeated from here.
 pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let id = id(asked)?;
-    let (order, text) = repeated(site, id)?;
+    let Repeated { order, text } = repeated(site, id, None)?;
     let content = html! {
         h1 { "Repeat this run?" }
         p.lead { "The experiment below is run again, in a new directory and with other random orders." }
         pre tabindex="0" aria-label="the command" { "$ plumb " (order.arguments().join(" ")) }
         form method="post" action={ "/runs/" (id) "/repeat" } {
             (form_token(site))
+            input type="hidden" name="digest" value=(digest(text.as_bytes()));
             p.act { button { "Start it" } " " a.button href={ "/runs/" (id) } { "Back" } }
         }
         h2 { "What runs" }
@@ -97,13 +102,21 @@ pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     Ok(page(site, Part::Start, "Repeat this run?", &content))
 }
 
-/// Repeats a run.
+/// Repeats a run, if its experiment is still the one that the user was shown.
 ///
 /// # Errors
-/// As [`confirm_repeat`], and when the run cannot be started.
+/// As [`confirm_repeat`], when the experiment has changed, and when the run cannot be started.
 pub fn repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
-    let (order, _) = repeated(site, id(asked)?)?;
-    begin(site, &order)
+    let Some(shown) = asked.form.get("digest") else {
+        return Err(Fault::bad("The form does not say which experiment it showed."));
+    };
+    begin(site, &repeated(site, id(asked)?, Some(shown))?.order)
+}
+
+/// A text that differs between any two experiments: SHA-256 in hexadecimal.
+fn digest(experiment: &[u8]) -> String {
+    let digest = aws_lc_rs::digest::digest(&SHA256, experiment);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn experiment(text: &str) -> Markup {
@@ -111,7 +124,36 @@ fn experiment(text: &str) -> Markup {
 }
 
 /// The order that repeats a run, with the text of its experiment.
-fn repeated(site: &Site, id: &str) -> Result<(Order, String), Fault> {
+struct Repeated {
+    order: Order,
+    text: String,
+}
+
+/// Reads what repeats a run. The run's directory may belong to another user, so its file must be the experiment that was
+/// read with the run, and the one with the digest that the user was shown.
+fn repeated(site: &Site, id: &str, shown: Option<&str>) -> Result<Repeated, Fault> {
+    let repeated = recorded(site, id)?;
+    let file = &repeated.order.experiment;
+    let now = read_regular(file, EXPERIMENT_BYTES_MAX)
+        .map_err(|error| Fault::bad(format!("This run cannot be repeated: the page failed to {error}.")))?;
+    let (before, now) = (shown.map_or_else(|| digest(repeated.text.as_bytes()), str::to_owned), digest(&now));
+    if before == now {
+        return Ok(repeated);
+    }
+    let file = file.display();
+    Err(Fault::bad(match shown {
+        Some(_) => format!(
+            "The experiment has changed since the page showed it. Its SHA-256 was {before}, and that of {file} is {now}. \
+             Nothing was started."
+        ),
+        None => format!(
+            "This run cannot be repeated: {file} was edited after the run had begun. Its SHA-256 was {before} and is {now}."
+        ),
+    }))
+}
+
+/// The order and the experiment as the run in memory has them. The run is locked only meanwhile.
+fn recorded(site: &Site, id: &str) -> Result<Repeated, Fault> {
     let run = opened(site, id)?;
     let run = run.lock().unwrap_or_else(PoisonError::into_inner);
     let Run { header, experiment_text, directory, .. } = run.run();
@@ -127,22 +169,14 @@ fn repeated(site: &Site, id: &str) -> Result<(Order, String), Fault> {
     if let Some(why) = elsewhere {
         return Err(Fault::bad(format!("This run cannot be repeated from here: {why}.")));
     }
-    let file = Path::new(directory).join("experiment.yaml");
-    let is_unchanged = std::fs::read(&file).is_ok_and(|bytes| bytes == experiment_text.as_bytes());
-    if !is_unchanged {
-        return Err(Fault::bad(format!(
-            "This run cannot be repeated: {} is gone, or was edited after the run had begun.",
-            file.display()
-        )));
-    }
     let order = Order {
-        experiment: file,
+        experiment: Path::new(directory).join("experiment.yaml"),
         name: plan.name.clone(),
         is_quick: plan.quick,
         blocks: plan.blocks_asked,
         only: plan.only.clone(),
     };
-    Ok((order, experiment_text.clone()))
+    Ok(Repeated { order, text: experiment_text.clone() })
 }
 
 fn begin(site: &Site, order: &Order) -> Result<Answer, Fault> {

@@ -233,6 +233,56 @@ fn a_hostile_site_gets_nothing_and_does_nothing() {
 }
 
 #[test]
+fn only_the_experiment_that_was_shown_is_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    ended(folder.path(), "one");
+    let page = Page::of(folder.path());
+    let path = format!("/runs/{}/repeat", page.id_of("one"));
+    let shown = page.get(&path);
+    assert_eq!(shown.status, 200, "{shown:?}");
+    let (digest, token) = (client::hidden(&shown.body, "digest"), client::hidden(&shown.body, "form"));
+    let digest = digest.as_str();
+    let repeat = |digest: &str| page.post(&path, &format!("form={token}&digest={digest}"));
+    let file = folder.path().join("one/experiment.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, "kind: Experiment # another one").unwrap();
+    let refused = repeat(digest);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.body.contains("has changed since the page showed it"), "{refused:?}");
+    let digests = |body: &str| {
+        let is_one = |word: &&str| word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        body.split(|letter: char| !letter.is_ascii_alphanumeric())
+            .filter(is_one)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(digests(&refused.body)[0], digest, "{refused:?}");
+    assert_eq!(digests(&refused.body).len(), 2, "{refused:?}");
+    // What cannot be read at once is not read at all.
+    let hostile: [&dyn Fn(); 3] = [
+        &|| std::os::unix::fs::symlink("/dev/zero", &file).unwrap(),
+        &|| {
+            let fifo = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, &file, fifo, 0o600.into(), 0).unwrap();
+        },
+        &|| fs::File::create(&file).unwrap().set_len(4 << 30).unwrap(),
+    ];
+    for make in hostile {
+        fs::remove_file(&file).unwrap();
+        make();
+        let refused = repeat(digest);
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.body.contains("cannot be repeated: the page failed to read"), "{refused:?}");
+    }
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, text).unwrap();
+    assert_eq!(page.post(&path, &format!("form={token}")).status, 400, "without a digest");
+    // The program of this page does not exist, which shows that the page tried to start it.
+    let begun = repeat(digest);
+    assert_eq!(begun.status, 500, "{begun:?}");
+}
+
+#[test]
 fn a_resumed_connection_gets_each_slot_once() {
     let folder = tempfile::tempdir().unwrap();
     let (mut directory, rest) = begun(folder.path(), "live", 3);

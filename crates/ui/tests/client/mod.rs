@@ -35,10 +35,7 @@ impl Client {
 
     /// The form token of a page.
     pub fn form_token(&self, path: &str) -> String {
-        let page = self.get(path).body;
-        let (_, rest) =
-            page.split_once("name=\"form\" value=\"").unwrap_or_else(|| panic!("no form: {page}"));
-        rest.split('"').next().unwrap().to_owned()
+        hidden(&self.get(path).body, "form")
     }
 
     /// Sends a request with exactly these headers, `Host` but where they have one.
@@ -72,6 +69,13 @@ impl Client {
         let (_, rest) = list.split_once("href=\"/runs/")?;
         rest.split('"').next().map(str::to_owned)
     }
+}
+
+/// The value of a hidden field of a page.
+pub fn hidden(page: &str, name: &str) -> String {
+    let before = format!("name=\"{name}\" value=\"");
+    let (_, rest) = page.split_once(&before).unwrap_or_else(|| panic!("no {name}: {page}"));
+    rest.split('"').next().unwrap().to_owned()
 }
 
 /// What came back.
