@@ -2,14 +2,17 @@
 //! waits for it.
 //!
 //! It limits what a client can use: connections, headers, the size of a body, followers of runs, and the time
-//! for a head.
+//! for a head and for reading an answer. Without the token, a client gets one answer per connection.
 
 mod events;
 mod headers;
+mod patient;
+mod places;
 mod requests;
 #[cfg(test)]
 mod tests;
 
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +22,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use plumb_background::Background;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+use tokio::time::sleep;
 
+use self::patient::Patient;
+use self::places::{Places, Visitor};
 use crate::access::Door;
 use crate::error::UiError;
 use crate::site::{Settings, Site};
@@ -29,12 +35,26 @@ use crate::site::{Settings, Site};
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The time limit for a request's head, and for the next request on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How many connections may be open at a time; a browser opens six.
-const CONNECTIONS_MAX: usize = 96;
+/// How many connections may be open at a time on which no request had the token yet.
+const STRANGERS_MAX: usize = 64;
+/// How many others may be open at a time; a browser opens six.
+const KNOWN_MAX: usize = 96;
 /// How many threads make pages. A run's page is judged and drawn on one of them.
 const WORKERS: usize = 4;
 /// How long pending answers may take when the server ends.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// The deadlines of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Deadlines {
+    /// From its beginning until a request with the token.
+    first_request: Duration,
+    /// For each write that waits for the client.
+    write: Duration,
+}
+
+const DEADLINES: Deadlines =
+    Deadlines { first_request: Duration::from_secs(10), write: Duration::from_secs(20) };
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -49,6 +69,15 @@ impl Server {
     /// # Errors
     /// When the address cannot be used, or is open to other hosts and `is_remote_allowed` is not set.
     pub fn start(settings: Settings, address: SocketAddr, is_remote_allowed: bool) -> Result<Self, UiError> {
+        Self::start_with(DEADLINES, settings, address, is_remote_allowed)
+    }
+
+    fn start_with(
+        deadlines: Deadlines,
+        settings: Settings,
+        address: SocketAddr,
+        is_remote_allowed: bool,
+    ) -> Result<Self, UiError> {
         if !address.ip().is_loopback() && !is_remote_allowed {
             return Err(UiError::Remote { address });
         }
@@ -57,7 +86,7 @@ impl Server {
         let listener = listener.map_err(|cause| UiError::Listen { address, cause })?;
         let address = listener.local_addr().map_err(UiError::Start)?;
         let site = Arc::new(Site::new(settings, Door::new(address)?));
-        runtime.spawn(accept(listener, Arc::clone(&site)));
+        runtime.spawn(accept(listener, Arc::clone(&site), deadlines));
         let background = Background::start(runtime, "page", GRACE).map_err(UiError::Start)?;
         Ok(Self { site, _background: background })
     }
@@ -81,27 +110,39 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, site: Arc<Site>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn accept(listener: TcpListener, site: Arc<Site>, deadlines: Deadlines) {
+    let places = Places::new(STRANGERS_MAX, KNOWN_MAX);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             // The process is out of descriptors, or the client has disconnected already. Neither lasts.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let site = Arc::clone(&site);
-        tokio::spawn(async move {
-            serve(stream, site).await;
-            drop(place);
-        });
+        tokio::spawn(serve(stream, Arc::clone(&site), places.enter(peer.ip()), deadlines));
+        // A request that has come is read before many later connections could close its own.
+        yield_now().await;
     }
 }
 
 /// Serves one connection. An error concerns only its client, and is ignored.
-async fn serve(stream: TcpStream, site: Arc<Site>) {
-    let service = service_fn(move |request| requests::respond(Arc::clone(&site), request));
+async fn serve(stream: TcpStream, site: Arc<Site>, visitor: Arc<Visitor>, deadlines: Deadlines) {
+    let answering = Arc::clone(&visitor);
+    let service =
+        service_fn(move |request| requests::respond(Arc::clone(&site), Arc::clone(&answering), request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+    let stream = TokioIo::new(Patient::new(stream, deadlines.write));
+    tokio::select! {
+        _ = http.serve_connection(stream, service) => {}
+        () = visitor.asked_to_leave() => {}
+        () = stays_a_stranger(&visitor, deadlines.first_request) => {}
+    }
+}
+
+/// Ends if there was no request with the token in time.
+async fn stays_a_stranger(visitor: &Visitor, patience: Duration) {
+    sleep(patience).await;
+    if visitor.is_known() {
+        pending::<()>().await;
+    }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{
-    AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, SET_COOKIE,
+    AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN,
+    SET_COOKIE,
 };
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use tokio::task::spawn_blocking;
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 
 use super::events::{self, Content};
 use super::headers::add_common;
+use super::places::Visitor;
 use crate::access::Papers;
 use crate::answer::Answer;
 use crate::asked::{Asked, Fields, Method, decoded};
@@ -36,10 +38,14 @@ enum Entry {
     Events(String, Asked),
 }
 
-/// Answers a request. A refusal is a page, too.
-pub async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Response<Content>, Infallible> {
+/// Answers a request. A refusal is a page, too. A connection without a request that had the token ends after one answer.
+pub async fn respond(
+    site: Arc<Site>,
+    visitor: Arc<Visitor>,
+    request: Request<Incoming>,
+) -> Result<Response<Content>, Infallible> {
     site.touch();
-    let answer = match enter(&site, request).await {
+    let answer = match enter(&site, &visitor, request).await {
         Ok(Entry::Welcome(location)) => {
             Ok(Answer { cookie: Some(site.door.cookie()), ..Answer::see(location) })
         }
@@ -50,7 +56,11 @@ pub async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Resp
         Ok(Entry::Page(asked)) => page(&site, asked).await,
         Err(fault) => Err(fault),
     };
-    Ok(response(answer.unwrap_or_else(|fault| layout::fault(&site, &fault))))
+    let mut response = response(answer.unwrap_or_else(|fault| layout::fault(&site, &fault)));
+    if !visitor.is_known() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 /// Makes a page on a thread that may block. A panic becomes a page, too.
@@ -64,7 +74,7 @@ async fn page(site: &Arc<Site>, asked: Asked) -> Result<Answer, Fault> {
 }
 
 /// Admits or refuses a request.
-async fn enter(site: &Site, request: Request<Incoming>) -> Result<Entry, Fault> {
+async fn enter(site: &Site, visitor: &Visitor, request: Request<Incoming>) -> Result<Entry, Fault> {
     let (head, body) = request.into_parts();
     let papers = Papers {
         host: text(&head.headers, HOST),
@@ -83,6 +93,7 @@ async fn enter(site: &Site, request: Request<Incoming>) -> Result<Entry, Fault> 
     let path =
         decoded(head.uri.path(), false).ok_or_else(|| Fault::bad("The address is not encoded as UTF-8."))?;
     if method == Method::Get && query.get("token").is_some_and(|said| site.door.is_token(said)) {
+        admit(visitor)?;
         let rest = query.with("token", "");
         return Ok(Entry::Welcome(format!(
             "{}{}",
@@ -91,6 +102,7 @@ async fn enter(site: &Site, request: Request<Incoming>) -> Result<Entry, Fault> 
         )));
     }
     site.door.check_token(&papers)?;
+    admit(visitor)?;
     let mut form = Fields::default();
     if method == Method::Post {
         site.door.check_origin(&papers)?;
@@ -104,6 +116,15 @@ async fn enter(site: &Site, request: Request<Incoming>) -> Result<Entry, Fault> 
         Some(id) => Entry::Events(id, asked),
         None => Entry::Page(asked),
     })
+}
+
+/// Gives the connection a place among those whose requests have the token.
+fn admit(visitor: &Visitor) -> Result<(), Fault> {
+    if visitor.admit() {
+        return Ok(());
+    }
+    let words = "Too many browsers are connected to this server. Close one of them.".to_owned();
+    Err(Fault { status: 503, words })
 }
 
 /// A path that stays on this server: two leading slashes would name another host.

@@ -6,7 +6,7 @@ mod client;
 mod made;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,14 @@ use plumb_judge::judge;
 use plumb_model::Ending;
 use plumb_store::RunDirectory;
 
-use super::Server;
+use super::{Deadlines, Server};
 use crate::site::Settings;
 use client::Client;
+
+/// Deadlines that no test reaches.
+const PATIENT: Deadlines =
+    Deadlines { first_request: Duration::from_secs(3600), write: Duration::from_secs(3600) };
+const SOON: Duration = Duration::from_millis(100);
 
 /// What tells a hang from a slow machine.
 const LIMIT_NS: u64 = 180_000_000_000;
@@ -50,6 +55,10 @@ impl Deref for Page {
 impl Page {
     /// Serves a folder, and the history in its `h.db`.
     fn of(folder: &Path) -> Self {
+        Self::with(PATIENT, folder)
+    }
+
+    fn with(deadlines: Deadlines, folder: &Path) -> Self {
         let settings = Settings {
             roots: vec![folder.to_owned()],
             history: Some(Location::File(folder.join("h.db"))),
@@ -57,7 +66,7 @@ impl Page {
             version: "0",
             experiments: &[("tls-cost", "kind: Experiment")],
         };
-        let server = Server::start(settings, ([127, 0, 0, 1], 0).into(), false).unwrap();
+        let server = Server::start_with(deadlines, settings, ([127, 0, 0, 1], 0).into(), false).unwrap();
         Self { client: Client::of(&server.url()), _server: server }
     }
 
@@ -436,6 +445,92 @@ fn a_shift_of_a_series_stands_on_its_page_until_it_is_accepted() {
     for missing in ["/series/0", "/series/x", "/history?experiment=x&page=9"] {
         assert_eq!(page.get(missing).status, 404, "{missing}");
     }
+}
+
+/// A connection to a page whose calls do not wait.
+fn connection(page: &Page) -> TcpStream {
+    let stream = TcpStream::connect(&page.authority).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    stream
+}
+
+/// Whether the server has closed a connection, whatever came before.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut bytes = [0; 4096];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Sends a request again and again until the connection takes no more, and reads nothing.
+fn pipeline(stream: &mut TcpStream, request: &str) {
+    let many = request.replace("Connection: close", "Connection: keep-alive").repeat(100);
+    for _ in 0..1000 {
+        if stream.write(many.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn strangers_who_do_not_read_lock_nobody_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::of(folder.path());
+    let request = page.request("GET", "/", &[], "");
+    let mut strangers: Vec<TcpStream> = (0..96).map(|_| connection(&page)).collect();
+    strangers.iter_mut().for_each(|stream| pipeline(stream, &request));
+    assert_eq!(page.get("/").status, 200);
+    // The deadlines are hours away: each connection ends after its first answer.
+    wait_until("the strangers to be closed", || strangers.iter_mut().all(is_closed));
+}
+
+#[test]
+fn silent_strangers_lock_nobody_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::of(folder.path());
+    let bearer = format!("Bearer {}", page.token);
+    let kept =
+        page.request("HEAD", "/", &[("Authorization", &bearer)], "").replace(": close", ": keep-alive");
+    let mut user = BufReader::new(TcpStream::connect(&page.authority).unwrap());
+    let mut ask = || {
+        user.get_mut().write_all(kept.as_bytes()).unwrap();
+        let head: Vec<String> =
+            user.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        assert_eq!(head[0], "HTTP/1.1 200 OK", "{head:?}");
+    };
+    ask();
+    let mut silent: Vec<TcpStream> = (0..220).map(|_| connection(&page)).collect();
+    assert_eq!(page.get("/").status, 200, "a new connection of the user");
+    ask();
+    wait_until("the oldest to be closed", || silent[..150].iter_mut().all(is_closed));
+    assert!(!silent[160..].iter_mut().any(is_closed), "the latest are within their time");
+}
+
+#[test]
+fn a_connection_without_a_request_ends_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::with(Deadlines { first_request: SOON, ..PATIENT }, folder.path());
+    let mut silent = connection(&page);
+    wait_until("the silent connection to be closed", || is_closed(&mut silent));
+}
+
+#[test]
+fn a_user_who_does_not_read_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = Page::with(Deadlines { write: SOON, ..PATIENT }, folder.path());
+    let request =
+        page.request("GET", "/assets/page.css", &[("Authorization", &format!("Bearer {}", page.token))], "");
+    let mut user = connection(&page);
+    pipeline(&mut user, &request);
+    // The server closes it, so writing fails in the end, although nothing was read.
+    wait_until("the user to be cut off", || {
+        let written = user.write(request.as_bytes());
+        written.is_err_and(|error| error.kind() != ErrorKind::WouldBlock)
+    });
 }
 
 /// The text with the value of each such field replaced.

@@ -1,0 +1,158 @@
+//! The places of connections. Anybody on the host can connect, but only requests with the token keep a place.
+//!
+//! A connection is a *stranger* until a request on it carries the token; then it is *known*. Strangers never wait for a
+//! place: if there are too many, the oldest one of the peer with the most is closed. So strangers close only each other,
+//! and a user's connection keeps its place from its first request on.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Places {
+    strangers_max: usize,
+    known_max: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// Connections so far, which numbers them in order.
+    count: u64,
+    strangers: BTreeMap<u64, Stranger>,
+    known: usize,
+}
+
+#[derive(Debug)]
+struct Stranger {
+    peer: IpAddr,
+    leave: Arc<Notify>,
+}
+
+impl Places {
+    /// Places for so many strangers and so many known connections.
+    pub fn new(strangers_max: usize, known_max: usize) -> Arc<Self> {
+        Arc::new(Self { strangers_max, known_max, held: Mutex::default() })
+    }
+
+    /// Gives a new connection a place, if necessary that of another stranger.
+    pub fn enter(self: &Arc<Self>, peer: IpAddr) -> Arc<Visitor> {
+        let mut held = self.held();
+        if held.strangers.len() >= self.strangers_max
+            && let Some(number) = first_to_yield(&held.strangers)
+            && let Some(stranger) = held.strangers.remove(&number)
+        {
+            stranger.leave.notify_one();
+        }
+        held.count += 1;
+        let (number, leave) = (held.count, Arc::new(Notify::new()));
+        held.strangers.insert(number, Stranger { peer, leave: Arc::clone(&leave) });
+        let standing = Mutex::new(Standing::Stranger);
+        Arc::new(Visitor { places: Arc::clone(self), number, leave, standing })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The oldest stranger of the peer that has the most.
+fn first_to_yield(strangers: &BTreeMap<u64, Stranger>) -> Option<u64> {
+    let mut peers: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
+    for (number, stranger) in strangers {
+        peers.entry(stranger.peer).or_insert((0, *number)).0 += 1;
+    }
+    peers.into_values().max_by_key(|(count, _)| *count).map(|(_, oldest)| oldest)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Stranger,
+    Known,
+}
+
+/// A connection with its place, which it gives up when it is dropped.
+#[derive(Debug)]
+pub struct Visitor {
+    places: Arc<Places>,
+    number: u64,
+    leave: Arc<Notify>,
+    standing: Mutex<Standing>,
+}
+
+impl Visitor {
+    /// Notes that a request carried the token. Returns whether the connection has a place among the known ones.
+    pub fn admit(&self) -> bool {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.places.held();
+        if *standing == Standing::Stranger && held.known < self.places.known_max {
+            held.strangers.remove(&self.number);
+            held.known += 1;
+            *standing = Standing::Known;
+        }
+        *standing == Standing::Known
+    }
+
+    /// Whether a request on this connection has carried the token.
+    pub fn is_known(&self) -> bool {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) == Standing::Known
+    }
+
+    /// Waits until the place is needed for another stranger.
+    pub async fn asked_to_leave(&self) {
+        self.leave.notified().await;
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        let is_known = self.is_known();
+        let mut held = self.places.held();
+        if is_known {
+            held.known -= 1;
+        } else {
+            held.strangers.remove(&self.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strangers(places: &Places) -> Vec<u64> {
+        places.held().strangers.keys().copied().collect()
+    }
+
+    #[test]
+    fn the_oldest_stranger_of_the_busiest_peer_yields() {
+        let places = Places::new(4, 2);
+        let (one, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 1]));
+        let visitors = [other, one, one, one].map(|peer| places.enter(peer));
+        assert_eq!(strangers(&places), [1, 2, 3, 4]);
+        let _next = places.enter(one);
+        assert_eq!(strangers(&places), [1, 3, 4, 5], "the other peer has fewer, so it stays");
+        // A place that was given up is free.
+        drop(visitors);
+        assert_eq!(strangers(&places), [5]);
+    }
+
+    #[test]
+    fn known_connections_are_not_closed_for_strangers() {
+        let places = Places::new(2, 2);
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let known = [places.enter(peer), places.enter(peer)];
+        assert!(known.iter().all(|visitor| visitor.admit() && visitor.admit() && visitor.is_known()));
+        let flood: Vec<_> = (0..100).map(|_| places.enter(peer)).collect();
+        assert_eq!(strangers(&places), [101, 102]);
+        let last = flood.last().unwrap();
+        assert!(!last.admit() && !last.is_known(), "the known places are taken");
+        drop(known);
+        assert!(last.admit());
+        drop(flood);
+        assert_eq!((strangers(&places).len(), places.held().known), (0, 0));
+    }
+}
