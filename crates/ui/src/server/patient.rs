@@ -20,7 +20,7 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// A connection on which each write may wait for so long.
+    /// A connection on which each write may wait this long.
     pub fn new(stream: TcpStream, patience: Duration) -> Self {
         Self { stream, patience, deadline: None }
     }

@@ -33,7 +33,7 @@ struct Stranger {
 }
 
 impl Places {
-    /// Places for so many strangers and so many known connections.
+    /// Places for this many strangers and known connections.
     pub fn new(strangers_max: usize, known_max: usize) -> Arc<Self> {
         Arc::new(Self { strangers_max, known_max, held: Mutex::default() })
     }
