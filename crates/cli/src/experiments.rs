@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plumb_host::Error;
 use plumb_host::named_file::read_at_most;
 
 use crate::exit::Failure;
@@ -48,7 +49,12 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
         if metadata.is_dir() {
             return Err(Failure::usage(format!("{experiment} is a directory; an experiment is a YAML file")));
         }
-        let bytes = read_at_most(path, BYTES_MAX).map_err(Failure::unreadable)?;
+        let bytes = read_at_most(path, BYTES_MAX).map_err(|error| match error {
+            Error::TooLarge { .. } => {
+                Failure::usage(format!("{experiment}:1:1: an experiment file is at most 1 MiB"))
+            }
+            error => Failure::unreadable(error),
+        })?;
         return Ok(Source { name: experiment.to_owned(), bytes });
     }
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == experiment) {
@@ -80,7 +86,7 @@ mod tests {
         let large = directory.path().join("large.yaml");
         std::fs::File::create(&large).unwrap().set_len(10 << 20).unwrap();
         let large = large.to_str().unwrap();
-        insta::assert_snapshot!(refused(large).replace(large, "large.yaml"), @"failed to read large.yaml: it has more than 1 MiB");
+        insta::assert_snapshot!(refused(large).replace(large, "large.yaml"), @"large.yaml:1:1: an experiment file is at most 1 MiB");
         insta::assert_snapshot!(refused("/dev/zero"), @"failed to read /dev/zero: it is a character device, not a file");
     }
 }

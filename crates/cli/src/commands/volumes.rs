@@ -236,7 +236,7 @@ mod tests {
         State::open(directory.path()).unwrap().set_user("admin", "x").unwrap();
         let none = directory.path().join("none.pem");
         let keys = ["--certificate", none.to_str().unwrap(), "--key", none.to_str().unwrap()];
-        insta::assert_snapshot!(said(&[&serve[..], &keys].concat()), @"2 failed to use …/none.pem: I/O error: No such file or directory (os error 2)");
+        insta::assert_snapshot!(said(&[&serve[..], &keys].concat()), @"2 failed to read …/none.pem: No such file or directory (os error 2)");
     }
 
     #[test]

@@ -115,7 +115,9 @@ fn rest(
     };
     let started = Server::start(directory, address, identity, reported.clone());
     started.map(Some).map_err(|error| match error {
-        ServerError::Nobody | ServerError::Identity { .. } => Failure::usage(format!("failed to {error}")),
+        ServerError::Nobody | ServerError::Identity { .. } | ServerError::Unreadable(_) => {
+            Failure::usage(format!("failed to {error}"))
+        }
         error => Failure::harness(error),
     })
 }
