@@ -3,6 +3,7 @@
 //! It checks out and builds two revisions, measures the machine's noise first, plans as many blocks as the budget has room for,
 //! and runs them as any other experiment. Its claims ask that the head be not worse by more than the margin.
 
+mod directory;
 mod made;
 mod subject;
 #[cfg(test)]

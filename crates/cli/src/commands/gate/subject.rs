@@ -7,7 +7,8 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Better, MetricInfo, MetricKind, Plan, Statistic};
 use plumb_runner::file::ReadOptions;
 
-use super::trees::{SIDES, Trees};
+use super::directory::SIDES;
+use super::trees::Trees;
 use crate::args::GateArguments;
 use crate::commands::planning;
 use crate::data_paths;

@@ -11,6 +11,7 @@ use plumb_host::process::{Command, Exit, Signal, Stream};
 use plumb_host::scratch::Scratch;
 use plumb_host::signals::Interrupts;
 
+use super::directory::{PREFIX, SIDES, mark, remove_work_trees, sweep};
 use crate::commands::git::git;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
@@ -22,13 +23,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How much of a failed build's output is shown.
 const LINES_SHOWN: usize = 20;
 
-/// Both sides, in the order in which they are named.
-pub const SIDES: [&str; 2] = ["base", "head"];
-
 /// The work trees; they are removed on drop.
 pub struct Trees {
     scratch: Scratch,
     revisions: [Revision; 2],
+    /// Locked until all else is gone.
+    _journal: File,
 }
 
 /// What a name such as `main` stands for.
@@ -80,8 +80,15 @@ impl Trees {
                 "warning: {base} and {head} are the same commit, so equal builds are compared"
             ));
         }
-        let scratch = Scratch::create(&std::env::temp_dir(), "plumb-gate").map_err(Failure::harness)?;
-        let trees = Self { scratch, revisions };
+        let parent = std::env::temp_dir();
+        for path in sweep(&parent) {
+            output::message(&format!("removed {}, which a killed gate had left", path.display()));
+        }
+        let scratch = Scratch::create(&parent, PREFIX).map_err(Failure::harness)?;
+        let marked = std::env::current_dir().and_then(|here| mark(scratch.path(), &here));
+        let journal =
+            marked.map_err(|error| Failure::harness(format!("write the gate's journal: {error}")))?;
+        let trees = Self { scratch, revisions, _journal: journal };
         for (side, revision) in SIDES.iter().zip(&trees.revisions) {
             let path = trees.path(side);
             git(
@@ -112,13 +119,11 @@ impl Trees {
             };
             let out = file(File::create(&log))?;
             let err = file(out.try_clone())?;
-            let build = Command::new("sh")
-                .args(["-c", command])
+            let build = guarded(command)
                 .inherit(std::env::vars_os().map(|(name, _)| name))
                 .working_directory(self.path(side))
                 .stdout(Stream::File(out))
                 .stderr(Stream::File(err))
-                .own_group()
                 .dies_with_parent(Signal::KILL);
             match finish(build, interrupts)? {
                 exit if exit.is_success() => {}
@@ -129,8 +134,18 @@ impl Trees {
     }
 }
 
+/// A command of the shell whose whole process group is killed when its standard input closes, as it does if this process is
+/// killed. A signal for the death of a parent would reach the shell alone.
+fn guarded(command: &str) -> Command {
+    const GUARD: &str =
+        r#"exec 3<&0 </dev/null; { read -r line; kill -KILL 0; } <&3 & exec 3<&-; exec sh -c "$1""#;
+    Command::new("sh").args(["-c", GUARD, "sh", command]).stdin(Stream::Piped).own_group()
+}
+
 fn finish(build: Command, interrupts: &Interrupts) -> Result<Exit, Failure> {
     let mut child = build.spawn().map_err(Failure::harness)?;
+    // Open until the end of this function.
+    let _lifeline = child.take_stdin();
     loop {
         if let Some(exit) = child.wait_timeout(LOOK).map_err(Failure::harness)? {
             return Ok(exit);
@@ -152,10 +167,24 @@ fn broken(revision: &Revision, exit: Exit, log: &Path) -> String {
 
 impl Drop for Trees {
     fn drop(&mut self) {
-        // What git does not remove goes with the scratch directory, and `git worktree prune` forgets it.
-        for side in SIDES {
-            let _ =
-                git(Path::new("."), &["worktree", "remove", "--force", &self.path(side).to_string_lossy()]);
-        }
+        remove_work_trees(Path::new("."), self.scratch.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_ends_with_its_gate() {
+        let mut child = guarded("sleep 600 & sleep 600; exit 3").spawn().unwrap();
+        let lifeline = child.take_stdin();
+        assert_eq!(child.wait_timeout(Duration::from_millis(300)).unwrap(), None);
+        drop(lifeline);
+        assert_eq!(child.wait_timeout(Duration::from_secs(60)).unwrap(), Some(Exit::Signal(9)));
+        let mut child = guarded("cat; exit 3").spawn().unwrap();
+        let _lifeline = child.take_stdin();
+        let exit = child.wait_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(exit, Some(Exit::Code(3)), "the build itself has no input");
     }
 }
