@@ -12,7 +12,7 @@ use super::socket::{Received, Socket};
 use super::tally::Answer;
 use super::tls::Negotiated;
 use super::transport::Transport;
-use super::wire::{Parser, Progress};
+use super::wire::{ParseError, Parser, Progress};
 use crate::settings::Reuse;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
@@ -371,14 +371,14 @@ impl Seat {
             if self.answer.first_ns == 0 {
                 self.answer.first_ns = now_ns;
             }
-            if let Some(is_exact) = self.parse(core, bytes, now_ns)? {
-                return Ok(self.finish(core, now_ns, is_exact));
+            if self.parse(core, bytes, now_ns)? {
+                return Ok(self.finish(core, now_ns, true));
             }
         }
     }
 
-    /// Parses what was read. `Some` once the answer is complete: whether nothing follows it.
-    fn parse(&mut self, core: &mut Core, bytes: usize, now_ns: u64) -> Result<Option<bool>, Failure> {
+    /// Parses what was read. Returns whether the answer is complete. Nothing may follow it, because nothing else was asked.
+    fn parse(&mut self, core: &mut Core, bytes: usize, now_ns: u64) -> Result<bool, Failure> {
         let mut at = 0;
         loop {
             let (checks, watch) = (&core.errand.checks, &mut self.watch);
@@ -387,8 +387,9 @@ impl Seat {
                 self.parser.feed(input, &mut core.known, &mut |piece| checks.pass(watch, piece))?;
             at += taken;
             match progress {
-                Progress::More => return Ok(None),
-                Progress::Complete => return Ok(Some(at == bytes)),
+                Progress::More => return Ok(false),
+                Progress::Complete if at < bytes => return Err(ParseError::Surplus.into()),
+                Progress::Complete => return Ok(true),
                 Progress::Interim(status) => {
                     // An interim response does not begin the answer, unless the answer's first bytes came in the same read.
                     self.answer.first_ns = if at < bytes { now_ns } else { 0 };
@@ -401,7 +402,7 @@ impl Seat {
         }
     }
 
-    fn finish(&mut self, core: &mut Core, now_ns: u64, is_exact: bool) -> Step {
+    fn finish(&mut self, core: &mut Core, now_ns: u64, is_open: bool) -> Step {
         let is_sent = self.phase == Phase::Waiting;
         if !is_sent {
             // The server answered without reading the request to its end.
@@ -418,7 +419,7 @@ impl Seat {
             let is_good = core.errand.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
             tally.attempted(is_good);
         }
-        let can_stay = is_sent && is_exact && core.errand.reuse == Reuse::KeepAlive;
+        let can_stay = is_sent && is_open && core.errand.reuse == Reuse::KeepAlive;
         self.phase = Phase::Idle;
         self.free_since_ns = now_ns;
         self.backoff.succeed();

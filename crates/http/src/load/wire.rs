@@ -44,6 +44,9 @@ pub enum ParseError {
     /// A chunk's line is too long.
     #[error("the line of a chunk's size is longer than 16 KiB")]
     ChunkLineTooLong,
+    /// The server sent more than one answer to a request, or a longer one than it said.
+    #[error("bytes follow the answer")]
+    Surplus,
 }
 
 /// How far a response has come.

@@ -53,6 +53,19 @@ fn an_early_end_is_told_from_nonsense() {
 }
 
 #[test]
+fn an_answer_that_nobody_asked_for_is_a_failure() {
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    for more in [ANSWER, "x"] {
+        let server = Server::start(move |conversation| {
+            while conversation.request().is_some() && conversation.say(&format!("{ANSWER}{more}")) {}
+        });
+        let measurement = measure(&spec(), &server.url);
+        assert_eq!(only_error(&measurement).0, "http parse: bytes follow the answer");
+        assert_eq!(measurement.work, 0, "{more}");
+    }
+}
+
+#[test]
 fn an_early_end_stands_with_the_time_that_it_waited() {
     for answer in ["", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"] {
         let server = Server::start(move |conversation| {
