@@ -233,6 +233,8 @@ mod tests {
         let empty = directory.path().join("empty");
         let set = ["user", "set", "admin", "--password-file", empty.to_str().unwrap()];
         insta::assert_snapshot!(said(&set), @"2 the password is empty; it is the first line of standard input or of --password-file");
+        let device = ["user", "set", "admin", "--password-file", "/dev/null"];
+        insta::assert_snapshot!(said(&device), @"2 failed to read /dev/null: it is a character device, not a file");
         State::open(directory.path()).unwrap().set_user("admin", "x").unwrap();
         let none = directory.path().join("none.pem");
         let keys = ["--certificate", none.to_str().unwrap(), "--key", none.to_str().unwrap()];

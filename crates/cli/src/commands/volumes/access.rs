@@ -1,9 +1,9 @@
 //! `plumb volumes svm`, `user` and `ontap`: the management interface's side of the state.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
 
+use plumb_host::named_file;
 use plumb_ontap::{command, passwords};
 use plumb_volumes::state::State;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -63,8 +63,8 @@ pub fn ontap(state: &State, text: &str) -> Outcome {
 fn password(user: &str, file: Option<&Path>) -> Result<String, Failure> {
     let password = match file {
         Some(path) => {
-            let read = File::open(path).and_then(first_line);
-            read.map_err(|error| Failure::usage(format!("failed to read {}: {error}", path.display())))?
+            let text = named_file::text(path).map_err(Failure::unreadable)?;
+            text.lines().next().unwrap_or_default().to_owned()
         }
         None => {
             let input = std::io::stdin();
