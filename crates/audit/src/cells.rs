@@ -1,185 +1,256 @@
 //! Rules over tables: each alone, and tables of one form together.
 
+use plumb_model::Better;
+
 use crate::document::Document;
-use crate::finding::Finding;
-use crate::tables::{Figure, Row, Table};
-use crate::words::{digits, list, under};
+use crate::finding::{Finding, NotRead};
+use crate::headings::{Heading, has_word};
+use crate::ratios::{Ratio, of_table};
+use crate::rule::Rule;
+use crate::series::{Layout, Point, Series, layout};
+use crate::tables::Table;
+use crate::units::Dimension;
+use crate::words::{at_lines, digits, list, under};
 
 /// A page of memory on x86-64, in bytes.
 const PAGE: f64 = 4096.0;
 /// Sums that should be equal may differ by this share.
 const CLOSES: f64 = 0.05;
 /// Rows that name the network of the host itself, which every path of a container contains.
-const HOST: [&str; 2] = ["host", "宿主机"];
+const HOST: &[&str] = &["host", "宿主机"];
+/// Words of tables about networks.
+const NETWORK: &[&str] = &["tcp", "udp", "network", "iperf", "qperf", "netperf", "网络"];
 
-/// What was read, in a sentence.
-pub(crate) fn described(table: &Table) -> String {
+/// A table of these with one column of values is not one of results.
+const SETTINGS: &[&str] = &["variable", "parameter", "setting", "settings", "option", "flag", "sysctl"];
+
+/// A table that was understood.
+pub(crate) struct Understood<'t> {
+    pub(crate) table: &'t Table,
+    pub(crate) layout: Layout,
+}
+
+/// The tables that were understood, and what was not read of all of them.
+pub(crate) fn understood(tables: &[Table]) -> (Vec<Understood<'_>>, Vec<NotRead>) {
+    let (mut found, mut not_read) = (Vec::new(), Vec::new());
+    for table in tables {
+        let left_out =
+            |(line, why): &(usize, String)| NotRead { line: *line, why: why.clone(), is_failure: false };
+        if table.columns.len() == 1 && has_word(&table.corner, SETTINGS) {
+            continue;
+        }
+        match layout(table) {
+            Ok(layout) => {
+                not_read.extend(table.left_out.iter().map(left_out));
+                found.push(Understood { table, layout });
+            }
+            Err(why) => {
+                let why = format!("{}: {why}", described_as_table(table));
+                not_read.push(NotRead { line: table.line, why, is_failure: false });
+                not_read.extend(table.left_out.iter().map(left_out));
+            }
+        }
+    }
+    (found, not_read)
+}
+
+fn described_as_table(table: &Table) -> String {
     let rows: Vec<String> = table.rows.iter().map(|row| row.name.clone()).collect();
     let place = under(&table.place);
     let corner = if table.corner.is_empty() { String::new() } else { format!(" ({})", table.corner) };
     format!("a table{corner}{place}: {} of {}", table.columns.join(", "), list(&rows))
 }
 
-/// Ratios of the rows to the first one, by the first column.
-pub(crate) fn conclusions(tables: &[Table]) -> Vec<String> {
-    tables.iter().flat_map(of_table).collect()
+/// What was read, in a sentence.
+pub(crate) fn described(Understood { table, layout }: &Understood<'_>) -> String {
+    let has_several = layout.series.iter().any(|series| series.points.len() > 1);
+    let reason = if has_several && !layout.is_choice {
+        "; nothing says that its rows or columns are alternatives, so it gives no ratio"
+    } else {
+        ""
+    };
+    format!("{}{reason}", described_as_table(table))
 }
 
-fn of_table(table: &Table) -> Vec<String> {
-    let Some(first) = table.value(0, 0) else { return Vec::new() };
-    let others = (1..table.rows.len()).filter_map(|row| {
-        let ratio = table.value(row, 0)? / first;
-        Some(format!(
-            "{} of {} over {} (line {}): ×{} — a point estimate, one number a cell",
-            table.columns[0],
-            table.rows[row].name,
-            table.rows[0].name,
-            table.line,
-            digits(ratio)
-        ))
-    });
-    others.collect()
+pub(crate) fn conclusions(tables: &[Understood<'_>], text: &str) -> Vec<Ratio> {
+    let of = |Understood { table, layout }: &Understood<'_>| {
+        let has_total_time = table.column(&["total", "time"]).is_some();
+        // The rate of pages that does not add up is no result, and rates within a job are not the job's result.
+        let is_no_result = |column: &usize| {
+            let heading = Heading::new(&table.columns[*column]);
+            let is_rate = heading.better(heading.unit.as_ref()) == Better::Higher;
+            is_rate
+                && (has_total_time
+                    || Some(*column) == table.column(&["pages", "per"]) && pages(table, text).is_some())
+        };
+        let left_out: Vec<usize> = (0..table.columns.len()).filter(is_no_result).collect();
+        of_table(table, layout, &left_out)
+    };
+    tables.iter().flat_map(of).collect()
 }
 
-pub(crate) fn findings(document: &Document<'_>, tables: &[Table]) -> Vec<Finding> {
+pub(crate) fn findings(document: &Document<'_>, tables: &[Understood<'_>]) -> Vec<Finding> {
     let text = document.text();
     let mut found = Vec::new();
-    for table in tables {
-        let finding = |(what, why): (&str, String)| Finding { line: table.line, what: what.to_owned(), why };
+    for Understood { table, layout } in tables {
+        let finding = |(rule, why): (Rule, String)| Finding { line: table.line, rule, why };
         let rules = [
-            faster_than_the_host(table),
-            small_messages(table),
-            few_digits(table),
-            half_round_trips(table),
-            pages(table, &text),
-            above_the_cap(table),
-            cpu_of_different_lengths(table),
+            faster_than_the_host(table, layout).map(|why| (Rule::FasterThanAPart, why)),
+            small_messages(table).map(|why| (Rule::OneByteBandwidth, why)),
+            few_digits(table, layout).map(|why| (Rule::FewDigits, why)),
+            half_round_trips(table).map(|why| (Rule::MeanAlone, why)),
+            pages(table, &text).map(|why| (Rule::MorePagesThanMemory, why)),
+            above_the_cap(table).map(|why| (Rule::AboveTheCap, why)),
+            cpu_of_different_lengths(table).map(|why| (Rule::CpuWithoutTime, why)),
         ];
         found.extend(rules.into_iter().flatten().map(finding));
     }
-    found.extend(slower_with_more(tables));
-    if let Some(last) = tables.last() {
-        let lines: Vec<String> = tables.iter().map(|table| table.line.to_string()).collect();
-        found.push(Finding {
-            line: last.line,
-            what: "one number a cell".to_owned(),
-            why: format!(
-                "The tables (line {}) have one number for each cell. How much two runs of one cell differ is not known, so no \
-                 difference between rows has an interval.",
-                list(&unique(lines))
-            ),
-        });
-    }
+    let tables: Vec<&Understood<'_>> = tables.iter().collect();
+    found.extend(slower_with_more(&tables));
+    found.extend(one_number_a_cell(document, &tables));
     found
 }
 
-fn unique(mut lines: Vec<String>) -> Vec<String> {
-    lines.dedup();
-    lines
+/// Tables with results to compare that do not say how far repetitions lay apart.
+fn one_number_a_cell(document: &Document<'_>, tables: &[&Understood<'_>]) -> Option<Finding> {
+    let is_spread = |table: &Table| {
+        (0..table.columns.len())
+            .any(|at| table.has_figures(at) && Heading::new(&table.columns[at]).is_spread())
+    };
+    let is_bare = |known: &&&Understood<'_>| {
+        let mut series = known.layout.series.iter();
+        let has_pairs = series.clone().any(|series| series.points.len() > 1);
+        let has_spread = series.any(|series| series.points.iter().any(|point| point.figure.spread.is_some()));
+        has_pairs && !has_spread && !is_spread(known.table)
+    };
+    let bare: Vec<&&Understood<'_>> = tables.iter().filter(is_bare).collect();
+    let line = bare.last()?.table.line;
+    let lines = at_lines(bare.iter().map(|known| known.table.line));
+    Some(match document.repetitions() {
+        Some((said, words)) => Finding {
+            line,
+            rule: Rule::NoSpread,
+            why: format!(
+                "Line {said} speaks of repetitions (\"{words}\"), and the tables ({lines}) show one number for each cell. How far the \
+                 repetitions of a cell lay apart is missing, so no difference between cells has an interval."
+            ),
+        },
+        None => Finding {
+            line,
+            rule: Rule::OneNumberACell,
+            why: format!(
+                "The tables ({lines}) have one number for each cell. How much two runs of one cell differ is not known, so no difference \
+                 between cells has an interval."
+            ),
+        },
+    })
 }
 
-fn is_host(row: &Row) -> bool {
-    let name = row.name.to_lowercase();
-    HOST.iter().any(|word| name.contains(word))
+fn is_host(name: &str) -> bool {
+    has_word(name, HOST) || HOST.iter().any(|word| !word.is_ascii() && name.contains(word))
+}
+
+/// Whether a table is about networks, whose paths contain that of the host.
+fn is_of_networks(table: &Table) -> bool {
+    let text = format!("{} {} {}", table.columns.join(" "), table.place, table.caption).to_lowercase();
+    let names = table.rows.iter().any(|row| has_word(&row.name, &["network"]));
+    names || NETWORK.iter().any(|word| text.contains(word))
 }
 
 /// A path that contains another cannot be faster than it.
-fn faster_than_the_host(table: &Table) -> Option<(&'static str, String)> {
-    let host = table.rows.iter().position(is_host)?;
-    let better = |column: usize| {
-        let heading = table.columns[column].to_lowercase();
-        let is_less_better = heading.contains("lat") || heading.contains("time");
-        let of_host = table.value(host, column)?;
-        let others = (0..table.rows.len()).filter(|row| *row != host);
-        let ahead = others.filter_map(|row| {
-            let value = table.value(row, column)?;
-            let gain = if is_less_better { of_host / value } else { value / of_host };
-            (gain > 1.02).then(|| (gain, table.rows[row].name.clone()))
-        });
-        let (gain, name) = ahead.max_by(|one, other| one.0.total_cmp(&other.0))?;
-        Some(format!("{name} by {:.0}% in {}", (gain - 1.0) * 100.0, table.columns[column]))
-    };
-    let better: Vec<String> = (0..table.columns.len()).filter_map(better).collect();
+fn faster_than_the_host(table: &Table, layout: &Layout) -> Option<String> {
+    let better: Vec<String> = layout
+        .series
+        .iter()
+        .filter(|series| series.is_column)
+        .filter_map(|series| ahead_of_host(table, series))
+        .collect();
+    let host = table.rows.iter().find(|row| is_host(&row.name)).filter(|_| is_of_networks(table))?;
     (!better.is_empty()).then(|| {
-        (
-            "cells contradict each other",
-            format!(
-                "{} is part of every path here, and yet a longer path is better: {}. Either the paths differ in more than the table \
-                 says, such as filters, CPUs or offloads, or runs differ by as much.",
-                table.rows[host].name,
-                list(&better)
-            ),
+        format!(
+            "{} is part of every path here, and yet a longer path is better: {}. Either the paths differ in more than the table says, such \
+             as filters, CPUs or offloads, or runs differ by as much.",
+            host.name,
+            list(&better)
         )
     })
 }
 
+fn ahead_of_host(table: &Table, series: &Series) -> Option<String> {
+    let host = series.points.iter().find(|point| is_host(point.name()))?;
+    let gain = |point: &Point| match series.better {
+        Better::Lower => Some(host.amount / point.amount),
+        Better::Higher => Some(point.amount / host.amount),
+        Better::Neither => None,
+    };
+    let others = series.points.iter().filter(|point| !is_host(point.name()));
+    let ahead = others.filter_map(|point| {
+        let gain = gain(point).filter(|gain| *gain > 1.02 && gain.is_finite())?;
+        Some((gain, point.name()))
+    });
+    let (gain, name) = ahead.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some(format!("{name} by {:.0}% in {}", (gain - 1.0) * 100.0, table.columns[series.index]))
+}
+
 /// Bandwidth with one-byte messages is a rate of system calls.
-fn small_messages(table: &Table) -> Option<(&'static str, String)> {
+fn small_messages(table: &Table) -> Option<String> {
     let is_one_byte =
         table.caption.split_whitespace().any(|word| word.trim_matches(['`', ',']) == "msg_size:1");
     let column = (0..table.columns.len()).find(|at| table.columns[*at].to_lowercase().contains("_bw"))?;
     let mega = table.value(0, column).filter(|_| is_one_byte && table.columns[column].contains("Mb"))?;
     let per_s = mega * 1e6 / 8.0;
-    Some((
-        "bandwidth of one-byte messages",
-        format!(
-            "{} Mb/s of one-byte messages is {} messages a second, {} us each: it measures what a send costs the CPU, and not a bandwidth. \
-             CPU time would show whether there is less work, and the table has none.",
-            digits(mega),
-            digits(per_s),
-            digits(1e6 / per_s)
-        ),
+    Some(format!(
+        "{} Mb/s of one-byte messages is {} messages a second, {} us each: it measures what a send costs the CPU, and not a bandwidth. CPU \
+         time would show whether there is less work, and the table has none.",
+        digits(mega),
+        digits(per_s),
+        digits(1e6 / per_s)
     ))
 }
 
-/// Rows that lie no further apart than rounding moves them.
-fn few_digits(table: &Table) -> Option<(&'static str, String)> {
-    let close = (0..table.columns.len()).find_map(|column| {
-        let figures: Vec<&Figure> =
-            table.rows.iter().filter_map(|row| row.cells.get(column)?.as_ref()).collect();
-        let mut pairs = figures
+/// Alternatives that lie no further apart than rounding moves them.
+fn few_digits(table: &Table, layout: &Layout) -> Option<String> {
+    let is_close = |(one, other): &(&Point, &Point)| {
+        let apart = (one.amount / other.amount - 1.0).abs();
+        apart > 0.0 && one.figure.rounding() + other.figure.rounding() >= apart / 2.0
+    };
+    let series = layout.series.iter().filter(|series| series.better != Better::Neither);
+    let close = series.filter_map(|series| {
+        let points = &series.points;
+        let mut pairs = points
             .iter()
             .enumerate()
-            .flat_map(|(at, one)| figures[at + 1..].iter().map(move |other| (*one, *other)));
-        let is_close = |(one, other): &(&Figure, &Figure)| {
-            let apart = (one.value / other.value - 1.0).abs();
-            apart > 0.0 && one.rounding() + other.rounding() >= apart / 2.0
-        };
-        pairs.find(is_close).map(|pair| (column, pair))
+            .flat_map(|(at, one)| points[at + 1..].iter().map(move |other| (one, other)))
+            .filter(|(one, other)| layout.apart(one, other).is_none());
+        Some((series, pairs.find(is_close)?))
     });
-    let (column, (one, other)) = close?;
-    Some((
-        "few digits",
-        format!(
-            "{} has {} and {}, {:.1}% apart. They are rounded, and that alone moves their ratio by up to {:.1}%.",
-            table.columns[column],
-            digits(one.value),
-            digits(other.value),
-            (one.value / other.value - 1.0).abs() * 100.0,
-            (one.rounding() + other.rounding()) * 100.0
-        ),
+    let (series, (one, other)) = close.into_iter().next()?;
+    let what = if series.is_column { &table.columns[series.index] } else { &series.what };
+    Some(format!(
+        "{what} has {} and {}, {:.1}% apart. They are rounded, and that alone moves their ratio by up to {:.1}%.",
+        digits(one.figure.value),
+        digits(other.figure.value),
+        (one.amount / other.amount - 1.0).abs() * 100.0,
+        (one.figure.rounding() + other.figure.rounding()) * 100.0
     ))
 }
 
 /// qperf's latency is half of a mean round trip.
-fn half_round_trips(table: &Table) -> Option<(&'static str, String)> {
+fn half_round_trips(table: &Table) -> Option<String> {
     let is_qperf =
         table.caption.contains("qperf") && table.columns.iter().any(|column| column.contains("_lat"));
     is_qperf.then(|| {
-        (
-            "a mean alone",
-            "qperf's latency is half of a round trip, as a mean: there is no percentile, so a rare long wait cannot be seen, and both \
-             directions count as equal."
-                .to_owned(),
-        )
+        "qperf's latency is half of a round trip, as a mean: there is no percentile, so a rare long wait cannot be seen, and both \
+         directions count as equal."
+            .to_owned()
     })
 }
 
 /// Pages per second times seconds are the pages that a guest has, where nothing writes to it.
-fn pages(table: &Table, text: &str) -> Option<(&'static str, String)> {
+fn pages(table: &Table, text: &str) -> Option<String> {
     let (pages, time) = (table.column(&["pages", "per"])?, table.column(&["total", "time"])?);
     let memory = guest_memory(text)?;
-    let moved = |row: usize| Some(table.value(row, pages)? * PAGE * table.value(row, time)? / 1e3);
+    let moved = |row: usize| Some(table.value(row, pages)? * PAGE * seconds(table, row, time)?);
     let off: Vec<String> = (0..table.rows.len())
         .filter_map(|row| {
             let bytes = moved(row)?;
@@ -188,16 +259,20 @@ fn pages(table: &Table, text: &str) -> Option<(&'static str, String)> {
         })
         .collect();
     (!off.is_empty()).then(|| {
-        (
-            "arithmetic does not close",
-            format!(
-                "Pages per second times the total time is more memory than the guest has, {} GB: {}. So the rate is not that of the whole \
-                 migration, and its ratio between rows is not a speed-up.",
-                digits(memory / 1e9),
-                list(&off)
-            ),
+        format!(
+            "Pages per second times the total time is more memory than the guest has, {} GB: {}. So the rate is not that of the whole \
+             migration, and its ratio between rows is not a speed-up.",
+            digits(memory / 1e9),
+            list(&off)
         )
     })
+}
+
+/// A cell of a column of times, in seconds; `None` without a unit.
+fn seconds(table: &Table, row: usize, column: usize) -> Option<f64> {
+    let heading = Heading::new(&table.columns[column]).unit;
+    let figure = table.rows.get(row)?.cells.get(column)?.as_ref()?;
+    (figure.dimension(heading.as_ref()) == Some(&Dimension::Time)).then(|| figure.amount(heading.as_ref()))
 }
 
 /// The memory of the guest that a text speaks of, in bytes: `64G memory`.
@@ -217,7 +292,7 @@ fn cap(table: &Table) -> Option<f64> {
 }
 
 /// No rate is above its cap.
-fn above_the_cap(table: &Table) -> Option<(&'static str, String)> {
+fn above_the_cap(table: &Table) -> Option<String> {
     let (column, cap) = (table.column(&["throughput", "mbps"])?, cap(table)?);
     let above: Vec<String> = (0..table.rows.len())
         .filter_map(|row| {
@@ -227,24 +302,21 @@ fn above_the_cap(table: &Table) -> Option<(&'static str, String)> {
         })
         .collect();
     (!above.is_empty()).then(|| {
-        (
-            "a rate above its cap",
-            format!(
-                "The cap is {} Mbit/s, and the throughput is above it: {}. The cap is in units of 2^30 bytes, or the throughput counts what \
-                 the cap does not; either way they cannot be compared as they stand.",
-                digits(cap / 1e6),
-                list(&above)
-            ),
+        format!(
+            "The cap is {} Mbit/s, and the throughput is above it: {}. The cap is in units of 2^30 bytes, or the throughput counts what the \
+             cap does not; either way they cannot be compared as they stand.",
+            digits(cap / 1e6),
+            list(&above)
         )
     })
 }
 
 /// A percentage of a CPU is a cost only together with the time for which it was spent.
-fn cpu_of_different_lengths(table: &Table) -> Option<(&'static str, String)> {
+fn cpu_of_different_lengths(table: &Table) -> Option<String> {
     let time = table.column(&["total", "time"])?;
     let cpus: Vec<usize> =
         (0..table.columns.len()).filter(|at| table.columns[*at].to_lowercase().contains("cpu")).collect();
-    let seconds = |row: usize| table.value(row, time).map(|ms| ms / 1e3);
+    let seconds = |row: usize| seconds(table, row, time);
     let (shortest, longest) = (0..table.rows.len())
         .filter_map(seconds)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(s), high.max(s)));
@@ -257,19 +329,17 @@ fn cpu_of_different_lengths(table: &Table) -> Option<(&'static str, String)> {
             Some(format!("{} {} s", table.rows[row].name, digits(share * seconds(row)?)))
         })
         .collect();
-    Some((
-        "CPU without time",
-        format!(
-            "The rows take {} to {} s, so their CPU percentages are not their costs. CPU time of both sides for the whole job is {}.",
-            digits(shortest),
-            digits(longest),
-            list(&costs)
-        ),
+    Some(format!(
+        "The rows take {} to {} s, so their CPU percentages are not their costs. CPU time of both sides for the whole job is {}.",
+        digits(shortest),
+        digits(longest),
+        list(&costs)
     ))
 }
 
 /// A higher cap cannot make the same job slower.
-fn slower_with_more(tables: &[Table]) -> Option<Finding> {
+fn slower_with_more(tables: &[&Understood<'_>]) -> Option<Finding> {
+    let tables: Vec<&Table> = tables.iter().map(|known| known.table).collect();
     tables.iter().enumerate().find_map(|(at, one)| {
         tables[at + 1..].iter().find_map(|other| {
             let is_same = one.corner == other.corner && one.columns == other.columns;
@@ -279,12 +349,12 @@ fn slower_with_more(tables: &[Table]) -> Option<Finding> {
             }
             one.rows.iter().enumerate().find_map(|(row, name)| {
                 let there = other.rows.iter().position(|other| other.name == name.name)?;
-                let (before, after) = (one.value(row, time)?, other.value(there, time)?);
+                let (before, after) = (seconds(one, row, time)?, seconds(other, there, time)?);
                 (after > 1.02 * before).then(|| Finding {
                     line: other.line,
-                    what: "cells contradict each other".to_owned(),
+                    rule: Rule::SlowerWithMore,
                     why: format!(
-                        "With {} and {}, {} takes {} ms under a cap of {} Mbit/s and {} ms under one of {}: more bandwidth cannot make it \
+                        "With {} and {}, {} takes {} s under a cap of {} Mbit/s and {} s under one of {}: more bandwidth cannot make it \
                          slower, so runs differ by at least {:.0}%.",
                         one.corner,
                         name.name,

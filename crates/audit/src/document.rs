@@ -1,10 +1,15 @@
 //! A text as lines with their numbers, and the parts of it that hold output or tables.
 
-use crate::finding::Output;
+use plumb_tools::ReadError;
+
+use crate::finding::{NotRead, Output};
+use crate::repetitions::repetitions;
 use crate::tables::{Table, read_table};
 
 /// A mail archive may put a whole message on one line. Such a line is split where quoted patches and tables begin a line.
 const LONG_LINE: usize = 400;
+/// Beyond this line, a reader's line numbers are those within the output.
+const PADDED_LINES_MAX: usize = 10_000;
 /// What begins a line within one.
 const LINE_STARTS: [&str; 3] = [" + ", " > +", " > "];
 
@@ -23,7 +28,7 @@ impl<'t> Document<'t> {
     }
 
     /// The headings above a line, the outermost first.
-    pub(crate) fn place(&self, at: usize) -> String {
+    fn headings(&self, at: usize) -> Vec<String> {
         let mut path: Vec<(usize, &str)> = Vec::new();
         let mut is_fenced = false;
         for (_, line) in &self.lines[..at] {
@@ -32,12 +37,17 @@ impl<'t> Document<'t> {
             path.retain(|(outer, _)| *outer < level);
             path.push((level, title));
         }
-        path.iter().map(|(_, title)| *title).collect::<Vec<_>>().join(", ")
+        path.into_iter().map(|(_, title)| title.to_owned()).collect()
     }
 
-    /// The outputs of tools.
-    pub(crate) fn outputs(&self) -> Vec<Output> {
-        let mut found = Vec::new();
+    /// The headings above a line as one text.
+    fn place(&self, at: usize) -> String {
+        self.headings(at).join(", ")
+    }
+
+    /// The outputs of tools, and those that a reader knows but refuses.
+    pub(crate) fn outputs(&self) -> (Vec<Output>, Vec<NotRead>) {
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
         let mut start = 0;
         for at in 0..=self.lines.len() {
             let is_end = at == self.lines.len() || self.begins_part(at);
@@ -45,19 +55,54 @@ impl<'t> Document<'t> {
                 continue;
             }
             let text: String = self.lines[start..at].iter().flat_map(|(_, line)| [line, "\n"]).collect();
-            for run in plumb_tools::read(&text).unwrap_or_default() {
-                let (line, place) = (self.lines[start].0, self.place(start));
-                found.push(Output { line, place, run });
+            match plumb_tools::read(&text) {
+                Ok(runs) => found.extend(runs.into_iter().map(|run| Output {
+                    line: self.lines[start].0,
+                    headings: self.headings(start),
+                    caption: self.caption(start),
+                    text: text.clone(),
+                    run,
+                })),
+                Err(ReadError::Unknown { .. }) => {}
+                Err(error) => refused.push(self.refused(start, &text, error)),
             }
             start = at;
         }
-        found
+        (found, refused)
+    }
+
+    /// An output that its reader refuses. The reader counts lines from the beginning of what it is given.
+    fn refused(&self, start: usize, text: &str, error: ReadError) -> NotRead {
+        let line = self.lines[start].0;
+        let is_near = line <= PADDED_LINES_MAX;
+        let padded =
+            is_near.then(|| plumb_tools::read(&format!("{}{text}", "\n".repeat(line - 1))).err()).flatten();
+        let error = padded.filter(|padded| matches!(padded, ReadError::Malformed { .. })).unwrap_or(error);
+        NotRead { line, why: format!("the output of a tool: failed to {error}"), is_failure: true }
+    }
+
+    /// The line right above a part, if it ends in a colon and is no heading.
+    fn caption(&self, start: usize) -> String {
+        let above = self.lines[..start].iter().rev().map(|(_, line)| unquoted(line));
+        let above = above.take(3).find(|line| !line.is_empty() && !is_fence(line));
+        let caption = above.and_then(|line| line.strip_suffix(':')).filter(|line| heading(line).is_none());
+        caption.unwrap_or_default().trim_matches(['*', '_', ' ']).to_owned()
+    }
+
+    /// The first line that says that measurements were repeated, with the words that say so.
+    pub(crate) fn repetitions(&self) -> Option<(usize, String)> {
+        let mut is_fenced = false;
+        self.lines.iter().find_map(|(number, line)| {
+            is_fenced ^= is_fence(unquoted(line));
+            let is_prose = !is_fenced && !is_row(unquoted(line));
+            Some((*number, repetitions(line).filter(|_| is_prose)?))
+        })
     }
 
     /// Whether something other than the output above begins here: a fence, a prompt, a heading.
     fn begins_part(&self, at: usize) -> bool {
         let line = self.lines[at].1;
-        is_fence(line)
+        is_fence(unquoted(line))
             || line.trim_start().starts_with("$ ")
             || heading(line).is_some_and(|(level, _)| level > 1)
     }
@@ -67,17 +112,54 @@ impl<'t> Document<'t> {
         let mut found = Vec::new();
         let mut at = 0;
         while at < self.lines.len() {
-            let rows: Vec<&str> = self.lines[at..]
-                .iter()
-                .map(|(_, line)| unquoted(line))
-                .take_while(|line| is_row(line))
-                .collect();
-            if rows.len() > 2 {
-                found.extend(read_table(&rows, self.lines[at].0, self.place(at), self.above(at)));
+            let rows = self.table_at(at);
+            if rows.len() > 2 && !is_of_a_tool(&rows) {
+                found.extend(read_table(&rows, self.place(at), self.above(at)));
             }
             at += rows.len().max(1);
         }
         found
+    }
+
+    /// The lines of a table that begins at a line; none where no table does.
+    fn table_at(&self, at: usize) -> Vec<(usize, &'t str)> {
+        let rest = || self.lines[at..].iter().map(|(number, line)| (*number, unquoted(line)));
+        // Without bars at both ends, the rule below the headings shows that it is a table.
+        let has_rule = rest().nth(1).is_some_and(|(_, line)| is_open_rule(line));
+        let is_open = has_rule && rest().next().is_some_and(|(_, line)| line.contains('|'));
+        let is_of_table = |line: &str| {
+            is_row(line)
+                || is_grid_rule(line)
+                || is_open && line.contains('|')
+                || is_open && is_open_rule(line)
+        };
+        let rows: Vec<(usize, &str)> = rest().take_while(|(_, line)| is_of_table(line)).collect();
+        if rows.iter().any(|(_, line)| line.contains('|') && !is_open_rule(line)) { rows } else { Vec::new() }
+    }
+
+    /// Tables in forms that are not read.
+    pub(crate) fn foreign_tables(&self) -> Vec<NotRead> {
+        let has_digits = |at: usize| {
+            let below = self.lines[at..].iter().skip(1).take(4);
+            below.into_iter().any(|(_, line)| line.contains(|c: char| c.is_ascii_digit()))
+        };
+        let forms = self.lines.iter().enumerate().filter_map(|(at, (line, text))| {
+            let text = unquoted(text);
+            let why = if text.to_lowercase().contains("<table") {
+                "an HTML table: only tables of Markdown and grids are read"
+            } else if is_simple_rule(text)
+                && has_digits(at)
+                && !self.lines[..at]
+                    .last()
+                    .is_some_and(|(_, line)| line.contains(|c: char| c.is_ascii_digit()))
+            {
+                "a simple table of reStructuredText: only tables of Markdown and grids are read"
+            } else {
+                return None;
+            };
+            Some(NotRead { line: *line, why: why.to_owned(), is_failure: false })
+        });
+        forms.collect()
     }
 
     /// The text between the table or heading before a line and that line, where a caption or a command stands.
@@ -131,6 +213,28 @@ fn unquoted(line: &str) -> &str {
 
 fn is_row(line: &str) -> bool {
     line.starts_with('|') && line.matches('|').count() >= 3
+}
+
+/// `+----+----+` of a grid, of which the first cross is taken for a mark of a patch.
+fn is_grid_rule(line: &str) -> bool {
+    line.len() > 3 && line.contains('+') && line.chars().all(|c| "+-=".contains(c))
+}
+
+/// `---|:---:` below headings without bars at both ends.
+fn is_open_rule(line: &str) -> bool {
+    line.contains('-') && line.contains(['|', '+']) && line.chars().all(|c| "-:|+ ".contains(c))
+}
+
+/// `=====  ====` of a simple table.
+fn is_simple_rule(line: &str) -> bool {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    columns.len() > 1 && columns.iter().all(|column| column.len() > 1 && column.chars().all(|c| c == '='))
+}
+
+/// Whether a reader of a tool's output knows the table, which is then among the outputs.
+fn is_of_a_tool(rows: &[(usize, &str)]) -> bool {
+    let text: String = rows.iter().flat_map(|(_, line)| [line, "\n"]).collect();
+    plumb_tools::read(&text).is_ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use plumb_model::Statistic;
 use crate::cells::guest_memory;
 use crate::document::Document;
 use crate::finding::Output;
-use crate::runs::{in_flight, value};
+use crate::loads::{in_flight, is_tls, value};
 use crate::tables::Table;
 use crate::words::digits;
 
@@ -46,7 +46,7 @@ fn http(text: &str, outputs: &[Output]) -> (&'static str, String) {
     let lower = text.to_lowercase();
     let connections = outputs.iter().find_map(|output| in_flight(&output.run)).unwrap_or(10.0);
     let rates: Vec<f64> = outputs.iter().filter_map(|output| value(&output.run, "http_reqs", None)).collect();
-    let is_tls = lower.contains("https://") || lower.contains("tls");
+    let is_tls = outputs.iter().any(is_tls);
     let has_handshakes = outputs.iter().any(|output| {
         output.run.tool == "ab" && !output.run.options.contains_key("keep-alive")
             || value(&output.run, "http_req_tls_handshaking", Some(Statistic::Med)).is_some_and(|ms| ms > 0.0)
@@ -106,7 +106,7 @@ fn limit(place: &str) -> Option<(String, String)> {
 
 fn storage(outputs: &[Output]) -> (&'static str, String) {
     let mut limits: Vec<(String, String)> =
-        outputs.iter().filter_map(|output| limit(&output.place)).collect();
+        outputs.iter().filter_map(|output| limit(&output.place())).collect();
     limits.dedup();
     limits.truncate(LIMITS_MAX);
     if limits.is_empty() {

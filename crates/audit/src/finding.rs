@@ -2,15 +2,28 @@
 
 use plumb_tools::ToolRun;
 
+use crate::rule::Rule;
+
 /// Something that a reader should know before relying on a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The line of the text, from 1.
     pub line: usize,
-    /// What is the matter, in a few words.
-    pub what: String,
+    /// The rule that found it.
+    pub rule: Rule,
     /// Why, with the numbers that prove it.
     pub why: String,
+}
+
+/// Something with figures that was not read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NotRead {
+    /// The line of the text, from 1.
+    pub line: usize,
+    /// What it is and why it was not read, as a clause.
+    pub why: String,
+    /// Whether it is the output of a tool whose reader refused it.
+    pub is_failure: bool,
 }
 
 /// An output of a tool in the text.
@@ -18,8 +31,32 @@ pub struct Finding {
 pub struct Output {
     /// The line at which it begins, from 1.
     pub line: usize,
-    /// The headings above it.
-    pub place: String,
+    /// The headings above it, the outermost first.
+    pub headings: Vec<String>,
+    /// The line right above it that ends in a colon, or nothing.
+    pub caption: String,
+    /// The text that it was read from.
+    pub text: String,
     /// What the tool said.
     pub run: ToolRun,
+}
+
+impl Output {
+    /// The headings above it, as one text.
+    #[must_use]
+    pub(crate) fn place(&self) -> String {
+        self.headings.join(", ")
+    }
+
+    /// What tells it from another output: its label, its caption, or the headings that the other does not have.
+    pub(crate) fn names<'o>(&'o self, other: &Self) -> Vec<&'o str> {
+        let all = |output: &'o Self| output.headings.iter().chain([&output.caption]).chain(&output.run.label);
+        let is_own = |name: &&String| {
+            !name.is_empty()
+                && !other.headings.contains(name)
+                && other.caption != **name
+                && other.run.label.as_ref() != Some(name)
+        };
+        all(self).filter(is_own).map(String::as_str).collect()
+    }
 }

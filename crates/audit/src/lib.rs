@@ -6,25 +6,43 @@
 //!
 //! This is pure: text in, findings out.
 
+mod alternatives;
 mod cells;
 mod document;
 mod experiment;
+mod figures;
 mod finding;
+mod headings;
+mod loads;
+mod ratios;
+mod repetitions;
+mod rule;
 mod runs;
+mod sameness;
+mod series;
 mod tables;
+mod together;
+mod units;
 mod words;
+
+#[cfg(test)]
+mod correct;
 
 use crate::document::Document;
 
-pub use crate::finding::{Finding, Output};
+pub use crate::finding::{Finding, NotRead};
+pub use crate::ratios::Ratio;
+pub use crate::rule::Rule;
 
 /// What a document supports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Audit {
     /// The outputs and tables that were read, each in a sentence, with its line.
     pub found: Vec<(usize, String)>,
-    /// What can be concluded, in sentences.
-    pub conclusions: Vec<String>,
+    /// What has figures and was not read, in the order of the text.
+    pub not_read: Vec<NotRead>,
+    /// Ratios of like things, which is all that can be concluded.
+    pub conclusions: Vec<Ratio>,
     /// What misleads or is missing, in the order of the text.
     pub findings: Vec<Finding>,
     /// An experiment that would settle the question; `None` where the text measures nothing that Plumbline can.
@@ -35,18 +53,18 @@ pub struct Audit {
 #[must_use]
 pub fn audit(text: &str) -> Audit {
     let document = Document::new(text);
-    let (outputs, tables) = (document.outputs(), document.tables());
+    let ((outputs, refused), tables) = (document.outputs(), document.tables());
+    let (understood, not_understood) = cells::understood(&tables);
     let mut audit = Audit::default();
-    for output in &outputs {
-        audit.found.push((output.line, runs::described(output)));
-    }
-    for table in &tables {
-        audit.found.push((table.line, cells::described(table)));
-    }
-    audit.conclusions.extend(runs::conclusions(&outputs));
-    audit.conclusions.extend(cells::conclusions(&tables));
-    audit.findings.extend(runs::findings(&document, &outputs));
-    audit.findings.extend(cells::findings(&document, &tables));
+    audit.found.extend(outputs.iter().map(|output| (output.line, runs::described(output))));
+    audit.found.extend(understood.iter().map(|known| (known.table.line, cells::described(known))));
+    audit.not_read = [refused, not_understood, document.foreign_tables()].concat();
+    audit.not_read.sort();
+    audit.conclusions.extend(ratios::of_runs(&outputs));
+    audit.conclusions.extend(cells::conclusions(&understood, &document.text()));
+    audit.findings.extend(outputs.iter().flat_map(runs::findings));
+    audit.findings.extend(together::findings(&document, &outputs));
+    audit.findings.extend(cells::findings(&document, &understood));
     audit.findings.extend(words::findings(&document));
     audit.findings.sort_by_key(|finding| finding.line);
     audit.findings = merged(audit.findings);
@@ -61,7 +79,7 @@ fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<(Finding, Vec<usize>)> = Vec::new();
     for finding in findings {
         let is_like = |known: &&mut (Finding, Vec<usize>)| {
-            known.0.what == finding.what && without_figures(&known.0.why) == without_figures(&finding.why)
+            known.0.rule == finding.rule && without_figures(&known.0.why) == without_figures(&finding.why)
         };
         match kept.iter_mut().find(is_like) {
             Some((_, lines)) => lines.push(finding.line),
@@ -72,9 +90,7 @@ fn merged(findings: Vec<Finding>) -> Vec<Finding> {
         lines.retain(|line| *line != finding.line);
         lines.dedup();
         if !lines.is_empty() {
-            let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
-            let word = if lines.len() == 1 { "line" } else { "lines" };
-            finding.why += &format!(" So too at {word} {}.", words::list(&lines));
+            finding.why += &format!(" So too at {}.", words::at_lines(lines));
         }
         finding
     });

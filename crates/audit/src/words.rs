@@ -4,14 +4,20 @@ use std::collections::BTreeSet;
 
 use crate::document::Document;
 use crate::finding::Finding;
+use crate::rule::Rule;
 
 /// A figure with three or four digits.
 pub(crate) fn digits(value: f64) -> String {
+    rounded(value, 4)
+}
+
+/// A figure with this many digits, and all of those before the point.
+pub(crate) fn rounded(value: f64, count: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }
     let whole_digits = value.abs().log10().floor() as i32 + 1;
-    let decimals = usize::try_from(4 - whole_digits).unwrap_or(0).min(6);
+    let decimals = usize::try_from(count - whole_digits).unwrap_or(0).min(6);
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -23,6 +29,14 @@ pub(crate) fn list(parts: &[String]) -> String {
         [only] => only.clone(),
         [others @ .., last] => format!("{} and {last}", others.join(", ")),
     }
+}
+
+/// `line 6`, `lines 6 and 8`; each line once.
+pub(crate) fn at_lines(lines: impl IntoIterator<Item = usize>) -> String {
+    let mut lines: Vec<usize> = lines.into_iter().collect();
+    lines.dedup();
+    let word = if lines.len() == 1 { "line" } else { "lines" };
+    format!("{word} {}", list(&lines.iter().map(usize::to_string).collect::<Vec<_>>()))
 }
 
 /// Where something stands: the last two headings above it.
@@ -52,7 +66,7 @@ pub(crate) fn findings(document: &Document<'_>) -> Vec<Finding> {
         if let Some(number) = bytes.iter().find(|number| bits.contains(*number)) {
             found.push(Finding {
                 line: *line,
-                what: "bits or bytes".to_owned(),
+                rule: Rule::BitsOrBytes,
                 why: format!("The text has both {number} Gbps and {number} GBps for what seems one rate. They differ by a factor of 8."),
             });
             break;

@@ -66,7 +66,8 @@ pub const AUDIT: &str = "\
 Examples:
   plumb audit README.md                          # what its figures support
   plumb audit issue.txt --experiment settle.yaml # and what would settle it
-  plumb audit docs/*.md --json";
+  plumb audit docs/*.md --json
+  plumb audit --explain few-digits               # what a rule checks, and its source";
 
 pub const GATE: &str = "\
 Examples:

@@ -6,7 +6,7 @@ mod tests;
 use std::io::Read;
 use std::path::Path;
 
-use plumb_audit::{Audit, audit as examine};
+use plumb_audit::{Audit, Rule, audit as examine};
 use plumb_report::TextStyle;
 use plumb_report::sheet::{Sheet, Tone};
 use schemars::JsonSchema;
@@ -31,8 +31,12 @@ struct AuditDocument {
     format: String,
     /// The outputs and tables that were read.
     found: Vec<FoundDocument>,
+    /// What has figures and was not read.
+    not_read: Vec<NotReadDocument>,
     /// What can be concluded, in sentences.
     conclusions: Vec<String>,
+    /// The ratios that the conclusions state, in the same order.
+    ratios: Vec<RatioDocument>,
     /// What misleads or is missing.
     findings: Vec<FindingDocument>,
     /// Experiments that would settle the questions, one for each file that has any.
@@ -51,6 +55,44 @@ struct FoundDocument {
     what: String,
 }
 
+/// An output or a table that was not read.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct NotReadDocument {
+    /// The file, as it was given.
+    file: String,
+    /// Its line, from 1.
+    line: usize,
+    /// What it is and why it was not read.
+    why: String,
+    /// Whether it is the output of a tool whose reader refused it.
+    failure: bool,
+}
+
+/// A figure over a like one: the same metric in one unit, with one difference.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct RatioDocument {
+    /// The file, as it was given.
+    file: String,
+    /// The line of the figure that was divided, from 1.
+    line: usize,
+    /// The rule that allows the ratio; `plumb audit --explain` says what it checks.
+    rule: &'static str,
+    /// What both figures are.
+    metric: String,
+    /// What the figure that was divided belongs to.
+    of: String,
+    /// What the other figure belongs to.
+    over: String,
+    /// The setting of both, or nothing.
+    at: String,
+    /// The ratio.
+    ratio: f64,
+    /// Which direction is an improvement.
+    better: plumb_model::Better,
+}
+
 /// Something that a reader should know before relying on a number.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -59,6 +101,8 @@ struct FindingDocument {
     file: String,
     /// Its line, from 1.
     line: usize,
+    /// The rule that found it; `plumb audit --explain` says what it checks.
+    rule: &'static str,
     /// What is the matter, in a few words.
     what: String,
     /// Why, with the numbers that prove it.
@@ -67,6 +111,10 @@ struct FindingDocument {
 
 /// Reads documents and says what their numbers support.
 pub fn audit(arguments: &AuditArguments) -> Outcome {
+    if let Some(rule) = arguments.explain {
+        explain(rule)?;
+        return Ok(HOLDS);
+    }
     let mut audits = Vec::new();
     for file in &arguments.files {
         audits.push((file.display().to_string(), examine(&read(file)?)));
@@ -85,6 +133,16 @@ pub fn audit(arguments: &AuditArguments) -> Outcome {
         output::painted(&sheet.finish())?;
     }
     Ok(HOLDS)
+}
+
+fn explain(rule: Rule) -> Result<(), Failure> {
+    let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(100) };
+    let mut sheet = Sheet::new(&style);
+    sheet.block();
+    sheet.title(&format!("{}: {}", rule.name(), rule.what()));
+    sheet.text(Tone::Quiet, rule.checks());
+    sheet.text(Tone::Quiet, &format!("Source: {}", rule.source()));
+    output::painted(&sheet.finish())
 }
 
 /// The JSON Schema of `--json`.
@@ -125,26 +183,39 @@ fn write_experiment(path: &Path, audits: &[(String, Audit)]) -> Result<(), Failu
 fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
     sheet.block();
     sheet.title(file);
-    if audit.found.is_empty() {
-        sheet.text(Tone::Quiet, "It has no output of a known tool and no table of figures.");
-        return;
+    if audit.found.is_empty() && audit.not_read.is_empty() {
+        sheet.text(
+            Tone::Quiet,
+            "Nothing was read: no output of a tool was recognised, and no table of figures.",
+        );
     }
     for (line, what) in &audit.found {
         sheet.signed(Tone::Quiet, "·", (&format!("line {line}"), 10), what);
     }
+    for left in &audit.not_read {
+        let (tone, sign) = if left.is_failure { (Tone::Bad, "✗") } else { (Tone::Doubt, "?") };
+        sheet.signed(tone, sign, (&format!("line {}", left.line), 10), &format!("not read: {}", left.why));
+    }
+    if audit.found.is_empty() && audit.findings.is_empty() {
+        return;
+    }
     sheet.block();
     sheet.title("What can be concluded");
     if audit.conclusions.is_empty() {
-        sheet.text(Tone::Quiet, "Nothing about a difference: there is one measurement.");
+        sheet.text(
+            Tone::Quiet,
+            "No ratio: no two figures are of one metric and differ in one thing that has a name.",
+        );
     }
     for conclusion in &audit.conclusions {
-        sheet.signed(Tone::Good, "·", ("", 0), conclusion);
+        sheet.signed(Tone::Good, "·", ("", 0), &conclusion.to_string());
     }
     sheet.block();
     sheet.title(&plumb_report::plural(audit.findings.len(), "finding"));
     for finding in &audit.findings {
         let label = format!("line {}", finding.line);
-        sheet.signed(Tone::Doubt, "!", (&label, 10), &format!("{}: {}", finding.what, finding.why));
+        let text = format!("{}: {} [{}]", finding.rule.what(), finding.why, finding.rule.name());
+        sheet.signed(Tone::Doubt, "!", (&label, 10), &text);
     }
     if audit.experiment.is_some() && !is_written {
         sheet.block();
@@ -156,26 +227,53 @@ fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
 }
 
 fn document(audits: &[(String, Audit)]) -> AuditDocument {
-    let found = audits.iter().flat_map(|(file, audit)| {
-        audit.found.iter().map(|(line, what)| FoundDocument {
-            file: file.clone(),
-            line: *line,
-            what: what.clone(),
-        })
-    });
-    let findings = audits.iter().flat_map(|(file, audit)| {
-        audit.findings.iter().map(|finding| FindingDocument {
-            file: file.clone(),
-            line: finding.line,
-            what: finding.what.clone(),
-            why: finding.why.clone(),
-        })
-    });
-    AuditDocument {
+    let mut document = AuditDocument {
         format: FORMAT.to_owned(),
-        found: found.collect(),
-        conclusions: audits.iter().flat_map(|(_, audit)| audit.conclusions.clone()).collect(),
-        findings: findings.collect(),
-        experiments: audits.iter().filter_map(|(_, audit)| audit.experiment.clone()).collect(),
+        found: Vec::new(),
+        not_read: Vec::new(),
+        conclusions: Vec::new(),
+        ratios: Vec::new(),
+        findings: Vec::new(),
+        experiments: Vec::new(),
+    };
+    for (file, audit) in audits {
+        add(&mut document, file, audit);
     }
+    document
+}
+
+fn add(document: &mut AuditDocument, file: &str, audit: &Audit) {
+    let file = || file.to_owned();
+    let found = audit.found.iter();
+    document.found.extend(found.map(|(line, what)| FoundDocument {
+        file: file(),
+        line: *line,
+        what: what.clone(),
+    }));
+    document.not_read.extend(audit.not_read.iter().map(|left| NotReadDocument {
+        file: file(),
+        line: left.line,
+        why: left.why.clone(),
+        failure: left.is_failure,
+    }));
+    document.conclusions.extend(audit.conclusions.iter().map(ToString::to_string));
+    document.ratios.extend(audit.conclusions.iter().map(|ratio| RatioDocument {
+        file: file(),
+        line: ratio.line,
+        rule: ratio.rule.name(),
+        metric: ratio.metric.clone(),
+        of: ratio.of.clone(),
+        over: ratio.over.clone(),
+        at: ratio.at.clone(),
+        ratio: ratio.value,
+        better: ratio.better,
+    }));
+    document.findings.extend(audit.findings.iter().map(|finding| FindingDocument {
+        file: file(),
+        line: finding.line,
+        rule: finding.rule.name(),
+        what: finding.rule.what().to_owned(),
+        why: finding.why.clone(),
+    }));
+    document.experiments.extend(audit.experiment.clone());
 }

@@ -101,41 +101,48 @@ fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
                   (connections 20, document length 92 bytes, host 127.0.0.1, path /, port 443)
 
     What can be concluded
-    · http_reqs of ab at line 35 over that at line 6: ×4.088 — a point estimate of one run each, without
-      an interval
+    · http_reqs of "The accelerator" (line 35) over "Software, 10000 requests" (line 6): ×4.088 (higher
+      is better) — a point estimate of one ab run each, without an interval
 
     13 findings
     ! line 6      how the tool counts: ab prints whole milliseconds: its times below 10 ms are rounded
                   by 5% and more, and those below 1 ms are 0 and left out; ab -e FILE has microseconds.
-                  So too at line 35.
+                  So too at line 35. [how-the-tool-counts]
     ! line 6      how the tool counts: ab's Connect includes the TLS handshake, and a new connection for
-                  each request unless -k was given. So too at line 35.
+                  each request unless -k was given. So too at line 35. [how-the-tool-counts]
     ! line 6      one result, not two: 20 in flight over iteration_duration (62 ms) is 322.6 per second:
                   in a closed loop the rate follows from the time, so a gain in both is one gain.
+                  [one-result-not-two]
     ! line 6      a metric that leaves out what was changed: http_req_duration has 9 of the 62 ms of a
                   request. The handshake (53 ms) is outside it, so a treatment of handshakes shows there
                   only by what it leaves to the rest; iteration_duration has all of it. So too at line
-                  35.
+                  35. [metric-leaves-out-connecting]
     ! line 35     how the tool counts: ab calls 9999 answers failed because their length differs from
                   that of the first answer; they are not counted as failures here (ab -l accepts them).
+                  [how-the-tool-counts]
     ! line 35     how the tool counts: some answers were not 2xx, and ab takes the first answer for the
                   right one: if that was one of them, all good answers have another length.
+                  [how-the-tool-counts]
     ! line 35     an outlier as long as a timer: The slowest iteration_duration is 5016 ms and the
                   median 14 ms: that is a wait of 5 s, as of a packet sent again or of a time limit, and
                   not work of the server. One such request moves the mean and the standard deviation.
+                  [outlier-as-long-as-a-timer]
     ! line 35     a short run: It took 7.642 s, without a warm-up that is left out: start-up and the
-                  first requests are a visible part of it.
+                  first requests are a visible part of it. [short-run]
     ! line 35     one run each: Each variant was measured once by ab (lines 6 and 35), one after the
                   other. How much two runs of the same variant differ is not known, so no difference
                   between variants has an interval, and a drift of the machine looks like an effect.
+                  [one-run-each]
     ! line 35     settings differ: The runs at lines 6 and 35 differ in document length 612 bytes and 92
-                  bytes.
+                  bytes. [settings-differ]
     ! line 35     not in the output: ab does not say how busy its own CPUs were. Where the load was the
-                  limit, the numbers are those of the load.
+                  limit, the numbers are those of the load. [load-cpu-unknown]
     ! line 35     not in the output: Nothing tells how many handshakes were full and how many resumed a
                   session. A resumed one needs no private-key operation, so it hides an accelerator.
+                  [handshakes-unknown]
     ! line 35     not in the output: No counter shows that the accelerator did the work, such as
                   fw_counters of QAT: an engine that loads may still leave the work to software.
+                  [accelerator-unproven]
 
     An experiment that would settle it: plumb audit FILE --experiment settle.yaml
     "#);
@@ -149,20 +156,25 @@ fn tables_are_held_against_their_captions_and_their_own_arithmetic() {
                   second, send cpu %, recv cpu% of qatzip and none
 
     What can be concluded
-    · Total time(ms) of none over qatzip (line 5): ×2.77 — a point estimate, one number a cell
+    · Total time of none (line 11) over qatzip at 8 Channels: ×2.77 (lower is better) — a point
+      estimate, one number a cell
+    · down time of none (line 11) over qatzip at 8 Channels: ×1.4 (lower is better) — a point estimate,
+      one number a cell
 
     4 findings
     ! line 5      arithmetic does not close: Pages per second times the total time is more memory than
                   the guest has, 68.72 GB: qatzip 200.3 GB. So the rate is not that of the whole
-                  migration, and its ratio between rows is not a speed-up.
+                  migration, and its ratio between rows is not a speed-up. [more-pages-than-memory]
     ! line 5      a rate above its cap: The cap is 10000 Mbit/s, and the throughput is above it: qatzip
                   +4.7% and none +8.5%. The cap is in units of 2^30 bytes, or the throughput counts what
                   the cap does not; either way they cannot be compared as they stand.
+                  [rate-above-its-cap]
     ! line 5      CPU without time: The rows take 16.63 to 46.06 s, so their CPU percentages are not
                   their costs. CPU time of both sides for the whole job is qatzip 86.48 s and none 59.88
-                  s.
+                  s. [cpu-without-time]
     ! line 5      one number a cell: The tables (line 5) have one number for each cell. How much two
-                  runs of one cell differ is not known, so no difference between rows has an interval.
+                  runs of one cell differ is not known, so no difference between cells has an interval.
+                  [one-number-a-cell]
 
     An experiment that would settle it: plumb audit FILE --experiment settle.yaml
     ");
@@ -175,7 +187,7 @@ fn as_json_each_finding_has_its_file_and_its_line() {
         (&found["format"], &found["found"][0]["file"]),
         (&"plumbline.audit/1".into(), &"text.md".into())
     );
-    insta::assert_snapshot!(found["findings"][0], @r#"{"file":"text.md","line":5,"what":"arithmetic does not close","why":"Pages per second times the total time is more memory than the guest has, 68.72 GB: qatzip 200.3 GB. So the rate is not that of the whole migration, and its ratio between rows is not a speed-up."}"#);
+    insta::assert_snapshot!(found["findings"][0], @r#"{"file":"text.md","line":5,"rule":"more-pages-than-memory","what":"arithmetic does not close","why":"Pages per second times the total time is more memory than the guest has, 68.72 GB: qatzip 200.3 GB. So the rate is not that of the whole migration, and its ratio between rows is not a speed-up."}"#);
 }
 
 #[test]
@@ -203,11 +215,58 @@ fn a_text_without_numbers_says_so() {
     assert_eq!(said.code, 0);
     insta::assert_snapshot!(said.out, @r"
     text.md
-    It has no output of a known tool and no table of figures.
+    Nothing was read: no output of a tool was recognised, and no table of figures.
     ");
     let unsettled = audited("It is fast.\n", &["--experiment", "/nowhere/x.yaml"]);
     insta::assert_snapshot!(unsettled.err, @"error: /nowhere/x.yaml is not written: the text has no output or table that an experiment could repeat");
     let missing = plumb(&["audit", "/nowhere/text.md"]);
     assert_eq!((missing.code, missing.out.as_str()), (2, ""));
     insta::assert_snapshot!(missing.err, @"error: failed to read /nowhere/text.md: No such file or directory (os error 2)");
+}
+
+#[test]
+fn what_was_not_read_is_listed_with_its_reason() {
+    let text = "|tunnel|Gbit/s|\n|-|-|\n|none|9.41|\n|encrypted|3,27|\n\n|name|a|\n|-|-|\n|x|1|\n";
+    let said = audited(text, &[]);
+    insta::assert_snapshot!(said.out, @r"
+    text.md
+    · line 1      a table (tunnel): Gbit/s of none and encrypted
+    ? line 4      not read: `3,27` can be read as 3.27 and 327, in `Gbit/s` of `encrypted`
+    ? line 6      not read: a table (name): a of x: no heading and no cell says what was measured, or in
+                  which unit
+
+    What can be concluded
+    No ratio: no two figures are of one metric and differ in one thing that has a name.
+
+    0 findings
+    ");
+    let json = audited(text, &["--json"]).json();
+    assert_eq!((&json["not_read"][0]["line"], &json["not_read"][0]["failure"]), (&4.into(), &false.into()));
+}
+
+#[test]
+fn ratios_are_in_the_json_with_what_they_compare() {
+    let text = "| volume | latency |\n|---|---|\n| near | 850 us |\n| far | 1.30 ms |\n";
+    let json = audited(text, &["--json"]).json();
+    let mut ratio = json["ratios"][0].clone();
+    let value = ratio["ratio"].take().as_f64().unwrap();
+    assert!((value - 1300.0 / 850.0).abs() < 1e-9, "{value}");
+    insta::assert_snapshot!(ratio, @r#"{"file":"text.md","line":4,"rule":"ratio-of-rows","metric":"latency","of":"far","over":"near","at":"","ratio":null,"better":"lower"}"#);
+}
+
+#[test]
+fn a_rule_is_explained_without_a_file() {
+    let said = plumb(&["audit", "--explain", "more-in-flight-than-connections"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(
+        said.out.starts_with("more-in-flight-than-connections: more in flight than connections\n"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("Source: Little's law: J. D. C. Little"), "{}", said.out);
+    let wrong = plumb(&["audit", "--explain", "few-digit"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("'few-digits'") && !wrong.err.contains("one-run-each"), "{}", wrong.err);
+    let script = plumb(&["completions", "bash"]).out;
+    assert!(script.contains("repeated-without-spread"), "shells complete the names");
 }

@@ -1,0 +1,408 @@
+//! Whether two names are alternatives that differ in one named thing, so that a ratio between them means something.
+//!
+//! Names prove little. Where it is not sure that two are alternatives, they are not.
+
+use crate::headings::{has_word, words};
+
+/// Headings of columns that hold alternatives.
+const CHOICES: &[&str] = &[
+    "backend",
+    "product",
+    "tool",
+    "proxy",
+    "server",
+    "version",
+    "release",
+    "variant",
+    "type",
+    "command",
+    "implementation",
+    "engine",
+    "library",
+    "framework",
+    "language",
+    "runtime",
+    "kernel",
+    "driver",
+    "method",
+    "mode",
+    "setup",
+    "configuration",
+    "config",
+    "path",
+    "network",
+    "cni",
+    "plugin",
+    "tunnel",
+    "compression",
+    "codec",
+    "system",
+    "database",
+    "broker",
+    "solution",
+    "candidate",
+    "approach",
+    "scheduler",
+    "allocator",
+    "compiler",
+    "platform",
+    "host",
+    "machine",
+    "device",
+    "disk",
+    "drive",
+    "volume",
+    "filesystem",
+    "storage",
+    "provider",
+    "instance",
+    "cloud",
+    "image",
+    "branch",
+    "commit",
+    "build",
+    "policy",
+    "offload",
+    "accelerator",
+    "ingress",
+    "controller",
+    "gateway",
+    "overlay",
+    "treatment",
+    "product",
+];
+/// Headings of columns that hold different work.
+const WORKS: &[&str] = &[
+    "test",
+    "tests",
+    "benchmark",
+    "workload",
+    "operation",
+    "operations",
+    "query",
+    "case",
+    "metric",
+    "metrics",
+    "measure",
+    "pattern",
+    "endpoint",
+    "file",
+    "function",
+    "scenario",
+    "request",
+    "cipher",
+    "algorithm",
+    "curve",
+    "digest",
+];
+/// Names of one side of a comparison.
+const SIDES: &[&str] = &[
+    "none",
+    "before",
+    "after",
+    "baseline",
+    "base",
+    "old",
+    "new",
+    "with",
+    "without",
+    "on",
+    "off",
+    "default",
+    "tuned",
+    "optimized",
+    "optimised",
+    "native",
+    "main",
+    "master",
+    "patched",
+    "stock",
+    "vanilla",
+    "control",
+    "treatment",
+    "host",
+    "bare",
+    "plain",
+    "original",
+    "current",
+    "enabled",
+    "disabled",
+    "software",
+    "hardware",
+    "improved",
+];
+const CODECS: &[&str] =
+    &["none", "zstd", "lz4", "zlib", "gzip", "deflate", "qatzip", "qpl", "snappy", "uncompressed"];
+/// Words that change what is done, and not how.
+const WORK_WORDS: &[&str] = &[
+    "read",
+    "reads",
+    "write",
+    "writes",
+    "randread",
+    "randwrite",
+    "seq",
+    "sequential",
+    "rand",
+    "random",
+    "mixed",
+    "send",
+    "sends",
+    "sent",
+    "recv",
+    "receive",
+    "received",
+    "sender",
+    "receiver",
+    "upload",
+    "download",
+    "rx",
+    "tx",
+    "in",
+    "out",
+    "ingress",
+    "egress",
+    "get",
+    "set",
+    "put",
+    "post",
+    "delete",
+    "insert",
+    "select",
+    "update",
+    "scan",
+    "sign",
+    "signs",
+    "verify",
+    "encrypt",
+    "decrypt",
+    "compress",
+    "decompress",
+    "hash",
+    "tcp",
+    "udp",
+    "sctp",
+    "icmp",
+    "rr",
+    "crr",
+    "stream",
+    "handshake",
+    "full",
+    "resumed",
+    "connect",
+    "user",
+    "usr",
+    "sys",
+    "kernel",
+    "real",
+    "wall",
+    "elapsed",
+    "cpu",
+    "idle",
+    "total",
+    "down",
+    "up",
+    "setup",
+    "teardown",
+    "link",
+    "queue",
+    "waiting",
+    "processing",
+    "cold",
+    "warm",
+    "first",
+    "last",
+    "cached",
+    "uncached",
+    "small",
+    "large",
+    "min",
+    "max",
+    "startup",
+    "gc",
+    "sum",
+];
+const STATISTICS: &[&str] = &[
+    "mean",
+    "avg",
+    "average",
+    "median",
+    "med",
+    "stddev",
+    "stdev",
+    "sd",
+    "std",
+    "minimum",
+    "maximum",
+    "best",
+    "worst",
+    "percentile",
+    "variance",
+    "count",
+];
+/// Beginnings of names of cryptographic algorithms.
+const ALGORITHMS: &[&str] = &[
+    "aes", "rsa", "ecdsa", "ecdh", "eddsa", "ed25519", "ed448", "x25519", "x448", "sha", "md5", "md4",
+    "chacha", "poly1305", "hmac", "des", "3des", "ffdh", "dsa", "aria", "camellia", "seed", "blake", "ghash",
+    "rmd160", "sm2", "sm3", "sm4", "cmac",
+];
+
+/// Why two names cannot be held against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// They are the same.
+    Same,
+    /// They name different work.
+    Work,
+    /// They differ in a number, which is a setting.
+    Number,
+    /// One has a qualification that the other lacks.
+    Qualified,
+}
+
+/// Whether a heading says that a column holds alternatives.
+pub(crate) fn is_choice(heading: &str) -> bool {
+    let singular: Vec<String> =
+        words(heading).iter().map(|word| word.trim_end_matches('s').to_owned()).collect();
+    singular.iter().any(|word| CHOICES.contains(&word.as_str()))
+}
+
+/// Whether a heading says that numbers below it are versions.
+pub(crate) fn is_version(heading: &str) -> bool {
+    has_word(heading, &["version", "release", "kernel", "commit", "build", "branch"])
+}
+
+/// Whether a heading says that a column holds different work.
+pub(crate) fn is_work(heading: &str) -> bool {
+    has_word(heading, WORKS)
+}
+
+/// Whether names themselves say that they are sides of a comparison.
+pub(crate) fn are_sides<'n>(names: impl Iterator<Item = &'n str> + Clone) -> bool {
+    let are_codecs = names.clone().all(|name| CODECS.contains(&name.trim().to_lowercase().as_str()));
+    are_codecs || names.into_iter().any(|name| has_word(name, SIDES))
+}
+
+/// Why two names are not alternatives; `None` where nothing speaks against it.
+pub(crate) fn apart(one: &str, other: &str, heading: &str) -> Option<Apart> {
+    let (one, other) = (one.trim(), other.trim());
+    if words(one) == words(other) {
+        return Some(Apart::Same);
+    }
+    if work(one) != work(other) {
+        return Some(Apart::Work);
+    }
+    if is_version(heading) && work(one).is_empty() {
+        return None;
+    }
+    if without_digits(one) == without_digits(other) || amounts(one) != amounts(other) {
+        return Some(Apart::Number);
+    }
+    (qualification(one) != qualification(other)).then_some(Apart::Qualified)
+}
+
+/// Whether two headings may stand for two variants of one subject: they differ in more than a number, and name the same algorithms and
+/// operations.
+pub(crate) fn is_same_subject(one: &str, other: &str) -> bool {
+    let operations =
+        ["read", "write", "randread", "randwrite", "sequential", "random", "tcp", "udp", "sign", "verify"];
+    let of = |text: &str| {
+        let is_algorithm = |word: &str| ALGORITHMS.iter().any(|algorithm| is_algorithm(word, algorithm));
+        let mut found: Vec<String> = words(text);
+        let has_algorithm = found.iter().any(|word| is_algorithm(word));
+        let is_size = |word: &str| has_algorithm && word.starts_with(|c: char| c.is_ascii_digit());
+        found.retain(|word| operations.contains(&word.as_str()) || is_algorithm(word) || is_size(word));
+        found.sort();
+        found.dedup();
+        found
+    };
+    without_digits(one) != without_digits(other) && of(one) == of(other)
+}
+
+/// The words of a name that say what is done.
+fn work(name: &str) -> Vec<String> {
+    let is_statistic = |word: &str| {
+        STATISTICS.contains(&word) || word.strip_prefix('p').is_some_and(|rest| rest.parse::<u32>().is_ok())
+    };
+    let is_work = |word: &String| {
+        WORK_WORDS.contains(&word.as_str())
+            || is_statistic(word)
+            || ALGORITHMS.iter().any(|algorithm| is_algorithm(word, algorithm))
+    };
+    let mut found: Vec<String> = words(name).into_iter().filter(is_work).collect();
+    // Key sizes and modes belong to an algorithm.
+    if found.iter().any(|word| ALGORITHMS.iter().any(|algorithm| is_algorithm(word, algorithm))) {
+        let more = words(name).into_iter().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        found.extend(more);
+        let modes = ["cbc", "gcm", "ctr", "ccm", "xts", "ecb", "ocb", "ede3"];
+        found.extend(words(name).into_iter().filter(|word| modes.contains(&word.as_str())));
+    }
+    found.sort();
+    found
+}
+
+/// An algorithm's name, alone or with its size behind it: `rsa2048`.
+fn is_algorithm(word: &str, algorithm: &str) -> bool {
+    word.strip_prefix(algorithm).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
+}
+
+fn without_digits(name: &str) -> String {
+    name.chars().filter(|c| !c.is_ascii_digit() && *c != '.').flat_map(char::to_lowercase).collect()
+}
+
+/// Words that are a number, such as `64` or `4k`, but not a version such as `1.24.0`.
+fn amounts(name: &str) -> Vec<String> {
+    let parts = name.split(|c: char| !c.is_alphanumeric() && c != '.').filter(|part| !part.is_empty());
+    let is_amount = |part: &&str| {
+        part.starts_with(|c: char| c.is_ascii_digit()) && !part.trim_end_matches('.').contains('.')
+    };
+    parts.filter(is_amount).map(str::to_lowercase).collect()
+}
+
+/// What stands behind a comma or in brackets, unless it is a version.
+fn qualification(name: &str) -> Vec<String> {
+    let behind = name.find([',', '(', '[']).map_or("", |at| &name[at..]);
+    let is_version = |word: &String| word.trim_start_matches('v').chars().all(|c| c.is_ascii_digit());
+    words(behind).into_iter().filter(|word| !is_version(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternatives_differ_in_one_name() {
+        for (one, other) in [
+            ("nginx", "haproxy"),
+            ("proxy a", "proxy b"),
+            ("nginx 1.24", "haproxy 2.8"),
+            ("none", "wireguard"),
+            ("rsa2048, openssl", "rsa2048, openssl"),
+            ("Kube-OVN Overlay", "HOST Network"),
+            ("ext4", "xfs"),
+        ] {
+            let expected = (one == other).then_some(Apart::Same);
+            assert_eq!(apart(one, other, "proxy"), expected, "{one}, {other}");
+        }
+    }
+
+    #[test]
+    fn different_work_is_no_alternative() {
+        for (one, other) in [
+            ("AES-128-GCM", "AES-256-GCM"),
+            ("aes-128 cbc", "des ede3"),
+            ("rsa2048", "rsa4096"),
+            ("sha256", "sha512"),
+            ("read", "write"),
+            ("sequential read", "random read"),
+            ("tcp", "udp"),
+            ("p50", "p99"),
+            ("user", "system"),
+        ] {
+            assert!(apart(one, other, "type").is_some(), "{one}, {other}");
+        }
+        assert_eq!(apart("a, three replicas", "b", "backend"), Some(Apart::Qualified));
+        assert_eq!(apart("8 threads", "64 threads", "setup"), Some(Apart::Number));
+        assert_eq!(apart("1.24", "1.26", "version"), None);
+    }
+}

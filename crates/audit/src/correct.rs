@@ -1,0 +1,373 @@
+//! Documents in which nothing is wrong, and documents that invite a wrong ratio, each with all that may be said about it.
+
+use crate::{Audit, audit};
+
+/// A document, its ratios as `metric of this over that ×value`, and the names of the rules that find something.
+struct Case {
+    name: &'static str,
+    text: &'static str,
+    ratios: &'static [&'static str],
+    findings: &'static [&'static str],
+    not_read: usize,
+}
+
+fn ratios(audit: &Audit) -> Vec<String> {
+    let words = audit.conclusions.iter().map(|ratio| {
+        let whole = ratio.to_string();
+        let (front, _) = whole.split_once(" — ").unwrap();
+        let line = format!(" (line {})", ratio.line);
+        front.replacen(&line, "", 1)
+    });
+    words.collect()
+}
+
+#[test]
+fn a_correct_document_has_no_finding_but_what_is_missing() {
+    let mut wrong = Vec::new();
+    for case in CORRECT.iter().chain(INVITING) {
+        let audit = audit(case.text);
+        let found: Vec<&str> = audit.findings.iter().map(|finding| finding.rule.name()).collect();
+        let said = (ratios(&audit), found, audit.not_read.len());
+        if said.0 != case.ratios || said.1 != case.findings || said.2 != case.not_read {
+            wrong.push(format!("{}: {said:#?} {:#?}", case.name, audit.not_read));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(CORRECT.len() >= 20);
+}
+
+const fn correct(name: &'static str, text: &'static str, ratios: &'static [&'static str]) -> Case {
+    Case { name, text, ratios, findings: &[], not_read: 0 }
+}
+
+/// Nothing is wrong, and nothing is missing.
+const CORRECT: &[Case] = &[
+    correct(
+        "hyperfine's Markdown table",
+        "| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |\n|:---|---:|---:|---:|---:|\n\
+         | `pack x \\| wc` | 412.3 ± 6.1 | 401.0 | 424.8 | 1.63 ± 0.03 |\n| `squeeze x` | 252.8 ± 4.3 | 247.0 | 261.2 | 1.00 |",
+        &["Mean of `squeeze x` over `pack x | wc`: ×0.6131 (lower is better)"],
+    ),
+    correct(
+        "a key column with repetitions and ±",
+        "Mean of five runs, with their standard deviation.\n\n| connections | old (req/s) | new (req/s) |\n|---|---|---|\n\
+         | 1 | 2100 ± 20 | 1900 ± 15 |\n| 64 | 61000 ± 800 | 64000 ± 700 |",
+        &[
+            "req/s of new over old at connections 1: ×0.9048 (higher is better)",
+            "req/s of new over old at connections 64: ×1.049 (higher is better)",
+        ],
+    ),
+    correct(
+        "units in cells",
+        "| backend | sequential read | random read |\n|---|---|---|\n| ring | 1.10 GB/s ± 0.02 GB/s | 90.0K IOPS ± 1.1K IOPS |\n\
+         | pool | 540 MB/s ± 9 MB/s | 44.0K IOPS ± 0.9K IOPS |",
+        &[
+            "sequential read of pool over ring: ×0.491 (higher is better)",
+            "random read of pool over ring: ×0.489 (higher is better)",
+        ],
+    ),
+    correct(
+        "two columns",
+        "|tunnel|Gbit/s|\n|-|-|\n|none|9.41 ± 0.02|\n|encrypted|3.27 ± 0.05|",
+        &["Gbit/s of encrypted over none: ×0.348 (higher is better)"],
+    ),
+    correct(
+        "rows are metrics",
+        "| metric | harbour | marina |\n|---|---|---|\n| CPU usage | 55% ± 1% | 61% ± 1% |\n\
+         | average latency | 7.00 ms ± 0.10 ms | 6.10 ms ± 0.10 ms |\n| throughput | 9.10 Gbit/s ± 0.05 | 870 MB/s ± 9 |",
+        &[
+            "average latency of marina over harbour: ×0.871 (lower is better)",
+            "throughput of marina over harbour: ×0.765 (higher is better)",
+        ],
+    ),
+    correct(
+        "a deviation in a column of its own",
+        "| proxy | p99 (ms) | stddev (ms) |\n|---|---|---|\n| calm | 12.1 | 0.3 |\n| brisk | 9.8 | 0.2 |",
+        &["p99 of brisk over calm: ×0.81 (lower is better)"],
+    ),
+    correct(
+        "a minimum and a maximum",
+        "| version | req/s | min | max |\n|---|---|---|---|\n| 1.4 | 10400 | 10310 | 10482 |\n| 1.5 | 12100 | 11990 | 12207 |",
+        &["req/s of 1.5 over 1.4: ×1.163 (higher is better)"],
+    ),
+    correct(
+        "tests as rows, before and after as columns",
+        "| test | before (ms) | after (ms) |\n|---|---|---|\n| login | 31.0 ± 0.4 | 24.5 ± 0.3 |\n| search | 210.0 ± 3.0 | 180.0 ± 2.0 |",
+        &[
+            "ms of after over before at test login: ×0.79 (lower is better)",
+            "ms of after over before at test search: ×0.8571 (lower is better)",
+        ],
+    ),
+    correct(
+        "thousands beside a decimal point",
+        "| kernel | req/s |\n|---|---|\n| stock | 41,250.5 ± 210.0 |\n| patched | 43,900.0 ± 190.5 |",
+        &["req/s of patched over stock: ×1.064 (higher is better)"],
+    ),
+    correct(
+        "decimal commas throughout",
+        "| tunnel | Gbit/s |\n|---|---|\n| none | 9,41 ± 0,02 |\n| encrypted | 3,27 ± 0,05 |",
+        &["Gbit/s of encrypted over none: ×0.348 (higher is better)"],
+    ),
+    correct(
+        "a table of settings",
+        "| Variable | Value |\n|---|---|\n| BENCH_CPUS | 44 |\n| BENCH_MEMORY | 24576 |",
+        &[],
+    ),
+    correct(
+        "a table of words",
+        "| tool | licence |\n|---|---|\n| wrk | Apache 2.0 |\n| ab | Apache 2.0 |",
+        &[],
+    ),
+    correct("one row", "| proxy | p50 (ms) | p99 (ms) |\n|---|---|---|\n| calm | 3.1 | 12.1 |", &[]),
+    correct(
+        "two factors, of which one is a setting",
+        "| server | threads | req/s |\n|---|---|---|\n| calm | 1 | 1500 ± 10 |\n| calm | 8 | 9000 ± 70 |\n| brisk | 1 | 1800 ± 10 |\n\
+         | brisk | 8 | 9900 ± 80 |",
+        &[
+            "req/s of brisk over calm: ×1.2 (higher is better)",
+            "req/s of brisk over calm: ×1.1 (higher is better)",
+        ],
+    ),
+    correct(
+        "a derived column without a unit",
+        "| build | time (s) | speedup |\n|---|---|---|\n| main | 12.50 ± 0.10 | 1.0x |\n| branch | 10.00 ± 0.10 | 1.25x |",
+        &["time of branch over main: ×0.8 (lower is better)"],
+    ),
+    correct(
+        "a grid of reStructuredText",
+        "+--------+----------------+\n| proxy  | latency (us)   |\n+========+================+\n| calm   | 81.0 ± 0.5     |\n\
+         +--------+----------------+\n| brisk  | 64.0 ± 0.4     |\n+--------+----------------+",
+        &["latency of brisk over calm: ×0.79 (lower is better)"],
+    ),
+    correct(
+        "a table without bars at both ends",
+        "server | latency (us)\n--- | ---:\ncalm | 81.0 ± 0.5\nbrisk | 64.0 ± 0.4\n",
+        &["latency of brisk over calm: ×0.79 (lower is better)"],
+    ),
+    correct(
+        "units that differ in their prefix",
+        "| volume | latency |\n|---|---|\n| near | 850 us ± 9 us |\n| far | 1.30 ms ± 0.02 ms |",
+        &["latency of far over near: ×1.53 (lower is better)"],
+    ),
+    correct(
+        "errors per second, of which neither direction is known",
+        "| proxy | errors/s |\n|---|---|\n| calm | 12.0 ± 0.5 |\n| brisk | 3.0 ± 0.2 |",
+        &[],
+    ),
+    correct("prose with a heading", "# Results\n\nThe new proxy is 20% faster on 4 cores.\n", &[]),
+    correct(
+        "a migration that took two seconds",
+        "```\n(qemu) info migrate\nMigration status: completed\ntotal time: 2321 ms\ndowntime: 162 ms\ntransferred ram: 912345 kbytes\n```\n",
+        &[],
+    ),
+];
+
+const INVITING: &[Case] = &[
+    Case {
+        name: "AES with two key sizes",
+        text: "| type | 16 KiB |\n|---|---|\n| aes-128-cbc | 910 MB/s |\n| aes-256-cbc | 650 MB/s |\n| des-ede3 | 21 MB/s |",
+        ratios: &[],
+        findings: &["one-number-a-cell"],
+        not_read: 0,
+    },
+    Case {
+        name: "sizes as headings",
+        text: "| type | 16 bytes | 64 bytes |\n|---|---|---|\n| aes-128-cbc | 88000.10k | 95000.20k |\n| des-ede3 | 21000.10k | 21400.20k |",
+        ratios: &[],
+        findings: &[],
+        not_read: 1,
+    },
+    Case {
+        name: "statistics as columns",
+        text: "| concurrency | p50 (ms) | p99 (ms) |\n|---|---|---|\n| 1 | 1.2 | 4.0 |\n| 64 | 9.1 | 44.0 |",
+        ratios: &[],
+        findings: &["one-number-a-cell"],
+        not_read: 0,
+    },
+    Case {
+        name: "reads and writes as columns",
+        text: "| size | read (MB/s) | write (MB/s) |\n|---|---|---|\n| 4 KiB | 120 | 90 |\n| 64 KiB | 900 | 700 |",
+        ratios: &[],
+        findings: &["one-number-a-cell"],
+        not_read: 0,
+    },
+    Case {
+        name: "times of one process",
+        text: "| threads | user (s) | system (s) | wall (s) |\n|---|---|---|---|\n| 1 | 9.0 | 1.0 | 10.0 |\n| 4 | 9.6 | 1.5 | 3.0 |",
+        ratios: &[],
+        findings: &["one-number-a-cell"],
+        not_read: 0,
+    },
+    Case {
+        name: "threads as rows",
+        text: "| setup | req/s |\n|---|---|\n| 1 thread | 1500 |\n| 8 threads | 9000 |",
+        ratios: &[],
+        findings: &["one-number-a-cell"],
+        not_read: 0,
+    },
+    Case {
+        name: "two differences at once",
+        text: "| backend | TLS | req/s |\n|---|---|---|\n| calm | on | 1500 |\n| brisk | off | 9000 |",
+        ratios: &[],
+        findings: &["one-number-a-cell"],
+        not_read: 0,
+    },
+    Case {
+        name: "a comma beside a point",
+        text: "|tunnel|Gbit/s|\n|-|-|\n|none|9.41|\n|encrypted|3,27|",
+        ratios: &[],
+        findings: &[],
+        not_read: 1,
+    },
+    Case {
+        name: "numbers of nothing",
+        text: "| name | a | b |\n|---|---|---|\n| x | 12 | 13 |\n| y | 14 | 15 |",
+        ratios: &[],
+        findings: &[],
+        not_read: 1,
+    },
+    Case {
+        name: "unlike units in one column",
+        text: "| backend | result |\n|---|---|\n| ring | 1.10 GB/s |\n| pool | 44 ms |",
+        ratios: &[],
+        findings: &[],
+        not_read: 0,
+    },
+    Case {
+        name: "repetitions in the text, and one number a cell",
+        text: "Five repetitions of each row.\n\n| concurrency | calm (req/s) | brisk (req/s) |\n|---|---|---|\n| 1 | 2100 | 1900 |",
+        ratios: &["req/s of brisk over calm at concurrency 1: ×0.9048 (higher is better)"],
+        findings: &["repeated-without-spread"],
+        not_read: 0,
+    },
+    Case {
+        name: "a table of HTML",
+        text: "<table>\n<tr><td>calm</td><td>12 ms</td></tr>\n</table>\n",
+        ratios: &[],
+        findings: &[],
+        not_read: 1,
+    },
+    Case {
+        name: "fio's JSON, which has its CPU times and a ramp",
+        text: "{\"fio version\":\"fio-3.33\",\"jobs\":[{\"jobname\":\"m\",\"error\":0,\"job options\":{\"ramp_time\":\"5\"},\"read\":\
+               {\"io_bytes\":81920000,\"bw_bytes\":4096000,\"iops\":1000.0,\"runtime\":20000,\"total_ios\":20000,\"lat_ns\":\
+               {\"min\":90000,\"max\":2000000,\"mean\":950000.0,\"N\":20000}},\"usr_cpu\":2.1,\"sys_cpu\":7.4}]}",
+        ratios: &[],
+        findings: &["volume-state-unknown"],
+        not_read: 0,
+    },
+    Case {
+        name: "a latency and a rate of one tool",
+        text: "Latency:\n```\nsockperf: ====> avg-latency=21.100 (std-dev=3.100)\nsockperf: Summary: Latency is 21.100 usec\n```\nThroughput:\n\
+               ```\nsockperf: Summary: Message Rate is 412000 [msg/sec]\nsockperf: Summary: BandWidth is 578.000 MBps (4624.000 Mbps)\n```\n",
+        ratios: &[],
+        findings: &["how-the-tool-counts", "how-the-tool-counts", "load-cpu-unknown"],
+        not_read: 0,
+    },
+];
+
+/// wrk at a rate and a mean latency.
+fn wrk(title: &str, url: &str, latency: &str, rate: u32) -> String {
+    format!(
+        "{title}\n```\nRunning 30s test @ {url}\n  4 threads and 120 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
+         Latency    {latency}    3.00ms  90.00ms   90.00%\n    Req/Sec     1.50k   100.00     2.00k    70.00%\n  {} requests in 30.00s, \
+         40.00MB read\nRequests/sec:   {rate}.00\nTransfer/sec:      1.33MB\n```\n",
+        rate * 30
+    )
+}
+
+fn rules(text: &str) -> Vec<&'static str> {
+    audit(text).findings.iter().map(|finding| finding.rule.name()).collect()
+}
+
+#[test]
+fn more_in_flight_than_connections_is_found_in_closed_loops_alone() {
+    let closed = wrk("A run", "http://192.0.2.10/", "64.50ms", 6000);
+    assert_eq!(
+        rules(&closed),
+        ["how-the-tool-counts", "more-in-flight-than-connections", "load-cpu-unknown"]
+    );
+    let why = &audit(&closed).findings[1].why;
+    assert!(
+        why.starts_with("6000 per second times a mean http_req_duration of 64.5 ms are 387 in flight"),
+        "{why}"
+    );
+    let open = closed.replace(
+        "  Thread Stats",
+        "  Thread calibration: mean lat.: 4.100ms, rate sampling interval: 10ms\n  Thread Stats",
+    );
+    assert!(!rules(&open).iter().any(|rule| rule.contains("flight") || rule.contains("time-that")), "{open}");
+}
+
+#[test]
+fn runs_are_compared_only_where_one_thing_that_has_a_name_differs() {
+    let two = |one: &str, other: &str| audit(&format!("{one}\n{other}"));
+    let (calm, brisk) = ("http://192.0.2.10/", "http://192.0.2.11/");
+    let named = two(&wrk("## Calm", calm, "20.00ms", 6000), &wrk("## Brisk", calm, "15.00ms", 8000));
+    assert_eq!(ratios(&named), ["http_reqs of \"Brisk\" over \"Calm\" (line 2): ×1.333 (higher is better)"]);
+    let captions = two(&wrk("Before:", calm, "20.00ms", 6000), &wrk("After:", calm, "15.00ms", 8000));
+    assert_eq!(
+        ratios(&captions),
+        ["http_reqs of \"After\" over \"Before\" (line 2): ×1.333 (higher is better)"]
+    );
+    let hosts = two(&wrk("", calm, "20.00ms", 6000), &wrk("", brisk, "15.00ms", 8000));
+    assert_eq!(ratios(&hosts).len(), 1);
+    for (one, other) in [
+        (wrk("## Run", calm, "20.00ms", 6000), wrk("## Run", calm, "15.00ms", 8000)),
+        (wrk("## RSA-2048", calm, "20.00ms", 6000), wrk("## RSA-4096", calm, "15.00ms", 8000)),
+        (wrk("## Calm", calm, "20.00ms", 6000), wrk("## Brisk", "https://192.0.2.10/", "15.00ms", 8000)),
+        (wrk("", "http://192.0.2.10/a", "20.00ms", 6000), wrk("", "http://192.0.2.10/b", "15.00ms", 8000)),
+    ] {
+        assert_eq!(ratios(&two(&one, &other)), [""; 0], "{one}{other}");
+    }
+    let again = two(&wrk("## Run", calm, "20.00ms", 6000), &wrk("## Run", calm, "15.00ms", 8000));
+    assert!(
+        again.findings.iter().all(|finding| finding.rule.name() != "one-run-each"),
+        "repetitions are no variants"
+    );
+}
+
+const AB: &str = "Concurrency Level:      10\nTime taken for tests:   25.000 seconds\nComplete requests:      250\nFailed requests:        230\n   \
+                  (Connect: 0, Receive: 0, Length: 230, Exceptions: 0)\nNon-2xx responses:      230\nRequests per second:    10.00 [#/sec] \
+                  (mean)\n";
+
+#[test]
+fn failures_are_found_from_one_percent_on() {
+    assert_eq!(rules(AB), ["failed-answers", "load-cpu-unknown"]);
+    let why = &audit(AB).findings[0].why;
+    assert!(why.starts_with("230 of 250 requests failed, 92% (status not 2xx: 230)"), "{why}");
+    let few = AB.replace("250\n", "25000\n").replace("230", "2").replace("10.00 [", "1000.00 [");
+    assert!(!rules(&few).contains(&"failed-answers"), "{few}");
+}
+
+#[test]
+fn plain_http_has_no_handshake() {
+    let times = "\nConnection Times (ms)\n              min  mean[+/-sd] median   max\nConnect:        20   500  12.1     500      510\n\
+                 Processing:     2    490  12.1      490      500\nWaiting:        0    490  12.1      490      500\n\
+                 Total:          22   990   2.0     990      1010\n";
+    let plain = format!("{AB}{times}");
+    let tls = format!("SSL/TLS Protocol:       TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256\n{plain}");
+    for (text, words) in
+        [(&plain, "Connecting (500 ms) is outside it"), (&tls, "The handshake (500 ms) is outside it")]
+    {
+        let audit = audit(text);
+        let found = audit
+            .findings
+            .iter()
+            .find(|finding| finding.rule.name() == "metric-leaves-out-connecting")
+            .unwrap();
+        assert!(found.why.contains(words), "{}", found.why);
+    }
+    assert!(!rules(&plain).contains(&"handshakes-unknown"));
+    assert!(rules(&tls).contains(&"handshakes-unknown"));
+}
+
+#[test]
+fn an_output_that_its_reader_refuses_is_listed() {
+    let text = format!("Some words.\n```\n{}```\n", AB.replace("Complete requests:      250\n", ""));
+    let audit = audit(&text);
+    assert!(audit.found.is_empty());
+    assert_eq!(audit.not_read.len(), 1, "{:?}", audit.not_read);
+    assert!(audit.not_read[0].is_failure && audit.not_read[0].line == 2);
+    assert!(audit.not_read[0].why.contains("as ab"), "{:?}", audit.not_read);
+}

@@ -1,0 +1,231 @@
+//! Numbers as cells have them: with a unit, a `±`, or separators that may be read in two ways.
+
+use crate::units::{Dimension, Unit, multiplier, unit};
+
+/// A number as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    /// The number, times its `k` or `M`.
+    pub(crate) value: f64,
+    /// How far rounding may have moved it: half of its last digit.
+    half_step: f64,
+    /// The unit behind it.
+    pub(crate) unit: Option<Unit>,
+    /// The number behind `±`, in the same unit.
+    pub(crate) spread: Option<f64>,
+}
+
+impl Figure {
+    /// By which share of it rounding may have moved it.
+    pub(crate) fn rounding(&self) -> f64 {
+        if self.value == 0.0 { 0.0 } else { self.half_step / self.value.abs() }
+    }
+
+    /// The value in the base of its unit, or of the unit that its heading has.
+    pub(crate) fn amount(&self, heading: Option<&Unit>) -> f64 {
+        self.value * self.unit.as_ref().or(heading).map_or(1.0, |unit| unit.scale)
+    }
+
+    /// The dimension of its unit, or of the unit that its heading has.
+    pub(crate) fn dimension<'a>(&'a self, heading: Option<&'a Unit>) -> Option<&'a Dimension> {
+        self.unit.as_ref().or(heading).map(|unit| &unit.dimension)
+    }
+}
+
+/// What a cell holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cell {
+    /// Words, or nothing.
+    Text,
+    /// A number.
+    Figure(Figure),
+    /// Something with digits that is not one number.
+    NotOne,
+    /// A number that has two values, as its separator is read.
+    Ambiguous(String),
+}
+
+/// What the separators of a table's numbers mean, as far as its clear numbers tell.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Separators {
+    has_decimal_dot: bool,
+    has_decimal_comma: bool,
+    has_thousands_comma: bool,
+}
+
+impl Separators {
+    /// Those of all cells of a table.
+    pub(crate) fn of<'t>(cells: impl Iterator<Item = &'t str>) -> Self {
+        let mut found = Self::default();
+        for number in cells.flat_map(numbers) {
+            let groups: Vec<&str> = number.split(',').collect();
+            let (_, behind_dot) = number.split_once('.').unwrap_or((number, ""));
+            let is_thousands = has_thousands(&groups);
+            found.has_decimal_dot |= !behind_dot.is_empty() && (behind_dot.len() != 3 || groups.len() > 1);
+            found.has_decimal_comma |= groups.len() == 2 && !is_thousands;
+            found.has_thousands_comma |= is_thousands && (groups.len() > 2 || !behind_dot.is_empty());
+        }
+        found
+    }
+
+    /// The number without separators of thousands and with a dot; both readings where there are two.
+    fn read(self, number: &str) -> Result<String, String> {
+        let groups: Vec<&str> = number.split(',').collect();
+        let (as_decimal, as_thousands) = (number.replacen(',', ".", 1), number.replace(',', ""));
+        let is_dot_clear = self.has_decimal_dot || !self.has_decimal_comma;
+        match groups.len() {
+            1 if is_dot_clear || !number.contains('.') => Ok(number.to_owned()),
+            1 => Err(format!("{number} and {}", number.replace('.', ""))),
+            _ if has_thousands(&groups) && self.has_thousands() => Ok(as_thousands),
+            2 if self.has_decimal_comma && !self.has_decimal_dot && !self.has_thousands_comma => {
+                Ok(as_decimal)
+            }
+            _ => Err(format!("{as_decimal} and {as_thousands}")),
+        }
+    }
+
+    fn has_thousands(self) -> bool {
+        (self.has_thousands_comma || self.has_decimal_dot) && !self.has_decimal_comma
+    }
+}
+
+/// Groups of three digits behind the first.
+fn has_thousands(groups: &[&str]) -> bool {
+    let behind = |group: &&str| group.split('.').next().is_some_and(|digits| digits.len() == 3);
+    groups.len() > 1
+        && (1..=3).contains(&groups[0].len())
+        && groups[0] != "0"
+        && groups[1..].iter().all(behind)
+}
+
+/// The numbers of a cell, with their separators.
+fn numbers(cell: &str) -> impl Iterator<Item = &str> {
+    let parts = cell.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ',');
+    parts.map(|part| part.trim_matches([',', '.'])).filter(|part| !part.is_empty())
+}
+
+/// Reads a cell.
+pub(crate) fn cell(text: &str, separators: Separators) -> Cell {
+    let text = text.trim_matches(|c: char| c.is_whitespace() || "*_`".contains(c));
+    if !text.contains(|c: char| c.is_ascii_digit()) {
+        return Cell::Text;
+    }
+    match figure(text, separators) {
+        Ok(Some(figure)) => Cell::Figure(figure),
+        Ok(None) => Cell::NotOne,
+        Err(readings) => Cell::Ambiguous(format!("`{text}` can be read as {readings}")),
+    }
+}
+
+/// The number that a cell is, with what stands behind `±`.
+fn figure(text: &str, separators: Separators) -> Result<Option<Figure>, String> {
+    let halves = ["±", "+/-", "+-"].iter().find_map(|sign| text.split_once(sign));
+    let Some((left, right)) = halves else { return single(text, separators) };
+    // `(252.8 ± 4.3) ms` has its unit behind both.
+    let (left, right) = (left.trim().trim_start_matches('('), right.trim().replacen(')', "", 1));
+    let (Some(value), Some(spread)) = (single(left, separators)?, single(&right, separators)?) else {
+        return Ok(None);
+    };
+    let unit = value.unit.clone().or_else(|| spread.unit.clone());
+    let is_one_unit = value.unit.is_none() || spread.unit.is_none() || value.unit == spread.unit;
+    Ok(is_one_unit.then(|| Figure { unit, spread: Some(spread.value.abs()), ..value }))
+}
+
+fn single(text: &str, separators: Separators) -> Result<Option<Figure>, String> {
+    let text = text.trim();
+    let (sign, digits) = match text.strip_prefix(['-', '−']) {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(digits.len());
+    let (number, behind) = digits.split_at(end);
+    if !number.starts_with(|c: char| c.is_ascii_digit()) || number.ends_with([',', '.']) {
+        return Ok(None);
+    }
+    let Some((factor, unit)) = scaled(behind) else { return Ok(None) };
+    let number = separators.read(number)?;
+    let Ok(value) = number.parse::<f64>() else { return Ok(None) };
+    let decimals = number.split_once('.').map_or(0, |(_, behind)| behind.len());
+    let half_step = 10_f64.powi(-i32::try_from(decimals).unwrap_or(i32::MAX)) / 2.0 * factor;
+    Ok(Some(Figure { value: sign * value * factor, half_step, unit, spread: None }))
+}
+
+/// The factor and the unit behind a number: `K IOPS`, `GB/s`, `%`, or nothing.
+fn scaled(text: &str) -> Option<(f64, Option<Unit>)> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Some((1.0, None));
+    }
+    if let Some(known) = unit(text) {
+        return Some((1.0, Some(known)));
+    }
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    if let Some(factor) = multiplier(first) {
+        if rest.trim().is_empty() {
+            return Some((factor, None));
+        }
+        if let Some(known) = unit(rest) {
+            return Some((factor, Some(known)));
+        }
+    }
+    let is_word = text.len() <= 6 && text.chars().all(|c| c.is_alphabetic() || c == '/');
+    let is_factor = text.eq_ignore_ascii_case("x");
+    (is_word && !is_factor)
+        .then(|| (1.0, Some(Unit { dimension: Dimension::Other(text.to_owned()), scale: 1.0 })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<(f64, f64)> {
+        match cell(text, Separators::of(std::iter::once(text))) {
+            Cell::Figure(figure) => Some((figure.amount(None), figure.rounding())),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn figures_know_their_unit_and_how_far_rounding_moved_them() {
+        assert_eq!(read("25.0"), Some((25.0, 0.05 / 25.0)));
+        assert_eq!(read("0.05 us").map(|(_, rounding)| rounding), Some(0.005 / 0.05));
+        assert_eq!(read("1.1 GB/s").map(|(value, _)| value), Some(1.1e9));
+        assert_eq!(read("90K IOPS"), Some((90_000.0, 500.0 / 90_000.0)));
+        assert_eq!(read("**540 MB/s**").map(|(value, _)| value), Some(5.4e8));
+        assert_eq!(read("1,234,567"), Some((1_234_567.0, 0.5 / 1_234_567.0)));
+        assert_eq!(read("1,234.5").map(|(value, _)| value), Some(1234.5));
+        for text in ["HOST", "3 of 4 runs failed", "15.3k/10.9k", "1.55x", "~12", "1m30s", ""] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_plus_minus_is_the_spread() {
+        for text in ["252.8 ± 4.3", "252.8 +/- 4.3 ms", "(252.8 ± 4.3) ms", "252.8 ms ± 4.3 ms"] {
+            let Cell::Figure(figure) = cell(text, Separators::default()) else { panic!("{text}") };
+            assert_eq!((figure.value, figure.spread), (252.8, Some(4.3)), "{text}");
+        }
+        assert_eq!(cell("252.8 ms ± 4.3 us", Separators::default()), Cell::NotOne);
+    }
+
+    #[test]
+    fn a_comma_that_means_two_things_is_not_read() {
+        let of = |cells: &[&str]| {
+            let separators = Separators::of(cells.iter().copied());
+            let read: Vec<Option<f64>> = cells
+                .iter()
+                .map(|text| match cell(text, separators) {
+                    Cell::Figure(figure) => Some(figure.value),
+                    _ => None,
+                })
+                .collect();
+            read
+        };
+        assert_eq!(of(&["9.41", "3,27"]), [Some(9.41), None]);
+        assert_eq!(of(&["1,234", "17"]), [None, Some(17.0)]);
+        assert_eq!(of(&["1,234", "17.5"]), [Some(1234.0), Some(17.5)]);
+        assert_eq!(of(&["9,41", "3,27"]), [Some(9.41), Some(3.27)]);
+        assert_eq!(of(&["9,41", "1.234"]), [Some(9.41), None]);
+        assert_eq!(of(&["0,125", "9,4"]), [Some(0.125), Some(9.4)]);
+    }
+}

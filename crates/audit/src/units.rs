@@ -1,0 +1,237 @@
+//! Units as people write them, each with its dimension and scale, so that only like things are compared.
+
+use plumb_model::Better;
+
+/// What a unit measures. Two figures are alike only in one dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Dimension {
+    /// Time, in seconds.
+    Time,
+    /// Data over time, in bytes per second.
+    DataRate,
+    /// Events of this noun per second.
+    PerSecond(String),
+    /// Data, in bytes.
+    Size,
+    /// Parts of a hundred.
+    Percent,
+    /// A unit that is not known, comparable with itself alone.
+    Other(String),
+}
+
+impl Dimension {
+    /// Which direction is an improvement, as far as the unit tells.
+    pub(crate) fn better(&self) -> Better {
+        match self {
+            Self::Time => Better::Lower,
+            Self::DataRate | Self::PerSecond(_) => Better::Higher,
+            Self::Size | Self::Percent | Self::Other(_) => Better::Neither,
+        }
+    }
+}
+
+/// A unit: a figure times the scale is in the base of its dimension.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Unit {
+    pub(crate) dimension: Dimension,
+    pub(crate) scale: f64,
+}
+
+impl Unit {
+    fn new(dimension: Dimension, scale: f64) -> Self {
+        Self { dimension, scale }
+    }
+}
+
+const TIMES: [(&[&str], f64); 6] = [
+    (&["ns", "nsec", "nsecs", "nanosecond", "nanoseconds"], 1e-9),
+    (&["us", "usec", "usecs", "microsecond", "microseconds"], 1e-6),
+    (&["ms", "msec", "msecs", "millisecond", "milliseconds"], 1e-3),
+    (&["s", "sec", "secs", "second", "seconds"], 1.0),
+    (&["min", "mins", "minute", "minutes"], 60.0),
+    (&["h", "hr", "hrs", "hour", "hours"], 3600.0),
+];
+
+/// Abbreviations of an event per second.
+const PER_SECOND: [(&str, &str); 9] = [
+    ("iops", "I/O"),
+    ("rps", "request"),
+    ("qps", "query"),
+    ("tps", "transaction"),
+    ("pps", "packet"),
+    ("cps", "connection"),
+    ("fps", "frame"),
+    ("ops", "operation"),
+    ("mps", "message"),
+];
+
+/// Ways to write one noun.
+const NOUNS: [(&str, &[&str]); 8] = [
+    ("request", &["req", "reqs", "request", "requests"]),
+    ("query", &["query", "queries"]),
+    ("operation", &["op", "ops", "operation", "operations"]),
+    ("message", &["msg", "msgs", "message", "messages"]),
+    ("packet", &["pkt", "pkts", "packet", "packets"]),
+    ("connection", &["conn", "conns", "connection", "connections"]),
+    ("transaction", &["tx", "txn", "txns", "trans", "transaction", "transactions"]),
+    ("I/O", &["io", "ios"]),
+];
+
+/// The unit that a text is, and nothing else; `None` where it is none that is known.
+pub(crate) fn unit(text: &str) -> Option<Unit> {
+    let text = text.trim().replace(['µ', 'μ'], "u");
+    if matches!(text.as_str(), "%" | "percent") {
+        return Some(Unit::new(Dimension::Percent, 1.0));
+    }
+    time(&text).or_else(|| data(&text)).or_else(|| events(&text))
+}
+
+/// `ms`, and `ns/op`.
+fn time(text: &str) -> Option<Unit> {
+    let (text, noun) = text.split_once('/').unwrap_or((text, ""));
+    let is_per_event = noun.is_empty() || NOUNS.iter().any(|(_, forms)| forms.contains(&noun));
+    let word = if text.len() > 2 { text.to_lowercase() } else { text.to_owned() };
+    let (_, scale) = TIMES.iter().find(|(forms, _)| forms.contains(&word.as_str()))?;
+    is_per_event.then(|| Unit::new(Dimension::Time, *scale))
+}
+
+/// The text before `/s` and its other forms.
+fn over_time(text: &str) -> Option<&str> {
+    let forms = ["/s", "/sec", "/second", " per second", " per sec", " / s"];
+    let found = forms.iter().filter_map(|form| {
+        let end = text.len().checked_sub(form.len())?;
+        text.get(end..)?.eq_ignore_ascii_case(form).then(|| text[..end].trim())
+    });
+    found.min_by_key(|left| left.len())
+}
+
+/// `GB/s`, `Mbps`, `MiB`.
+fn data(text: &str) -> Option<Unit> {
+    // People write both megabits and megabytes as `mb/s`.
+    let is_clear = |amount: &&str| !amount.starts_with(['m', 'g', 't']) || amount.contains("bit");
+    if let Some(scale) = over_time(text).filter(is_clear).and_then(bytes) {
+        return Some(Unit::new(Dimension::DataRate, scale));
+    }
+    if let Some(scale) = text.strip_suffix("ps").and_then(bytes) {
+        return Some(Unit::new(Dimension::DataRate, scale));
+    }
+    // A bare `b` or `k` is no size.
+    bytes(text).filter(|_| text.len() > 1 || text == "B").map(|scale| Unit::new(Dimension::Size, scale))
+}
+
+/// How many bytes an amount of data is: `MiB`, `kbit`, `gb`.
+fn bytes(text: &str) -> Option<f64> {
+    let forms: [(&str, f64); 8] = [
+        ("bytes", 1.0),
+        ("byte", 1.0),
+        ("Bytes", 1.0),
+        ("bits", 0.125),
+        ("bit", 0.125),
+        ("Bit", 0.125),
+        ("B", 1.0),
+        ("b", 0.125),
+    ];
+    let (prefix, base) =
+        forms.iter().find_map(|(form, base)| Some((text.strip_suffix(form)?.trim(), *base)))?;
+    let scale = match prefix {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" | "m" => 1e6,
+        "G" | "g" => 1e9,
+        "T" | "t" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        "Ti" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    // `mB` and `gB` are neither.
+    let is_clear = !matches!(prefix, "m" | "g" | "t") || base < 1.0;
+    is_clear.then_some(scale * base)
+}
+
+/// `req/s`, `kIOPS`, `pages per second`.
+fn events(text: &str) -> Option<Unit> {
+    let whole = |word: &str| {
+        let lower = word.to_lowercase();
+        PER_SECOND.iter().find(|(form, _)| *form == lower).map(|(_, noun)| (*noun).to_owned())
+    };
+    if let Some((noun, scale)) = prefixed(text, whole) {
+        return Some(Unit::new(Dimension::PerSecond(noun), scale));
+    }
+    let counted = over_time(text)?;
+    let known = |word: &str| {
+        let lower = word.to_lowercase();
+        NOUNS.iter().find(|(_, forms)| forms.contains(&lower.as_str())).map(|(noun, _)| (*noun).to_owned())
+    };
+    let (noun, scale) = prefixed(counted, known).or_else(|| Some((noun_of(counted)?, 1.0)))?;
+    Some(Unit::new(Dimension::PerSecond(noun), scale))
+}
+
+/// A word, or a word behind `k`, `M` or `G`.
+fn prefixed(text: &str, known: impl Fn(&str) -> Option<String>) -> Option<(String, f64)> {
+    let scales = [("", 1.0), ("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9)];
+    scales.into_iter().find_map(|(prefix, scale)| Some((known(text.strip_prefix(prefix)?.trim())?, scale)))
+}
+
+/// A noun that the table of nouns does not have.
+fn noun_of(text: &str) -> Option<String> {
+    let is_word = |word: &str| word.len() > 2 && word.chars().all(char::is_alphabetic);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_noun = (1..=2).contains(&words.len()) && words.iter().all(|word| is_word(word)) || text == "#";
+    is_noun.then(|| text.to_lowercase().trim_end_matches('s').to_owned())
+}
+
+/// The factor of a `k`, `M`, `G` or `T` that stands right behind a number.
+pub(crate) fn multiplier(text: &str) -> Option<f64> {
+    match text {
+        "k" | "K" => Some(1e3),
+        "M" => Some(1e6),
+        "G" => Some(1e9),
+        "T" => Some(1e12),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<(Dimension, f64)> {
+        unit(text).map(|unit| (unit.dimension, unit.scale))
+    }
+
+    #[test]
+    fn units_have_a_dimension_and_a_scale() {
+        let per_s = |noun: &str| Dimension::PerSecond(noun.to_owned());
+        for (text, dimension, scale) in [
+            ("ms", Dimension::Time, 1e-3),
+            ("µs", Dimension::Time, 1e-6),
+            ("ns/op", Dimension::Time, 1e-9),
+            ("GB/s", Dimension::DataRate, 1e9),
+            ("MiB/sec", Dimension::DataRate, 1_048_576.0),
+            ("Gbit/s", Dimension::DataRate, 1.25e8),
+            ("mbps", Dimension::DataRate, 125_000.0),
+            ("GBps", Dimension::DataRate, 1e9),
+            ("MB", Dimension::Size, 1e6),
+            ("%", Dimension::Percent, 1.0),
+            ("IOPS", per_s("I/O"), 1.0),
+            ("kIOPS", per_s("I/O"), 1e3),
+            ("K IOPS", per_s("I/O"), 1e3),
+            ("requests per second", per_s("request"), 1.0),
+            ("req/s", per_s("request"), 1.0),
+            ("kreq/s", per_s("request"), 1e3),
+            ("pages per second", per_s("page"), 1.0),
+            ("Mpps", per_s("packet"), 1e6),
+        ] {
+            assert_eq!(parsed(text), Some((dimension, scale)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_unit_that_can_be_two_is_none() {
+        for text in ["MBPS", "mb/s", "mB/s", "b", "k", "HOST", "runs", "x"] {
+            assert_eq!(parsed(text), None, "{text}");
+        }
+    }
+}
