@@ -214,7 +214,7 @@ fn few_digits(table: &Table, layout: &Layout) -> Option<String> {
         let apart = (one.amount / other.amount - 1.0).abs();
         apart > 0.0 && one.figure.rounding() + other.figure.rounding() >= apart / 2.0
     };
-    let series = layout.series.iter().filter(|series| series.better != Better::Neither);
+    let series = layout.comparisons().filter(|series| series.better != Better::Neither);
     let close = series.filter_map(|series| {
         let points = &series.points;
         let mut pairs = points

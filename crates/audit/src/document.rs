@@ -17,27 +17,40 @@ const LINE_STARTS: [&str; 3] = [" + ", " > +", " > "];
 pub(crate) struct Document<'t> {
     /// Lines with their numbers; several have the same number where a long line was split.
     pub(crate) lines: Vec<(usize, &'t str)>,
+    /// The headings above each line, as a position in `paths`.
+    path_of: Vec<usize>,
+    /// Headings, the outermost first.
+    paths: Vec<Vec<String>>,
 }
 
 impl<'t> Document<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         let numbered = text.lines().enumerate().map(|(at, line)| (at + 1, line));
-        let lines =
-            numbered.flat_map(|(number, line)| split(line).into_iter().map(move |part| (number, part)));
-        Self { lines: lines.collect() }
+        let lines: Vec<(usize, &str)> = numbered
+            .flat_map(|(number, line)| split(line).into_iter().map(move |part| (number, part)))
+            .collect();
+        let mut document = Self { lines, path_of: Vec::new(), paths: vec![Vec::new()] };
+        document.find_headings();
+        document
     }
 
-    /// The headings above a line, the outermost first.
-    fn headings(&self, at: usize) -> Vec<String> {
+    fn find_headings(&mut self) {
         let mut path: Vec<(usize, &str)> = Vec::new();
         let mut is_fenced = false;
-        for (_, line) in &self.lines[..at] {
+        for (_, line) in &self.lines {
+            self.path_of.push(self.paths.len() - 1);
             is_fenced ^= is_fence(line);
             let Some((level, title)) = heading(line).filter(|_| !is_fenced) else { continue };
             path.retain(|(outer, _)| *outer < level);
             path.push((level, title));
+            self.paths.push(path.iter().map(|(_, title)| (*title).to_owned()).collect());
         }
-        path.into_iter().map(|(_, title)| title.to_owned()).collect()
+        self.path_of.push(self.paths.len() - 1);
+    }
+
+    /// The headings above a line, the outermost first.
+    fn headings(&self, at: usize) -> Vec<String> {
+        self.paths[self.path_of[at]].clone()
     }
 
     /// The headings above a line as one text.

@@ -34,7 +34,7 @@ impl Figure {
 
 /// What a cell holds.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Cell {
+pub(crate) enum Content {
     /// Words, or nothing.
     Text,
     /// A number.
@@ -105,15 +105,15 @@ fn numbers(cell: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Reads a cell.
-pub(crate) fn cell(text: &str, separators: Separators) -> Cell {
+pub(crate) fn cell(text: &str, separators: Separators) -> Content {
     let text = text.trim_matches(|c: char| c.is_whitespace() || "*_`".contains(c));
     if !text.contains(|c: char| c.is_ascii_digit()) {
-        return Cell::Text;
+        return Content::Text;
     }
     match figure(text, separators) {
-        Ok(Some(figure)) => Cell::Figure(figure),
-        Ok(None) => Cell::NotOne,
-        Err(readings) => Cell::Ambiguous(format!("`{text}` can be read as {readings}")),
+        Ok(Some(figure)) => Content::Figure(figure),
+        Ok(None) => Content::NotOne,
+        Err(readings) => Content::Ambiguous(format!("`{text}` can be read as {readings}")),
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     fn read(text: &str) -> Option<(f64, f64)> {
         match cell(text, Separators::of(std::iter::once(text))) {
-            Cell::Figure(figure) => Some((figure.amount(None), figure.rounding())),
+            Content::Figure(figure) => Some((figure.amount(None), figure.rounding())),
             _ => None,
         }
     }
@@ -202,10 +202,10 @@ mod tests {
     #[test]
     fn what_stands_behind_plus_minus_is_the_spread() {
         for text in ["252.8 ± 4.3", "252.8 +/- 4.3 ms", "(252.8 ± 4.3) ms", "252.8 ms ± 4.3 ms"] {
-            let Cell::Figure(figure) = cell(text, Separators::default()) else { panic!("{text}") };
+            let Content::Figure(figure) = cell(text, Separators::default()) else { panic!("{text}") };
             assert_eq!((figure.value, figure.spread), (252.8, Some(4.3)), "{text}");
         }
-        assert_eq!(cell("252.8 ms ± 4.3 us", Separators::default()), Cell::NotOne);
+        assert_eq!(cell("252.8 ms ± 4.3 us", Separators::default()), Content::NotOne);
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
             let read: Vec<Option<f64>> = cells
                 .iter()
                 .map(|text| match cell(text, separators) {
-                    Cell::Figure(figure) => Some(figure.value),
+                    Content::Figure(figure) => Some(figure.value),
                     _ => None,
                 })
                 .collect();

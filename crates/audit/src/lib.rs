@@ -28,6 +28,9 @@ mod words;
 #[cfg(test)]
 mod correct;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use crate::document::Document;
 
 pub use crate::finding::{Finding, NotRead};
@@ -77,13 +80,14 @@ pub fn audit(text: &str) -> Audit {
 /// Findings that differ in their line and their figures alone are one, at the first of their lines.
 fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<(Finding, Vec<usize>)> = Vec::new();
+    let mut known: BTreeMap<(Rule, String), usize> = BTreeMap::new();
     for finding in findings {
-        let is_like = |known: &&mut (Finding, Vec<usize>)| {
-            known.0.rule == finding.rule && without_figures(&known.0.why) == without_figures(&finding.why)
-        };
-        match kept.iter_mut().find(is_like) {
-            Some((_, lines)) => lines.push(finding.line),
-            None => kept.push((finding, Vec::new())),
+        match known.entry((finding.rule, without_figures(&finding.why))) {
+            Entry::Occupied(at) => kept[*at.get()].1.push(finding.line),
+            Entry::Vacant(free) => {
+                free.insert(kept.len());
+                kept.push((finding, Vec::new()));
+            }
         }
     }
     let told = kept.into_iter().map(|(mut finding, mut lines)| {

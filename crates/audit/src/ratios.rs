@@ -12,6 +12,9 @@ use crate::series::{Layout, Point, Series};
 use crate::tables::Table;
 use crate::words::rounded;
 
+/// More runs are data, and no comparison of alternatives.
+const RUNS_MAX: usize = 200;
+
 /// A figure over a like one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
@@ -59,7 +62,7 @@ pub(crate) fn of_table(table: &Table, layout: &Layout, left_out: &[usize]) -> Ve
     let is_divisible = |series: &&Series| {
         series.better != Better::Neither && !(series.is_column && left_out.contains(&series.index))
     };
-    let series = layout.series.iter().filter(is_divisible);
+    let series = layout.comparisons().filter(is_divisible);
     series.flat_map(|series| of_series(table, layout, series)).collect()
 }
 
@@ -108,7 +111,7 @@ fn caveat(first: &Point, point: &Point) -> String {
 /// Ratios of runs of a tool to the first run with the same settings.
 pub(crate) fn of_runs(outputs: &[Output]) -> Vec<Ratio> {
     let known: Vec<(&Output, Main)> =
-        outputs.iter().filter_map(|output| Some((output, main(output)?))).collect();
+        outputs.iter().take(RUNS_MAX).filter_map(|output| Some((output, main(output)?))).collect();
     let others = known.iter().enumerate().filter_map(|(at, (output, of))| {
         let (first, over) = known[..at].iter().find(|(first, over)| {
             over.name == of.name && over.unit == of.unit && comparable(first, output)
@@ -133,9 +136,9 @@ pub(crate) fn of_runs(outputs: &[Output]) -> Vec<Ratio> {
     others.collect()
 }
 
-/// What tells a run from another: a heading, a caption, a label or a host; or the tool, where only its place does.
+/// What tells a run from another: a heading, a caption, a label or a host; or nothing but its line.
 fn run_words(output: &Output, other: &Output) -> String {
     let host = output.run.options.get("url").or_else(|| output.run.options.get("host")).map(String::as_str);
     let name = output.names(other).first().copied().or(host);
-    name.map_or_else(|| output.run.tool.to_owned(), |name| format!("\"{name}\""))
+    name.map_or_else(|| "the run".to_owned(), |name| format!("\"{name}\""))
 }

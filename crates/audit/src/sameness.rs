@@ -3,10 +3,9 @@
 use crate::alternatives::{Apart, apart, is_same_subject};
 use crate::finding::Output;
 
-/// What a run was told and where it stands: two runs that agree in all of it are repetitions.
-pub(crate) fn is_repetition(one: &Output, other: &Output) -> bool {
-    (&one.headings, &one.caption, &one.run.label) == (&other.headings, &other.caption, &other.run.label)
-        && one.run.options == other.run.options
+/// What a run was told and where it stands. Runs that agree in all of it are repetitions.
+pub(crate) fn identity(output: &Output) -> impl Ord + '_ {
+    (&output.headings, &output.caption, &output.run.label, &output.run.options)
 }
 
 /// Whether two runs did the same work and differ in one thing that has a name.

@@ -11,6 +11,9 @@ use crate::headings::{Heading, Role};
 use crate::tables::Table;
 use crate::units::Dimension;
 
+/// A longer series is data, and no comparison of alternatives.
+const POINTS_MAX: usize = 200;
+
 /// Figures of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
@@ -234,6 +237,11 @@ fn of_row(mut figures: Vec<(usize, Figure)>, headings: &[Heading], own: &Heading
 }
 
 impl Layout {
+    /// Series that are short enough to be a comparison.
+    pub(crate) fn comparisons(&self) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|series| series.points.len() <= POINTS_MAX)
+    }
+
     /// Why two points cannot be held against each other; `None` where they differ in one name.
     pub(crate) fn apart(&self, one: &Point, other: &Point) -> Option<Apart> {
         let differing: Vec<usize> =

@@ -1,6 +1,6 @@
 //! Tables of figures as they are drawn: headings over several rows, names in the first column, and cells.
 
-use crate::figures::{Cell, Figure, Separators, cell};
+use crate::figures::{Content, Figure, Separators, cell};
 use crate::headings::{Heading, Role};
 
 /// A table with figures.
@@ -88,7 +88,7 @@ pub(crate) fn read_table(lines: &[(usize, &str)], place: String, caption: String
 impl Table {
     fn read_row(&mut self, line: usize, row: &[String], separators: Separators) {
         let Some((name, texts)) = row.split_first() else { return };
-        let has_figures = || texts.iter().any(|text| matches!(cell(text, separators), Cell::Figure(_)));
+        let has_figures = || texts.iter().any(|text| matches!(cell(text, separators), Content::Figure(_)));
         let has_surplus = texts.iter().skip(self.columns.len()).any(|text| !text.is_empty());
         if has_surplus && has_figures() {
             let why = format!(
@@ -101,8 +101,8 @@ impl Table {
         }
         let texts: Vec<String> = texts.iter().take(self.columns.len()).cloned().collect();
         let figure = |text: &String| match cell(text, separators) {
-            Cell::Figure(figure) => Some(figure),
-            Cell::Ambiguous(_) | Cell::NotOne | Cell::Text => None,
+            Content::Figure(figure) => Some(figure),
+            Content::Ambiguous(_) | Content::NotOne | Content::Text => None,
         };
         let cells = texts.iter().map(figure).collect();
         self.rows.push(Row { line, name: name.clone(), texts, cells });
@@ -112,15 +112,16 @@ impl Table {
     fn read_left_out(&mut self, separators: Separators) {
         let mut ambiguous: Vec<(usize, String)> = Vec::new();
         let mut not_one: Vec<(usize, String)> = Vec::new();
+        let is_result: Vec<bool> = (0..self.columns.len()).map(|column| self.is_result(column)).collect();
         for row in &self.rows {
             for (column, text) in row.texts.iter().enumerate() {
                 let place = format!("in `{}` of `{}`", self.columns[column], row.name);
                 match cell(text, separators) {
-                    Cell::Ambiguous(why) => ambiguous.push((row.line, format!("{why}, {place}"))),
-                    Cell::NotOne if self.is_result(column) => {
+                    Content::Ambiguous(why) => ambiguous.push((row.line, format!("{why}, {place}"))),
+                    Content::NotOne if is_result[column] => {
                         not_one.push((row.line, format!("`{text}` is not one number, {place}")));
                     }
-                    Cell::NotOne | Cell::Figure(_) | Cell::Text => {}
+                    Content::NotOne | Content::Figure(_) | Content::Text => {}
                 }
             }
         }
@@ -142,7 +143,7 @@ type Rows<'r> = Vec<&'r (usize, Vec<String>)>;
 fn head_and_body(rows: &[(usize, Vec<String>)]) -> (Rows<'_>, Rows<'_>) {
     let skipped = rows.iter().take_while(|(_, row)| is_rule(row)).count();
     let rows = &rows[skipped..];
-    let is_figure = |text: &String| matches!(cell(text, Separators::default()), Cell::Figure(_));
+    let is_figure = |text: &String| matches!(cell(text, Separators::default()), Content::Figure(_));
     let begins = |(_, row): &(usize, Vec<String>)| row.iter().skip(1).any(is_figure);
     let end = rows
         .iter()

@@ -1,12 +1,14 @@
 //! Rules over several outputs of one tool.
 
+use std::collections::BTreeMap;
+
 use crate::document::Document;
 use crate::finding::{Finding, Output};
 use crate::headings::has_word;
 use crate::loads::{has_cpu_of_load, is_continuous, is_repeated, is_tls, main, value};
 use crate::rule::Rule;
 use crate::runs::explained_by_cap;
-use crate::sameness::is_repetition;
+use crate::sameness::identity;
 use crate::words::{at_lines, digits, list};
 
 /// Words of a text about a device that takes work from the CPU.
@@ -42,10 +44,14 @@ fn grouped<K: PartialEq>(outputs: &[Output], key: impl Fn(&Output) -> K) -> Vec<
 /// Variants without a second run.
 fn one_run_each(outputs: &[&Output]) -> Option<Finding> {
     let (last, tool) = (outputs.last()?, outputs.first()?.run.tool);
-    let is_single = |output: &&&Output| {
-        outputs.iter().filter(|other| is_repetition(output, other)).count() == 1 && !is_repeated(output)
-    };
-    let singles: Vec<&&Output> = outputs.iter().filter(is_single).collect();
+    let identities: Vec<_> = outputs.iter().map(|output| identity(output)).collect();
+    let mut times: BTreeMap<_, usize> = BTreeMap::new();
+    identities.iter().for_each(|identity| *times.entry(identity).or_default() += 1);
+    let all = outputs.iter().zip(&identities);
+    let singles: Vec<&&Output> = all
+        .filter(|(output, identity)| times[identity] == 1 && !is_repeated(output))
+        .map(|(output, _)| output)
+        .collect();
     if outputs.len() < 2 || singles.is_empty() {
         return None;
     }
