@@ -298,6 +298,7 @@ mod tests {
             ("p99_ms", "p99", "ms"),
             ("latency, us", "latency", "us"),
             ("proxy a (req/s)", "proxy a", "req/s"),
+            ("brisk req/s", "brisk", "req/s"),
             ("min", "min", ""),
             ("16 bytes", "16 bytes", ""),
             ("tcp_lat", "tcp_lat", ""),

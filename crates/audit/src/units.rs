@@ -176,9 +176,7 @@ fn prefixed(text: &str, known: impl Fn(&str) -> Option<String>) -> Option<(Strin
 
 /// A noun that the table of nouns does not have.
 fn noun_of(text: &str) -> Option<String> {
-    let is_word = |word: &str| word.len() > 2 && word.chars().all(char::is_alphabetic);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let is_noun = (1..=2).contains(&words.len()) && words.iter().all(|word| is_word(word)) || text == "#";
+    let is_noun = text.len() > 2 && text.chars().all(char::is_alphabetic) || text == "#";
     is_noun.then(|| text.to_lowercase().trim_end_matches('s').to_owned())
 }
 
