@@ -44,10 +44,10 @@ pub(crate) fn understood(tables: &[Table]) -> (Vec<Understood<'_>>, Vec<NotRead>
                 not_read.extend(table.left_out.iter().map(left_out));
                 found.push(Understood { table, layout });
             }
+            Err(_) if !table.left_out.is_empty() => not_read.extend(table.left_out.iter().map(left_out)),
             Err(why) => {
                 let why = format!("{}: {why}", described_as_table(table));
                 not_read.push(NotRead { line: table.line, why, is_failure: false });
-                not_read.extend(table.left_out.iter().map(left_out));
             }
         }
     }

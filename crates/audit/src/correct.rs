@@ -74,7 +74,7 @@ const CORRECT: &[Case] = &[
     correct(
         "rows are metrics",
         "| metric | harbour | marina |\n|---|---|---|\n| CPU usage | 55% ± 1% | 61% ± 1% |\n\
-         | average latency | 7.00 ms ± 0.10 ms | 6.10 ms ± 0.10 ms |\n| throughput | 9.10 Gbit/s ± 0.05 | 870 MB/s ± 9 |",
+         | average latency | 7.00 ms ± 0.10 ms | 6.10 ms ± 0.10 ms |\n| stddev of latency | 0.10 ms | 0.12 ms |\n| throughput | 9.10 Gbit/s ± 0.05 | 870 MB/s ± 9 |",
         &[
             "average latency of marina over harbour: ×0.871 (lower is better)",
             "throughput of marina over harbour: ×0.765 (higher is better)",
@@ -239,6 +239,15 @@ const INVITING: &[Case] = &[
         ratios: &["req/s of brisk over calm at concurrency 1: ×0.9048 (higher is better)"],
         findings: &["repeated-without-spread"],
         not_read: 0,
+    },
+    Case {
+        name: "thousands in a table beside ab's output",
+        text: "| proxy | req/s |\n|---|---|\n| calm | 41,250 |\n| brisk | 43,900 |\n\nConcurrency Level:      10\n\
+               Time taken for tests:   25.000 seconds\nComplete requests:      250\nFailed requests:        0\n\
+               Requests per second:    10.00 [#/sec] (mean)\n",
+        ratios: &[],
+        findings: &["load-cpu-unknown"],
+        not_read: 1,
     },
     Case {
         name: "a table of HTML",

@@ -58,8 +58,8 @@ impl<'t> Document<'t> {
         self.headings(at).join(", ")
     }
 
-    /// The outputs of tools, and those that a reader knows but refuses.
-    pub(crate) fn outputs(&self) -> (Vec<Output>, Vec<NotRead>) {
+    /// The outputs of tools, and those that a reader knows but refuses. What was read as a table is left to the rules over tables.
+    pub(crate) fn outputs(&self, is_of_table: &[bool]) -> (Vec<Output>, Vec<NotRead>) {
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         let mut start = 0;
         for at in 0..=self.lines.len() {
@@ -67,7 +67,10 @@ impl<'t> Document<'t> {
             if !is_end {
                 continue;
             }
-            let text: String = self.lines[start..at].iter().flat_map(|(_, line)| [line, "\n"]).collect();
+            let part = self.lines[start..at].iter().zip(&is_of_table[start..at]);
+            let text: String = part
+                .flat_map(|((_, line), is_of_table)| [if *is_of_table { "" } else { line }, "\n"])
+                .collect();
             match plumb_tools::read(&text) {
                 Ok(runs) => found.extend(runs.into_iter().map(|run| Output {
                     line: self.lines[start].0,
@@ -120,18 +123,19 @@ impl<'t> Document<'t> {
             || heading(line).is_some_and(|(level, _)| level > 1)
     }
 
-    /// The tables, as Markdown and reStructuredText draw them.
-    pub(crate) fn tables(&self) -> Vec<Table> {
-        let mut found = Vec::new();
+    /// The tables, as Markdown and reStructuredText draw them, and which lines they are.
+    pub(crate) fn tables(&self) -> (Vec<Table>, Vec<bool>) {
+        let (mut found, mut is_of_table) = (Vec::new(), vec![false; self.lines.len()]);
         let mut at = 0;
         while at < self.lines.len() {
             let rows = self.table_at(at);
-            if rows.len() > 2 && !is_of_a_tool(&rows) {
-                found.extend(read_table(&rows, self.place(at), self.above(at)));
-            }
-            at += rows.len().max(1);
+            let end = at + rows.len().max(1);
+            let table = (rows.len() > 2).then(|| read_table(&rows, self.place(at), self.above(at))).flatten();
+            is_of_table[at..end].fill(table.is_some());
+            found.extend(table);
+            at = end;
         }
-        found
+        (found, is_of_table)
     }
 
     /// The lines of a table that begins at a line; none where no table does.
@@ -242,12 +246,6 @@ fn is_open_rule(line: &str) -> bool {
 fn is_simple_rule(line: &str) -> bool {
     let columns: Vec<&str> = line.split_whitespace().collect();
     columns.len() > 1 && columns.iter().all(|column| column.len() > 1 && column.chars().all(|c| c == '='))
-}
-
-/// Whether a reader of a tool's output knows the table, which is then among the outputs.
-fn is_of_a_tool(rows: &[(usize, &str)]) -> bool {
-    let text: String = rows.iter().flat_map(|(_, line)| [line, "\n"]).collect();
-    plumb_tools::read(&text).is_ok()
 }
 
 #[cfg(test)]

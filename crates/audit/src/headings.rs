@@ -244,11 +244,12 @@ type Found = (String, String, Option<Unit>);
 
 /// `Mean [ms]`, `Total time(ms)`, `latency (us, mean)`.
 fn bracketed(text: &str) -> Option<Found> {
-    let (open, close) = if text.contains('[') { ('[', ']') } else { ('(', ')') };
-    let (before, rest) = text.rsplit_once(open)?;
-    let (inside, after) = rest.split_once(close)?;
-    let part = inside.split([',', ';']).find(|part| unit(part).is_some())?.trim();
-    Some((format!("{before}{after}"), part.to_owned(), unit(part)))
+    [('[', ']'), ('(', ')')].into_iter().find_map(|(open, close)| {
+        let (before, rest) = text.split_once(open)?;
+        let (inside, after) = rest.split_once(close)?;
+        let part = inside.split([',', ';']).find(|part| unit(part).is_some())?.trim();
+        Some((format!("{} {}", before.trim(), after.trim()), part.to_owned(), unit(part)))
+    })
 }
 
 /// Letters that are more often something else than a unit: `min` is a minimum.
@@ -299,6 +300,7 @@ mod tests {
             ("latency, us", "latency", "us"),
             ("proxy a (req/s)", "proxy a", "req/s"),
             ("brisk req/s", "brisk", "req/s"),
+            ("Latency (ms) [lower is better]", "Latency [lower is better]", "ms"),
             ("min", "min", ""),
             ("16 bytes", "16 bytes", ""),
             ("tcp_lat", "tcp_lat", ""),

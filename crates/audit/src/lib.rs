@@ -56,7 +56,8 @@ pub struct Audit {
 #[must_use]
 pub fn audit(text: &str) -> Audit {
     let document = Document::new(text);
-    let ((outputs, refused), tables) = (document.outputs(), document.tables());
+    let (tables, is_of_table) = document.tables();
+    let (outputs, refused) = document.outputs(&is_of_table);
     let (understood, not_understood) = cells::understood(&tables);
     let mut audit = Audit::default();
     audit.found.extend(outputs.iter().map(|output| (output.line, runs::described(output))));

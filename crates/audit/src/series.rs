@@ -83,7 +83,8 @@ pub(crate) fn layout(table: &Table) -> Result<Layout, &'static str> {
 
 /// Whether each row has a metric of its own: its name or its cells say so, and the headings do not.
 fn rows_are_metrics(table: &Table, headings: &[Heading], results: &[usize]) -> bool {
-    if results.iter().any(|at| headings[*at].unit.is_some() || headings[*at].names_a_metric()) {
+    let are_columns = results.iter().any(|at| headings[*at].unit.is_some() || headings[*at].names_a_metric());
+    if are_columns || is_choice(&table.corner) {
         return false;
     }
     let is_named = table.rows.iter().any(|row| {
@@ -175,16 +176,17 @@ fn by_row(table: &Table, headings: &[Heading], results: &[usize]) -> Layout {
     let mut series = Vec::new();
     for (index, row) in table.rows.iter().enumerate() {
         let own = Heading::new(&row.name);
+        let is_metric = own.unit.is_some() || own.names_a_metric();
+        if is_metric && own.role() != Role::Result {
+            continue;
+        }
         let mut at: Vec<String> = settings
             .iter()
             .map(|column| {
                 format!("{} {}", table.columns[*column], row.texts.get(*column).map_or("", String::as_str))
             })
             .collect();
-        if own.unit.is_none()
-            && !own.names_a_metric()
-            && columns.iter().any(|at| headings[*at].unit.is_some())
-        {
+        if !is_metric && columns.iter().any(|at| headings[*at].unit.is_some()) {
             at.insert(0, format!("{} {}", table.corner, row.name).trim().to_owned());
         }
         let known = columns.iter().filter_map(|column| Some((*column, row.cells.get(*column)?.clone()?)));

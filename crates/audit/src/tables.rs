@@ -126,11 +126,10 @@ impl Table {
             }
         }
         for found in [ambiguous, not_one] {
-            let more = found.len().saturating_sub(1);
-            let more = if more == 0 {
-                String::new()
-            } else {
-                format!("; so it is with {more} more cells of the table")
+            let more = match found.len() {
+                0 | 1 => String::new(),
+                2 => "; the same is true of another cell".to_owned(),
+                all => format!("; the same is true of {} other cells", all - 1),
             };
             self.left_out.extend(found.into_iter().next().map(|(line, why)| (line, why + &more)));
         }

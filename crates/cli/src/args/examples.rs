@@ -67,7 +67,7 @@ Examples:
   plumb audit README.md                          # what its figures support
   plumb audit issue.txt --experiment settle.yaml # and what would settle it
   plumb audit docs/*.md --json
-  plumb audit --explain few-digits               # what a rule checks, and its source";
+  plumb audit --explain few-digits               # what a rule checks";
 
 pub const GATE: &str = "\
 Examples:

@@ -251,7 +251,7 @@ fn ratios_are_in_the_json_with_what_they_compare() {
     let mut ratio = json["ratios"][0].clone();
     let value = ratio["ratio"].take().as_f64().unwrap();
     assert!((value - 1300.0 / 850.0).abs() < 1e-9, "{value}");
-    insta::assert_snapshot!(ratio, @r#"{"file":"text.md","line":4,"rule":"ratio-of-rows","metric":"latency","of":"far","over":"near","at":"","ratio":null,"better":"lower"}"#);
+    insta::assert_snapshot!(ratio, @r#"{"at":"","better":"lower","file":"text.md","line":4,"metric":"latency","of":"far","over":"near","ratio":null,"rule":"ratio-of-rows"}"#);
 }
 
 #[test]
