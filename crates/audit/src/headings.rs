@@ -270,12 +270,11 @@ fn tail(text: &str) -> Option<Found> {
         return Some((name.to_owned(), "%".to_owned(), unit("%")));
     }
     let starts: Vec<usize> = text.match_indices([' ', ',', '_']).map(|(at, _)| at + 1).collect();
-    let found = starts.into_iter().find_map(|at| {
+    starts.into_iter().find_map(|at| {
         let unit = clear_unit(text[at..].trim())?;
         let name = text[..at].trim_end_matches(|c: char| c.is_whitespace() || ",_-".contains(c));
         Some((name.strip_suffix(" in").unwrap_or(name).to_owned(), text[at..].trim().to_owned(), Some(unit)))
-    });
-    found
+    })
 }
 
 #[cfg(test)]
