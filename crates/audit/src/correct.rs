@@ -313,11 +313,11 @@ fn runs_are_compared_only_where_one_thing_that_has_a_name_differs() {
     let two = |one: &str, other: &str| audit(&format!("{one}\n{other}"));
     let (calm, brisk) = ("http://192.0.2.10/", "http://192.0.2.11/");
     let named = two(&wrk("## Calm", calm, "20.00ms", 6000), &wrk("## Brisk", calm, "15.00ms", 8000));
-    assert_eq!(ratios(&named), ["http_reqs of \"Brisk\" over \"Calm\" (line 2): ×1.333 (higher is better)"]);
+    assert_eq!(ratios(&named), ["http_reqs of \"Brisk\" over \"Calm\" (line 3): ×1.333 (higher is better)"]);
     let captions = two(&wrk("Before:", calm, "20.00ms", 6000), &wrk("After:", calm, "15.00ms", 8000));
     assert_eq!(
         ratios(&captions),
-        ["http_reqs of \"After\" over \"Before\" (line 2): ×1.333 (higher is better)"]
+        ["http_reqs of \"After\" over \"Before\" (line 3): ×1.333 (higher is better)"]
     );
     let hosts = two(&wrk("", calm, "20.00ms", 6000), &wrk("", brisk, "15.00ms", 8000));
     assert_eq!(ratios(&hosts).len(), 1);

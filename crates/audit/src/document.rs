@@ -72,13 +72,18 @@ impl<'t> Document<'t> {
                 .flat_map(|((_, line), is_of_table)| [if *is_of_table { "" } else { line }, "\n"])
                 .collect();
             match plumb_tools::read(&text) {
-                Ok(runs) => found.extend(runs.into_iter().map(|run| Output {
-                    line: self.lines[start].0,
-                    headings: self.headings(start),
-                    caption: self.caption(start),
-                    text: text.clone(),
-                    run,
-                })),
+                Ok(runs) => {
+                    for run in runs {
+                        let line = self.lines[(start + run.line - 1).min(at.saturating_sub(1))].0;
+                        if let Some(failure) = &run.failure {
+                            let why = format!("a run of {}: {failure}", run.tool);
+                            refused.push(NotRead { line, why, is_failure: true });
+                            continue;
+                        }
+                        let (headings, caption) = (self.headings(start), self.caption(start));
+                        found.push(Output { line, headings, caption, text: text.clone(), run });
+                    }
+                }
                 Err(ReadError::Unknown { .. }) => {}
                 Err(error) => refused.push(self.refused(start, &text, error)),
             }

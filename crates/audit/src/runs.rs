@@ -47,28 +47,22 @@ pub(crate) fn described(output: &Output) -> String {
 pub(crate) fn findings(output: &Output) -> Vec<Finding> {
     let run = &output.run;
     let finding = |(rule, why): (Rule, String)| Finding { line: output.line, rule, why };
-    let warnings = run.measurement.warnings.iter().filter(|warning| !is_contradicted(run, warning));
+    let warnings = run.measurement.warnings.iter();
     let mut found: Vec<Finding> =
         warnings.map(|warning| finding((Rule::HowTheToolCounts, sentence(warning)))).collect();
     let rules = [
         failed_answers(run).map(|why| (Rule::FailedAnswers, why)),
-        count_that_does_not_close(output).map(|why| (Rule::CountDoesNotClose, why)),
         law_of_little(output),
-        disorder(run).map(|why| (Rule::PercentilesOutOfOrder, why)),
         blind_metric(output).map(|why| (Rule::BlindMetric, why)),
         timers(run).map(|why| (Rule::TimerOutlier, why)),
         explained_by_cap(run).map(|why| (Rule::LatencyByTheCap, why)),
         operation_size(run).map(|why| (Rule::BandwidthByTheCap, why)),
         short_run(output).map(|why| (Rule::ShortRun, why)),
     ];
-    found.extend(rules.into_iter().flatten().map(finding));
+    let sums = run.wrong_sums().map(|sum| (Rule::CountDoesNotClose, sentence(&sum.to_string())));
+    let disorders = run.disorders().map(|why| (Rule::PercentilesOutOfOrder, sentence(&why)));
+    found.extend(sums.chain(disorders).chain(rules.into_iter().flatten()).map(finding));
     found
-}
-
-/// ab's warning that answers of another length are not counted as failures, where as many were counted for their status.
-fn is_contradicted(run: &ToolRun, warning: &str) -> bool {
-    let share = run.measurement.attempts.failed_share().unwrap_or_default();
-    run.tool == "ab" && share >= FAILED && warning.contains("not counted as failures")
 }
 
 /// From a share on, rates and times are those of failures too.
@@ -97,26 +91,6 @@ fn failed_answers(run: &ToolRun) -> Option<String> {
         run.units,
         rounded(share * 100.0, 2)
     ))
-}
-
-/// Rate times time is the count.
-fn count_that_does_not_close(output: &Output) -> Option<String> {
-    let run = &output.run;
-    let seconds = run.measurement.window_ns as f64 / 1e9;
-    let (rate, count) = (value(run, "http_reqs", None)?, run.measurement.work as f64);
-    let is_off = |seconds: f64| count > 1.0 && seconds > 0.0 && (rate * seconds / count - 1.0).abs() > CLOSES;
-    // The duration of the measurement alone, without the warm-up.
-    let main_s = run.options.get("duration").and_then(|text| text.strip_suffix('s')?.parse::<f64>().ok());
-    let is_explained = has_warm_up(output) && main_s.is_some_and(|seconds| !is_off(seconds));
-    (is_off(seconds) && !is_explained).then(|| {
-        format!(
-            "{} requests per second over {} s make {}, and the output says {}.",
-            digits(rate),
-            digits(seconds),
-            digits(rate * seconds),
-            digits(count)
-        )
-    })
 }
 
 /// The rate and the mean time of what one connection or virtual user does at a time, with the name of the time.
@@ -183,34 +157,6 @@ fn law_of_little(output: &Output) -> Option<(Rule, String)> {
 /// Whether a connection may have several requests at a time: h2load's text does not have its `-m`, and a script of k6 may batch.
 fn may_pipeline(output: &Output) -> bool {
     output.run.tool == "h2load" || output.text.contains("http.batch")
-}
-
-/// A higher percentile is not smaller.
-fn disorder(run: &ToolRun) -> Option<String> {
-    let ordered = [
-        Statistic::Min,
-        Statistic::Med,
-        Statistic::P90,
-        Statistic::P95,
-        Statistic::P99,
-        Statistic::P999,
-        Statistic::Max,
-    ];
-    run.metrics.iter().filter(|metric| metric.kind == MetricKind::Trend).find_map(|metric| {
-        let known: Vec<(Statistic, f64)> = ordered
-            .into_iter()
-            .filter_map(|statistic| Some((statistic, value(run, &metric.name, Some(statistic))?)))
-            .collect();
-        let wrong = known.windows(2).find(|pair| pair[0].1 > pair[1].1 * (1.0 + CLOSES))?;
-        Some(format!(
-            "{} of {} is {}, and {} is {}.",
-            wrong[0].0.name(),
-            metric.name,
-            digits(wrong[0].1),
-            wrong[1].0.name(),
-            digits(wrong[1].1)
-        ))
-    })
 }
 
 /// Where connecting takes much of the time, a metric without it cannot show what a change of it does.

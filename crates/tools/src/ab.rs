@@ -125,7 +125,7 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), Str
     run.measurement.attempts.tried = requests;
     run.measurement.attempts.failed = bad;
     run.share(&HTTP_REQ_FAILED, bad, requests);
-    if length > 0 {
+    if length > status {
         run.warn(format!(
             "ab calls {length} answers failed because their length differs from that of the first answer; they are not counted \
              as failures here (ab -l accepts them)"

@@ -236,19 +236,32 @@ fn behind_marker(text: &str) -> Option<&str> {
 /// The key of lines of which a run has several, one after the other.
 pub(crate) const BLOCK: &str = "a line of a block";
 
-/// The parts of a text of which each is one run, with the line at which each begins, from 1. A run has each of its keys once, so that
+/// A part of a text that is one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part<'t> {
+    /// The line at which it begins, from 1.
+    pub(crate) first_line: usize,
+    /// The first line that is surely of the run.
+    pub(crate) run_line: usize,
+    pub(crate) text: &'t str,
+}
+
+/// The parts of a text of which each is one run. A run has each of its keys once, so that
 /// one which comes again is the beginning of the next run.
-pub(crate) fn parts(text: &str, key: impl Fn(&str) -> Option<&str>) -> Vec<(usize, &str)> {
+pub(crate) fn parts(text: &str, key: impl Fn(&str) -> Option<&str>) -> Vec<Part<'_>> {
     let mut found = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
-    let (mut start, mut start_line, mut at) = (0, 1, 0);
+    let (mut start, mut first_line, mut run_line, mut at) = (0, 1, 1, 0);
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
         if let Some(key) = key(line.trim()) {
             let goes_on = key == BLOCK && seen.last() == Some(&BLOCK);
             if seen.contains(&key) && !goes_on {
-                found.push((start_line, &text[start..at]));
-                (start, start_line) = (at, number);
+                found.push(Part { first_line, run_line, text: &text[start..at] });
+                (start, first_line) = (at, number);
                 seen.clear();
+            }
+            if seen.is_empty() {
+                run_line = number;
             }
             if !goes_on {
                 seen.push(key);
@@ -256,7 +269,7 @@ pub(crate) fn parts(text: &str, key: impl Fn(&str) -> Option<&str>) -> Vec<(usiz
         }
         at += line.len();
     }
-    found.push((start_line, &text[start..]));
+    found.push(Part { first_line, run_line, text: &text[start..] });
     found
 }
 
@@ -322,9 +335,11 @@ mod tests {
     fn a_key_that_comes_again_begins_a_run() {
         let key: fn(&str) -> Option<&str> =
             |line| line.split_once(':').map(|(key, _)| if key == "-" { BLOCK } else { key });
+        let part = |first_line, run_line, text| Part { first_line, run_line, text };
         let found = parts("x\na: 1\nb: 2\n\na: 3\nb: 4\nb: 5\n", key);
-        assert_eq!(found, [(1, "x\na: 1\nb: 2\n\n"), (5, "a: 3\nb: 4\n"), (7, "b: 5\n")]);
+        let expected = [part(1, 2, "x\na: 1\nb: 2\n\n"), part(5, 5, "a: 3\nb: 4\n"), part(7, 7, "b: 5\n")];
+        assert_eq!(found, expected);
         let found = parts("-: 1\n-: 2\nb: 2\n-: 3\n-: 4\nb: 5\n", key);
-        assert_eq!(found, [(1, "-: 1\n-: 2\nb: 2\n"), (4, "-: 3\n-: 4\nb: 5\n")]);
+        assert_eq!(found, [part(1, 1, "-: 1\n-: 2\nb: 2\n"), part(4, 4, "-: 3\n-: 4\nb: 5\n")]);
     }
 }

@@ -1,6 +1,6 @@
 //! The formats that can be read, and which one a text has.
 
-use crate::door::{fenced, parts, plain, unfenced};
+use crate::door::{Part, fenced, parts, plain, unfenced};
 use crate::error::ReadError;
 use crate::json::documents;
 use crate::nearest::likeliest;
@@ -196,9 +196,10 @@ pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
 
 /// Each part of a text is a run, or several. One that cannot be read beside others that can is a run that failed.
 fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
-    let found = format.key.map_or_else(|| vec![(1, text)], |key| parts(text, key));
+    let whole = || vec![Part { first_line: 1, run_line: 1, text }];
+    let found = format.key.map_or_else(whole, |key| parts(text, key));
     let read: Vec<(usize, Result<Vec<ToolRun>, String>)> =
-        found.into_iter().map(|(line, part)| (line, read_part(format, line, part))).collect();
+        found.into_iter().map(|part| (part.run_line, read_part(format, part))).collect();
     let known = read
         .iter()
         .find_map(|(_, runs)| Some((runs.as_ref().ok()?.first()?.tool, runs.as_ref().ok()?.first()?.path)));
@@ -216,7 +217,7 @@ fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     Ok(runs.collect())
 }
 
-fn read_part(format: &Format, first_line: usize, text: &str) -> Result<Vec<ToolRun>, String> {
+fn read_part(format: &Format, Part { first_line, text, .. }: Part<'_>) -> Result<Vec<ToolRun>, String> {
     let around = documents(text);
     let has_commas = WITH_COMMAS.contains(&format.name) || !around.found.is_empty();
     if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {

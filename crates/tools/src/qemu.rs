@@ -59,7 +59,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let polls: Vec<(usize, Migration)> = if found.iter().any(|value| of_json(value).is_some()) {
         found.iter().filter_map(of_json).map(|value| (1, json(value))).collect()
     } else {
-        parts(text, key).into_iter().map(|(line, part)| (line, of_text(part))).collect()
+        parts(text, key).into_iter().map(|part| (part.run_line, of_text(part.text))).collect()
     };
     let mut migrations: Vec<(usize, Migration)> = Vec::new();
     for (line, poll) in polls.into_iter().filter(|(_, poll)| !poll.status.is_empty()) {

@@ -22,18 +22,20 @@ fn is_measured(key: &str) -> bool {
 
 /// A test and what stands under it: `key = value`.
 struct Section<'t> {
+    /// Where it stands, from 1.
+    line: usize,
     test: &'t str,
     lines: Vec<(&'t str, &'t str)>,
 }
 
 fn sections(text: &str) -> Vec<Section<'_>> {
     let mut found: Vec<Section<'_>> = Vec::new();
-    for line in text.lines() {
+    for (number, line) in (1..).zip(text.lines()) {
         let is_name = |name: &str| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         };
         match (line.strip_suffix(':').filter(|name| is_name(name)), line.split_once(" = ")) {
-            (Some(test), _) => found.push(Section { test, lines: Vec::new() }),
+            (Some(test), _) => found.push(Section { line: number, test, lines: Vec::new() }),
             (None, Some((key, value))) if line.starts_with(' ') => {
                 if let Some(section) = found.last_mut() {
                     section.lines.push((key.trim(), value.trim()));
@@ -69,6 +71,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         .iter()
         .map(|turn| {
             let mut run = one(turn);
+            run.line = turn[0].line;
             let sizes = run.options.iter().find(|(name, _)| name.ends_with("msg_size"));
             run.label = sizes.filter(|_| is_several).map(|(_, size)| size.clone());
             run
@@ -84,7 +87,7 @@ fn one(sections: &[Section<'_>]) -> ToolRun {
     let tests: Vec<&str> = sections.iter().map(|section| section.test).collect();
     run.option("tests", tests.join(" "));
     let mut is_rounded = false;
-    for Section { test, lines } in sections {
+    for Section { test, lines, .. } in sections {
         for (key, value) in lines {
             is_rounded |= is_measured(key) && digits(value) <= 3;
             put(&mut run, test, key, value);

@@ -82,8 +82,17 @@ impl ToolRun {
     /// The sums that do not hold, and percentiles that are not in their order.
     #[must_use]
     pub fn contradictions(&self) -> Vec<String> {
-        let sums = self.sums.iter().filter(|sum| !sum.holds()).map(Sum::to_string);
-        sums.chain(self.metrics.iter().filter_map(|metric| self.disorder(metric))).collect()
+        self.wrong_sums().map(Sum::to_string).chain(self.disorders()).collect()
+    }
+
+    /// The sums that do not hold.
+    pub fn wrong_sums(&self) -> impl Iterator<Item = &Sum> {
+        self.sums.iter().filter(|sum| !sum.holds())
+    }
+
+    /// Percentiles of which a higher one is smaller, in words.
+    pub fn disorders(&self) -> impl Iterator<Item = String> {
+        self.metrics.iter().filter_map(|metric| self.disorder(metric))
     }
 
     /// A higher percentile is not smaller.

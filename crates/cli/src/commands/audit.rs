@@ -163,7 +163,7 @@ fn read(file: &Path) -> Result<String, Failure> {
         return Err(failed(format!("it has more than {} MiB, and is no document", BYTES_MAX >> 20)));
     }
     // What is not UTF-8 is no number.
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(plumb_tools::decoded(bytes))
 }
 
 fn write_experiment(path: &Path, audits: &[(String, Audit)]) -> Result<(), Failure> {

@@ -95,52 +95,52 @@ fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     insta::assert_snapshot!(said.out, @r#"
     text.md
-    · line 6      ab 2.3, under "Software, 10000 requests": http_reqs 320.1 in 31.24 s (connections 20,
+    · line 7      ab 2.3, under "Software, 10000 requests": http_reqs 320.1 in 31.24 s (connections 20,
                   document length 612 bytes, host 127.0.0.1, path /, port 443)
-    · line 35     ab 2.3, under "An accelerator, The accelerator": http_reqs 1309 in 7.642 s
+    · line 36     ab 2.3, under "An accelerator, The accelerator": http_reqs 1309 in 7.642 s
                   (connections 20, document length 92 bytes, host 127.0.0.1, path /, port 443)
 
     What can be concluded
-    · http_reqs of "The accelerator" (line 35) over "Software, 10000 requests" (line 6): ×4.088 (higher
+    · http_reqs of "The accelerator" (line 36) over "Software, 10000 requests" (line 7): ×4.088 (higher
       is better) — a point estimate of one ab run each, without an interval
 
     13 findings
-    ! line 6      how the tool counts: ab prints whole milliseconds: its times below 10 ms are rounded
+    ! line 7      how the tool counts: ab prints whole milliseconds: its times below 10 ms are rounded
                   by 5% and more, and those below 1 ms are 0 and left out; ab -e FILE has microseconds.
-                  So too at line 35. [how-the-tool-counts]
-    ! line 6      how the tool counts: ab's Connect includes the TLS handshake, and a new connection for
-                  each request unless -k was given. So too at line 35. [how-the-tool-counts]
-    ! line 6      one result, not two: 20 in flight over iteration_duration (62 ms) is 322.6 per second:
+                  So too at line 36. [how-the-tool-counts]
+    ! line 7      how the tool counts: ab's Connect includes the TLS handshake, and a new connection for
+                  each request unless -k was given. So too at line 36. [how-the-tool-counts]
+    ! line 7      one result, not two: 20 in flight over iteration_duration (62 ms) is 322.6 per second:
                   in a closed loop the rate follows from the time, so a gain in both is one gain.
                   [one-result-not-two]
-    ! line 6      a metric that leaves out what was changed: http_req_duration has 9 of the 62 ms of a
+    ! line 7      a metric that leaves out what was changed: http_req_duration has 9 of the 62 ms of a
                   request. The handshake (53 ms) is outside it, so a treatment of handshakes shows there
                   only by what it leaves to the rest; iteration_duration has all of it. So too at line
-                  35. [metric-leaves-out-connecting]
-    ! line 35     how the tool counts: ab calls 9999 answers failed because their length differs from
+                  36. [metric-leaves-out-connecting]
+    ! line 36     how the tool counts: ab calls 9999 answers failed because their length differs from
                   that of the first answer; they are not counted as failures here (ab -l accepts them).
                   [how-the-tool-counts]
-    ! line 35     how the tool counts: some answers were not 2xx, and ab takes the first answer for the
+    ! line 36     how the tool counts: some answers were not 2xx, and ab takes the first answer for the
                   right one: if that was one of them, all good answers have another length.
                   [how-the-tool-counts]
-    ! line 35     an outlier as long as a timer: The slowest iteration_duration is 5016 ms and the
+    ! line 36     an outlier as long as a timer: The slowest iteration_duration is 5016 ms and the
                   median 14 ms: that is a wait of 5 s, as of a packet sent again or of a time limit, and
                   not work of the server. One such request moves the mean and the standard deviation.
                   [outlier-as-long-as-a-timer]
-    ! line 35     a short run: It took 7.642 s, without a warm-up that is left out: start-up and the
+    ! line 36     a short run: It took 7.642 s, without a warm-up that is left out: start-up and the
                   first requests are a visible part of it. [short-run]
-    ! line 35     one run each: Each variant was measured once by ab (lines 6 and 35), one after the
+    ! line 36     one run each: Each variant was measured once by ab (lines 7 and 36), one after the
                   other. How much two runs of the same variant differ is not known, so no difference
                   between variants has an interval, and a drift of the machine looks like an effect.
                   [one-run-each]
-    ! line 35     settings differ: The runs at lines 6 and 35 differ in document length 612 bytes and 92
+    ! line 36     settings differ: The runs at lines 7 and 36 differ in document length 612 bytes and 92
                   bytes. [settings-differ]
-    ! line 35     not in the output: ab does not say how busy its own CPUs were. Where the load was the
+    ! line 36     not in the output: ab does not say how busy its own CPUs were. Where the load was the
                   limit, the numbers are those of the load. [load-cpu-unknown]
-    ! line 35     not in the output: Nothing tells how many handshakes were full and how many resumed a
+    ! line 36     not in the output: Nothing tells how many handshakes were full and how many resumed a
                   session. A resumed one needs no private-key operation, so it hides an accelerator.
                   [handshakes-unknown]
-    ! line 35     not in the output: No counter shows that the accelerator did the work, such as
+    ! line 36     not in the output: No counter shows that the accelerator did the work, such as
                   fw_counters of QAT: an engine that loads may still leave the work to software.
                   [accelerator-unproven]
 
