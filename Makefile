@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo check test test-lab loom lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history image deb docs tools clean
+.PHONY: help demo check test test-lab loom lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history bench-import image deb docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -47,7 +47,7 @@ deny:
 clippy:
 	@cargo clippy --workspace --all-targets --keep-going -- -D warnings
 
-bench: bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history ## Measure against the peers, every data path
+bench: bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history bench-import ## Measure against the peers, every data path
 
 bench-http: ## Measure HTTP load against wrk, ab and k6 on the same nginx
 	@scripts/bench-http.sh
@@ -73,6 +73,9 @@ bench-shifts: ## Measure how soon level shifts are found, and how often there is
 
 bench-history: ## Measure a history of 10,000 runs: its size, and how long lists, trends and pages take
 	@scripts/bench-history.sh
+
+bench-import: ## Measure how fast and in how much memory a gigabyte of k6's points is read
+	@scripts/bench-import.sh
 
 image: ## Build a container image with plumb and the programs that experiments drive, in target/image
 	@cargo build --release --package plumb-cli

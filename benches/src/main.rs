@@ -9,6 +9,7 @@ mod blocks;
 mod harness;
 mod history;
 mod http;
+mod import;
 mod limiter;
 mod migration;
 mod network;
@@ -36,8 +37,11 @@ fn main() -> ExitCode {
         Some("network") => network::run(arguments.get(1).map(String::as_str)),
         Some("shifts") => shifts::run(),
         Some("history") => history::run(),
-        _ => Err("say which: http, harness, migration, storage, limiter, nbd, network, shifts or history"
-            .to_owned()),
+        Some("import") => import::run(),
+        _ => Err(
+            "say which: http, harness, migration, storage, limiter, nbd, network, shifts, history or import"
+                .to_owned(),
+        ),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
