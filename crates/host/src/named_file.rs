@@ -26,6 +26,14 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// As [`read`].
 pub fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
+    bounded(open(path)?, path, bytes_max)
+}
+
+/// A file or a pipe to read from, for what is too large to hold. Waits for the writer of a pipe.
+///
+/// # Errors
+/// When it cannot be opened, or is neither a regular file nor a pipe.
+pub fn open(path: &Path) -> Result<File, Error> {
     let failed = |cause| Error::Read { path: path.to_owned(), cause };
     // The kind is checked before the file is opened, because opening a device may already have an effect.
     let kind = std::fs::metadata(path).map_err(failed)?.file_type();
@@ -37,7 +45,9 @@ pub fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
         options.custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
     }
     let file = options.open(path).map_err(failed)?;
-    bounded(file, path, bytes_max)
+    // The name may lead elsewhere than when it was looked at.
+    refuse_unreadable(path, file.metadata().map_err(failed)?.file_type())?;
+    Ok(file)
 }
 
 /// The text of a file or a pipe, at most [`BYTES_MAX`].

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::Path;
 
 use plumb_audit::{Audit, Rule, audit as examine};
+use plumb_host::named_file;
 use plumb_report::TextStyle;
 use plumb_report::sheet::{Sheet, Tone};
 use schemars::JsonSchema;
@@ -151,19 +152,25 @@ pub fn audit_json_schema() -> String {
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    let failed = |reason: String| Failure::usage(format!("failed to read {}: {reason}", file.display()));
-    let mut bytes = Vec::new();
-    let read = if file.as_os_str() == "-" {
-        std::io::stdin().lock().take(BYTES_MAX + 1).read_to_end(&mut bytes)
+    let usage = |error: plumb_host::Error| Failure::usage(format!("failed to {error}"));
+    let bytes = if file.as_os_str() == "-" {
+        standard_input()?
     } else {
-        std::fs::File::open(file).and_then(|opened| opened.take(BYTES_MAX + 1).read_to_end(&mut bytes))
+        named_file::read_at_most(file, BYTES_MAX).map_err(usage)?
     };
+    Ok(plumb_tools::decoded(bytes))
+}
+
+/// What is typed or piped, up to the same limit.
+fn standard_input() -> Result<Vec<u8>, Failure> {
+    let failed = |reason: String| Failure::usage(format!("failed to read standard input: {reason}"));
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| failed(error.to_string()))?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(failed(format!("it has more than {} MiB, and is no document", BYTES_MAX >> 20)));
     }
-    // What is not UTF-8 is no number.
-    Ok(plumb_tools::decoded(bytes))
+    Ok(bytes)
 }
 
 fn write_experiment(path: &Path, audits: &[(String, Audit)]) -> Result<(), Failure> {

@@ -1,10 +1,10 @@
 //! Files that other tools wrote: found by pattern, bounded in size, and read with the time at which they were modified.
 
 use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use plumb_host::named_file;
 use plumb_tools::{ToolRun, Way};
 
 use crate::args::ImportArguments;
@@ -110,14 +110,11 @@ fn check(run: &Imported) -> Result<(), Failure> {
 }
 
 /// A file to read from, and when it was modified.
-fn opened(file: &Path) -> Result<(File, Option<f64>), String> {
-    let error = |error: std::io::Error| format!("read it: {error}");
-    let metadata = std::fs::metadata(file).map_err(error)?;
-    if !metadata.is_file() && !metadata.file_type().is_fifo() {
-        return Err("read it: it is not a regular file".to_owned());
-    }
-    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Ok((File::open(file).map_err(error)?, modified.map(|time| time.as_secs_f64())))
+fn opened(file: &Path) -> Result<(File, Option<f64>), plumb_host::Error> {
+    let opened = named_file::open(file)?;
+    let modified = opened.metadata().and_then(|metadata| metadata.modified()).ok();
+    let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    Ok((opened, modified.map(|time| time.as_secs_f64())))
 }
 
 #[cfg(test)]

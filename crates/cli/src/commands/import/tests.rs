@@ -98,7 +98,7 @@ fn what_no_tool_wrote_is_refused() {
     let large = write(directory.path(), "large", "");
     std::fs::File::options().write(true).open(&large).unwrap().set_len(600 << 20).unwrap();
     insta::assert_snapshot!(plumb(&["import", &large]).err.replace(&large, "large"), @"error: failed to import large: failed to read it: it has more than 512 MiB; import a summary of the tool instead");
-    insta::assert_snapshot!(plumb(&["import", "/dev/zero"]).err, @"error: failed to import /dev/zero: failed to read it: it is not a regular file");
+    insta::assert_snapshot!(plumb(&["import", "/dev/zero"]).err, @"error: failed to import /dev/zero: failed to read /dev/zero: it is a character device, not a file");
 }
 
 #[test]
