@@ -12,8 +12,6 @@ use crate::metrics::{
 use crate::text::{after, count, counted, positive, split_number};
 use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile};
 
-/// ab prints three decimals of a time and two of a rate.
-const ROUNDED: f64 = 0.01;
 const REMEDY: &str = "ab -e FILE writes every whole percentile";
 
 pub(crate) fn is(text: &str) -> bool {
@@ -63,15 +61,25 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let per_s = after(text, "Requests per second:").and_then(positive);
     run.rate(&HTTP_REQS, per_s, Some(requests));
     let over_time = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
-    run.sum(RATE_AND_COUNT, per_s, over_time(requests), ROUNDED);
+    run.sum(RATE_AND_COUNT, per_s, over_time(requests), rounded(seconds, per_s));
     let bytes = after(text, "Total transferred:").and_then(count);
     let kib_per_s = after(text, "Transfer rate:").and_then(positive);
     run.rate(&DATA_RECEIVED, kib_per_s.map(|kib| kib * 1024.0), bytes);
-    run.sum(BYTES_AND_RATE, kib_per_s.map(|kib| kib * 1024.0), bytes.and_then(over_time), ROUNDED);
+    run.sum(
+        BYTES_AND_RATE,
+        kib_per_s.map(|kib| kib * 1024.0),
+        bytes.and_then(over_time),
+        rounded(seconds, kib_per_s),
+    );
     read_options(&mut run, text);
     read_failures(&mut run, text, requests)?;
     read_times(&mut run, text);
     Ok(vec![run])
+}
+
+/// By which share ab's figures are rounded: a time has three decimals, and a rate two.
+fn rounded(seconds: f64, per_s: Option<f64>) -> f64 {
+    0.001 + 0.0005 / seconds + 0.005 / per_s.unwrap_or(f64::INFINITY)
 }
 
 fn read_options(run: &mut ToolRun, text: &str) {

@@ -4,6 +4,7 @@
 //! format looks at it. The number of lines stays, so that a line can be named.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The text of a file: UTF-8 with and without a mark at its beginning, or UTF-16. What is neither becomes U+FFFD, which is no number.
 #[must_use]
@@ -33,7 +34,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// The text without escape sequences of terminals (ECMA-48), carriage returns and marks of byte order.
-fn without_terminal(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_terminal(text: &str) -> Cow<'_, str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.contains(['\u{1b}', '\r']) {
         return Cow::Borrowed(text);
@@ -60,15 +61,15 @@ fn without_terminal(text: &str) -> Cow<'_, str> {
 /// The text without marks of quotation, prefixes of logs, fences, marks of lists, and the indentation of whole blocks.
 fn unwrapped(text: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = text.lines().map(unquoted).collect();
-    let services: Vec<Option<&str>> = lines.iter().map(|line| service(line)).collect();
+    let mut services: BTreeMap<&str, usize> = BTreeMap::new();
+    lines.iter().filter_map(|line| service(line)).for_each(|name| *services.entry(name).or_default() += 1);
     let mut base = Base::default();
     let mut out = String::new();
     let mut is_changed = false;
     for (at, (line, original)) in lines.iter().zip(text.lines()).enumerate() {
-        let neighbours = [at.checked_sub(1), Some(at + 1)];
-        let is_alike = |other: usize| services.get(other) == Some(&services[at]);
-        let is_service = services[at].is_some()
-            && (neighbours.into_iter().flatten().any(is_alike) || behind_bar(line).starts_with('{'));
+        let is_service = service(line).is_some_and(|name| {
+            services.get(name).is_some_and(|often| *often > 1) || behind_bar(line).starts_with('{')
+        });
         let line = if is_service { behind_bar(line) } else { line };
         let line = base.without_indentation(without_stamp(line));
         let line = if is_fence(line) { FENCE } else { line };
@@ -97,7 +98,7 @@ fn unquoted(line: &str) -> &str {
     rest
 }
 
-/// The name in `load-1  | text`, as `docker compose logs` prints it; it is that only beside another line with the same name.
+/// The name in `load-1  | text`, as `docker compose logs` prints it; it is that only where several lines have it.
 fn service(line: &str) -> Option<&str> {
     let (name, rest) = line.split_once('|')?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -131,7 +132,7 @@ fn behind_rfc3339(line: &str) -> Option<&str> {
     let is_mark = |at: usize, mark: u8| bytes.get(at) == Some(&mark);
     let digits = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18];
     let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    let is_end = |byte: &u8| byte.is_ascii_digit() || b".,Z+-:".contains(byte);
+    let is_end = |byte: &u8| byte.is_ascii_digit() || b".Z+-:".contains(byte);
     let is_stamp = digits.into_iter().all(is_digit)
         && marks.into_iter().all(|(at, mark)| is_mark(at, mark))
         && bytes[19..].iter().all(is_end);

@@ -49,22 +49,32 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     Ok(runs)
 }
 
-/// Whether a report is a later one of the same run, as of `--status-interval`: it began when that began.
+/// Whether a report is a later one of the same run, as of `--status-interval`: it has the same jobs, fio began at the same time, and no
+/// job has done less.
 fn is_same_run(one: &Value, next: &Value) -> bool {
-    let length_s = |report: &Value| {
-        let of = |job: &Value| {
-            DIRECTIONS.map(|name| positive(job, &format!("/{name}/runtime")).unwrap_or_default())
-        };
-        items(report, "/jobs").iter().flat_map(of).fold(0.0, f64::max) / 1e3
+    let (before, after) = (items(one, "/jobs"), items(next, "/jobs"));
+    let is_same_job = |(one, next): (&Value, &Value)| {
+        let is_same = |at: &str| one.pointer(at) == next.pointer(at);
+        let has_grown =
+            |at: &str| positive(one, at).unwrap_or_default() <= positive(next, at).unwrap_or_default();
+        ["/jobname", "/groupid", "/job options"].into_iter().all(is_same)
+            && (is_same("/job_start") || one.get("job_start").is_none())
+            && DIRECTIONS.iter().all(|name| {
+                has_grown(&format!("/{name}/total_ios")) && has_grown(&format!("/{name}/runtime"))
+            })
     };
+    let is_like = before.len() == after.len()
+        && one.get("global options") == next.get("global options")
+        && before.iter().zip(after).all(is_same_job);
     let began_s = |report: &Value| {
         let end_s = positive(report, "/timestamp_ms").map(|ms| ms / 1e3);
-        Some(end_s.or_else(|| positive(report, "/timestamp"))? - length_s(report))
+        let elapsed_s =
+            items(report, "/jobs").iter().filter_map(|job| positive(job, "/elapsed")).fold(0.0, f64::max);
+        Some(end_s.or_else(|| positive(report, "/timestamp"))? - elapsed_s)
     };
-    match began_s(one).zip(began_s(next)) {
-        Some((one_s, next_s)) => (one_s - next_s).abs() <= 1.5,
-        None => length_s(next) > 1.2 * length_s(one),
-    }
+    // `elapsed` is in whole seconds, which begin with 1.
+    let is_near = began_s(one).zip(began_s(next)).is_none_or(|(one_s, next_s)| (one_s - next_s).abs() <= 2.0);
+    is_like && is_near
 }
 
 /// One run, by its last report.
@@ -202,9 +212,12 @@ impl Group<'_> {
         run.version = version.map(|version| version.trim_start_matches("fio-").to_owned());
         self.read_options(&mut run);
         let mut work = 0_u64;
-        for direction in [READ, WRITE, TRIM, MIXED] {
+        for direction in [READ, WRITE, TRIM] {
             work = work.saturating_add(self.read_direction(&mut run, &direction));
         }
+        // `unified_rw_reporting=both` has all of these again.
+        let mixed = self.read_direction(&mut run, &MIXED);
+        let work = if work > 0 { work } else { mixed };
         if work == 0 {
             let reason = match self.first_error() {
                 Some(error) => format!("its job did nothing and ended with error {error}"),

@@ -163,9 +163,18 @@ fn read_recognised(text: &str) -> Option<Result<Vec<ToolRun>, ReadError>> {
     if text.len() > MIXED_BYTES_MAX {
         return Some(first);
     }
-    let others = recognised.flat_map(|format| read_plain(format, text).unwrap_or_default());
     Some(first.map(|mut runs| {
-        runs.extend(others);
+        for format in recognised {
+            match read_plain(format, text) {
+                Ok(others) => {
+                    let known = runs.clone();
+                    runs.extend(others.into_iter().filter(|run| !known.iter().any(|one| run.is_again(one))));
+                }
+                Err(error) => {
+                    runs[0].warn(format!("the text has more, which was left out: failed to {error}"))
+                }
+            }
+        }
         runs.sort_by_key(|run| run.line);
         runs
     }))

@@ -68,7 +68,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         .into_iter()
         .filter(|it| it.is_finite())
         .min_by(|one, other| off(one).total_cmp(&off(other)));
-    run.sum(RATE_AND_COUNT, per_s, nearer, LATE);
+    run.sum(RATE_AND_COUNT, per_s, nearer, LATE + 0.005 / per_s.unwrap_or(f64::INFINITY));
     run.rate(&DATA_RECEIVED, bytes_per_s, between(text, "(", ") total").and_then(count));
     let codes = after(text, "status codes:").unwrap_or_default();
     let code = |class: &str| counted(codes.split(", ").find_map(|part| part.trim().strip_suffix(class)));

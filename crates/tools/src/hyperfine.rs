@@ -41,8 +41,9 @@ pub(crate) fn is_whole_text(text: &str) -> bool {
 /// The text for people, as the object of `--export-json`.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut results = Vec::new();
-    let labelled = text.split("Benchmark ").skip(1).filter_map(|part| part.split_once('\n'));
-    for (head, body) in labelled {
+    for part in crate::door::parts(text, |line| line.starts_with("Benchmark ").then_some("Benchmark")) {
+        let Some((_, part)) = part.text.split_once("Benchmark ") else { continue };
+        let Some((head, body)) = part.split_once('\n') else { continue };
         let Some((_, name)) = head.split_once(": ") else { continue };
         let Some((_, times)) = after(body, "Time (").and_then(|rest| rest.split_once("):")) else { continue };
         let (times, own) = times.split_once('[').unwrap_or((times, ""));

@@ -26,6 +26,10 @@ fn is_whole(value: &Value) -> bool {
     text(value, "/start/version").is_some_and(|version| version.starts_with("iperf"))
 }
 
+fn event_name(value: &Value) -> Option<&str> {
+    text(value, "/event")
+}
+
 fn is_event(value: &Value) -> bool {
     matches!(text(value, "/event"), Some("start" | "interval" | "end" | "error"))
         && value.get("data").is_some()
@@ -35,7 +39,20 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let found = documents(text).found;
     let whole: Vec<&Value> = found.iter().filter(|value| is_whole(value)).collect();
     if whole.is_empty() {
-        return one(&gathered(&found)).map(|run| vec![run]);
+        // A test begins with its start, or with the error that keeps it from one.
+        let mut tests: Vec<&[Value]> = Vec::new();
+        let mut begun = 0;
+        for (at, event) in found.iter().enumerate() {
+            let name = event_name(event);
+            let is_first = name == Some("start")
+                || name == Some("error") && at > 0 && event_name(&found[at - 1]) == Some("end");
+            if is_first && at > begun {
+                tests.push(&found[begun..at]);
+                begun = at;
+            }
+        }
+        tests.push(&found[begun..]);
+        return tests.into_iter().map(|events| one(&gathered(events))).collect();
     }
     whole.into_iter().map(one).collect()
 }
@@ -67,11 +84,14 @@ pub(crate) fn is_text(text: &str) -> bool {
 
 /// What a test prints once.
 pub(crate) fn key(line: &str) -> Option<&str> {
-    ["Connecting to host", "iperf Done."].into_iter().find(|label| line.starts_with(label))
+    ["Connecting to host", "Accepted connection from", "iperf Done."]
+        .into_iter()
+        .find(|label| line.starts_with(label))
 }
 
 pub(crate) fn is_whole_text(text: &str) -> bool {
-    after(text, "iperf Done.").is_some()
+    // A server does not say that it is done.
+    after(text, "iperf Done.").is_some() || after(text, "Connecting to host").is_none()
 }
 
 /// A line with figures: `[  5]   0.00-2.00   sec  1.99 GBytes  8.54 Gbits/sec    7             sender`.
@@ -220,7 +240,15 @@ fn put_sum(run: &mut ToolRun, metric: &Metric, value: &Value, name: &str) {
     );
     let over_time = positive(value, &of("bytes")).zip(positive(value, &of("seconds")));
     let follows = over_time.filter(|(_, seconds)| *seconds > 0.0).map(|(bytes, seconds)| bytes / seconds);
-    run.sum(BYTES_AND_RATE, positive(value, &of("bits_per_second")).map(|bits| bits / 8.0), follows, 0.02);
+    // The old sum of UDP has the bytes of one end and the time of the other.
+    if name != "sum" {
+        run.sum(
+            BYTES_AND_RATE,
+            positive(value, &of("bits_per_second")).map(|bits| bits / 8.0),
+            follows,
+            0.02,
+        );
+    }
 }
 
 fn read_tcp(run: &mut ToolRun, value: &Value) {

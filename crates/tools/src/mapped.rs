@@ -8,7 +8,7 @@ use plumb_model::quantity::{Dimension, Quantity};
 use plumb_model::{Better, Histogram, MetricInfo, MetricKind, Reading, Unit};
 use serde_json::Value;
 
-use crate::door::{plain, unfenced};
+use crate::door::{plain, unfenced, without_terminal};
 use crate::error::ReadError;
 use crate::hlog;
 use crate::json::{documents, items, positive, text as json_text};
@@ -73,8 +73,8 @@ impl Column {
 ///
 /// # Errors
 /// When it has none of them, or no number in one of them.
-pub fn read_mapped(text: &str, columns: &[Column]) -> Result<ToolRun, ReadError> {
-    let text = unfenced(&plain(text)).into_owned();
+pub fn read_mapped(raw: &str, columns: &[Column]) -> Result<ToolRun, ReadError> {
+    let text = unfenced(&plain(raw)).into_owned();
     let (format, run) = if is_hgrm(&text) {
         ("hgrm", hgrm(&text, columns))
     } else if hlog::is(&text) {
@@ -82,7 +82,8 @@ pub fn read_mapped(text: &str, columns: &[Column]) -> Result<ToolRun, ReadError>
     } else if is_prometheus(&text) {
         ("prometheus", prometheus(&text, columns))
     } else {
-        ("csv", csv(&text, columns))
+        // A cell may be a time or empty, and nothing that stands before a cell is taken off.
+        ("csv", csv(&without_terminal(raw), columns))
     };
     run.map_err(|reason| ReadError::Malformed { format, reason })
 }

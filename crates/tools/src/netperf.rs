@@ -11,7 +11,7 @@ use crate::metrics::{
     TCP_BW, TCP_CRR, TCP_CRR_LATENCY, TCP_LAT, TCP_SEND_BW, UDP_BW, UDP_LAT, UDP_LOSS, UDP_SEND_BW,
 };
 use crate::text::{count, positive};
-use crate::tool_run::{BYTES_AND_RATE, ToolRun};
+use crate::tool_run::{BYTES_AND_RATE, NoReading, ToolRun};
 
 /// Keys without which nothing can be said of a test.
 const NEEDED: [&str; 3] = ["PROTOCOL", "DIRECTION", "ELAPSED_TIME"];
@@ -95,12 +95,15 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
             (None, None) => {}
         }
     }
+    // The lines of `-k` stand below such a title too.
+    tables.retain(|(_, _, lines)| tests(&lines.join("\n")).is_empty());
     let read = |(number, title, lines): &(usize, &'static str, Vec<&str>)| {
-        let mut run = table(title, lines)?;
+        let failed = |reason| ToolRun::without("netperf", "network", NoReading::Unread(reason));
+        let mut run = table(title, lines).unwrap_or_else(failed);
         run.line = *number;
-        Ok(run)
+        run
     };
-    tables.iter().map(read).collect()
+    Ok(tables.iter().map(read).collect())
 }
 
 fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {

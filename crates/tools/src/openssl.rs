@@ -279,6 +279,7 @@ struct Done {
     /// Operations or bytes.
     amount: f64,
     seconds: f64,
+    is_of_bytes: bool,
 }
 
 /// `Doing sha256 for 3s on 64 size blocks: 1234 sha256's in 3.00s`, or of a key:
@@ -300,7 +301,7 @@ fn done(line: &str) -> Option<Done> {
             (key_name(bits, verb, algorithm.trim_end_matches("'s")), 1.0)
         }
     };
-    Some(Done { metric, amount: count * bytes, seconds })
+    Some(Done { metric, amount: count * bytes, seconds, is_of_bytes: behind.contains(" on ") })
 }
 
 impl Done {
@@ -309,7 +310,9 @@ impl Done {
         if let Some(Reading::Gauge(per_s)) = run.measurement.readings.get(&self.metric)
             && self.seconds > 0.0
         {
-            let share = 0.005 / self.seconds + 0.005;
+            // The table has one decimal of operations, and two of 1000 bytes.
+            let decimal = if self.is_of_bytes { 5.0 } else { 0.05 };
+            let share = 0.005 / self.seconds + 0.005 + decimal / per_s;
             let what = "the rate in the table, and the count over the time above it";
             run.sum(what, Some(*per_s), Some(self.amount / self.seconds), share);
         }

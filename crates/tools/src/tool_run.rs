@@ -79,6 +79,20 @@ impl ToolRun {
         }
     }
 
+    /// Whether this is the same measurement as another, in another form of the same tool: a table below the text.
+    pub(crate) fn is_again(&self, other: &Self) -> bool {
+        let number = |run: &Self, name: &str, unit| {
+            run.measurement.readings.get(name)?.number(Some(Statistic::Avg), unit)
+        };
+        let is_near = |metric: &MetricInfo| {
+            let both = number(self, &metric.name, metric.unit).zip(number(other, &metric.name, metric.unit));
+            both.is_none_or(|(one, another)| (one - another).abs() <= ROUNDED * another.abs())
+        };
+        let has_common = self.metrics.iter().any(|metric| other.metric(&metric.name).is_some());
+        let is_named = self.tool == other.tool && self.label == other.label;
+        is_named && has_common && self.metrics.iter().all(is_near)
+    }
+
     /// The sums that do not hold, and percentiles that are not in their order.
     #[must_use]
     pub fn contradictions(&self) -> Vec<String> {

@@ -49,7 +49,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let received = after(text, "Transfer/sec:").and_then(|rest| scaled(rest, "B", KIB));
     run.rate(&DATA_RECEIVED, received, work.bytes.map(|bytes| bytes.round() as u64));
     let over_time = |count: f64| (work.seconds > 0.0).then(|| count / work.seconds);
-    run.sum(RATE_AND_COUNT, Some(per_second), over_time(work.requests as f64), ROUNDED);
+    run.sum(RATE_AND_COUNT, Some(per_second), over_time(work.requests as f64), ROUNDED + 0.005 / per_second);
     run.sum(BYTES_AND_RATE, received, work.bytes.and_then(over_time), ROUNDED);
     let timeouts = read_failures(&mut run, text, work.requests)?;
     if is_wrk2 {

@@ -150,7 +150,7 @@ fn with_readings(runs: &[ToolRun]) -> Vec<String> {
 #[test]
 fn runs_that_follow_each_other_in_a_file_are_as_many_runs() {
     // A log of times has no beginning that could be seen.
-    let once = ["h2load/log.tsv", "iperf3/stream.ndjson"];
+    let once = ["h2load/log.tsv"];
     for name in FIXTURES.into_iter().filter(|name| !once.contains(name)) {
         let text = fixture(name);
         let one = readings(text.as_bytes()).unwrap();
@@ -350,6 +350,82 @@ fn a_run_that_cannot_be_read_does_not_hide_the_others() {
     let reason = found[1].failure.as_ref().unwrap().to_string();
     assert!(reason.contains("line 15, column 15: `1,086`"), "{reason}");
     assert_eq!((found[0].line, found[1].line, found[2].line), (1, 9, 17));
+}
+
+#[test]
+fn rounded_figures_are_no_contradiction() {
+    let short = "Concurrency Level:      10\nTime taken for tests:   0.015 seconds\nComplete requests:      100\n\
+                 Failed requests:        0\nTotal transferred:      30000 bytes\nRequests per second:    6543.21 [#/sec] (mean)\n\
+                 Transfer rate:          1917.08 [Kbytes/sec] received\n";
+    let slow = wrk("0.17", "5", "").replace("20.00s, 9.00MB", "30.04s, 13.52MB");
+    let keys = "Doing 15360 bits private rsa's for 10s: 19 15360 bits private RSA's in 10.06s\n\
+                \x20                 sign    verify    sign/s verify/s\nrsa 15360 bits 0.529474s 0.002000s      1.9    500.0\n";
+    for text in [short, &slow, keys] {
+        assert_eq!(read(text).unwrap()[0].contradictions(), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn tables_of_the_users_own_columns_keep_their_cells() {
+    let mean = |text: &str, column: &str| {
+        let columns: Vec<plumb_tools::Column> = vec![column.parse().unwrap()];
+        let run = &read_from(text.as_bytes(), Way::Columns(&columns)).unwrap()[0];
+        run.measurement.readings["latency"]
+            .number(Some(plumb_model::Statistic::Avg), run.metrics[0].unit)
+            .unwrap()
+    };
+    let rows = "2024-05-01T12:00:00Z, 12.0, 500\n2024-05-01T12:00:01Z, 16.0, 500\n";
+    let spaced = mean(&format!("time, latency, size\n{rows}"), "latency:ms");
+    let dense = mean(&format!("time,latency,size\n{}", rows.replace(", ", ",")), "latency:ms");
+    let indexed = mean("\tlatency\tsize\n0\t12.0\t500\n1\t16.0\t500\n", "latency:ms");
+    for found in [spaced, dense, indexed] {
+        assert!((found - 14.0).abs() < 0.02, "{found}");
+    }
+}
+
+#[test]
+fn lines_of_another_container_do_not_hide_those_of_the_load() {
+    let text = wrk("1999.50", "39990", "")
+        .replace("Requests/sec:", "  Non-2xx or 3xx responses: 12000\nRequests/sec:");
+    let lines: Vec<String> = text.lines().map(|line| format!("load-1  | {line}")).collect();
+    let logged = lines
+        .join("\n")
+        .replace("load-1  |   Non", "web-1   | GET /\nload-1  |   Non")
+        .replace("\nload-1  | Requests", "\nweb-1   | GET /\nload-1  | Requests");
+    assert_eq!(read(&logged).unwrap()[0].measurement.attempts.failed, 12_000);
+}
+
+fn fio(name: &str, ios: u64, elapsed_s: u64, end_s: u64) -> String {
+    format!(
+        r#"{{ "fio version": "fio-3.33", "timestamp": {end_s}, "jobs": [ {{ "jobname": "{name}", "groupid": 0, "error": 0,
+        "elapsed": {elapsed_s}, "job options": {{ "filename": "/dev/{name}" }}, "read": {{ "io_bytes": {}, "bw_bytes": 1000,
+        "iops": {}, "runtime": {}, "total_ios": {ios} }} }} ] }}
+"#,
+        ios * 4096,
+        ios / elapsed_s,
+        elapsed_s * 1000
+    )
+}
+
+#[test]
+fn reports_of_one_run_of_fio_are_told_from_those_of_several() {
+    let count = |texts: &[String]| read(&texts.concat()).unwrap().len();
+    let polls = [fio("a", 1000, 10, 110), fio("a", 2000, 20, 120), fio("a", 3000, 30, 130)];
+    assert_eq!((count(&polls), read(&polls.concat()).unwrap()[0].measurement.work), (1, 3000));
+    assert_eq!(count(&[fio("a", 1000, 10, 110), fio("b", 500, 10, 110)]), 2, "at the same time");
+    assert_eq!(count(&[fio("a", 1000, 10, 110), fio("a", 1001, 10, 125)]), 2, "one after the other");
+}
+
+#[test]
+fn one_measurement_in_two_forms_is_one_run() {
+    let both = format!("{}\n{}", fixture("hyperfine/text.txt"), fixture("hyperfine/table.md"));
+    assert_eq!(read(&both).unwrap().len(), 2);
+    let servers = "Accepted connection from 192.0.2.1, port 1\n[  5]   0.00-2.00   sec  1.99 GBytes  8.53 Gbits/sec                  receiver\n";
+    assert_eq!(read(&format!("{servers}{}", servers.replace("8.53", "4.53"))).unwrap().len(), 2);
+    let stream = fixture("iperf3/stream.ndjson");
+    let failed = r#"{"event":"error","data":"unable to connect to server"}"#;
+    let found = read(&format!("{stream}\n{failed}\n{stream}")).unwrap();
+    assert_eq!(found.iter().map(|run| run.failure.is_some()).collect::<Vec<_>>(), [false, true, false]);
 }
 
 #[test]

@@ -170,39 +170,28 @@ pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, String> {
 
 /// The rows of `--out csv`, which has no types: they are those of k6's own metrics.
 pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(input);
-    let head = reader.headers().map_err(|error| error.to_string())?.clone();
-    let place = |name: &str| head.iter().position(|column| column == name);
-    let tags = ["status", "tls_version", "proto", "error"].map(place);
-    let empty = |line| Points { line, has_whole_seconds: true, ..Points::default() };
-    let mut tests = vec![empty(1)];
-    let mut row = csv::StringRecord::new();
-    while reader.read_record(&mut row).map_err(|error| error.to_string())? {
-        if row == head {
-            tests.push(empty(row.position().map_or(1, |at| at.line() as usize)));
-            continue;
+    let mut head = Vec::new();
+    let mut tests: Vec<Points> = Vec::new();
+    for_each_line(input, |number, line| {
+        let row = cells(&String::from_utf8_lossy(line));
+        if row.first().is_some_and(|cell| cell == "metric_name") {
+            tests.push(Points { line: number, has_whole_seconds: true, ..Points::default() });
+            head = row;
+        } else if let Some(points) = tests.last_mut() {
+            points.take_row(&head, &row);
         }
-        let Some(points) = tests.last_mut() else { break };
-        points.is_cut = row.len() < head.len();
-        let (Some(name), Some(time), Some(value)) = (row.get(0), row.get(1), row.get(2)) else {
-            points.malformed += 1;
-            continue;
-        };
-        let Some((at_s, value)) =
-            time_of_csv(time).zip(value.parse().ok().filter(|value: &f64| value.is_finite()))
-        else {
-            points.malformed += 1;
-            continue;
-        };
-        points.has_whole_seconds &= at_s.fract() == 0.0;
-        if !points.series.contains_key(name) && points.define(name, kind_of(name), true) {
-            continue;
-        }
-        let tag = |at: usize| tags[at].and_then(|place| row.get(place)).map(Cow::Borrowed);
-        let tags = Tags { status: tag(0), tls_version: tag(1), proto: tag(2), error: tag(3) };
-        points.value(name, value, at_s, &tags);
-    }
+    })?;
     tests.into_iter().map(Points::into_run).collect()
+}
+
+/// The cells of a line; k6 writes a row in one line.
+fn cells(line: &str) -> Vec<String> {
+    if !line.contains('"') {
+        return line.split(',').map(str::to_owned).collect();
+    }
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+    let row = reader.records().next().and_then(Result::ok).unwrap_or_default();
+    row.iter().map(str::to_owned).collect()
 }
 
 /// Seconds since 1970, or finer, or RFC 3339: `K6_CSV_TIME_FORMAT` chooses.
@@ -236,6 +225,28 @@ fn tally(texts: &mut BTreeMap<String, u64>, text: &str) {
 }
 
 impl Points {
+    fn take_row(&mut self, head: &[String], row: &[String]) {
+        self.is_cut = row.len() < head.len();
+        let of = |name: &str| {
+            let place = head.iter().position(|column| column == name)?;
+            row.get(place).map(|cell| Cow::Borrowed(cell.as_str()))
+        };
+        let value = row.get(2).and_then(|value| value.parse().ok()).filter(|value: &f64| value.is_finite());
+        let time = row.get(1).and_then(|time| time_of_csv(time));
+        let (Some(name), Some(value), Some(at_s)) = (row.first(), value, time) else {
+            self.malformed += 1;
+            return;
+        };
+        self.has_whole_seconds &= at_s.fract() == 0.0;
+        let tags = Tags {
+            status: of("status"),
+            tls_version: of("tls_version"),
+            proto: of("proto"),
+            error: of("error"),
+        };
+        self.value(name, value, at_s, &tags);
+    }
+
     fn take(&mut self, name: &str, is_definition: bool, data: Data<'_>) {
         if is_definition {
             self.define(
