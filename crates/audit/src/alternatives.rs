@@ -135,6 +135,15 @@ const CODECS: &[&str] =
     &["none", "zstd", "lz4", "zlib", "gzip", "deflate", "qatzip", "qpl", "snappy", "uncompressed"];
 /// Words that change what is done, and not how.
 const WORK_WORDS: &[&str] = &[
+    "http",
+    "https",
+    "tls",
+    "h2",
+    "http2",
+    "h3",
+    "http3",
+    "plaintext",
+    "json",
     "read",
     "reads",
     "write",
@@ -295,7 +304,8 @@ pub(crate) fn apart(one: &str, other: &str, heading: &str) -> Option<Apart> {
     if is_version(heading) && work(one).is_empty() {
         return None;
     }
-    if without_digits(one) == without_digits(other) || amounts(one) != amounts(other) {
+    let has_other_amounts = amounts(one) != amounts(other) || have_one_setting_apart(one, other);
+    if without_digits(one) == without_digits(other) || has_other_amounts {
         return Some(Apart::Number);
     }
     (qualification(one) != qualification(other)).then_some(Apart::Qualified)
@@ -359,6 +369,27 @@ fn amounts(name: &str) -> Vec<String> {
     parts.filter(is_amount).map(str::to_lowercase).collect()
 }
 
+/// Whether both have a setting such as `qd32`, `c100` or `-j16`, with another number each. A `v` begins a version.
+fn have_one_setting_apart(one: &str, other: &str) -> bool {
+    let settings = |name: &str| -> Vec<(String, String)> {
+        let setting = |word: &str| {
+            let at = word.find(|c: char| c.is_ascii_digit())?;
+            let (letters, digits) = word.split_at(at);
+            let is_setting = (1..=3).contains(&at)
+                && letters != "v"
+                && letters.bytes().all(|byte| byte.is_ascii_lowercase())
+                && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_setting.then(|| (letters.to_owned(), digits.to_owned()))
+        };
+        let name = name.to_lowercase();
+        name.split(|c: char| !c.is_alphanumeric()).filter_map(setting).collect()
+    };
+    let others = settings(other);
+    settings(one)
+        .iter()
+        .any(|(letters, digits)| others.iter().any(|(name, number)| name == letters && number != digits))
+}
+
 /// What stands behind a comma or in brackets, unless it is a version.
 fn qualification(name: &str) -> Vec<String> {
     let behind = name.find([',', '(', '[']).map_or("", |at| &name[at..]);
@@ -391,6 +422,11 @@ mod tests {
         for (one, other) in [
             ("AES-128-GCM", "AES-256-GCM"),
             ("aes-128 cbc", "des ede3"),
+            ("nvme 4k qd1", "sata 4k qd32"),
+            ("nginx c10", "envoy c100"),
+            ("a -j1", "b -j16"),
+            ("actix plaintext", "express json"),
+            ("nginx http", "haproxy https"),
             ("rsa2048", "rsa4096"),
             ("sha256", "sha512"),
             ("read", "write"),
