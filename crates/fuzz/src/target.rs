@@ -12,7 +12,7 @@ use crate::input_file::InputFile;
 use crate::memory::peak_bytes_of;
 use crate::mutator::Mutator;
 
-/// What a reader may allocate beyond the size of its input.
+/// What a reader may allocate beyond the size of its input, unless it says otherwise.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 const INPUT_BYTES_MAX: usize = 64 << 10;
 /// How many inputs with a new outcome are kept.
@@ -31,13 +31,14 @@ pub struct Target {
     name: &'static str,
     seeds: Vec<Vec<u8>>,
     words: Vec<Vec<u8>>,
+    memory_bytes_max: usize,
 }
 
 impl Target {
     /// A target without inputs.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, seeds: Vec::new(), words: Vec::new() }
+        Self { name, seeds: Vec::new(), words: Vec::new(), memory_bytes_max: MEMORY_BYTES_MAX }
     }
 
     /// Adds valid inputs.
@@ -54,20 +55,26 @@ impl Target {
         self
     }
 
+    /// What the reader may allocate beyond the size of its input, in place of 16 MiB.
+    #[must_use]
+    pub fn memory(self, bytes_max: usize) -> Self {
+        Self { memory_bytes_max: bytes_max, ..self }
+    }
+
     /// Reads inputs until the time is over. `read` returns what became of an input: inputs with a new outcome are changed further.
     ///
     /// # Panics
-    /// When `read` panics, or takes more than 16 MiB beyond the size of its input.
+    /// When `read` panics, or takes more memory than it may.
     pub fn run<T: Hash>(self, mut read: impl FnMut(&[u8]) -> T) {
         if let Some(path) = std::env::var_os("PLUMB_FUZZ_INPUT") {
             let input = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let _ = bounded(&input, &mut read);
+            let _ = bounded(&input, self.memory_bytes_max, &mut read);
             return;
         }
         assert!(!self.seeds.is_empty(), "{} has no valid input to begin with", self.name);
         let seed = number_of("PLUMB_FUZZ_SEED").unwrap_or(SEED);
         let seconds = number_of("PLUMB_FUZZ_SECONDS").unwrap_or(SECONDS);
-        let mut trial = Trial::new(self.name, seed);
+        let mut trial = Trial::new(self.name, seed, self.memory_bytes_max);
         let mut found: Vec<Vec<u8>> = Vec::new();
         for input in &self.seeds {
             trial.of(input, &mut read);
@@ -107,25 +114,26 @@ fn number_of(variable: &str) -> Option<u64> {
 struct Trial {
     name: &'static str,
     seed: u64,
+    memory_bytes_max: usize,
     calls: u64,
     outcomes: HashSet<u64>,
     file: InputFile,
 }
 
 impl Trial {
-    fn new(name: &'static str, seed: u64) -> Self {
+    fn new(name: &'static str, seed: u64, memory_bytes_max: usize) -> Self {
         let file =
             InputFile::create(name).unwrap_or_else(|error| panic!("create a file for inputs: {error}"));
         let path = file.path().display();
         say(&format!("fuzz {name}: PLUMB_FUZZ_SEED={seed}; {path} holds the input of each call"));
-        Self { name, seed, calls: 0, outcomes: HashSet::new(), file }
+        Self { name, seed, memory_bytes_max, calls: 0, outcomes: HashSet::new(), file }
     }
 
     /// Calls the reader. Whether the outcome is a new one.
     fn of<T: Hash>(&mut self, input: &[u8], read: &mut impl FnMut(&[u8]) -> T) -> bool {
         self.calls += 1;
         self.file.hold(input).unwrap_or_else(|error| panic!("keep the input: {error}"));
-        match catch_unwind(AssertUnwindSafe(|| bounded(input, read))) {
+        match catch_unwind(AssertUnwindSafe(|| bounded(input, self.memory_bytes_max, read))) {
             Ok(outcome) => {
                 let mut hasher = DefaultHasher::new();
                 outcome.hash(&mut hasher);
@@ -145,9 +153,9 @@ impl Trial {
 }
 
 /// Calls the reader, and compares its memory with the bound.
-fn bounded<T>(input: &[u8], read: &mut impl FnMut(&[u8]) -> T) -> T {
+fn bounded<T>(input: &[u8], memory_bytes_max: usize, read: &mut impl FnMut(&[u8]) -> T) -> T {
     let (outcome, peak_bytes) = peak_bytes_of(|| read(input));
-    let bytes_max = input.len() + MEMORY_BYTES_MAX;
+    let bytes_max = input.len() + memory_bytes_max;
     assert!(peak_bytes <= bytes_max, "an input of {} bytes took {peak_bytes} bytes of memory", input.len());
     outcome
 }
