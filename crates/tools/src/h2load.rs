@@ -61,14 +61,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let seconds = main.unwrap_or(seconds);
     run.worked(Some(seconds), Some(requests.done));
     run.rate(&HTTP_REQS, per_s, Some(requests.done));
-    // It divides those that succeeded, or in later versions those that ended; a test by time counts what ends a little later.
-    let over_time = [requests.succeeded, requests.done].map(|count| count as f64 / seconds);
-    let off = |follows: &f64| (follows - per_s.unwrap_or_default()).abs();
-    let nearer = over_time
-        .into_iter()
-        .filter(|it| it.is_finite())
-        .min_by(|one, other| off(one).total_cmp(&off(other)));
-    run.sum(RATE_AND_COUNT, per_s, nearer, LATE + 0.005 / per_s.unwrap_or(f64::INFINITY));
+    add_up(&mut run, &requests, per_s, seconds);
     run.rate(&DATA_RECEIVED, bytes_per_s, between(text, "(", ") total").and_then(count));
     let codes = after(text, "status codes:").unwrap_or_default();
     let code = |class: &str| counted(codes.split(", ").find_map(|part| part.trim().strip_suffix(class)));
@@ -108,6 +101,17 @@ impl Requests {
             started: of("started")?,
         })
     }
+}
+
+fn add_up(run: &mut ToolRun, requests: &Requests, per_s: Option<f64>, seconds: f64) {
+    // It divides those that succeeded, or in later versions those that ended; a test by time counts what ends a little later.
+    let over_time = [requests.succeeded, requests.done].map(|count| count as f64 / seconds);
+    let off = |follows: &f64| (follows - per_s.unwrap_or_default()).abs();
+    let nearer = over_time
+        .into_iter()
+        .filter(|it| it.is_finite())
+        .min_by(|one, other| off(one).total_cmp(&off(other)));
+    run.sum(RATE_AND_COUNT, per_s, nearer, LATE + 0.005 / per_s.unwrap_or(f64::INFINITY));
 }
 
 /// `failed` contains `errored` and answers of status 400 or above.
@@ -196,7 +200,9 @@ fn report(document: &Value) -> Result<ToolRun, String> {
     };
     let seconds = json_positive(all, "/duration").ok_or("its `measurements` have no `duration`")?;
     run.worked(Some(seconds), Some(of.done));
-    run.rate(&HTTP_REQS, json_positive(all, "/request_per_second"), Some(of.done));
+    let per_s = json_positive(all, "/request_per_second");
+    run.rate(&HTTP_REQS, per_s, Some(of.done));
+    add_up(&mut run, &of, per_s, seconds);
     run.rate(&DATA_RECEIVED, json_positive(all, "/bytes_per_second"), json_count(all, "/traffic/total"));
     let codes = |class: &str| json_count(all, &format!("/status_codes/{class}")).unwrap_or_default();
     read_failures(&mut run, &of, codes("4xx").saturating_add(codes("5xx")));

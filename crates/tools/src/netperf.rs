@@ -16,6 +16,9 @@ use crate::tool_run::{BYTES_AND_RATE, NoReading, ToolRun};
 /// Keys without which nothing can be said of a test.
 const NEEDED: [&str; 3] = ["PROTOCOL", "DIRECTION", "ELAPSED_TIME"];
 
+/// By which share the two ends of a test may differ in when they stopped.
+const LATE: f64 = 0.05;
+
 /// By key.
 type Values<'t> = BTreeMap<&'t str, &'t str>;
 
@@ -172,6 +175,10 @@ fn one(values: &Values<'_>) -> Result<ToolRun, String> {
         let [received, sent] = if is_udp { [&UDP_BW, &UDP_SEND_BW] } else { [&TCP_BW, &TCP_SEND_BW] };
         run.rate(received, bytes("REMOTE_RECV_THROUGHPUT"), counted("REMOTE_BYTES_RECVD"));
         run.rate(sent, bytes("LOCAL_SEND_THROUGHPUT"), counted("LOCAL_BYTES_SENT"));
+        let over_time = |key: &str| Some(counted(key)? as f64 / seconds.filter(|seconds| *seconds > 0.0)?);
+        let (send, receive) = (bytes("LOCAL_SEND_THROUGHPUT"), bytes("REMOTE_RECV_THROUGHPUT"));
+        run.sum(BYTES_AND_RATE, send, over_time("LOCAL_BYTES_SENT"), LATE);
+        run.sum(BYTES_AND_RATE, receive, over_time("REMOTE_BYTES_RECVD"), LATE);
         if let (true, Some(all), Some(arrived)) =
             (is_udp, counted("LOCAL_SEND_CALLS"), counted("REMOTE_RECV_CALLS"))
         {

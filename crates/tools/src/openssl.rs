@@ -9,7 +9,7 @@ use plumb_model::{Better, MetricKind, Reading, Unit};
 
 use crate::door::BLOCK;
 use crate::text::{after, positive};
-use crate::tool_run::{ToolRun, identifier};
+use crate::tool_run::{RATE_AND_COUNT, ToolRun, identifier};
 
 pub(crate) fn is(text: &str) -> bool {
     is_machine_readable(text)
@@ -120,19 +120,24 @@ fn read_machine_readable(run: &mut ToolRun, text: &str) {
             _ => {}
         }
     }
-    for (name, count) in counts(text) {
+    let is_of_several = text.lines().any(|line| line.starts_with("Got: "));
+    for (name, (count, seconds)) in counts(text) {
         if let Some(Reading::Gauge(value)) = run.measurement.readings.get(&name).cloned() {
+            if !is_of_several && seconds > 0.0 {
+                let share = 0.005 / seconds + 0.005 + 0.05 / value;
+                run.sum(RATE_AND_COUNT, Some(value), Some(count as f64 / seconds), share);
+            }
             run.measurement.readings.insert(name, Reading::Rate { value, count });
         }
     }
 }
 
-/// By metric, how often it was done: `+DTP:2048:private:rsa:1` or `+DT:sha256:1:1024` says what is measured, and the next
+/// By metric, how often it was done, and in how many seconds: `+DTP:2048:private:rsa:1` or `+DT:sha256:1:1024` says what is measured, and the next
 /// `+R1:3062:2048:1.00` how often that was. The processes of `-multi` write theirs in between, but the first line with a tag comes after
 /// the announcement of its own kind and before any of the next.
-fn counts(text: &str) -> BTreeMap<String, u64> {
+fn counts(text: &str) -> BTreeMap<String, (u64, f64)> {
     let mut doing = None;
-    let mut by_tag: BTreeMap<(&str, &str), (Announced, u64)> = BTreeMap::new();
+    let mut by_tag: BTreeMap<(&str, &str), (Announced, u64, f64)> = BTreeMap::new();
     let mut sizes = BTreeSet::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.trim().split(':').collect();
@@ -145,10 +150,11 @@ fn counts(text: &str) -> BTreeMap<String, u64> {
                 let bytes = size.parse().unwrap_or_default();
                 doing = Some(Announced { name: identifier(&format!("{name}_{size}")), bytes });
             }
-            [tag, count, name, _] if tag.starts_with("+R") => {
+            [tag, count, name, seconds] if tag.starts_with("+R") => {
                 let Some((doing, count)) = doing.clone().zip(count.parse::<u64>().ok()) else { continue };
-                let known = by_tag.entry((*tag, *name)).or_insert((doing, 0));
+                let known = by_tag.entry((*tag, *name)).or_insert((doing, 0, 0.0));
                 known.1 = known.1.saturating_add(count);
+                known.2 += positive(seconds).unwrap_or_default();
             }
             _ => {}
         }
@@ -156,7 +162,7 @@ fn counts(text: &str) -> BTreeMap<String, u64> {
     // The tag of blocks is the same for every size.
     let is_clear = |tag: &str| tag != "+R" || sizes.len() == 1;
     let clear = by_tag.into_iter().filter(|((tag, _), _)| is_clear(tag));
-    clear.map(|(_, (of, count))| (of.name, count.saturating_mul(of.bytes))).collect()
+    clear.map(|(_, (of, count, seconds))| (of.name, (count.saturating_mul(of.bytes), seconds))).collect()
 }
 
 /// What a line announces.

@@ -221,6 +221,20 @@ fn figures_that_contradict_each_other_are_found() {
     assert_eq!(changed("wrk/plain.txt", "Requests/sec:", "Requests/sec: 1.00\nx").len(), 1);
     assert_eq!(changed("openssl/text.txt", "4516.0", "9516.0").len(), 1);
     assert_eq!(changed("k6/text-v2.txt", "8788.040421/s", "4788.040421/s").len(), 1);
+    for (file, from, to) in [
+        ("sockperf/throughput.txt", "603779", "503779"),
+        ("sockperf/ping-pong.txt", "Latency is 9.102", "Latency is 7.102"),
+        ("qperf/base-units-verbose.txt", "8889 ns", "9889 ns"),
+        ("oha/text.txt", "5020.6902", "6020.6902"),
+        ("vegeta/report.txt", "100, 50.50", "100, 60.50"),
+        ("netperf/tables.txt", "6469.73", "7469.73"),
+        ("fio/randrw.json", "\"total_ios\" : ", "\"total_ios\" : 1"),
+    ] {
+        let text = fixture(file);
+        assert!(text.contains(from), "{file}");
+        let runs = read(&text.replacen(from, to, 1)).unwrap();
+        assert_eq!(runs.iter().flat_map(ToolRun::contradictions).count(), 1, "{file}");
+    }
     assert!(changed("h2load/v1.69.txt", "2000.00 req/s", "3000.00 req/s")[0].contains("2000"));
 }
 
@@ -243,10 +257,19 @@ impl Read for Repeated {
 
 #[test]
 fn points_of_any_size_are_read_in_little_memory() {
+    read_points(96 << 20);
+}
+
+/// The laboratory has the time for it.
+#[test]
+fn lab_points_of_a_gigabyte_are_read_in_little_memory() {
+    read_points(1_000_000_000);
+}
+
+fn read_points(bytes: u64) {
     let line =
         fixture("k6/points.ndjson").lines().find(|line| line.contains("\"Point\"")).unwrap().to_owned()
             + "\n";
-    let bytes = 96 << 20;
     let whole = bytes / line.len() as u64;
     let found = read_from(Repeated { line: line.into_bytes(), at: 0, left: bytes }, Way::Recognised).unwrap();
     assert_eq!(found[0].measurement.work, whole);

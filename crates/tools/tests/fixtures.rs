@@ -806,6 +806,14 @@ fn a_number_in_another_form_is_read_whole_or_not_at_all() {
         "k6/text-v2.txt",
         "k6/text-v0.txt",
         "qemu/info-migrate-new.txt",
+        "qemu/info-migrate-old.txt",
+        "iperf3/tcp.txt",
+        "iperf3/udp.txt",
+        "vegeta/report.txt",
+        "netperf/tables.txt",
+        "oha/text.txt",
+        "hyperfine/text.txt",
+        "hyperfine/table.md",
     ];
     let mut wrong = Vec::new();
     for file in texts {
