@@ -3,6 +3,7 @@
 //! Objects go to the server as JSON, with strict validation. The server knows every field of its version, so
 //! it rejects a misspelt one in a pod's specification instead of dropping it.
 
+use std::ffi::OsStr;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use http::{Method, Request};
 use k8s_openapi::ByteString;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use plumb_host::named_file;
 use plumb_model::ClusterPlace;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -52,6 +54,7 @@ impl Cluster {
             .enable_all()
             .build()
             .map_err(|error| lost(&error))?;
+        check_files(&std::env::var_os("KUBECONFIG").unwrap_or_default()).map_err(|error| lost(&error))?;
         let config = runtime.block_on(config(place, Kubeconfig::read()))?;
         Self::over(runtime, config, place)
     }
@@ -214,6 +217,12 @@ fn brief(message: &str) -> String {
     parts.map_or(message, |(_, part)| part).trim().to_owned()
 }
 
+/// The library reads whatever `KUBECONFIG` names, without a limit.
+fn check_files(named: &OsStr) -> Result<(), plumb_host::Error> {
+    let mut files = std::env::split_paths(named).filter(|path| path.exists());
+    files.try_for_each(|path| named_file::read(&path).map(drop))
+}
+
 /// The API server and account of a place, given what the reading of the kubeconfig led to.
 async fn config(place: &ClusterPlace, read: Result<Kubeconfig, KubeconfigError>) -> Result<Config, Error> {
     let lost = |error: &dyn std::error::Error| Error::NoCluster(innermost(error));
@@ -252,6 +261,13 @@ mod tests {
             error.to_string(),
             "reach the cluster at http://127.0.0.1:1: Connection refused (os error 111)"
         );
+    }
+
+    #[test]
+    fn a_kubeconfig_that_is_a_device_is_not_read() {
+        let message = check_files(OsStr::new("/there/is/no/such/file:/dev/zero")).unwrap_err().to_string();
+        assert_eq!(message, "read /dev/zero: it is a character device, not a file");
+        check_files(OsStr::new("")).unwrap();
     }
 
     #[test]

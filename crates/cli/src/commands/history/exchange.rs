@@ -1,10 +1,11 @@
 //! `plumb history export` and `import`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufReader, BufWriter};
 use std::path::Path;
 
 use plumb_history::Database;
+use plumb_host::named_file;
 use plumb_report::plural;
 
 use crate::exit::{Failure, HOLDS, Outcome};
@@ -32,9 +33,7 @@ pub fn import(history: &mut Database, path: &Path) -> Outcome {
     let imported = if path.as_os_str() == STREAM {
         history.import(&mut BufReader::new(std::io::stdin().lock()))?
     } else {
-        let file = File::open(path);
-        let file =
-            file.map_err(|error| Failure::usage(format!("failed to read {}: {error}", path.display())))?;
+        let file = named_file::open(path).map_err(|error| Failure::usage(format!("failed to {error}")))?;
         history.import(&mut BufReader::new(file))?
     };
     let (runs, marks) = (count(imported.runs, "run"), count(imported.marks, "mark"));
