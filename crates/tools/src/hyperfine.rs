@@ -142,7 +142,12 @@ fn command(result: &Value) -> Result<ToolRun, String> {
         run.worked(None, None);
     } else {
         let mean = times.iter().sum::<f64>() / times.len() as f64;
-        run.sum("the mean, and that of all times", positive(result, "/mean"), Some(mean), 0.01);
+        run.sum(
+            ["seconds in the mean", "the mean of all its times"],
+            positive(result, "/mean"),
+            Some(mean),
+            0.01,
+        );
         let mut histogram = Histogram::new();
         times.iter().for_each(|seconds| histogram.record(seconds_to_ns(*seconds)));
         run.trend(&WALL_TIME, histogram);

@@ -135,7 +135,7 @@ impl Summary {
             Said::Counter { count, rate: Some(rate) } if *rate >= 10.0 => Some(count / rate),
             _ => None,
         };
-        let what = "seconds of the test, by the requests and by the iterations";
+        let what = ["seconds by its requests", "the same by its iterations"];
         run.sum(what, length("http_reqs"), length("iterations"), 0.02);
     }
 

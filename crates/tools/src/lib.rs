@@ -38,5 +38,5 @@ pub use door::decoded;
 pub use error::ReadError;
 pub use format::{FORMATS, Format, format_named, only, read, read_as};
 pub use mapped::{Column, read_mapped};
-pub use source::{Way, read_from};
+pub use source::{Way, read_from, unpacked};
 pub use tool_run::{NoReading, Sum, ToolRun};

@@ -319,7 +319,7 @@ impl Done {
             // The table has one decimal of operations, and two of 1000 bytes.
             let decimal = if self.is_of_bytes { 5.0 } else { 0.05 };
             let share = 0.005 / self.seconds + 0.005 + decimal / per_s;
-            let what = "the rate in the table, and the count over the time above it";
+            let what = ["per second in the table", "the count over the time above it"];
             run.sum(what, Some(*per_s), Some(self.amount / self.seconds), share);
         }
     }

@@ -90,7 +90,7 @@ fn one(sections: &[Section<'_>]) -> ToolRun {
     for Section { test, lines, .. } in sections {
         let of = |wanted: &str| lines.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
         let per_s = of("msg_rate").and_then(|rate| scaled(rate, "/sec", 1000.0).or_else(|| positive(rate)));
-        let what = "nanoseconds of a message, and the inverse of their rate";
+        let what = ["ns a message", "the inverse of their rate"];
         run.sum(what, of("latency").and_then(time_ns), per_s.map(|per_s| 1e9 / per_s), 0.02);
         for (key, value) in lines {
             is_rounded |= is_measured(key) && digits(value) <= 3;

@@ -123,7 +123,7 @@ fn read_latency(run: &mut ToolRun, text: &str, metric: &Metric) {
     }));
     let summary = between(text, "Summary: Latency is ", " usec")
         .or_else(|| between(text, "Summary: Round trip is ", " usec"));
-    let what = "microseconds of the mean, and of the summary";
+    let what = ["us in the mean", "its summary"];
     run.sum(what, average.and_then(positive), summary.and_then(positive), 0.01);
     run.summary(metric, between(text, "Total ", " observations").and_then(count), statistics);
     run.remedy(metric, "sockperf --full-log FILE writes the time of each message");
@@ -147,7 +147,7 @@ fn read_bandwidth(run: &mut ToolRun, text: &str, metric: &Metric) {
     run.rate(metric, Some(bytes_per_s), None);
     let size = run.options.get("msg-size").and_then(|size| positive(size));
     let messages = between(text, "Message Rate is ", " [msg/sec]").and_then(positive);
-    let what = "bytes per second, and the messages per second times their size";
+    let what = ["bytes per second", "the rate of messages times their size"];
     run.sum(what, Some(bytes_per_s), size.zip(messages).map(|(size, messages)| size * messages), 0.01);
     run.warn("what sockperf calls MBps is MiB/s, 4.9% more than MB/s, and its Mbps is 8 times that; both were read so");
     if let Some(rate) = between(text, "Message Rate is ", " [msg/sec]").and_then(positive) {

@@ -43,6 +43,23 @@ pub fn read_from(input: impl Read, way: Way<'_>) -> Result<Vec<ToolRun>, ReadErr
     }
 }
 
+/// The bytes of a file, unpacked where gzip packed them.
+///
+/// # Errors
+/// When they cannot be unpacked, or are more than that.
+pub fn unpacked(bytes: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    if !bytes.starts_with(&GZIP) {
+        return Ok(bytes);
+    }
+    let mut all = Vec::new();
+    let read = MultiGzDecoder::new(bytes.as_slice()).take(bytes_max + 1).read_to_end(&mut all);
+    read.map_err(|error| ReadError::Unreadable(format!("it cannot be unpacked: {error}")))?;
+    if all.len() as u64 > bytes_max {
+        return Err(ReadError::Unreadable(format!("unpacked, it has more than {} MiB", bytes_max >> 20)));
+    }
+    Ok(all)
+}
+
 fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, ReadError> {
     let unreadable = |error: std::io::Error| ReadError::Unreadable(error.to_string());
     let mut head = Vec::new();

@@ -61,7 +61,13 @@ impl ToolRun {
     }
 
     /// A figure that follows from others of the output, as far as it has them: `said` should be `follows`.
-    pub(crate) fn sum(&mut self, what: &'static str, said: Option<f64>, follows: Option<f64>, share: f64) {
+    pub(crate) fn sum(
+        &mut self,
+        what: [&'static str; 2],
+        said: Option<f64>,
+        follows: Option<f64>,
+        share: f64,
+    ) {
         if let (Some(said), Some(follows)) = (said, follows)
             && said > 0.0
             && follows > 0.0
@@ -265,8 +271,8 @@ impl std::fmt::Display for NoReading {
 /// Two figures of one output that have to be the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sum {
-    /// Both, as in `requests per second over the time, and the count of requests`.
-    what: &'static str,
+    /// What the figure is, and what gives the other: `per second`, `the count over the time`.
+    what: [&'static str; 2],
     /// What the output says.
     said: f64,
     /// What follows from its other figures.
@@ -283,7 +289,8 @@ impl Sum {
 
 impl std::fmt::Display for Sum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: it says {}, and {} follows", self.what, figure(self.said), figure(self.follows))
+        let [figure_of, given_by] = self.what;
+        write!(f, "it says {} {figure_of}, and {given_by} gives {}", figure(self.said), figure(self.follows))
     }
 }
 
@@ -301,9 +308,9 @@ pub(crate) const CUT: &str =
     "the output was cut off: its last lines are missing, and with them what they would have said";
 
 /// The rate that is printed, and the count over the time.
-pub(crate) const RATE_AND_COUNT: &str = "units of work per second, and their count over the time";
+pub(crate) const RATE_AND_COUNT: [&str; 2] = ["per second", "the count over the time"];
 /// The bytes per second that are printed, and the bytes over the time.
-pub(crate) const BYTES_AND_RATE: &str = "bytes per second, and the bytes over the time";
+pub(crate) const BYTES_AND_RATE: [&str; 2] = ["bytes per second", "the number of bytes over the time"];
 
 /// From the smallest to the largest.
 const ORDERED: [Statistic; 7] = [

@@ -452,6 +452,15 @@ fn one_measurement_in_two_forms_is_one_run() {
 }
 
 #[test]
+fn what_gzip_packed_is_unpacked_up_to_a_limit() {
+    assert_eq!(plumb_tools::unpacked(packed("text"), 4).unwrap(), b"text");
+    assert_eq!(plumb_tools::unpacked(b"text".to_vec(), 4).unwrap(), b"text");
+    let error = plumb_tools::unpacked(packed(&"0".repeat(3 << 20)), 2 << 20).unwrap_err().to_string();
+    assert_eq!(error, "read it: unpacked, it has more than 2 MiB");
+    assert!(plumb_tools::unpacked(packed("text")[..12].to_vec(), 4).is_err());
+}
+
+#[test]
 fn nothing_that_was_not_measured_is_zero() {
     let none = wrk("0.00", "0", "").replace("3.00ms    1.00ms  20.00ms", "0.00us    0.00us   0.00us");
     let run = &read(&none).unwrap()[0];

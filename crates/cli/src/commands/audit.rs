@@ -158,6 +158,9 @@ fn read(file: &Path) -> Result<String, Failure> {
     } else {
         named_file::read_at_most(file, BYTES_MAX).map_err(usage)?
     };
+    let unpacked = plumb_tools::unpacked(bytes, BYTES_MAX);
+    let bytes = unpacked
+        .map_err(|error| Failure::usage(format!("failed to audit {}: failed to {error}", file.display())))?;
     Ok(plumb_tools::decoded(bytes))
 }
 
