@@ -784,39 +784,41 @@ fn elsewhere(number: &str) -> Vec<String> {
     all
 }
 
+/// Texts for people, in which each number is tried in other forms.
+const TEXTS: [&str; 27] = [
+    "wrk/plain.txt",
+    "wrk/timeouts.txt",
+    "wrk2/spectrum.txt",
+    "ab/plain.txt",
+    "ab/tls.txt",
+    "h2load/h2.txt",
+    "h2load/h1-duration.txt",
+    "qperf/plain.txt",
+    "qperf/bits.txt",
+    "qperf/base-units-verbose.txt",
+    "sockperf/ping-pong.txt",
+    "sockperf/throughput.txt",
+    "openssl/text.txt",
+    "openssl/mr-elapsed.txt",
+    "dbench/nfs.txt",
+    "netperf/all-tests.txt",
+    "k6/text-v2.txt",
+    "k6/text-v0.txt",
+    "qemu/info-migrate-new.txt",
+    "qemu/info-migrate-old.txt",
+    "iperf3/tcp.txt",
+    "iperf3/udp.txt",
+    "vegeta/report.txt",
+    "netperf/tables.txt",
+    "oha/text.txt",
+    "hyperfine/text.txt",
+    "hyperfine/table.md",
+];
+
 #[test]
 fn a_number_in_another_form_is_read_whole_or_not_at_all() {
-    let texts = [
-        "wrk/plain.txt",
-        "wrk/timeouts.txt",
-        "wrk2/spectrum.txt",
-        "ab/plain.txt",
-        "ab/tls.txt",
-        "h2load/h2.txt",
-        "h2load/h1-duration.txt",
-        "qperf/plain.txt",
-        "qperf/bits.txt",
-        "qperf/base-units-verbose.txt",
-        "sockperf/ping-pong.txt",
-        "sockperf/throughput.txt",
-        "openssl/text.txt",
-        "openssl/mr-elapsed.txt",
-        "dbench/nfs.txt",
-        "netperf/all-tests.txt",
-        "k6/text-v2.txt",
-        "k6/text-v0.txt",
-        "qemu/info-migrate-new.txt",
-        "qemu/info-migrate-old.txt",
-        "iperf3/tcp.txt",
-        "iperf3/udp.txt",
-        "vegeta/report.txt",
-        "netperf/tables.txt",
-        "oha/text.txt",
-        "hyperfine/text.txt",
-        "hyperfine/table.md",
-    ];
     let mut wrong = Vec::new();
-    for file in texts {
+    for file in TEXTS {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
         let text = std::fs::read_to_string(&path).unwrap();
         let values = |text: &str| -> BTreeMap<String, f64> {
