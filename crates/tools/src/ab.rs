@@ -185,7 +185,11 @@ fn read_times(run: &mut ToolRun, text: &str) {
         );
     }
     if run.metric(HTTP_REQ_BLOCKED.name).is_some() {
-        run.warn("ab's Connect includes the TLS handshake, and a new connection for each request unless -k was given");
+        let is_tls = run.measurement.observed.contains_key("tls");
+        let handshake = if is_tls { "the TLS handshake, and " } else { "" };
+        run.warn(format!(
+            "ab's Connect includes {handshake}a new connection for each request unless -k was given"
+        ));
     }
 }
 

@@ -6,8 +6,9 @@
 //! so the division is an estimate while the total is exact.
 
 use std::fs;
+use std::io;
 use std::ops::{Add, AddAssign};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -94,8 +95,18 @@ impl std::iter::Sum for CpuTime {
 ///
 /// When there is no such process; one that ended and was not waited for still counts as one.
 pub fn process_cpu_time(pid: u32) -> Result<CpuTime, Error> {
-    let stat = Stat::read(pid).ok_or(Error::NoProcess { pid })?;
-    own_time(&stat).ok_or(Error::NoProcess { pid })
+    let stat = Stat::read(pid).ok_or_else(|| unread(pid))?;
+    own_time(&stat).ok_or_else(|| unread(pid))
+}
+
+/// Why a process has no account: it has ended, unless the kernel says something else, such as that too many files are open.
+fn unread(pid: u32) -> Error {
+    let path = PathBuf::from(format!("/proc/{pid}/stat"));
+    let is_gone = |cause: &io::Error| matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
+    match fs::read(&path) {
+        Err(cause) if !is_gone(&cause) => Error::Read { path, cause },
+        _ => Error::NoProcess { pid },
+    }
 }
 
 /// CPU time of the process `root`, of its descendants, and of those of them that have ended.
@@ -121,7 +132,7 @@ pub fn tree_cpu_time(root: u32) -> Result<CpuTime, Error> {
         before = after;
     }
     if before.is_empty() {
-        return Err(Error::NoProcess { pid: root });
+        return Err(unread(root));
     }
     Ok(before.iter().filter_map(whole_time).sum())
 }

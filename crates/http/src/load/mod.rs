@@ -122,8 +122,23 @@ pub fn interruptible(
         reuse: spec.reuse,
         timeout_ns: spec.timeout.0,
     };
-    plumb_host::limits::raise_open_files_limit();
+    check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
     Ok(Box::new(HttpLoad { spec: spec.clone(), offer, errand: Arc::new(errand), interrupted }))
+}
+
+/// Files that the process needs beside those of its connections.
+const FILES_KEPT: u64 = 64;
+
+/// Refuses what would run out of files in the window, and would look like failures of the server.
+fn check_open_files(connections: u32, most: u64) -> Result<(), PathError> {
+    let needed = u64::from(connections) + FILES_KEPT;
+    if needed <= most {
+        return Ok(());
+    }
+    Err(PathError::new(format!(
+        "open {connections} connections: this process may have {most} files open, and needs {needed}; raise the limit with \
+         `ulimit -n {needed}`, or in the unit of the service or container"
+    )))
 }
 
 fn offer(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Option<Offer>, PathError> {

@@ -366,7 +366,9 @@ impl Points {
             run.warn("its times are whole seconds, so its length and rates are wrong by up to a second's worth; K6_CSV_TIME_FORMAT=unix_milli is finer");
         }
         if run.metric(HTTP_REQ_DURATION.name).is_some() {
-            run.warn("http_req_duration leaves out connecting and the TLS handshake, which are in http_req_blocked");
+            let is_tls = self.series.get("http_req_tls_handshaking").is_some_and(|series| series.sum > 0.0);
+            let handshake = if is_tls { " and the TLS handshake" } else { "" };
+            run.warn(format!("http_req_duration leaves out connecting{handshake}: http_req_blocked has it"));
         }
     }
 

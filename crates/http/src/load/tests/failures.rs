@@ -174,3 +174,14 @@ fn a_server_without_tls_says_so() {
         assert_eq!(only_error(&measure(&spec, &url)).0, "tls: the server does not speak TLS", "{cipher}");
     }
 }
+
+#[test]
+fn connections_that_need_more_files_than_there_may_be_are_refused_beforehand() {
+    super::super::check_open_files(300, 364).unwrap();
+    let message = super::super::check_open_files(300, 256).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "open 300 connections: this process may have 256 files open, and needs 364; raise the limit with `ulimit -n 364`, or in \
+         the unit of the service or container"
+    );
+}
