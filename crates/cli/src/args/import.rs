@@ -13,7 +13,7 @@ use super::shared::MeasurementArguments;
 /// `plumb import`.
 #[derive(Debug, Args)]
 pub struct ImportArguments {
-    /// Files to read and print, each by itself.
+    /// Files to read and print, each by itself; `-` is standard input.
     #[arg(value_name = "FILE", required_unless_present = "variants", conflicts_with = "variants")]
     pub files: Vec<PathBuf>,
     /// A variant and the files of its runs, one run a file; `*` and `?` stand for what they do in a shell. May be given again

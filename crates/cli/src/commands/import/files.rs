@@ -1,6 +1,6 @@
 //! Files that other tools wrote: found by pattern, bounded in size, and read with the time at which they were modified.
 
-use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -109,12 +109,15 @@ fn check(run: &Imported) -> Result<(), Failure> {
     )))
 }
 
-/// A file to read from, and when it was modified.
-fn opened(file: &Path) -> Result<(File, Option<f64>), plumb_host::Error> {
+/// A file to read from, or standard input for `-`, and when it was modified.
+fn opened(file: &Path) -> Result<(Box<dyn Read>, Option<f64>), plumb_host::Error> {
+    if file.as_os_str() == "-" {
+        return Ok((Box::new(std::io::stdin()), None));
+    }
     let opened = named_file::open(file)?;
     let modified = opened.metadata().and_then(|metadata| metadata.modified()).ok();
     let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Ok((opened, modified.map(|time| time.as_secs_f64())))
+    Ok((Box::new(opened), modified.map(|time| time.as_secs_f64())))
 }
 
 #[cfg(test)]
