@@ -42,12 +42,17 @@ fn text(writer: ::csv::Writer<Vec<u8>>) -> Result<String, ExportError> {
 
 fn field(values: &Values, row: usize) -> String {
     let field = match values {
-        Values::Text(values) | Values::Stamp(values) => values[row].clone(),
+        Values::Text(values) | Values::Stamp(values) => values[row].clone().map(harmless),
         Values::Integer(values) => values[row].map(|value| value.to_string()),
         Values::Number(values) => values[row].map(|value| value.to_string()),
         Values::Flag(values) => values[row].map(|value| value.to_string()),
     };
     field.unwrap_or_default()
+}
+
+/// A text that no spreadsheet takes for a formula: an apostrophe before it makes it one (OWASP, "CSV Injection").
+fn harmless(text: String) -> String {
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
 }
 
 #[cfg(test)]
@@ -77,6 +82,14 @@ mod tests {
         assert!(csv.starts_with("run,run_started_at,") && csv.lines().count() == 1, "{csv}");
     }
 
+    #[test]
+    fn a_text_is_never_a_formula() {
+        for text in ["=1+2", "+1", "-1", "@sum(1)"] {
+            assert_eq!(harmless(text.to_owned()), format!("'{text}"));
+        }
+        assert_eq!(harmless("a=1".to_owned()), "a=1");
+    }
+
     proptest! {
         #[test]
         fn any_reason_is_one_field_of_one_line(reason in "\\PC{0,20}[,\"\r\n\t']{0,4}\\PC{0,20}") {
@@ -87,7 +100,7 @@ mod tests {
             let mut reader = ::csv::Reader::from_reader(text.as_bytes());
             let at = reader.headers().unwrap().iter().position(|name| name == "failure_reason").unwrap();
             let records: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
-            let shown = plumb_model::printable(&reason).into_owned();
+            let shown = harmless(plumb_model::printable(&reason).into_owned());
             prop_assert_eq!(&records[2][at], shown);
         }
 
