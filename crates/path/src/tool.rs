@@ -153,7 +153,7 @@ pub trait Tool {
     /// # Errors
     /// When the output holds nothing that can be read.
     fn read(&self, said: &str) -> Result<ToolRun, String> {
-        plumb_tools::only(plumb_tools::read(said).map_err(|error| error.to_string())?)
+        plumb_tools::read_one(said)
     }
 
     /// The reason for a failure, from its output file, if it reports none elsewhere.

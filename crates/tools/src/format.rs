@@ -191,6 +191,17 @@ pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     read_plain(format, &unfenced(&plain(text)))
 }
 
+/// The run of a tool that was called for it: what it is recognised as first, and nothing else that its lines may look like.
+///
+/// # Errors
+/// When it is not recognised, cannot be read, or failed.
+pub fn read_one(text: &str) -> Result<ToolRun, String> {
+    let text = unfenced(&plain(text)).into_owned();
+    let format = FORMATS.iter().find(|format| (format.is)(&text));
+    let format = format.ok_or_else(|| ReadError::Unknown { likeliest: likeliest(&text) }.to_string())?;
+    only(read_plain(format, &text).map_err(|error| error.to_string())?)
+}
+
 /// The one run that a tool wrote which was called for it; of several, the last.
 ///
 /// # Errors

@@ -318,6 +318,7 @@ fn excerpts_as_people_paste_them_are_read_right() {
         said(&mixed, &["http_reqs", "tcp_lat.avg"]),
         [("wrk2".to_owned(), vec![1999.5]), ("qperf".to_owned(), vec![13.1])]
     );
+    assert_eq!(plumb_tools::read_one(&mixed).unwrap().tool, "wrk2");
     let names = "The 'numbers' are in 1000s of bytes per second processed.\ntype             16 bytes     64 bytes\n\
                  des ede3         21000.10k    21400.20k\naes-128 cbc      88000.10k    95000.20k\naes-256 cbc      65000.10k    69000.20k\n";
     let sizes = ["des_ede3_16", "aes_128_cbc_64", "aes_256_cbc_64"];

@@ -84,7 +84,7 @@ impl Tool for NetworkTool {
     }
 
     fn read(&self, said: &str) -> Result<ToolRun, String> {
-        let mut run = plumb_tools::only(plumb_tools::read(said).map_err(|error| error.to_string())?)?;
+        let mut run = plumb_tools::read_one(said)?;
         let messages = self.messages(&run, said).ok_or("it does not say how many messages it sent")?;
         run.measurement.work = messages;
         Ok(run)
