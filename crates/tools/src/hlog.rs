@@ -5,15 +5,20 @@
 //! `HistogramLogWriter`). Its ratio to the maximum of the histogram shows this.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::bufread::ZlibDecoder;
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
 use plumb_model::Histogram;
 
 use crate::tool_run::{record, seconds_to_ns};
+
+/// No histogram has more bytes in the encoding V2.
+const ENCODED_BYTES_MAX: u64 = 16 << 20;
 
 /// All intervals of a log, merged by tag.
 pub(crate) struct Log {
@@ -101,7 +106,39 @@ fn unreadable(intervals_before: u64, reason: &str) -> String {
 
 fn decode(interval: &IntervalLogHistogram<'_>) -> Result<Hdr<u64>, String> {
     let bytes = STANDARD.decode(interval.encoded_histogram()).map_err(|error| error.to_string())?;
+    let bytes = unpacked(bytes)?;
+    // The library makes room for as much as the second word claims.
+    let claimed =
+        bytes.get(4..8).map_or(0, |word| word.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)));
+    if claimed > bytes.len() {
+        return Err(format!("it claims {claimed} bytes and has {}", bytes.len()));
+    }
     Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| format!("{error}; only encoding V2 is read"))
+}
+
+/// The encoding V2 that is within a compressed one: two words, and then zlib.
+fn unpacked(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let [0x1c, 0x84, 0x93, 0x04 | 0x14, _, _, _, _, packed @ ..] = bytes.as_slice() else { return Ok(bytes) };
+    let mut all = Vec::new();
+    let read = ZlibDecoder::new(packed).take(ENCODED_BYTES_MAX + 1).read_to_end(&mut all);
+    read.map_err(|error| error.to_string())?;
+    let is_small = all.len() as u64 <= ENCODED_BYTES_MAX;
+    is_small.then_some(all).ok_or_else(|| format!("it has more than {} MiB", ENCODED_BYTES_MAX >> 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_that_claims_to_be_large_takes_no_memory() {
+        let words: [u32; 4] = [0x1c84_9313, 1 << 30, 0, 3];
+        let header: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let bounds = [1_u64.to_be_bytes(), 1_000_000_u64.to_be_bytes(), 1_f64.to_be_bytes()].concat();
+        let encoded = STANDARD.encode([header, bounds].concat());
+        let error = intervals(&format!("0.0,1.0,2.0,{encoded}\n"), 1.0).err().unwrap();
+        assert_eq!(error, "interval 1 cannot be read: it claims 1073741824 bytes and has 40");
+    }
 }
