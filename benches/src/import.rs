@@ -1,4 +1,4 @@
-//! A gigabyte of k6's points: how fast they are read, and in how much memory.
+//! How fast `plumb import` reads a gigabyte of k6's points, and how much memory it takes.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -16,9 +16,9 @@ use crate::{Outcome, say};
 const BYTES: usize = 1_000_000_000;
 /// How often it is read.
 const TIMES: usize = 5;
-/// After this long a command hangs.
+/// A command that takes longer has hung.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// What k6 writes of each request, without the URLs' variety: eight trends and counters.
+/// The metrics that k6 writes for each request, with a typical value.
 const METRICS: [(&str, &str, f64); 8] = [
     ("http_reqs", "counter", 1.0),
     ("http_req_duration", "trend", 0.424),

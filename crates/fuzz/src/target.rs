@@ -55,7 +55,7 @@ impl Target {
         self
     }
 
-    /// What the reader may allocate beyond the size of its input, in place of 16 MiB.
+    /// How much the reader may allocate beyond the size of its input, instead of 16 MiB.
     #[must_use]
     pub fn memory(self, bytes_max: usize) -> Self {
         Self { memory_bytes_max: bytes_max, ..self }

@@ -18,21 +18,18 @@ pub(crate) fn is(text: &str) -> bool {
     text.contains("Concurrency Level:") && text.contains("Time taken for tests:")
 }
 
-/// What a run prints once.
-pub(crate) fn key(line: &str) -> Option<&str> {
-    let labels = [
-        "This is ApacheBench",
-        "Server Hostname:",
-        "Document Path:",
-        "Concurrency Level:",
-        "Time taken for tests:",
-        "Requests per second:",
-        "Connection Times (ms)",
-    ];
-    labels.into_iter().find(|label| line.starts_with(label))
-}
+/// The beginnings of lines that a run prints once.
+pub(crate) const ONCE: &[&str] = &[
+    "This is ApacheBench",
+    "Server Hostname:",
+    "Document Path:",
+    "Concurrency Level:",
+    "Time taken for tests:",
+    "Requests per second:",
+    "Connection Times (ms)",
+];
 
-/// An excerpt may end where a table would begin, but not within one.
+/// An excerpt may stop before a table, but not inside one.
 pub(crate) fn is_whole(text: &str) -> bool {
     let has = |label: &str| after(text, label).is_some();
     let is_table = text.contains("Connection Times (ms)");
@@ -41,7 +38,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
         && (!text.contains("Percentage of the requests") || text.contains("(longest request)"))
 }
 
-/// A table with a head has it once.
+/// A table prints its head once.
 pub(crate) fn table_key(line: &str) -> Option<&str> {
     line.starts_with(|first: char| first.is_ascii_alphabetic())
         .then_some(line)
@@ -77,7 +74,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     Ok(vec![run])
 }
 
-/// By which share ab's figures are rounded: a time has three decimals, and a rate two.
+/// How far rounding may move a rate: ab prints times with three decimals and rates with two.
 fn rounded(seconds: f64, per_s: Option<f64>) -> f64 {
     0.001 + 0.0005 / seconds + 0.005 / per_s.unwrap_or(f64::INFINITY)
 }

@@ -21,17 +21,14 @@ pub(crate) fn is(text: &str) -> bool {
         && text.lines().any(|line| line.contains("Sequential Read/Write:"))
 }
 
-/// What a run prints once.
-pub(crate) fn key(line: &str) -> Option<&str> {
-    let labels = [
-        "= Dbench Summary",
-        "Random Read/Write IOPS:",
-        "Average Latency",
-        "Sequential Read/Write:",
-        "Mixed Random",
-    ];
-    labels.into_iter().find(|label| line.starts_with(label))
-}
+/// The beginnings of lines that a run prints once.
+pub(crate) const ONCE: &[&str] = &[
+    "= Dbench Summary",
+    "Random Read/Write IOPS:",
+    "Average Latency",
+    "Sequential Read/Write:",
+    "Mixed Random",
+];
 
 pub(crate) fn is_whole(text: &str) -> bool {
     after(text, "Mixed Random Read/Write IOPS:").is_some_and(|rest| rest.contains('/'))

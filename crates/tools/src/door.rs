@@ -1,12 +1,12 @@
-//! The one way in for text: from the bytes of a file to the lines that a tool wrote.
+//! Turns the bytes of a file into the lines that a tool wrote.
 //!
-//! People paste outputs into mails and issues, and cut them out of logs. What such a place adds to a line is taken off here, before any
-//! format looks at it. The number of lines stays, so that a line can be named.
+//! People paste outputs into mails and issues, and cut them out of logs. This module strips what those places add, before any reader sees
+//! the text. It never adds or removes a line, so messages can give line numbers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The text of a file: UTF-8 with and without a mark at its beginning, or UTF-16. What is neither becomes U+FFFD, which is no number.
+/// Decodes a file as UTF-8 or UTF-16, with or without a byte order mark. Invalid bytes become U+FFFD, which no number contains.
 #[must_use]
 pub fn decoded(bytes: Vec<u8>) -> String {
     let units = |bytes: &[u8], of: fn([u8; 2]) -> u16| {
@@ -17,7 +17,7 @@ pub fn decoded(bytes: Vec<u8>) -> String {
         [0xff, 0xfe, rest @ ..] => units(rest, u16::from_le_bytes),
         [0xfe, 0xff, rest @ ..] => units(rest, u16::from_be_bytes),
         [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
-        // ASCII in UTF-16 without a mark.
+        // ASCII as UTF-16 without a byte order mark.
         [first, 0, third, 0, ..] if *first != 0 && *third != 0 => units(&bytes, u16::from_le_bytes),
         [0, second, 0, fourth, ..] if *second != 0 && *fourth != 0 => units(&bytes, u16::from_be_bytes),
         _ => String::from_utf8(bytes)
@@ -25,7 +25,7 @@ pub fn decoded(bytes: Vec<u8>) -> String {
     }
 }
 
-/// What a tool wrote, without what the place adds in which it stands.
+/// Strips everything that a terminal, a mail, a list or a log added to a tool's lines.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     match without_terminal(text) {
         Cow::Borrowed(text) => unwrapped(text),
@@ -33,7 +33,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text without escape sequences of terminals (ECMA-48), carriage returns and marks of byte order.
+/// Strips terminal escape sequences (ECMA-48), carriage returns and a byte order mark.
 pub(crate) fn without_terminal(text: &str) -> Cow<'_, str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.contains(['\u{1b}', '\r']) {
@@ -44,7 +44,7 @@ pub(crate) fn without_terminal(text: &str) -> Cow<'_, str> {
     while let Some(character) = characters.next() {
         match character {
             '\r' if characters.peek() == Some(&'\n') => {}
-            // Progress that overwrites itself is lines to a reader.
+            // A progress bar that overwrites itself becomes lines.
             '\r' => out.push('\n'),
             '\u{1b}' if characters.peek() == Some(&'[') => {
                 characters.next();
@@ -58,7 +58,7 @@ pub(crate) fn without_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text without marks of quotation, prefixes of logs, fences, marks of lists, and the indentation of whole blocks.
+/// Strips quotation marks, log prefixes, list markers and the indentation of whole blocks. Fences become [`FENCE`].
 fn unwrapped(text: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = text.lines().map(unquoted).collect();
     let mut services: BTreeMap<&str, usize> = BTreeMap::new();
@@ -89,7 +89,7 @@ fn push(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-/// `> > text`, as in a mail.
+/// Strips `> > `, as in a mail.
 fn unquoted(line: &str) -> &str {
     let mut rest = line;
     while let Some(behind) = rest.trim_start().strip_prefix('>') {
@@ -98,7 +98,7 @@ fn unquoted(line: &str) -> &str {
     rest
 }
 
-/// The name in `load-1  | text`, as `docker compose logs` prints it; it is that only where several lines have it.
+/// The service in `load-1  | text`, as `docker compose logs` prints it. The caller checks that several lines have the same one.
 fn service(line: &str) -> Option<&str> {
     let (name, rest) = line.split_once('|')?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -112,7 +112,7 @@ fn behind_bar(line: &str) -> &str {
     rest.strip_prefix(' ').unwrap_or(rest)
 }
 
-/// The line behind what kubectl (`--prefix`, `--timestamps`) and journald put before it.
+/// Strips the prefixes of kubectl (`--prefix`, `--timestamps`) and journald.
 fn without_stamp(line: &str) -> &str {
     let line = match line.strip_prefix("[pod/").and_then(|rest| rest.split_once(']')) {
         Some((_, rest)) => rest.strip_prefix(' ').unwrap_or(rest),
@@ -161,10 +161,10 @@ fn behind_unit(line: &str) -> Option<&str> {
     is_unit.then(|| rest.strip_prefix(' ').unwrap_or(rest))
 }
 
-/// What a line is that begins or ends a block of Markdown.
+/// Stands for any line that opens or closes a fenced block.
 const FENCE: &str = "```";
 
-/// The text without its fences.
+/// Replaces fences by empty lines.
 pub(crate) fn unfenced(text: &str) -> Cow<'_, str> {
     if !text.contains(FENCE) {
         return Cow::Borrowed(text);
@@ -174,7 +174,7 @@ pub(crate) fn unfenced(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// What stands within fences, each with the line at which it begins, from 1.
+/// The fenced blocks, each with its first line, from 1.
 pub(crate) fn fenced(text: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut is_inside = false;
@@ -194,7 +194,7 @@ fn is_fence(line: &str) -> bool {
     line.starts_with("```") || line.starts_with("~~~")
 }
 
-/// How far the present block is indented, as a whole: as far as its first line.
+/// How far the current block is indented: as far as its first line.
 #[derive(Default)]
 struct Base {
     indentation: usize,
@@ -222,7 +222,7 @@ impl Base {
     }
 }
 
-/// The text of an item of a list: `- text`, `2. text`.
+/// The text of a list item: `- text`, `2. text`.
 fn behind_marker(text: &str) -> Option<&str> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let rest = match digits {
@@ -234,7 +234,7 @@ fn behind_marker(text: &str) -> Option<&str> {
     (item.len() < rest.len() && !item.is_empty()).then_some(item)
 }
 
-/// The key of lines of which a run has several, one after the other.
+/// The key for lines that a run prints several of in a row.
 pub(crate) const BLOCK: &str = "a line of a block";
 
 /// A part of a text that is one run.
@@ -242,7 +242,7 @@ pub(crate) const BLOCK: &str = "a line of a block";
 pub(crate) struct Part<'t> {
     /// The line at which it begins, from 1.
     pub(crate) first_line: usize,
-    /// The first line that is surely of the run.
+    /// The first line that certainly belongs to the run.
     pub(crate) run_line: usize,
     pub(crate) text: &'t str,
 }

@@ -3,7 +3,7 @@
 /// Why the output of a tool could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It cannot be had.
+    /// The file cannot be read.
     #[error("read it: {0}")]
     Unreadable(String),
     /// It looks like that of no tool.

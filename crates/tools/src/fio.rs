@@ -15,7 +15,7 @@ use crate::metrics::{
 };
 use crate::tool_run::{BYTES_AND_RATE, NoReading, RATE_AND_COUNT, ToolRun, percentile, record};
 
-/// What fio counts and what it divides by may differ by this share: it takes the time of a job in whole ms, and ends late.
+/// By how much fio's counts and rates may disagree: it rounds a job's time to whole milliseconds, and jobs end a little late.
 const RAMP: f64 = 0.05;
 const DIRECTIONS: [&str; 4] = ["read", "write", "trim", "mixed"];
 
@@ -27,7 +27,7 @@ pub(crate) fn is(text: &str) -> bool {
     found.iter().any(|value| of_fio(value).is_some())
 }
 
-/// A report, or that which kubestr's JSON has in it.
+/// A report of fio, or the one inside kubestr's JSON.
 fn of_fio(value: &Value) -> Option<&Value> {
     [Some(value), value.pointer("/Raw/result")]
         .into_iter()
@@ -49,8 +49,8 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     Ok(runs)
 }
 
-/// Whether a report is a later one of the same run, as of `--status-interval`: it has the same jobs, fio began at the same time, and no
-/// job has done less.
+/// Whether `next` is a later report of the same run, as `--status-interval` prints them: the jobs are the same, fio started at the same
+/// time, and no job has done less.
 fn is_same_run(one: &Value, next: &Value) -> bool {
     let (before, after) = (items(one, "/jobs"), items(next, "/jobs"));
     let is_same_job = |(one, next): (&Value, &Value)| {
@@ -72,12 +72,12 @@ fn is_same_run(one: &Value, next: &Value) -> bool {
             items(report, "/jobs").iter().filter_map(|job| positive(job, "/elapsed")).fold(0.0, f64::max);
         Some(end_s.or_else(|| positive(report, "/timestamp"))? - elapsed_s)
     };
-    // `elapsed` is in whole seconds, which begin with 1.
+    // `elapsed` counts whole seconds, starting at 1.
     let is_near = began_s(one).zip(began_s(next)).is_none_or(|(one_s, next_s)| (one_s - next_s).abs() <= 2.0);
     is_like && is_near
 }
 
-/// One run, by its last report.
+/// The last report of a run.
 fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, String> {
     let Some(last) = whole.last() else { return Ok(Vec::new()) };
     let jobs = jobs(last);
@@ -94,7 +94,7 @@ fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, String> {
         run.label = is_several.then(|| scalar(group[0], "/jobname")).flatten();
         if whole.len() > 1 {
             run.warn(format!(
-                "the file has {} reports of this run of fio; the last one was read, which is that of the whole run",
+                "the file has {} reports of this fio run; only the last one was read, which covers the whole run",
                 whole.len()
             ));
         }
@@ -215,7 +215,7 @@ impl Group<'_> {
         for direction in [READ, WRITE, TRIM] {
             work = work.saturating_add(self.read_direction(&mut run, &direction));
         }
-        // `unified_rw_reporting=both` has all of these again.
+        // `unified_rw_reporting=both` repeats everything here.
         let mixed = self.read_direction(&mut run, &MIXED);
         let work = if work > 0 { work } else { mixed };
         if work == 0 {
@@ -258,7 +258,7 @@ impl Group<'_> {
         self.jobs.iter().filter_map(|job| count(job, at)).fold(0, u64::saturating_add)
     }
 
-    /// How many operations a direction did; early versions have only their rate and time.
+    /// The operations of a direction; early versions of fio give only their rate and time.
     fn operations(&self, name: &str) -> u64 {
         let of = |job: &&Value| {
             count(job, &format!("/{name}/total_ios")).or_else(|| {

@@ -22,10 +22,34 @@ pub struct Format {
     is: fn(&str) -> bool,
     /// What the text says; the reason completes "failed to read it as wrk: ".
     read: fn(&str) -> Result<Vec<ToolRun>, String>,
-    /// What a line is that each run has once; `None` where `read` tells runs apart by itself.
-    key: Option<fn(&str) -> Option<&str>>,
-    /// Whether a run's last lines are there.
+    key: Key,
+    /// Whether the format uses commas for columns, options, or always for thousands, so that `1,234` is not ambiguous.
+    has_commas: bool,
+    /// Whether the end of the output is there.
     is_whole: fn(&str) -> bool,
+}
+
+/// The lines that a run prints once: when one comes again, the next run has begun.
+#[derive(Clone, Copy)]
+enum Key {
+    /// None; `read` separates runs itself.
+    Unknown,
+    /// Lines that begin with one of these.
+    Labels(&'static [&'static str]),
+    /// Lines for which this returns a key.
+    Line(fn(&str) -> Option<&str>),
+}
+
+impl Key {
+    fn parts(self, text: &str) -> Vec<Part<'_>> {
+        match self {
+            Self::Unknown => vec![Part { first_line: 1, run_line: 1, text }],
+            Self::Labels(labels) => {
+                parts(text, |line| labels.iter().copied().find(|label| line.starts_with(label)))
+            }
+            Self::Line(key) => parts(text, key),
+        }
+    }
 }
 
 impl Format {
@@ -35,11 +59,19 @@ impl Format {
         is: fn(&str) -> bool,
         read: fn(&str) -> Result<Vec<ToolRun>, String>,
     ) -> Self {
-        Self { name, about, is, read, key: None, is_whole: |_| true }
+        Self { name, about, is, read, key: Key::Unknown, has_commas: false, is_whole: |_| true }
     }
 
     const fn with_key(self, key: fn(&str) -> Option<&str>) -> Self {
-        Self { key: Some(key), ..self }
+        Self { key: Key::Line(key), ..self }
+    }
+
+    const fn with_labels(self, labels: &'static [&'static str]) -> Self {
+        Self { key: Key::Labels(labels), ..self }
+    }
+
+    const fn with_commas(self) -> Self {
+        Self { has_commas: true, ..self }
     }
 
     const fn with_end(self, is_whole: fn(&str) -> bool) -> Self {
@@ -53,17 +85,16 @@ impl Format {
     }
 }
 
-/// Formats of which commas separate columns, always thousands, or compiler options. In JSON they separate values.
-const WITH_COMMAS: [&str; 8] =
-    ["k6-points", "k6-csv", "h2load-log", "hlog", "ab-times", "ab-percentiles", "qperf", "openssl"];
-
 /// Every format. Those of which the first lines are enough come first, because their files are large.
 pub const FORMATS: &[Format] = &[
-    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points),
-    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv),
-    Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log),
-    Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing),
+    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points).with_commas(),
+    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv).with_commas(),
+    Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log)
+        .with_commas(),
+    Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing)
+        .with_commas(),
     Format::new("ab-times", "ab's times, of -g", ab::is_times, ab::read_times_of_each)
+        .with_commas()
         .with_key(ab::table_key),
     Format::new(
         "k6",
@@ -76,26 +107,28 @@ pub const FORMATS: &[Format] = &[
         .with_end(wrk::is_whole),
     Format::new("fio", "fio's JSON, of --output-format=json or json+", fio::is, fio::read),
     Format::new("hyperfine", "hyperfine's JSON, of --export-json", hyperfine::is, hyperfine::read),
-    Format::new("ab", "ab's text", ab::is, ab::read).with_key(ab::key).with_end(ab::is_whole),
+    Format::new("ab", "ab's text", ab::is, ab::read).with_labels(ab::ONCE).with_end(ab::is_whole),
     Format::new("ab-percentiles", "ab's percentiles, of -e", ab::is_percentiles, ab::read_percentiles)
+        .with_commas()
         .with_key(ab::table_key),
     Format::new("k6-text", "k6's summary as text", k6::is_text, k6::read_text)
         .with_key(k6::text_key)
         .with_end(k6::is_whole_text),
     Format::new("iperf3", "iperf3's JSON, of -J and --json-stream", iperf3::is, iperf3::read),
     Format::new("h2load", "h2load's text", h2load::is, h2load::read)
-        .with_key(h2load::key)
+        .with_labels(h2load::ONCE)
         .with_end(h2load::is_whole),
     Format::new("h2load-json", "h2load's JSON, of --output-file", h2load::is_json, h2load::read_json),
     Format::new("sockperf", "sockperf's text, and the log of --full-log", sockperf::is, sockperf::read)
         .with_key(sockperf::key)
         .with_end(sockperf::is_whole),
-    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole),
+    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_commas().with_end(qperf::is_whole),
     Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read),
     Format::new("dbench", "the summary of dbench's script", dbench::is, dbench::read)
-        .with_key(dbench::key)
+        .with_labels(dbench::ONCE)
         .with_end(dbench::is_whole),
     Format::new("openssl", "openssl speed's text, and that of -mr", openssl::is, openssl::read)
+        .with_commas()
         .with_key(openssl::key)
         .with_end(openssl::is_whole),
     Format::new("oha", "oha's JSON, of --output-format json", oha::is, oha::read),
@@ -103,10 +136,10 @@ pub const FORMATS: &[Format] = &[
     Format::new("qemu", "QEMU's info migrate, and the JSON of query-migrate", qemu::is, qemu::read)
         .with_end(qemu::is_whole),
     Format::new("vegeta-text", "vegeta's text, of report", vegeta::is_text, vegeta::read_text)
-        .with_key(vegeta::key)
+        .with_labels(vegeta::ONCE)
         .with_end(vegeta::is_whole),
     Format::new("oha-text", "oha's text", oha::is_text, oha::read_text)
-        .with_key(oha::key)
+        .with_labels(oha::ONCE)
         .with_end(oha::is_whole),
     Format::new("hyperfine-text", "hyperfine's text", hyperfine::is_text, hyperfine::read_text)
         .with_end(hyperfine::is_whole_text),
@@ -116,9 +149,9 @@ pub const FORMATS: &[Format] = &[
         hyperfine::is_markdown,
         hyperfine::read_markdown,
     )
-    .with_key(hyperfine::key),
+    .with_labels(hyperfine::MARKDOWN_HEAD),
     Format::new("iperf3-text", "iperf3's text", iperf3::is_text, iperf3::read_text)
-        .with_key(iperf3::key)
+        .with_labels(iperf3::ONCE)
         .with_end(iperf3::is_whole_text),
     Format::new("netperf-text", "netperf's tables", netperf::is_text, netperf::read_text)
         .with_end(netperf::is_whole),
@@ -146,7 +179,7 @@ pub fn read(text: &str) -> Result<Vec<ToolRun>, ReadError> {
     if let Some(read) = read_recognised(&unfenced(&text)) {
         return read;
     }
-    // A file of times has to begin with them.
+    // Some formats are recognised only at the start of a text.
     let blocks = fenced(&text).into_iter().filter_map(|(line, block)| {
         let mut runs = read_recognised(&block)?;
         runs.iter_mut().flatten().for_each(|run| run.line += line - 1);
@@ -156,7 +189,7 @@ pub fn read(text: &str) -> Result<Vec<ToolRun>, ReadError> {
     if runs.is_empty() { Err(ReadError::Unknown { likeliest: likeliest(&text) }) } else { Ok(runs.concat()) }
 }
 
-/// Reads a text by every format that it has something of, in the order of its lines. A large one has one format.
+/// Reads a text with every format that recognises part of it, and sorts the runs by line. A large text is read with the first one alone.
 fn read_recognised(text: &str) -> Option<Result<Vec<ToolRun>, ReadError>> {
     let mut recognised = FORMATS.iter().filter(|format| (format.is)(text));
     let first = read_plain(recognised.next()?, text);
@@ -170,9 +203,7 @@ fn read_recognised(text: &str) -> Option<Result<Vec<ToolRun>, ReadError>> {
                     let known = runs.clone();
                     runs.extend(others.into_iter().filter(|run| !known.iter().any(|one| run.is_again(one))));
                 }
-                Err(error) => {
-                    runs[0].warn(format!("the text has more, which was left out: failed to {error}"))
-                }
+                Err(error) => runs[0].warn(format!("part of the text was left out: failed to {error}")),
             }
         }
         runs.sort_by_key(|run| run.line);
@@ -180,7 +211,7 @@ fn read_recognised(text: &str) -> Option<Result<Vec<ToolRun>, ReadError>> {
     }))
 }
 
-/// Files that people put together from outputs of several tools are smaller.
+/// Nobody pastes the outputs of several tools into a larger file.
 const MIXED_BYTES_MAX: usize = 1 << 20;
 
 /// As [`read`], of a format that is known.
@@ -191,7 +222,7 @@ pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     read_plain(format, &unfenced(&plain(text)))
 }
 
-/// The run of a tool that was called for it: what it is recognised as first, and nothing else that its lines may look like.
+/// Reads the output of a tool that Plumbline called. Only the first format that recognises it counts.
 ///
 /// # Errors
 /// When it is not recognised, cannot be read, or failed.
@@ -202,7 +233,7 @@ pub fn read_one(text: &str) -> Result<ToolRun, String> {
     only(read_plain(format, &text).map_err(|error| error.to_string())?)
 }
 
-/// The one run that a tool wrote which was called for it; of several, the last.
+/// The last run, for a tool that was called to make one.
 ///
 /// # Errors
 /// When there is none, or it failed.
@@ -214,16 +245,12 @@ pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
     }
 }
 
-/// Each part of a text is a run, or several. One that cannot be read beside others that can is a run that failed.
+/// Reads each part of a text. A part that cannot be read becomes a failed run, unless no part can be read.
 fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
-    let whole = || vec![Part { first_line: 1, run_line: 1, text }];
-    let found = format.key.map_or_else(whole, |key| parts(text, key));
     let read: Vec<(usize, Result<Vec<ToolRun>, String>)> =
-        found.into_iter().map(|part| (part.run_line, read_part(format, part))).collect();
-    let known = read
-        .iter()
-        .find_map(|(_, runs)| Some((runs.as_ref().ok()?.first()?.tool, runs.as_ref().ok()?.first()?.path)));
-    let Some((tool, path)) = known else {
+        format.key.parts(text).into_iter().map(|part| (part.run_line, read_part(format, part))).collect();
+    let good = read.iter().filter_map(|(_, runs)| runs.as_ref().ok()?.first()).next();
+    let Some((tool, path)) = good.map(|run| (run.tool, run.path)) else {
         let reason = read.into_iter().find_map(|(_, runs)| runs.err());
         let reason = reason.unwrap_or_else(|| "it has no value of any metric".to_owned());
         return Err(ReadError::Malformed { format: format.name, reason });
@@ -239,7 +266,7 @@ fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
 
 fn read_part(format: &Format, Part { first_line, text, .. }: Part<'_>) -> Result<Vec<ToolRun>, String> {
     let around = documents(text);
-    let has_commas = WITH_COMMAS.contains(&format.name) || !around.found.is_empty();
+    let has_commas = format.has_commas || !around.found.is_empty();
     if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {
         let line = first_line + line - 1;
         return Err(format!(

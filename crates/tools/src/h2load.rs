@@ -23,7 +23,7 @@ const TIME_TO_FIRST_BYTE: Metric = Metric {
     about: "from the start of a connection to the first byte of its first answer",
     ..HTTP_REQ_DURATION
 };
-/// What may end after the time of a test by time.
+/// How much may still be counted after a timed test is over.
 const LATE: f64 = 0.05;
 /// A log of more than a day is none.
 const SECONDS_MAX: f64 = 86_400.0;
@@ -34,13 +34,11 @@ pub(crate) fn is(text: &str) -> bool {
         && text.contains("status codes:")
 }
 
-/// What a run prints once.
-pub(crate) fn key(line: &str) -> Option<&str> {
-    let labels = ["starting benchmark", "finished in ", "requests: ", "status codes:", "traffic:"];
-    labels.into_iter().find(|label| line.starts_with(label))
-}
+/// The beginnings of lines that a run prints once.
+pub(crate) const ONCE: &[&str] =
+    &["starting benchmark", "finished in ", "requests: ", "status codes:", "traffic:"];
 
-/// An excerpt may end before the sizes and the table of times, but not within them.
+/// An excerpt may stop before the traffic line, but not between it and the end of the table.
 pub(crate) fn is_whole(text: &str) -> bool {
     let codes = after(text, "status codes:").unwrap_or_default();
     let has_table = text.lines().any(|line| line.trim_start().starts_with("req/s ") && line.contains('%'));
@@ -56,7 +54,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let per_s = parts.next().and_then(positive);
     let bytes_per_s = parts.next().and_then(|rest| scaled(rest, "B/s", KIB));
     let requests = Requests::of(after(text, "requests:").unwrap_or_default())?;
-    // With a warm-up, h2load was at work for longer than it measured.
+    // The time that h2load prints includes the warm-up.
     let main = between(text, " and ", " of main duration").and_then(time_ns).map(|ns| ns / 1e9);
     let seconds = main.unwrap_or(seconds);
     run.worked(Some(seconds), Some(requests.done));
@@ -104,14 +102,9 @@ impl Requests {
 }
 
 fn add_up(run: &mut ToolRun, requests: &Requests, per_s: Option<f64>, seconds: f64) {
-    // It divides those that succeeded, or in later versions those that ended; a test by time counts what ends a little later.
+    // h2load's rate counts successful requests, or in later versions all that ended.
     let over_time = [requests.succeeded, requests.done].map(|count| count as f64 / seconds);
-    let off = |follows: &f64| (follows - per_s.unwrap_or_default()).abs();
-    let nearer = over_time
-        .into_iter()
-        .filter(|it| it.is_finite())
-        .min_by(|one, other| off(one).total_cmp(&off(other)));
-    run.sum(RATE_AND_COUNT, per_s, nearer, LATE + 0.005 / per_s.unwrap_or(f64::INFINITY));
+    run.sum_of_one(RATE_AND_COUNT, per_s, &over_time, LATE + 0.005 / per_s.unwrap_or(f64::INFINITY));
 }
 
 /// `failed` contains `errored` and answers of status 400 or above.
@@ -159,7 +152,7 @@ fn read_times(run: &mut ToolRun, text: &str) {
         let found = labels.iter().find_map(|label| after(text, label)).unwrap_or_default();
         let columns: Vec<Option<f64>> =
             found.trim_start_matches([':', ' ']).split_whitespace().map(time_ns).collect();
-        // h2load measures no connection of HTTP/3, and prints zeros.
+        // h2load does not measure HTTP/3 connections, and prints zeros for them.
         let is_measured = columns.iter().flatten().any(|ns| *ns > 0.0);
         let columns = columns.into_iter().filter(|_| is_measured);
         statistics.iter().copied().zip(columns).collect::<Vec<_>>()

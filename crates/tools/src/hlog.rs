@@ -17,7 +17,7 @@ use plumb_model::Histogram;
 
 use crate::tool_run::{record, seconds_to_ns};
 
-/// No histogram has more bytes in the encoding V2.
+/// A histogram in encoding V2 is never larger.
 const ENCODED_BYTES_MAX: u64 = 16 << 20;
 
 /// All intervals of a log, merged by tag.
@@ -107,7 +107,7 @@ fn unreadable(intervals_before: u64, reason: &str) -> String {
 fn decode(interval: &IntervalLogHistogram<'_>) -> Result<Hdr<u64>, String> {
     let bytes = STANDARD.decode(interval.encoded_histogram()).map_err(|error| error.to_string())?;
     let bytes = unpacked(bytes)?;
-    // The library makes room for as much as the second word claims.
+    // The library allocates as much as the second word claims.
     let claimed =
         bytes.get(4..8).map_or(0, |word| word.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)));
     if claimed > bytes.len() {
@@ -118,7 +118,7 @@ fn decode(interval: &IntervalLogHistogram<'_>) -> Result<Hdr<u64>, String> {
         .map_err(|error| format!("{error}; only encoding V2 is read"))
 }
 
-/// The encoding V2 that is within a compressed one: two words, and then zlib.
+/// Decompresses encoding V2: two words, then zlib.
 fn unpacked(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     let [0x1c, 0x84, 0x93, 0x04 | 0x14, _, _, _, _, packed @ ..] = bytes.as_slice() else { return Ok(bytes) };
     let mut all = Vec::new();

@@ -29,7 +29,7 @@ pub(crate) fn is_text(text: &str) -> bool {
         && (after(text, "Time (mean").is_some() || after(text, "Time (abs").is_some())
 }
 
-/// The last command has its range, or the only time.
+/// Whether the last command has its range, or its only time.
 pub(crate) fn is_whole_text(text: &str) -> bool {
     let last = text.rsplit("Benchmark ").next().unwrap_or_default();
     if after(last, "Summary").is_some() {
@@ -38,7 +38,7 @@ pub(crate) fn is_whole_text(text: &str) -> bool {
     after(last, "Time (abs").is_some() || after(last, "Range (").is_some_and(|rest| rest.ends_with("runs"))
 }
 
-/// The text for people, as the object of `--export-json`.
+/// Turns hyperfine's text into the object of `--export-json`.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut results = Vec::new();
     for part in crate::door::parts(text, |line| line.starts_with("Benchmark ").then_some("Benchmark")) {
@@ -62,7 +62,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     each(&results)
 }
 
-/// `59.1 ms    57 runs` has the largest time and the count.
+/// Strips the count from `59.1 ms    57 runs`.
 fn without_runs(text: &str) -> String {
     text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
@@ -71,18 +71,16 @@ fn seconds(text: &str) -> Option<f64> {
     time_ns(text.trim()).map(|ns| ns / 1e9)
 }
 
+/// The beginning of the table of `--export-markdown`.
+pub(crate) const MARKDOWN_HEAD: &[&str] = &["| Command | Mean ["];
+
 pub(crate) fn is_markdown(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("| Command | Mean ["))
+    text.lines().any(|line| line.starts_with(MARKDOWN_HEAD[0]))
 }
 
-/// A table has its head once.
-pub(crate) fn key(line: &str) -> Option<&str> {
-    is_markdown(line).then_some("head")
-}
-
-/// The table of `--export-markdown`, as the object of `--export-json`.
+/// Turns the table of `--export-markdown` into the object of `--export-json`.
 pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, String> {
-    let head = text.lines().find(|line| line.starts_with("| Command | Mean [")).unwrap_or_default();
+    let head = text.lines().find(|line| line.starts_with(MARKDOWN_HEAD[0])).unwrap_or_default();
     let unit = head.split(['[', ']']).nth(1).unwrap_or_default();
     let rows = text.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
     let mut results = Vec::new();

@@ -39,7 +39,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let found = documents(text).found;
     let whole: Vec<&Value> = found.iter().filter(|value| is_whole(value)).collect();
     if whole.is_empty() {
-        // A test begins with its start, or with the error that keeps it from one.
+        // A test begins with `start`, or with the error that prevented it.
         let mut tests: Vec<&[Value]> = Vec::new();
         let mut begun = 0;
         for (at, event) in found.iter().enumerate() {
@@ -82,15 +82,11 @@ pub(crate) fn is_text(text: &str) -> bool {
     text.lines().any(|line| is_sum(line.trim_start()))
 }
 
-/// What a test prints once.
-pub(crate) fn key(line: &str) -> Option<&str> {
-    ["Connecting to host", "Accepted connection from", "iperf Done."]
-        .into_iter()
-        .find(|label| line.starts_with(label))
-}
+/// The beginnings of lines that a test prints once.
+pub(crate) const ONCE: &[&str] = &["Connecting to host", "Accepted connection from", "iperf Done."];
 
 pub(crate) fn is_whole_text(text: &str) -> bool {
-    // A server does not say that it is done.
+    // A server does not print `iperf Done.`.
     after(text, "iperf Done.").is_some() || after(text, "Connecting to host").is_none()
 }
 
@@ -144,7 +140,7 @@ impl Line<'_> {
     }
 }
 
-/// The text for people, as the object of `-J`. Its figures have three digits.
+/// Turns iperf3's text, whose figures have three digits, into the object of `-J`.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     let lines: Vec<Line<'_>> = text.lines().filter_map(Line::read).collect();
     let is_summed = lines.iter().any(|line| line.stream.starts_with("SUM"));
@@ -240,7 +236,7 @@ fn put_sum(run: &mut ToolRun, metric: &Metric, value: &Value, name: &str) {
     );
     let over_time = positive(value, &of("bytes")).zip(positive(value, &of("seconds")));
     let follows = over_time.filter(|(_, seconds)| *seconds > 0.0).map(|(bytes, seconds)| bytes / seconds);
-    // The old sum of UDP has the bytes of one end and the time of the other.
+    // The UDP sum of old versions has the bytes of one end and the time of the other.
     if name != "sum" {
         run.sum(
             BYTES_AND_RATE,

@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-/// The JSON objects of a text of which each begins on a line of its own.
+/// The JSON objects in a text that begin at the start of a line.
 #[derive(Debug, Default)]
 pub(crate) struct Documents<'t> {
     pub(crate) found: Vec<Value>,
-    /// The lines outside of them: tools print warnings before their JSON and between documents.
+    /// The other lines: tools print warnings before and between their JSON.
     pub(crate) around: Vec<&'t str>,
-    /// Whether the last object has no end.
+    /// Whether the last object is incomplete.
     pub(crate) is_cut: bool,
 }
 
-/// The objects of a text; what does not parse is other text.
+/// Finds the objects in a text. Whatever does not parse is other text.
 pub(crate) fn documents(text: &str) -> Documents<'_> {
     let mut documents = Documents::default();
     let mut rest = text;
@@ -27,7 +27,7 @@ pub(crate) fn documents(text: &str) -> Documents<'_> {
                     documents.found.push(value);
                     continue;
                 }
-                // What is inside of it is no document.
+                // Do not look for objects inside it.
                 Some(Err(error)) => documents.is_cut = error.is_eof(),
                 None => {}
             }

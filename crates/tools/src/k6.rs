@@ -128,14 +128,14 @@ impl Summary {
         Ok(run)
     }
 
-    /// Counters of one test have one length: that of the iterations is that of the requests.
+    /// Count over rate is the length of the test, so all counters must agree on it.
     fn add_up(&self, run: &mut ToolRun) {
         let length = |name: &str| match self.metrics.get(name)? {
-            // Old texts have one decimal.
+            // Old versions print one decimal.
             Said::Counter { count, rate: Some(rate) } if *rate >= 10.0 => Some(count / rate),
             _ => None,
         };
-        let what = ["seconds by its requests", "the same by its iterations"];
+        let what = ["s of requests", "count over rate of the iterations"];
         run.sum(what, length("http_reqs"), length("iterations"), 0.02);
     }
 

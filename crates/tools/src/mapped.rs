@@ -82,7 +82,7 @@ pub fn read_mapped(raw: &str, columns: &[Column]) -> Result<ToolRun, ReadError> 
     } else if is_prometheus(&text) {
         ("prometheus", prometheus(&text, columns))
     } else {
-        // A cell may be a time or empty, and nothing that stands before a cell is taken off.
+        // Only terminal sequences are stripped: the first cell may be empty, or look like a log prefix.
         ("csv", csv(&without_terminal(raw), columns))
     };
     run.map_err(|reason| ReadError::Malformed { format, reason })

@@ -16,7 +16,7 @@ use crate::tool_run::{BYTES_AND_RATE, NoReading, ToolRun};
 /// Keys without which nothing can be said of a test.
 const NEEDED: [&str; 3] = ["PROTOCOL", "DIRECTION", "ELAPSED_TIME"];
 
-/// By which share the two ends of a test may differ in when they stopped.
+/// By how much the times of a test's two ends may differ.
 const LATE: f64 = 0.05;
 
 /// By key.
@@ -54,7 +54,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     found.iter().map(one).collect()
 }
 
-/// The titles of tests whose tables can be read, without what differs from one to the other.
+/// The titles of tests whose tables can be read, as far as they do not vary.
 const TITLES: [&str; 7] = [
     "TCP STREAM TEST",
     "UDP STREAM TEST",
@@ -74,7 +74,7 @@ pub(crate) fn is_text(text: &str) -> bool {
     text.lines().any(|line| title(line).is_some()) && text.contains("bytes  ")
 }
 
-/// The table has a row of figures.
+/// Whether the last line is a row of figures.
 pub(crate) fn is_whole(text: &str) -> bool {
     text.lines().rfind(|line| !line.trim().is_empty()).is_some_and(|line| row(line).is_some())
 }
@@ -98,7 +98,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
             (None, None) => {}
         }
     }
-    // The lines of `-k` stand below such a title too.
+    // `-k` prints its lines below such a title too.
     tables.retain(|(_, _, lines)| tests(&lines.join("\n")).is_empty());
     let read = |(number, title, lines): &(usize, &'static str, Vec<&str>)| {
         let failed = |reason| ToolRun::without("netperf", "network", NoReading::Unread(reason));
@@ -117,7 +117,7 @@ fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {
     run.option("test", title);
     if title.contains("RESPONSE") {
         let Some([_, _, request, response, seconds, per_s]) = rows.first().map(Vec::as_slice) else {
-            return Err(format!("the {title} has no row of figures"));
+            return Err(format!("{title} has no row of figures"));
         };
         run.option("request and response", format!("{request},{response}"));
         run.worked(Some(*seconds), Some((per_s * seconds).round() as u64));
@@ -127,7 +127,7 @@ fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {
             let metric = if is_udp { &UDP_LAT } else { &TCP_LAT };
             run.summary(metric, None, [(Statistic::Avg, Some(5e8 / per_s))]);
             run.remedy(metric, "netperf -k MEAN_LATENCY,P50_LATENCY,P99_LATENCY prints times");
-            run.warn("netperf's text has a rate of transactions and no time: the latency is half of its inverse, of one in flight");
+            run.warn("netperf's text has no times: the latency was computed from the transaction rate, for one transaction in flight");
         }
         return Ok(run);
     }
@@ -150,7 +150,7 @@ fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {
             run.worked(Some(*seconds), None);
             run.rate(&TCP_BW, bytes(*rate), None);
         }
-        _ => return Err(format!("the {title} has no row of figures")),
+        _ => return Err(format!("{title} has no row of figures")),
     }
     Ok(run)
 }

@@ -32,11 +32,8 @@ pub(crate) fn is_text(text: &str) -> bool {
     after(text, "Success rate:").is_some() && after(text, "Requests/sec:").is_some()
 }
 
-/// What a run prints once.
-pub(crate) fn key(line: &str) -> Option<&str> {
-    let labels = ["Summary:", "Success rate:", "Requests/sec:", "Status code distribution:"];
-    labels.into_iter().find(|label| line.starts_with(label))
-}
+/// The beginnings of lines that a run prints once.
+pub(crate) const ONCE: &[&str] = &["Summary:", "Success rate:", "Requests/sec:", "Status code distribution:"];
 
 pub(crate) fn is_whole(text: &str) -> bool {
     let answers = text.split_once("Status code distribution:").map_or("", |(_, rest)| rest);
@@ -44,7 +41,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
     last.trim_start().starts_with('[') && answers.contains(" responses")
 }
 
-/// oha's text, as the object that `--output-format json` would have made of it.
+/// Turns oha's text into the object of `--output-format json`.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     let seconds = |said: &str| time_ns(&said.replace("secs", "s")).map(|ns| ns / 1e9);
     let of = |label: &str| after(text, label).and_then(seconds);
@@ -92,13 +89,10 @@ fn one(value: &Value) -> ToolRun {
     run.worked(seconds, Some(answered));
     let per_s = |count: u64| seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count as f64 / seconds);
     run.rate(&HTTP_REQS, per_s(answered), Some(answered));
-    // Its own rate has requests without an answer too.
+    // oha's own rate may include requests without an answer.
     let ended = counts("errorDistribution").fold(answered, |sum, (_, often)| sum.saturating_add(often));
-    let per_second = positive(value, "/summary/requestsPerSec");
     let over_time = [answered, ended].map(|count| per_s(count).unwrap_or_default());
-    let off = |follows: &f64| (follows - per_second.unwrap_or_default()).abs();
-    let nearer = over_time.into_iter().min_by(|one, other| off(one).total_cmp(&off(other)));
-    run.sum(RATE_AND_COUNT, per_second, nearer, 0.02);
+    run.sum_of_one(RATE_AND_COUNT, positive(value, "/summary/requestsPerSec"), &over_time, 0.02);
     if let Some(bytes) = count(value, "/summary/totalData") {
         run.rate(&DATA_RECEIVED, per_s(bytes), Some(bytes));
     }

@@ -30,18 +30,18 @@ fn is_table_of_keys(line: &str) -> bool {
     words.starts_with(&["sign", "verify"]) && words.contains(&"sign/s") || words.as_slice() == ["op", "op/s"]
 }
 
-/// What a run prints once.
+/// The key of a line that a run prints once.
 pub(crate) fn key(line: &str) -> Option<&str> {
     let labels = ["version:", "built on:", "The 'numbers' are in", "type "];
     let doing =
         ["You have chosen", "Doing ", "+DT"].iter().any(|label| line.starts_with(label)).then_some(BLOCK);
-    // `+F2:2:2048:450.4`: its kind, and what it is of.
+    // The kind and the subject of `+F2:2:2048:450.4`.
     let result = line.strip_prefix("+F").and_then(|rest| rest.match_indices(':').nth(2));
     let result = result.map(|(at, _)| &line[..at + 2]);
     labels.into_iter().find(|label| line.starts_with(label)).or(doing).or(result)
 }
 
-/// Every head of a table has a row, and what was done is in a table.
+/// Whether the last table has rows, and its last row is complete.
 pub(crate) fn is_whole(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let is_head = |line: &str| is_table_of_keys(line) || line.starts_with("type ");
@@ -278,9 +278,9 @@ fn read_clock(run: &mut ToolRun, text: &str) {
     }
 }
 
-/// A line that says how often something was done.
+/// How often an operation was done, from a line `Doing …`.
 struct Done {
-    /// The metric that has its rate.
+    /// The metric with its rate.
     metric: String,
     /// Operations or bytes.
     amount: f64,
@@ -311,7 +311,7 @@ fn done(line: &str) -> Option<Done> {
 }
 
 impl Done {
-    /// A time has two decimals.
+    /// Compares the count over the time with the table. Times have two decimals.
     fn hold_against_table(&self, run: &mut ToolRun) {
         if let Some(Reading::Gauge(per_s)) = run.measurement.readings.get(&self.metric)
             && self.seconds > 0.0

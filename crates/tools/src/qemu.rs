@@ -48,12 +48,12 @@ pub(crate) fn is(text: &str) -> bool {
     is_old || is_new || documents(text).found.iter().any(|value| of_json(value).is_some())
 }
 
-/// A completed migration says how long the guest was down.
+/// Whether a completed migration has its downtime.
 pub(crate) fn is_whole(text: &str) -> bool {
     !text.contains("status: completed") || text.contains("downtime:")
 }
 
-/// Polls of one migration are one run, the last of which has it whole: its time grows, and it ends once.
+/// Successive polls of one migration are one run; the last poll covers all of it.
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let found = documents(text).found;
     let polls: Vec<(usize, Migration)> = if found.iter().any(|value| of_json(value).is_some()) {
@@ -80,7 +80,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     }
 }
 
-/// What a poll prints once.
+/// The key of a line that a poll prints once.
 fn key(line: &str) -> Option<&str> {
     let labels = ["Migration status:", "Status:", "total time:", "Time (ms):"];
     labels.into_iter().find(|label| line.starts_with(label))

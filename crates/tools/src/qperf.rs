@@ -48,7 +48,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
     found
 }
 
-/// The last test has figures.
+/// Whether the last test has figures.
 pub(crate) fn is_whole(text: &str) -> bool {
     text.lines()
         .map(str::trim_end)

@@ -17,7 +17,7 @@ pub(crate) fn is(text: &str) -> bool {
         && (text.contains("avg-latency=") || text.contains("avg-rtt=") || text.contains("BandWidth is"))
 }
 
-/// What a run prints once: a test has either a latency or a rate of messages.
+/// The key of a line that a run prints once. A test has either a latency or a message rate.
 pub(crate) fn key(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("sockperf: ")?;
     let labels = ["== version #", "Starting test...", "====> avg-"];
@@ -26,7 +26,7 @@ pub(crate) fn key(line: &str) -> Option<&str> {
     if is_summary { Some("Summary") } else { labels.into_iter().find(|label| rest.starts_with(label)) }
 }
 
-/// An excerpt may end behind the summary, but not within the percentiles.
+/// An excerpt may stop after the summary, but not among the percentiles.
 pub(crate) fn is_whole(text: &str) -> bool {
     let has_percentiles =
         text.contains(" observations; each percentile contains") || text.contains("---> <MAX>");

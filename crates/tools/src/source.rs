@@ -1,4 +1,4 @@
-//! From a file to its runs: compressed or not, as a whole or line by line.
+//! Reads a file, compressed or not, as a whole or line by line.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -11,16 +11,16 @@ use crate::k6;
 use crate::mapped::{Column, read_mapped};
 use crate::tool_run::ToolRun;
 
-/// The largest output that is read as a whole, in bytes, once it is unpacked.
+/// The largest output that is read into memory, uncompressed, in bytes.
 pub const WHOLE_BYTES_MAX: u64 = 512 << 20;
-/// How much of a file is looked at to see how to read it.
+/// How much of a file decides how to read it.
 const HEAD_BYTES: u64 = 64 << 10;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// How a file is to be read.
 #[derive(Debug, Clone, Copy)]
 pub enum Way<'w> {
-    /// As whatever it looks like.
+    /// By what it looks like.
     Recognised,
     /// As the format of this name.
     Named(&'w str),
@@ -43,19 +43,19 @@ pub fn read_from(input: impl Read, way: Way<'_>) -> Result<Vec<ToolRun>, ReadErr
     }
 }
 
-/// The bytes of a file, unpacked where gzip packed them.
+/// Decompresses gzip; other bytes stay as they are.
 ///
 /// # Errors
-/// When they cannot be unpacked, or are more than that.
+/// When the data is damaged, or larger than `bytes_max`.
 pub fn unpacked(bytes: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
     if !bytes.starts_with(&GZIP) {
         return Ok(bytes);
     }
     let mut all = Vec::new();
     let read = MultiGzDecoder::new(bytes.as_slice()).take(bytes_max + 1).read_to_end(&mut all);
-    read.map_err(|error| ReadError::Unreadable(format!("it cannot be unpacked: {error}")))?;
+    read.map_err(|error| ReadError::Unreadable(format!("it cannot be decompressed: {error}")))?;
     if all.len() as u64 > bytes_max {
-        return Err(ReadError::Unreadable(format!("unpacked, it has more than {} MiB", bytes_max >> 20)));
+        return Err(ReadError::Unreadable(format!("it decompresses to more than {} MiB", bytes_max >> 20)));
     }
     Ok(all)
 }
@@ -87,7 +87,7 @@ fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, Rea
     }
 }
 
-/// A reader of lines, which need not be in memory.
+/// A format that is read line by line.
 struct Lines {
     name: &'static str,
     read: fn(&mut dyn BufRead) -> Result<Vec<ToolRun>, String>,

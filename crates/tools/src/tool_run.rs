@@ -19,9 +19,9 @@ pub struct ToolRun {
     pub options: BTreeMap<String, String>,
     /// The line of the text at which it begins, from 1.
     pub line: usize,
-    /// Why it has no reading at all, if it has none.
+    /// Why it has no readings, if it has none.
     pub failure: Option<NoReading>,
-    /// Figures that have to agree with others of the same output.
+    /// Figures that must agree with others in the same output.
     pub sums: Vec<Sum>,
     /// When the measurement began, in seconds since 1970, where the output says so.
     pub started_unix_s: Option<f64>,
@@ -55,12 +55,12 @@ impl ToolRun {
         }
     }
 
-    /// A run of which the text says only why there is nothing to read.
+    /// A run without readings.
     pub(crate) fn without(tool: &'static str, path: &'static str, failure: NoReading) -> Self {
         Self { failure: Some(failure), ..Self::new(tool, path, "runs") }
     }
 
-    /// A figure that follows from others of the output, as far as it has them: `said` should be `follows`.
+    /// Notes that `said` should equal `follows` to within a share of it, where the output has both.
     pub(crate) fn sum(
         &mut self,
         what: [&'static str; 2],
@@ -76,7 +76,7 @@ impl ToolRun {
         }
     }
 
-    /// Without any work there are no times: a tool's zeros stand for nothing.
+    /// Without work there are no times: tools print zeros instead.
     pub(crate) fn forget_what_did_not_happen(&mut self) {
         if self.measurement.work == 0 {
             let readings = &mut self.measurement.readings;
@@ -85,7 +85,7 @@ impl ToolRun {
         }
     }
 
-    /// Whether this is the same measurement as another, in another form of the same tool: a table below the text.
+    /// Whether this repeats `other` in another form, as a tool's table below its text does.
     pub(crate) fn is_again(&self, other: &Self) -> bool {
         let number = |run: &Self, name: &str, unit| {
             run.measurement.readings.get(name)?.number(Some(Statistic::Avg), unit)
@@ -99,23 +99,37 @@ impl ToolRun {
         is_named && has_common && self.metrics.iter().all(is_near)
     }
 
-    /// The sums that do not hold, and percentiles that are not in their order.
+    /// As [`ToolRun::sum`], where versions of the tool count differently: the nearest value must agree.
+    pub(crate) fn sum_of_one(
+        &mut self,
+        what: [&'static str; 2],
+        said: Option<f64>,
+        follows: &[f64],
+        share: f64,
+    ) {
+        let off = |follows: &f64| (follows - said.unwrap_or_default()).abs();
+        let possible = follows.iter().copied().filter(|follows| follows.is_finite());
+        let nearest = possible.min_by(|one, other| off(one).total_cmp(&off(other)));
+        self.sum(what, said, nearest, share);
+    }
+
+    /// Figures that disagree, and percentiles out of order.
     #[must_use]
     pub fn contradictions(&self) -> Vec<String> {
         self.wrong_sums().map(Sum::to_string).chain(self.disorders()).collect()
     }
 
-    /// The sums that do not hold.
+    /// Figures that disagree.
     pub fn wrong_sums(&self) -> impl Iterator<Item = &Sum> {
         self.sums.iter().filter(|sum| !sum.holds())
     }
 
-    /// Percentiles of which a higher one is smaller, in words.
+    /// Percentiles out of order, in words.
     pub fn disorders(&self) -> impl Iterator<Item = String> {
         self.metrics.iter().filter_map(|metric| self.disorder(metric))
     }
 
-    /// A higher percentile is not smaller.
+    /// A higher percentile must not be smaller.
     fn disorder(&self, metric: &MetricInfo) -> Option<String> {
         let Some(Reading::Summary { statistics_ns, .. }) = self.measurement.readings.get(&metric.name) else {
             return None;
@@ -250,12 +264,12 @@ impl ToolRun {
     }
 }
 
-/// Why a run has no reading.
+/// Why a run has no readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoReading {
-    /// The tool says that it failed, and why.
+    /// The tool reports that it failed, and why.
     Failed(String),
-    /// What stands there beside other runs cannot be read, and why.
+    /// It cannot be read, and why; other runs of the same text can.
     Unread(String),
 }
 
@@ -268,16 +282,16 @@ impl std::fmt::Display for NoReading {
     }
 }
 
-/// Two figures of one output that have to be the same.
+/// Two figures of one output that must agree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sum {
-    /// What the figure is, and what gives the other: `per second`, `the count over the time`.
+    /// What the figure is, and what gives the other one: `per second`, `the count over the time`.
     what: [&'static str; 2],
     /// What the output says.
     said: f64,
-    /// What follows from its other figures.
+    /// What its other figures give.
     follows: f64,
-    /// By which share of it the two may differ, for what the tool rounds and leaves out.
+    /// By what share of it they may differ, because the tool rounds.
     share: f64,
 }
 
@@ -303,13 +317,12 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The warning about a text whose last lines are missing.
-pub(crate) const CUT: &str =
-    "the output was cut off: its last lines are missing, and with them what they would have said";
+/// The warning about an incomplete text.
+pub(crate) const CUT: &str = "the output was cut off: its last lines are missing";
 
-/// The rate that is printed, and the count over the time.
+/// A printed rate, and the count over the time.
 pub(crate) const RATE_AND_COUNT: [&str; 2] = ["per second", "the count over the time"];
-/// The bytes per second that are printed, and the bytes over the time.
+/// Printed bytes per second, and the bytes over the time.
 pub(crate) const BYTES_AND_RATE: [&str; 2] = ["bytes per second", "the number of bytes over the time"];
 
 /// From the smallest to the largest.
@@ -322,7 +335,7 @@ const ORDERED: [Statistic; 7] = [
     Statistic::P999,
     Statistic::Max,
 ];
-/// By how much approximations of percentiles may be out of order.
+/// How far approximate percentiles may be out of order.
 const ROUNDED: f64 = 0.02;
 
 /// A name as claims can have it: lower case, with underscores for all else.

@@ -11,7 +11,7 @@ use crate::metrics::{DATA_RECEIVED, DATA_SENT, HTTP_REQ_FAILED, HTTP_REQS, ITERA
 use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun};
 
-/// Of fewer requests, one more or less is too much for the sum of rate and time.
+/// With fewer requests, one more or less moves the rate too far.
 const FEW: u64 = 100;
 
 fn is_one(value: &Value) -> bool {
@@ -33,17 +33,14 @@ pub(crate) fn is_text(text: &str) -> bool {
         && after(text, "Latencies ").is_some()
 }
 
-/// What a report prints once.
-pub(crate) fn key(line: &str) -> Option<&str> {
-    let labels = ["Requests ", "Duration ", "Latencies ", "Status Codes "];
-    labels.into_iter().find(|label| line.starts_with(label))
-}
+/// The beginnings of lines that a run prints once.
+pub(crate) const ONCE: &[&str] = &["Requests ", "Duration ", "Latencies ", "Status Codes "];
 
 pub(crate) fn is_whole(text: &str) -> bool {
     after(text, "Error Set:").is_some()
 }
 
-/// The text of `vegeta report`, as the object that `-type=json` would have made of it.
+/// Turns the text of `vegeta report` into the object of `-type=json`.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut value =
         json!({ "latencies": {}, "bytes_in": {}, "bytes_out": {}, "status_codes": {}, "errors": [] });

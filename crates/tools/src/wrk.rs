@@ -18,7 +18,7 @@ pub(crate) fn is(text: &str) -> bool {
         && text.contains("Thread Stats")
 }
 
-/// What a run prints once.
+/// The key of a line that a run prints once.
 pub(crate) fn key(line: &str) -> Option<&str> {
     let is_first = line.starts_with("Running ") && line.contains(" test @ ");
     let labels = ["Thread Stats", "Requests/sec:", "Transfer/sec:"];
@@ -55,7 +55,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     if is_wrk2 {
         read_spectrum(&mut run, text, work.requests)?;
         run.warn(
-            "wrk2 sends at a rate that it was given (an open loop): its rate is that of the load, and not what the system can do",
+            "wrk2 sends at the rate that it was told (an open loop): this is the rate of the load, not the capacity of the system",
         );
     } else {
         read_latency(&mut run, text);

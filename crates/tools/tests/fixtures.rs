@@ -353,14 +353,20 @@ fn the_texts_that_people_paste_are_read_like_the_json() {
         &[("udp_bw", 6288.67e6 / 8.0), ("udp_loss", 3456.0 / 123_456.0)],
         &[],
     );
-    check_run(&tables[2], "there and back", "netperf", &[("tcp_lat.avg", 0.5e6 / 36653.92)], &["no time"]);
+    check_run(
+        &tables[2],
+        "there and back",
+        "netperf",
+        &[("tcp_lat.avg", 0.5e6 / 36653.92)],
+        &["has no times"],
+    );
     let kubestr = only("fio/kubestr.json");
     assert_eq!(kubestr.measurement.readings, only("fio/randrw.json").measurement.readings);
     check(
         "k6/points.csv",
         "k6",
         &[("http_req_failed", 0.05), ("http_req_duration.med", 0.44)],
-        &["of which type body_size is", "whole seconds"],
+        &["the type of body_size", "whole seconds"],
     );
 }
 

@@ -38,7 +38,7 @@ fn alone(arguments: &ImportArguments) -> Outcome {
     Ok(code)
 }
 
-/// What is said of a run that failed, of which there is nothing else.
+/// The result of a failed run.
 fn failed(run: &Imported, failure: &str, arguments: &ImportArguments) -> Result<String, Failure> {
     let source = source(run);
     if arguments.shown.json {

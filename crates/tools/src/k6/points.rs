@@ -1,6 +1,6 @@
-//! The points of `--out json` and `--out csv`: a line for each value, the only form that has distributions and seconds.
+//! The points of `--out json` and `--out csv`: one line per value, the only k6 output with distributions and seconds.
 //!
-//! Such a file has hundreds of megabytes, so its lines are read one after another and none is kept.
+//! These files reach hundreds of megabytes, so lines are read one at a time and not kept.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use crate::tool_run::{CUT, ToolRun, seconds_to_ns};
 
 /// A test of more than a day is not cut into seconds.
 const SECONDS_MAX: f64 = 86_400.0;
-/// How finely the ends of requests are counted before the first second is known, in parts of one.
+/// The bins per second in which ends of requests are counted until the start of the test is known.
 const BINS_PER_S: f64 = 64.0;
-/// How many different texts of one tag are kept apart.
+/// How many different values of a tag are counted separately.
 const TEXTS_MAX: usize = 200;
 /// The longest line that is read, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 20;
@@ -104,12 +104,12 @@ struct Points {
     first_s: Option<f64>,
     last_s: f64,
     requests: u64,
-    /// How many requests ended in each part of a second since 1970.
+    /// How many requests ended in each bin, counted since 1970.
     ends: BTreeMap<u64, u64>,
     observed: BTreeMap<String, BTreeMap<String, u64>>,
     errors: BTreeMap<String, u64>,
     malformed: u64,
-    /// Metrics of which the file does not say what they are.
+    /// Metrics whose type the file does not give.
     unknown: Vec<String>,
     has_whole_seconds: bool,
     is_cut: bool,
@@ -120,7 +120,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     read_lines(&mut text.as_bytes())
 }
 
-/// Each test defines a metric once, so that one that is defined again begins another test.
+/// A test defines each metric once, so a second definition begins the next test.
 pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
     let mut tests = vec![Points { line: 1, ..Points::default() }];
     for_each_line(input, |number, line| {
@@ -144,7 +144,7 @@ pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String
     tests.into_iter().map(Points::into_run).collect()
 }
 
-/// Calls `take` with the number of each line that is not empty, and its bytes.
+/// Calls `take` for each line that is not empty, with its number.
 fn for_each_line(input: &mut dyn BufRead, mut take: impl FnMut(usize, &[u8])) -> Result<(), String> {
     let mut line = Vec::new();
     for number in 1.. {
@@ -152,7 +152,9 @@ fn for_each_line(input: &mut dyn BufRead, mut take: impl FnMut(usize, &[u8])) ->
         let mut bounded = std::io::Read::take(&mut *input, LINE_BYTES_MAX as u64 + 1);
         let read = bounded.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
         if read > LINE_BYTES_MAX {
-            return Err(format!("line {number} has more than {LINE_BYTES_MAX} bytes, and is no point of k6"));
+            return Err(format!(
+                "line {number} has more than {LINE_BYTES_MAX} bytes, so it is not a point of k6"
+            ));
         }
         if read == 0 {
             break;
@@ -168,40 +170,55 @@ pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, String> {
     read_csv_rows(&mut text.as_bytes())
 }
 
-/// The rows of `--out csv`, which has no types: they are those of k6's own metrics.
+/// The rows of `--out csv`, which lacks types: only k6's own metrics are known.
 pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
-    let mut head = Vec::new();
+    let mut columns = Columns::default();
     let mut tests: Vec<Points> = Vec::new();
     for_each_line(input, |number, line| {
-        let row = cells(&String::from_utf8_lossy(line));
-        if row.first().is_some_and(|cell| cell == "metric_name") {
+        let line = String::from_utf8_lossy(line);
+        let row = cells(&line);
+        if row[0] == "metric_name" {
             tests.push(Points { line: number, has_whole_seconds: true, ..Points::default() });
-            head = row;
+            columns = Columns::of(&row);
         } else if let Some(points) = tests.last_mut() {
-            points.take_row(&head, &row);
+            points.take_row(&columns, &row);
         }
     })?;
     tests.into_iter().map(Points::into_run).collect()
 }
 
-/// The cells of a line; k6 writes a row in one line.
-fn cells(line: &str) -> Vec<String> {
-    if !line.contains('"') {
-        return line.split(',').map(str::to_owned).collect();
-    }
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
-    let row = reader.records().next().and_then(Result::ok).unwrap_or_default();
-    row.iter().map(str::to_owned).collect()
+/// Where the tags stand in a row, and how many columns there are.
+#[derive(Default)]
+struct Columns {
+    count: usize,
+    tags: [Option<usize>; 4],
 }
 
-/// Seconds since 1970, or finer, or RFC 3339: `K6_CSV_TIME_FORMAT` chooses.
+impl Columns {
+    fn of(head: &[Cow<'_, str>]) -> Self {
+        let place = |name: &str| head.iter().position(|column| column == name);
+        Self { count: head.len(), tags: ["status", "tls_version", "proto", "error"].map(place) }
+    }
+}
+
+/// The cells of a line, at least one. k6 writes each row on one line.
+fn cells(line: &str) -> Vec<Cow<'_, str>> {
+    if !line.contains('"') {
+        return line.split(',').map(Cow::Borrowed).collect();
+    }
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+    let row = reader.records().next().and_then(Result::ok).unwrap_or_else(|| vec![line].into());
+    row.iter().map(|cell| Cow::Owned(cell.to_owned())).collect()
+}
+
+/// A time in seconds or finer units since 1970, or in RFC 3339, as `K6_CSV_TIME_FORMAT` chose.
 fn time_of_csv(text: &str) -> Option<f64> {
     let Ok(number) = text.parse::<f64>() else { return rfc3339(text) };
     let finer = [1.0, 1e3, 1e6, 1e9].into_iter().find(|finer| number / finer < 1e11)?;
     (number >= 0.0).then_some(number / finer)
 }
 
-/// The type of a metric that k6 itself has; nothing for those of scripts.
+/// The type of one of k6's own metrics; empty for others.
 fn kind_of(name: &str) -> &'static str {
     let is_in = |metrics: &[&plumb_model::Metric]| metrics.iter().any(|metric| metric.name == name);
     match name {
@@ -214,7 +231,7 @@ fn kind_of(name: &str) -> &'static str {
     }
 }
 
-/// Counts a text, or what stands for the many others.
+/// Counts a value of a tag; beyond the limit, new ones count as `others`.
 fn tally(texts: &mut BTreeMap<String, u64>, text: &str) {
     if let Some(often) = texts.get_mut(text) {
         *often += 1;
@@ -225,26 +242,18 @@ fn tally(texts: &mut BTreeMap<String, u64>, text: &str) {
 }
 
 impl Points {
-    fn take_row(&mut self, head: &[String], row: &[String]) {
-        self.is_cut = row.len() < head.len();
-        let of = |name: &str| {
-            let place = head.iter().position(|column| column == name)?;
-            row.get(place).map(|cell| Cow::Borrowed(cell.as_str()))
-        };
+    fn take_row(&mut self, columns: &Columns, row: &[Cow<'_, str>]) {
+        self.is_cut = row.len() < columns.count;
         let value = row.get(2).and_then(|value| value.parse().ok()).filter(|value: &f64| value.is_finite());
         let time = row.get(1).and_then(|time| time_of_csv(time));
-        let (Some(name), Some(value), Some(at_s)) = (row.first(), value, time) else {
+        let Some((value, at_s)) = value.zip(time) else {
             self.malformed += 1;
             return;
         };
         self.has_whole_seconds &= at_s.fract() == 0.0;
-        let tags = Tags {
-            status: of("status"),
-            tls_version: of("tls_version"),
-            proto: of("proto"),
-            error: of("error"),
-        };
-        self.value(name, value, at_s, &tags);
+        let [status, tls_version, proto, error] =
+            columns.tags.map(|place| row.get(place?).map(|cell| Cow::Borrowed(&**cell)));
+        self.value(&row[0], value, at_s, &Tags { status, tls_version, proto, error });
     }
 
     fn take(&mut self, name: &str, is_definition: bool, data: Data<'_>) {
@@ -264,7 +273,7 @@ impl Points {
         self.value(name, value, at_s, &data.tags.unwrap_or_default());
     }
 
-    /// Whether nothing is known of what its values are.
+    /// Records a metric's type. Returns whether it is unknown.
     fn define(&mut self, name: &str, kind: &str, is_time: bool) -> bool {
         let is_unknown = kind.is_empty();
         if is_unknown {
@@ -279,7 +288,7 @@ impl Points {
     }
 
     fn value(&mut self, name: &str, value: f64, at_s: f64, tags: &Tags<'_>) {
-        // The lines of a part of a file may come without those that define their metrics.
+        // An excerpt may lack the definitions.
         if !self.series.contains_key(name) && self.define(name, kind_of(name), true) {
             return;
         }
@@ -358,12 +367,12 @@ impl Points {
         }
         if !self.unknown.is_empty() {
             run.warn(format!(
-                "the file does not say of which type {} is, so it was left out; --out json does",
+                "the file does not give the type of {}, which was left out; --out json gives it",
                 self.unknown.join(", ")
             ));
         }
         if self.has_whole_seconds {
-            run.warn("its times are whole seconds, so its length and rates are wrong by up to a second's worth; K6_CSV_TIME_FORMAT=unix_milli is finer");
+            run.warn("its times are whole seconds, so the length of the test may be off by a second, and rates with it; set K6_CSV_TIME_FORMAT=unix_milli");
         }
         if run.metric(HTTP_REQ_DURATION.name).is_some() {
             let is_tls = self.series.get("http_req_tls_handshaking").is_some_and(|series| series.sum > 0.0);

@@ -25,7 +25,7 @@ fn line(line: &str) -> Option<(&str, &str)> {
     is_name.then(|| (name, line[at..].trim_start_matches(['.', ':']).trim()))
 }
 
-/// What a run prints once, apart from what v1 repeats for groups and scenarios.
+/// The key of a line that a run prints once; from v1 on, groups and scenarios repeat most others.
 pub(crate) fn key(text_line: &str) -> Option<&str> {
     let once = ["data_received", "vus_max"];
     if text_line.contains("█ TOTAL RESULTS") {

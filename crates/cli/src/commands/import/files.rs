@@ -15,7 +15,7 @@ use crate::exit::Failure;
 pub(super) struct Imported {
     /// The file.
     pub(super) file: PathBuf,
-    /// Which of the runs in it this is, from 1; `None` where it is the only one.
+    /// Its number among the file's runs, from 1; `None` if there is only one.
     pub(super) number: Option<usize>,
     /// When it was modified, in seconds since 1970.
     pub(super) modified_unix_s: Option<f64>,
@@ -24,7 +24,7 @@ pub(super) struct Imported {
 }
 
 impl Imported {
-    /// The file, with the number of the run: `x.txt#2`.
+    /// The file and the number of the run: `x.txt#2`.
     pub(super) fn name(&self) -> String {
         let number = self.number.map(|number| format!("#{number}")).unwrap_or_default();
         format!("{}{number}", self.file.display())
@@ -99,12 +99,12 @@ pub(super) fn read(found: &Found, arguments: &ImportArguments) -> Result<Vec<Imp
     Ok(runs)
 }
 
-/// Refuses a run whose own figures contradict each other: one of them is wrong, and nobody can say which.
+/// Refuses a run whose figures contradict each other: nobody can tell which one is wrong.
 fn check(run: &Imported) -> Result<(), Failure> {
     let contradictions = run.tool_run.contradictions();
     let [first, ..] = contradictions.as_slice() else { return Ok(()) };
     Err(Failure::usage(format!(
-        "failed to import {}: its figures contradict each other: {first}; `plumb audit` shows all that it has",
+        "failed to import {}: its figures contradict each other: {first}; `plumb audit` lists everything in the file",
         run.name()
     )))
 }

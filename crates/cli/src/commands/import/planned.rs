@@ -20,12 +20,12 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// The runs that say something.
+    /// The runs with readings.
     fn good(&self) -> impl Iterator<Item = &Imported> {
         self.runs.iter().filter(|run| run.tool_run.failure.is_none())
     }
 
-    /// The first run that says something, or the first one.
+    /// The first run with readings, or else the first run.
     pub(super) fn first(&self) -> &Imported {
         self.good().next().unwrap_or(&self.runs[0])
     }

@@ -90,11 +90,11 @@ fn what_no_tool_wrote_is_refused() {
         assert_eq!((said.code, said.out.as_str()), (2, ""));
         said.err.replace(&file, "file")
     };
-    insta::assert_snapshot!(refused(b"hello"), @"error: failed to import file: failed to recognise the tool: it has no line that a known tool prints; `plumb import --format help` lists the formats");
+    insta::assert_snapshot!(refused(b"hello"), @"error: failed to import file: failed to recognise the tool: no line looks like the output of a known tool; `plumb import --format help` lists the formats");
     insta::assert_snapshot!(refused(b"\x1f\x8b\x08"), @"error: failed to import file: failed to read it: unexpected end of file");
     insta::assert_snapshot!(refused(b"{\"fio version\": \"fio-3.33\", \"jobs\": []}"), @"error: failed to import file: failed to read it as fio: it has no `jobs`");
     let contradiction = wrk(4000.0).replace("Requests/sec: 4000", "Requests/sec: 6000");
-    insta::assert_snapshot!(refused(contradiction.as_bytes()), @"error: failed to import file: its figures contradict each other: it says 6000 per second, and the count over the time gives 4000; `plumb audit` shows all that it has");
+    insta::assert_snapshot!(refused(contradiction.as_bytes()), @"error: failed to import file: its figures contradict each other: it says 6000 per second, and the count over the time gives 4000; `plumb audit` lists everything in the file");
     let large = write(directory.path(), "large", "");
     std::fs::File::options().write(true).open(&large).unwrap().set_len(600 << 20).unwrap();
     insta::assert_snapshot!(plumb(&["import", &large]).err.replace(&large, "large"), @"error: failed to import large: failed to read it: it has more than 512 MiB; import a summary of the tool instead");

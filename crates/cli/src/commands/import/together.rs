@@ -107,7 +107,7 @@ fn slots(sides: &[Side], runs: &[(usize, &Imported)], order: &Order) -> Vec<Slot
             let measurement = run.tool_run.measurement.clone();
             SlotOutcome::Measured(Box::new(SlotResult { measurement, ..SlotResult::default() }))
         };
-        // The system is to blame for what its tool reports, and nobody for a file that was damaged.
+        // A failure that the tool reports counts against the system; a damaged file counts against nobody.
         let failed = |failure: &NoReading| {
             let cause = match failure {
                 NoReading::Failed(_) => FailureCause::System,
