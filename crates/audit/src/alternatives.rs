@@ -1,10 +1,10 @@
 //! Whether two names are alternatives that differ in one named thing, so that a ratio between them means something.
 //!
-//! Names prove little. Where it is not sure that two are alternatives, they are not.
+//! Names prove little. If it is uncertain whether two names are alternatives, they are treated as different work.
 
 use crate::headings::{has_word, words};
 
-/// Headings of columns that hold alternatives.
+/// Headings of columns that list alternatives.
 const CHOICES: &[&str] = &[
     "backend",
     "product",
@@ -69,9 +69,8 @@ const CHOICES: &[&str] = &[
     "gateway",
     "overlay",
     "treatment",
-    "product",
 ];
-/// Headings of columns that hold different work.
+/// Headings of columns that list different work.
 const WORKS: &[&str] = &[
     "test",
     "tests",
@@ -133,7 +132,7 @@ const SIDES: &[&str] = &[
 ];
 const CODECS: &[&str] =
     &["none", "zstd", "lz4", "zlib", "gzip", "deflate", "qatzip", "qpl", "snappy", "uncompressed"];
-/// Words that change what is done, and not how.
+/// Words that say what is done, rather than how.
 const WORK_WORDS: &[&str] = &[
     "http",
     "https",
@@ -256,43 +255,49 @@ const ALGORITHMS: &[&str] = &[
     "rmd160", "sm2", "sm3", "sm4", "cmac",
 ];
 
-/// Why two names cannot be held against each other.
+/// Modes of operation of a cipher.
+const MODES: &[&str] = &["cbc", "gcm", "ctr", "ccm", "xts", "ecb", "ocb", "ede3"];
+/// Operations that two headings of one subject must share.
+const OPERATIONS: &[&str] =
+    &["read", "write", "randread", "randwrite", "sequential", "random", "tcp", "udp", "sign", "verify"];
+
+/// Why two names cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Apart {
-    /// They are the same.
+    /// The names are the same.
     Same,
-    /// They name different work.
+    /// The names describe different work.
     Work,
-    /// They differ in a number, which is a setting.
+    /// The names differ in a number, which is a setting.
     Number,
     /// One has a qualification that the other lacks.
     Qualified,
 }
 
-/// Whether a heading says that a column holds alternatives.
+/// Whether a heading says that its column lists alternatives.
 pub(crate) fn is_choice(heading: &str) -> bool {
     let singular: Vec<String> =
         words(heading).iter().map(|word| word.trim_end_matches('s').to_owned()).collect();
     singular.iter().any(|word| CHOICES.contains(&word.as_str()))
 }
 
-/// Whether a heading says that numbers below it are versions.
+/// Whether a heading says that the numbers below it are versions.
 pub(crate) fn is_version(heading: &str) -> bool {
     has_word(heading, &["version", "release", "kernel", "commit", "build", "branch"])
 }
 
-/// Whether a heading says that a column holds different work.
+/// Whether a heading says that its column lists different work.
 pub(crate) fn is_work(heading: &str) -> bool {
     has_word(heading, WORKS)
 }
 
-/// Whether names themselves say that they are sides of a comparison.
+/// Whether the names alone show that they are sides of a comparison.
 pub(crate) fn are_sides<'n>(names: impl Iterator<Item = &'n str> + Clone) -> bool {
     let are_codecs = names.clone().all(|name| CODECS.contains(&name.trim().to_lowercase().as_str()));
     are_codecs || names.into_iter().any(|name| has_word(name, SIDES))
 }
 
-/// Why two names are not alternatives; `None` where nothing speaks against it.
+/// Why two names are not alternatives; `None` if nothing rules it out.
 pub(crate) fn apart(one: &str, other: &str, heading: &str) -> Option<Apart> {
     let (one, other) = (one.trim(), other.trim());
     if words(one) == words(other) {
@@ -311,49 +316,51 @@ pub(crate) fn apart(one: &str, other: &str, heading: &str) -> Option<Apart> {
     (qualification(one) != qualification(other)).then_some(Apart::Qualified)
 }
 
-/// Whether two headings may stand for two variants of one subject: they differ in more than a number, and name the same algorithms and
+/// Whether two headings may name two variants of one subject: they differ in more than a number, and name the same algorithms and
 /// operations.
 pub(crate) fn is_same_subject(one: &str, other: &str) -> bool {
-    let operations =
-        ["read", "write", "randread", "randwrite", "sequential", "random", "tcp", "udp", "sign", "verify"];
-    let of = |text: &str| {
-        let is_algorithm = |word: &str| ALGORITHMS.iter().any(|algorithm| is_algorithm(word, algorithm));
+    let subject = |text: &str| {
         let mut found: Vec<String> = words(text);
         let has_algorithm = found.iter().any(|word| is_algorithm(word));
-        let is_size = |word: &str| has_algorithm && word.starts_with(|c: char| c.is_ascii_digit());
-        found.retain(|word| operations.contains(&word.as_str()) || is_algorithm(word) || is_size(word));
+        found.retain(|word| {
+            OPERATIONS.contains(&word.as_str()) || is_algorithm(word) || has_algorithm && is_size(word)
+        });
         found.sort();
         found.dedup();
         found
     };
-    without_digits(one) != without_digits(other) && of(one) == of(other)
+    without_digits(one) != without_digits(other) && subject(one) == subject(other)
 }
 
-/// The words of a name that say what is done.
+/// The words of a name that say what is done. An algorithm's key sizes and modes are among them.
 fn work(name: &str) -> Vec<String> {
-    let is_statistic = |word: &str| {
-        STATISTICS.contains(&word) || word.strip_prefix('p').is_some_and(|rest| rest.parse::<u32>().is_ok())
-    };
-    let is_work = |word: &String| {
+    let mut found = words(name);
+    let has_algorithm = found.iter().any(|word| is_algorithm(word));
+    found.retain(|word| {
         WORK_WORDS.contains(&word.as_str())
             || is_statistic(word)
-            || ALGORITHMS.iter().any(|algorithm| is_algorithm(word, algorithm))
-    };
-    let mut found: Vec<String> = words(name).into_iter().filter(is_work).collect();
-    // Key sizes and modes belong to an algorithm.
-    if found.iter().any(|word| ALGORITHMS.iter().any(|algorithm| is_algorithm(word, algorithm))) {
-        let more = words(name).into_iter().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        found.extend(more);
-        let modes = ["cbc", "gcm", "ctr", "ccm", "xts", "ecb", "ocb", "ede3"];
-        found.extend(words(name).into_iter().filter(|word| modes.contains(&word.as_str())));
-    }
+            || is_algorithm(word)
+            || has_algorithm && (is_size(word) || MODES.contains(&word.as_str()))
+    });
     found.sort();
     found
 }
 
-/// An algorithm's name, alone or with its size behind it: `rsa2048`.
-fn is_algorithm(word: &str, algorithm: &str) -> bool {
-    word.strip_prefix(algorithm).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
+fn is_statistic(word: &str) -> bool {
+    STATISTICS.contains(&word) || word.strip_prefix('p').is_some_and(|rest| rest.parse::<u32>().is_ok())
+}
+
+/// An algorithm's name, with or without its size: `rsa2048`.
+fn is_algorithm(word: &str) -> bool {
+    ALGORITHMS
+        .iter()
+        .filter_map(|algorithm| word.strip_prefix(algorithm))
+        .any(|rest| rest.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// A word that begins with a digit, such as a key size.
+fn is_size(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn without_digits(name: &str) -> String {
@@ -369,7 +376,7 @@ fn amounts(name: &str) -> Vec<String> {
     parts.filter(is_amount).map(str::to_lowercase).collect()
 }
 
-/// Whether both have a setting such as `qd32`, `c100` or `-j16`, with another number each. A `v` begins a version.
+/// Whether both have the same setting with different numbers, such as `qd1` and `qd32`. A `v` begins a version.
 fn have_one_setting_apart(one: &str, other: &str) -> bool {
     let settings = |name: &str| -> Vec<(String, String)> {
         let setting = |word: &str| {
@@ -390,7 +397,7 @@ fn have_one_setting_apart(one: &str, other: &str) -> bool {
         .any(|(letters, digits)| others.iter().any(|(name, number)| name == letters && number != digits))
 }
 
-/// What stands behind a comma or in brackets, unless it is a version.
+/// The words after a comma or in brackets, without versions.
 fn qualification(name: &str) -> Vec<String> {
     let behind = name.find([',', '(', '[']).map_or("", |at| &name[at..]);
     let is_version = |word: &String| word.trim_start_matches('v').chars().all(|c| c.is_ascii_digit());
@@ -418,27 +425,42 @@ mod tests {
     }
 
     #[test]
-    fn different_work_is_no_alternative() {
-        for (one, other) in [
-            ("AES-128-GCM", "AES-256-GCM"),
-            ("aes-128 cbc", "des ede3"),
-            ("nvme 4k qd1", "sata 4k qd32"),
-            ("nginx c10", "envoy c100"),
-            ("a -j1", "b -j16"),
-            ("actix plaintext", "express json"),
-            ("nginx http", "haproxy https"),
-            ("rsa2048", "rsa4096"),
-            ("sha256", "sha512"),
-            ("read", "write"),
-            ("sequential read", "random read"),
-            ("tcp", "udp"),
-            ("p50", "p99"),
-            ("user", "system"),
+    fn different_work_and_different_settings_are_not_alternatives() {
+        for (one, other, why) in [
+            ("AES-128-GCM", "AES-256-GCM", Apart::Work),
+            ("aes-128 cbc", "des ede3", Apart::Work),
+            ("nvme 4k qd1", "sata 4k qd32", Apart::Number),
+            ("nginx c10", "envoy c100", Apart::Number),
+            ("a -j1", "b -j16", Apart::Number),
+            ("actix plaintext", "express json", Apart::Work),
+            ("nginx http", "haproxy https", Apart::Work),
+            ("rsa2048", "rsa4096", Apart::Work),
+            ("sha256", "sha512", Apart::Work),
+            ("read", "write", Apart::Work),
+            ("sequential read", "random read", Apart::Work),
+            ("tcp", "udp", Apart::Work),
+            ("p50", "p99", Apart::Work),
+            ("user", "system", Apart::Work),
         ] {
-            assert!(apart(one, other, "type").is_some(), "{one}, {other}");
+            assert_eq!(apart(one, other, "type"), Some(why), "{one}, {other}");
         }
         assert_eq!(apart("a, three replicas", "b", "backend"), Some(Apart::Qualified));
         assert_eq!(apart("8 threads", "64 threads", "setup"), Some(Apart::Number));
         assert_eq!(apart("1.24", "1.26", "version"), None);
+        assert_eq!(apart("1.24", "1.26", "setup"), Some(Apart::Number));
+    }
+
+    #[test]
+    fn headings_of_one_subject_name_the_same_algorithm_and_operation() {
+        for (one, other, is_same) in [
+            ("Calm", "Brisk", true),
+            ("RSA 2048, software", "RSA 2048, hardware", true),
+            ("RSA-2048", "RSA-4096", false),
+            ("RSA 2048, software", "RSA 4096, hardware", false),
+            ("Calm read", "Brisk write", false),
+            ("8 threads", "64 threads", false),
+        ] {
+            assert_eq!(is_same_subject(one, other), is_same, "{one}, {other}");
+        }
     }
 }
