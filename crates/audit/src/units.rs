@@ -1,8 +1,8 @@
-//! Units as people write them, each with its dimension and scale, so that only like things are compared.
+//! Units as people write them, each with its dimension and scale, so that only figures of one dimension are compared.
 
 use plumb_model::Better;
 
-/// What a unit measures. Two figures are alike only in one dimension.
+/// The quantity that a unit measures. Only figures of one dimension can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Dimension {
     /// Time, in seconds.
@@ -13,14 +13,14 @@ pub(crate) enum Dimension {
     PerSecond(String),
     /// Data, in bytes.
     Size,
-    /// Parts of a hundred.
+    /// Percentages.
     Percent,
-    /// A unit that is not known, comparable with itself alone.
+    /// An unknown unit, comparable only with itself.
     Other(String),
 }
 
 impl Dimension {
-    /// Which direction is an improvement, as far as the unit tells.
+    /// Which direction is an improvement, if the unit tells.
     pub(crate) fn better(&self) -> Better {
         match self {
             Self::Time => Better::Lower,
@@ -30,7 +30,7 @@ impl Dimension {
     }
 }
 
-/// A unit: a figure times the scale is in the base of its dimension.
+/// A unit. A figure times the scale is in the base unit of its dimension.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Unit {
     pub(crate) dimension: Dimension,
@@ -52,7 +52,10 @@ const TIMES: [(&[&str], f64); 6] = [
     (&["h", "hr", "hrs", "hour", "hours"], 3600.0),
 ];
 
-/// Abbreviations of an event per second.
+/// Letters after a number or before a unit, with their factors.
+const MULTIPLIERS: &[(&str, f64)] = &[("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
+
+/// Abbreviations of events per second.
 const PER_SECOND: [(&str, &str); 9] = [
     ("iops", "I/O"),
     ("rps", "request"),
@@ -77,7 +80,7 @@ const NOUNS: [(&str, &[&str]); 8] = [
     ("I/O", &["io", "ios"]),
 ];
 
-/// The unit that a text is, and nothing else; `None` where it is none that is known.
+/// Parses a text that is a unit and nothing else; `None` if the unit is unknown.
 pub(crate) fn unit(text: &str) -> Option<Unit> {
     let text = text.trim().replace(['µ', 'μ'], "u");
     if matches!(text.as_str(), "%" | "percent") {
@@ -95,7 +98,7 @@ fn time(text: &str) -> Option<Unit> {
     is_per_event.then(|| Unit::new(Dimension::Time, *scale))
 }
 
-/// The text before `/s` and its other forms.
+/// The text before `/s`, ` per second` and the like.
 fn over_time(text: &str) -> Option<&str> {
     let forms = ["/s", "/sec", "/second", " per second", " per sec", " / s"];
     let found = forms.iter().filter_map(|form| {
@@ -115,11 +118,11 @@ fn data(text: &str) -> Option<Unit> {
     if let Some(scale) = text.strip_suffix("ps").and_then(bytes) {
         return Some(Unit::new(Dimension::DataRate, scale));
     }
-    // A bare `b` or `k` is no size.
+    // `b` alone may be bits or bytes.
     bytes(text).filter(|_| text.len() > 1 || text == "B").map(|scale| Unit::new(Dimension::Size, scale))
 }
 
-/// How many bytes an amount of data is: `MiB`, `kbit`, `gb`.
+/// The number of bytes in an amount of data such as `MiB`, `kbit` or `gb`.
 fn bytes(text: &str) -> Option<f64> {
     let forms: [(&str, f64); 8] = [
         ("bytes", 1.0),
@@ -135,17 +138,16 @@ fn bytes(text: &str) -> Option<f64> {
         forms.iter().find_map(|(form, base)| Some((text.strip_suffix(form)?.trim(), *base)))?;
     let scale = match prefix {
         "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" | "m" => 1e6,
-        "G" | "g" => 1e9,
-        "T" | "t" => 1e12,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
         "Ki" => 1024.0,
         "Mi" => 1_048_576.0,
         "Gi" => 1_073_741_824.0,
         "Ti" => 1_099_511_627_776.0,
-        _ => return None,
+        _ => multiplier(prefix)?,
     };
-    // `mB` and `gB` are neither.
+    // `mB` and `gB` may be bits or bytes.
     let is_clear = !matches!(prefix, "m" | "g" | "t") || base < 1.0;
     is_clear.then_some(scale * base)
 }
@@ -168,27 +170,21 @@ fn events(text: &str) -> Option<Unit> {
     Some(Unit::new(Dimension::PerSecond(noun), scale))
 }
 
-/// A word, or a word behind `k`, `M` or `G`.
+/// A known word, alone or after `k`, `M`, `G` or `T`, with its scale.
 fn prefixed(text: &str, known: impl Fn(&str) -> Option<String>) -> Option<(String, f64)> {
-    let scales = [("", 1.0), ("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9)];
-    scales.into_iter().find_map(|(prefix, scale)| Some((known(text.strip_prefix(prefix)?.trim())?, scale)))
+    let scales = [("", 1.0)].iter().chain(MULTIPLIERS);
+    scales.into_iter().find_map(|(prefix, scale)| Some((known(text.strip_prefix(prefix)?.trim())?, *scale)))
 }
 
-/// A noun that the table of nouns does not have.
+/// A noun that is not in the table of nouns.
 fn noun_of(text: &str) -> Option<String> {
     let is_noun = text.len() > 2 && text.chars().all(char::is_alphabetic) || text == "#";
     is_noun.then(|| text.to_lowercase().trim_end_matches('s').to_owned())
 }
 
-/// The factor of a `k`, `M`, `G` or `T` that stands right behind a number.
+/// The factor of a `k`, `M`, `G` or `T`.
 pub(crate) fn multiplier(text: &str) -> Option<f64> {
-    match text {
-        "k" | "K" => Some(1e3),
-        "M" => Some(1e6),
-        "G" => Some(1e9),
-        "T" => Some(1e12),
-        _ => None,
-    }
+    MULTIPLIERS.iter().find(|(letter, _)| *letter == text).map(|(_, factor)| *factor)
 }
 
 #[cfg(test)]
@@ -212,6 +208,9 @@ mod tests {
             ("mbps", Dimension::DataRate, 125_000.0),
             ("GBps", Dimension::DataRate, 1e9),
             ("MB", Dimension::Size, 1e6),
+            ("B", Dimension::Size, 1.0),
+            ("kbit", Dimension::Size, 125.0),
+            ("Tbit/s", Dimension::DataRate, 1.25e11),
             ("%", Dimension::Percent, 1.0),
             ("IOPS", per_s("I/O"), 1.0),
             ("kIOPS", per_s("I/O"), 1e3),
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_can_be_two_is_none() {
+    fn a_text_that_may_be_two_units_is_not_read() {
         for text in ["MBPS", "mb/s", "mB/s", "b", "k", "HOST", "runs", "x"] {
             assert_eq!(parsed(text), None, "{text}");
         }
