@@ -97,20 +97,20 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
-    /// A name that a user gave leads to a device, a directory or a socket.
+    /// A path leads to something that is not a file, such as a device or a directory.
     #[error("read {}: it is {}, not a file", path.display(), noun(*kind))]
     NotAFile {
-        /// The name.
+        /// The path.
         path: PathBuf,
-        /// What it leads to.
+        /// The kind of what it leads to.
         kind: FileType,
     },
-    /// A file that a user named is larger than any that could be meant.
+    /// A file is larger than the limit for its purpose.
     #[error("read {}: it has more than {}", path.display(), size(*bytes_max))]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The most bytes that are read.
+        /// The limit.
         bytes_max: u64,
     },
     /// A kernel file could not be written.
@@ -183,7 +183,7 @@ impl Error {
     }
 }
 
-/// A kind that is not a file, with its article.
+/// A kind of file with its article, for "it is …, not a file".
 fn noun(kind: FileType) -> &'static str {
     let nouns = [
         (kind.is_dir(), "a directory"),
@@ -196,10 +196,11 @@ fn noun(kind: FileType) -> &'static str {
     nouns.into_iter().find(|(is_it, _)| *is_it).map_or("of an unknown kind", |(_, noun)| noun)
 }
 
+/// A size in the largest unit in which it is a whole number.
 fn size(bytes: u64) -> String {
-    match (bytes >> 20, bytes >> 10) {
-        (mebibytes, _) if mebibytes << 20 == bytes => format!("{mebibytes} MiB"),
-        (_, kibibytes) if kibibytes << 10 == bytes => format!("{kibibytes} KiB"),
+    match bytes.trailing_zeros() {
+        20.. => format!("{} MiB", bytes >> 20),
+        10.. => format!("{} KiB", bytes >> 10),
         _ => format!("{bytes} bytes"),
     }
 }

@@ -1,19 +1,19 @@
-//! The bounded reader of files that users name: experiments, certificates, templates, passwords.
+//! Bounded reading of files that users name: experiments, certificates, templates, passwords.
 //!
-//! Such a name may lead to `/dev/zero`, to a directory, or to a file of many gigabytes. Each is refused before
-//! memory is filled. A pipe is read like a file, because shells offer one as `<(command)` or `/dev/stdin`.
+//! Such a name may lead to `/dev/zero`, to a directory, or to a file of many gigabytes. Each is refused before it
+//! can fill the memory. A pipe is read like a file, because shells pass one as `<(command)` or `/dev/stdin`.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::Error;
 
-/// The limit for files without a smaller one of their own.
+/// The default limit for the size of a file.
 pub const BYTES_MAX: u64 = 16 << 20;
 
-/// The bytes of a file or a pipe, at most [`BYTES_MAX`]. Waits for the writer of a pipe.
+/// Reads a file or a pipe of at most [`BYTES_MAX`] bytes. Waits for the writer of a pipe.
 ///
 /// # Errors
 /// When it cannot be read, has more bytes, or is neither a regular file nor a pipe.
@@ -21,7 +21,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     read_at_most(path, BYTES_MAX)
 }
 
-/// The same with another limit.
+/// Like [`read`], with another limit in bytes.
 ///
 /// # Errors
 /// As [`read`].
@@ -29,28 +29,19 @@ pub fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
     bounded(open(path)?, path, bytes_max)
 }
 
-/// A file or a pipe to read from, for what is too large to hold. Waits for the writer of a pipe.
+/// Opens a file or a pipe that may be too large for memory. Waits for the writer of a pipe.
 ///
 /// # Errors
 /// When it cannot be opened, or is neither a regular file nor a pipe.
 pub fn open(path: &Path) -> Result<File, Error> {
-    let failed = |cause| Error::Read { path: path.to_owned(), cause };
-    // The kind is checked before the file is opened, because opening a device may already have an effect.
-    let kind = std::fs::metadata(path).map_err(failed)?.file_type();
-    refuse_unreadable(path, kind)?;
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOCTTY);
-    if !kind.is_fifo() {
-        // If another process puts a pipe in this place meanwhile, opening it must not wait.
-        options.custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
-    }
-    let file = options.open(path).map_err(failed)?;
-    // The name may lead elsewhere than when it was looked at.
-    refuse_unreadable(path, file.metadata().map_err(failed)?.file_type())?;
-    Ok(file)
+    let is_readable = |kind: &FileType| kind.is_file() || kind.is_fifo();
+    let kind = checked(path, std::fs::metadata(path), is_readable)?;
+    // If another process has put a pipe in place of the file, opening it must not wait.
+    let flags = if kind.is_fifo() { 0 } else { libc::O_NONBLOCK };
+    open_checked(path, flags, is_readable)
 }
 
-/// The text of a file or a pipe, at most [`BYTES_MAX`].
+/// Reads the text of a file or a pipe of at most [`BYTES_MAX`] bytes.
 ///
 /// # Errors
 /// As [`read`], and when it is not UTF-8.
@@ -58,7 +49,7 @@ pub fn text(path: &Path) -> Result<String, Error> {
     text_at_most(path, BYTES_MAX)
 }
 
-/// The same with another limit.
+/// Like [`text`], with another limit in bytes.
 ///
 /// # Errors
 /// As [`text`].
@@ -69,35 +60,37 @@ pub fn text_at_most(path: &Path, bytes_max: u64) -> Result<String, Error> {
     })
 }
 
-/// The bytes of a regular file. Neither follows a link nor waits for anybody, so a server may call it.
+/// Reads a regular file. Follows no link and never waits, so a server can use it for files of other users.
 ///
 /// # Errors
 /// When it cannot be read, has more bytes, or is not a regular file.
 pub fn read_regular(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
-    let failed = |cause| Error::Read { path: path.to_owned(), cause };
-    let kind = std::fs::symlink_metadata(path).map_err(failed)?.file_type();
-    if !kind.is_file() {
-        return Err(Error::NotAFile { path: path.to_owned(), kind });
-    }
-    let flags = libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
-    bounded(file, path, bytes_max)
+    checked(path, std::fs::symlink_metadata(path), FileType::is_file)?;
+    bounded(open_checked(path, libc::O_NONBLOCK | libc::O_NOFOLLOW, FileType::is_file)?, path, bytes_max)
 }
 
-fn refuse_unreadable(path: &Path, kind: FileType) -> Result<(), Error> {
-    if kind.is_file() || kind.is_fifo() {
-        return Ok(());
-    }
-    Err(Error::NotAFile { path: path.to_owned(), kind })
+/// Opens a path whose kind has been checked, and checks it again, because the path may lead elsewhere by now. The first
+/// check is needed because opening a device may already have an effect.
+fn open_checked(path: &Path, flags: i32, is_allowed: impl Fn(&FileType) -> bool) -> Result<File, Error> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY | flags).open(path);
+    let file = file.map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
+    checked(path, file.metadata(), is_allowed)?;
+    Ok(file)
+}
+
+fn checked(
+    path: &Path,
+    metadata: io::Result<Metadata>,
+    is_allowed: impl Fn(&FileType) -> bool,
+) -> Result<FileType, Error> {
+    let kind = metadata.map_err(|cause| Error::Read { path: path.to_owned(), cause })?.file_type();
+    if is_allowed(&kind) { Ok(kind) } else { Err(Error::NotAFile { path: path.to_owned(), kind }) }
 }
 
 fn bounded(file: File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
     let failed = |cause| Error::Read { path: path.to_owned(), cause };
     let too_large = || Error::TooLarge { path: path.to_owned(), bytes_max };
-    let metadata = file.metadata().map_err(failed)?;
-    // The name may lead elsewhere than when it was looked at.
-    refuse_unreadable(path, metadata.file_type())?;
-    if metadata.len() > bytes_max {
+    if file.metadata().map_err(failed)?.len() > bytes_max {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
@@ -136,7 +129,7 @@ mod tests {
     fn a_file_above_the_limit_is_refused_before_it_is_read() {
         let temporary = tempfile::tempdir().unwrap();
         let large = temporary.path().join("large");
-        // Nothing could read this one whole.
+        // No memory could hold this one.
         File::create(&large).unwrap().set_len(1 << 42).unwrap();
         assert!(read(&large).unwrap_err().to_string().ends_with("large: it has more than 16 MiB"));
         std::fs::write(&large, "12345").unwrap();

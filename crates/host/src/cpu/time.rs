@@ -99,7 +99,8 @@ pub fn process_cpu_time(pid: u32) -> Result<CpuTime, Error> {
     own_time(&stat).ok_or_else(|| unread(pid))
 }
 
-/// Why a process has no account: it has ended, unless the kernel says something else, such as that too many files are open.
+/// The error for a process whose `stat` could not be read. The process has ended, unless the kernel gives another reason,
+/// such as too many open files.
 fn unread(pid: u32) -> Error {
     let path = PathBuf::from(format!("/proc/{pid}/stat"));
     let is_gone = |cause: &io::Error| matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
