@@ -30,9 +30,9 @@ const CHUNK_DONE: u16 = 1;
 /// Longer answers to an option, and longer messages, are not for us.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 const INPUT_BYTES: usize = 256 << 10;
-/// How long connecting and the negotiation may take in all.
+/// The time limit for connecting and negotiating together.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most facts about an export that are read; the protocol has five kinds.
+/// The most facts about an export that the server may send. The protocol has five kinds.
 const FACTS_MAX: usize = 64;
 const PORT: u16 = 10809;
 
@@ -450,7 +450,7 @@ mod tests {
         client
     }
 
-    /// Why a client gives up a server that sends these bytes again and again, each after a wait.
+    /// The error of a client whose server sends these bytes over and over, with a wait after each time.
     fn given_up(bytes: &'static [u8], wait: Duration) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
