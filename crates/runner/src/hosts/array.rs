@@ -67,22 +67,20 @@ fn words(policy: &ArrayPolicy) -> String {
 }
 
 fn account(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<(String, String), String> {
-    let of = |whence: String, text: Result<String, String>| {
-        let failed = |cause: &str| format!("read the array's account from {whence}: {cause}");
-        let text = text.map_err(|cause| failed(&cause))?;
+    let failed = |whence: &str, cause: &str| format!("read the array's account from {whence}: {cause}");
+    let pair = |whence: &str, text: &str| {
         let first = text.lines().next().and_then(|line| line.split_once(':'));
-        let (user, password) = first.ok_or_else(|| failed("it does not hold `user:password`"))?;
+        let (user, password) = first.ok_or_else(|| failed(whence, "it does not hold `user:password`"))?;
         Ok((user.to_owned(), password.to_owned()))
     };
     if let Some(name) = &place.credentials_env {
-        return of(
-            format!("the environment variable {name}"),
-            std::env::var(name).map_err(|error| error.to_string()),
-        );
+        let variable = format!("the environment variable {name}");
+        let text = std::env::var(name).map_err(|error| failed(&variable, &error.to_string()))?;
+        return pair(&variable, &text);
     }
     if let Some(file) = &place.credentials_file {
-        let text = named_file::text(file).map_err(|error| format!("learn the array's account: {error}"))?;
-        return of(file.display().to_string(), Ok(text));
+        let text = named_file::text(file).map_err(|error| format!("read the array's account: {error}"))?;
+        return pair(&file.display().to_string(), &text);
     }
     let (Some(secret), Some(cluster)) = (&place.secret, cluster) else {
         return Err("read the array's account: the places name none".to_owned());

@@ -107,17 +107,18 @@ impl OntapSettings {
     pub fn credentials(&self) -> Result<(String, String), String> {
         let (place, text) = match (&self.credentials_env, &self.credentials_file) {
             (Some(name), _) => {
-                let value = std::env::var(name);
-                (format!("the environment variable {name}"), value.map_err(|error| error.to_string()))
+                let place = format!("the environment variable {name}");
+                let text = std::env::var(name)
+                    .map_err(|error| format!("the array's credentials: {place}: {error}"))?;
+                (place, text)
             }
             (None, Some(path)) => {
-                let text = named_file::text(path);
-                let text = text.map_err(|error| format!("the array's credentials: failed to {error}"))?;
-                (path.display().to_string(), Ok(text))
+                let text = named_file::text(path)
+                    .map_err(|error| format!("the array's credentials: failed to {error}"))?;
+                (path.display().to_string(), text)
             }
             (None, None) => return Err("no credentials are named".to_owned()),
         };
-        let text = text.map_err(|cause| format!("the array's credentials: {place}: {cause}"))?;
         let first = text.lines().next().unwrap_or_default();
         let pair = first.split_once(':').filter(|(user, password)| !user.is_empty() && !password.is_empty());
         let (user, password) = pair.ok_or_else(|| format!("{place} does not hold `user:password`"))?;
