@@ -16,7 +16,7 @@ use super::wire::Ask;
 
 /// Where the lines of an agent go.
 pub(super) struct Route {
-    pub replies: Sender<(FromAgent, Option<Held>)>,
+    pub replies: Sender<FromAgent>,
     pub log: ProcessLog,
 }
 
@@ -25,24 +25,28 @@ impl Route {
     pub(super) fn line(&self, line: &str, held: Held) {
         match Logged::read(line) {
             Some(line) => self.log.take(line),
-            None => self.pass_on(FromAgent::Line(line.to_owned()), Some(held)),
+            None => self.pass_on(FromAgent::Line { line: line.to_owned(), _held: held }),
         }
     }
 
     /// Passes on how the agent ended.
     pub(super) fn end(&self, ended: Ended) {
-        self.pass_on(FromAgent::Ended(ended), None);
+        self.pass_on(FromAgent::Ended(ended));
     }
 
-    fn pass_on(&self, what: FromAgent, held: Option<Held>) {
+    fn pass_on(&self, what: FromAgent) {
         // An agent that was given up has no link any more.
-        let _ = self.replies.send((what, held));
+        let _ = self.replies.send(what);
     }
 }
 
 /// A message from an agent to its link.
 pub(super) enum FromAgent {
-    Line(String),
+    /// A line, which counts as waiting until the link takes it.
+    Line {
+        line: String,
+        _held: Held,
+    },
     Ended(Ended),
 }
 
@@ -68,18 +72,13 @@ pub(crate) struct RemoteLink {
     agent: u32,
     destination: String,
     writer: Writer,
-    lines: Receiver<(FromAgent, Option<Held>)>,
+    lines: Receiver<FromAgent>,
     ended: Option<Ended>,
 }
 
 impl RemoteLink {
     /// The agent with this number; `lines` delivers its lines from the other host.
-    pub(super) fn new(
-        agent: u32,
-        destination: String,
-        writer: Writer,
-        lines: Receiver<(FromAgent, Option<Held>)>,
-    ) -> Self {
+    pub(super) fn new(agent: u32, destination: String, writer: Writer, lines: Receiver<FromAgent>) -> Self {
         Self { agent, destination, writer, lines, ended: None }
     }
 
@@ -104,8 +103,8 @@ impl Link for RemoteLink {
             return Received::End;
         }
         match self.lines.recv_timeout(wait) {
-            Ok((FromAgent::Line(line), _)) => Received::Line(line),
-            Ok((FromAgent::Ended(ended), _)) => {
+            Ok(FromAgent::Line { line, .. }) => Received::Line(line),
+            Ok(FromAgent::Ended(ended)) => {
                 self.ended = Some(ended);
                 Received::End
             }

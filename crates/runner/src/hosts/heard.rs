@@ -1,4 +1,4 @@
-//! The lines of another host: passes each to its receiver, an agent's link or the one who asked the keeper.
+//! Sorts the lines of another host: an agent's lines go to its link, and the keeper's answers to the request that waits.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -12,7 +12,7 @@ use super::intake::{Held, Intake, LINE_BYTES_MAX, PREFIX_BYTES_MAX};
 use super::process_log::ProcessLog;
 use super::wire::{Answer, of_agent};
 
-/// A line from a host that is not an agent's.
+/// A line from the shell or the keeper of a host.
 pub(super) enum Heard {
     /// A line of the shell, before there is a keeper.
     Shell(String),
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// The excess of a host that sends this without end, to a runner that takes nothing.
+    /// The excess of a host that sends this over and over to a runner that takes none of it.
     fn excess(line: &'static [u8]) -> String {
         struct Again(&'static [u8]);
         impl Read for Again {

@@ -152,7 +152,7 @@ impl Local {
         self.input = None;
     }
 
-    /// Waits for its end; `None` if it still runs after `wait`. An agent that sent too much is ended by force.
+    /// Waits for its end; `None` if it still runs after `wait`. Kills an agent that sent too much.
     pub(crate) fn ended(&mut self, wait: Duration) -> Option<Ended> {
         if let Some(excess) = self.intake.excess() {
             self.kill();
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(link.receive(wait), Received::End);
         let how = "sent a line of more than 16 MiB".to_owned();
         assert_eq!(link.ended(wait), Some(Ended { how, is_from_outside: false }));
-        // It would have slept for ten minutes.
+        // By itself it would sleep for ten minutes.
         assert!(link.local.child.wait_timeout(wait).unwrap().is_some());
     }
 }

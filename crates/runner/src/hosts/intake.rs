@@ -1,29 +1,30 @@
-//! Bounds on what other processes send: the length of a line, and the lines that nobody has taken yet.
+//! Limits on what other processes send: the length of a line, and the bytes that wait for a reader.
 //!
 //! An agent or another host may be damaged or hostile. It must not fill the memory of the process that reads its
-//! lines, so the reading ends at the first excess, and the link reports it as the reason.
+//! lines. So reading stops at the first excess, and the link reports that excess as the reason.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
+use std::string::FromUtf8Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The longest line that is read. The longest legitimate one has the measurement of a slot, and a run directory
-/// holds at most 16 MiB of a slot (`plumb_store`).
+/// The longest line that is read. The longest legitimate line carries a slot's measurement, and a run directory
+/// accepts at most 16 MiB for a slot (`plumb_store`).
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 /// The longest prefix that a keeper puts before an agent's line.
 pub(super) const PREFIX_BYTES_MAX: usize = 16;
-/// The most bytes that wait for a reader: four of the longest lines.
+/// The most bytes that may wait for a reader: four of the longest lines.
 const WAITING_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
-/// The memory of a waiting line beside its bytes, at most.
+/// An upper bound on the memory that a waiting line takes besides its bytes.
 const BYTES_PER_LINE: usize = 256;
 
-/// What a process sent too much of; it completes "it …".
+/// The limit that a process exceeded. Its text completes "it …".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Excess {
     /// A line is too long.
     Line,
-    /// Too much came without being asked for.
+    /// Too many bytes wait for a reader.
     Waiting,
 }
 
@@ -44,7 +45,7 @@ struct Counts {
     excess: OnceLock<Excess>,
 }
 
-/// The bounds of one process' output, shared by the thread that reads it and the link.
+/// The limits on one process's output, shared by the thread that reads it and the link.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Intake(Arc<Counts>);
 
@@ -68,7 +69,8 @@ impl Intake {
                 intake.refuse(Excess::Line);
                 return None;
             }
-            Some(String::from_utf8_lossy(&line).into_owned())
+            let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+            Some(String::from_utf8(line).unwrap_or_else(lossy))
         })
     }
 
@@ -90,12 +92,12 @@ impl Intake {
     }
 
     fn refuse(&self, excess: Excess) {
-        // The first one ends the reading, so it is the reason.
+        // Only the first excess counts, because it ended the reading.
         let _ = self.0.excess.set(excess);
     }
 }
 
-/// A line that waits for its reader.
+/// The count of one waiting line; dropping it ends the wait.
 #[derive(Debug)]
 pub(super) struct Held {
     bytes: usize,

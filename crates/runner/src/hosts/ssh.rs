@@ -67,7 +67,7 @@ fi
 
 /// How many of the client's last lines are kept.
 const WORDS_MAX: usize = 8;
-/// The most bytes of one of them; OpenSSH cuts its own lines at 1 KiB.
+/// The longest of these lines. OpenSSH cuts its own at 1 KiB.
 const WORDS_BYTES_MAX: u64 = 8 << 10;
 /// How long a silent client may take to end, and how long its last lines may then take. A shared connection
 /// can keep its standard error open for ever.
@@ -149,7 +149,7 @@ impl Connection for Client {
 fn listen(errors: ChildStderr, heard: &Mutex<Vec<String>>) {
     let mut errors = BufReader::new(errors);
     let mut bytes = Vec::new();
-    // A longer line counts as several.
+    // A longer line is split.
     while (&mut errors).take(WORDS_BYTES_MAX).read_until(b'\n', &mut bytes).is_ok_and(|length| length > 0) {
         let line = String::from_utf8_lossy(&bytes).trim().to_owned();
         bytes.clear();
