@@ -1,16 +1,16 @@
-//! The places of connections. Anybody on the host can connect, but only requests with the token keep a place.
+//! The places of connections. Any user of the host can connect, but only a request with the token keeps a place.
 //!
 //! A connection is a *stranger* until a request on it carries the token; then it is *known*. Strangers never wait for a
-//! place: if there are too many, the oldest one of the peer with the most is closed. So strangers close only each other,
-//! and a user's connection keeps its place from its first request on.
+//! place: if there are too many, the server closes the oldest one of the peer with the most. So a stranger can push out
+//! only strangers, and a user's connection keeps its place from its first request on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// See the module.
+/// The places of a server.
 #[derive(Debug)]
 pub struct Places {
     strangers_max: usize,
@@ -20,10 +20,10 @@ pub struct Places {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// Connections so far, which numbers them in order.
+    /// The number of connections so far, which numbers them in order.
     count: u64,
     strangers: BTreeMap<u64, Stranger>,
-    known: usize,
+    known: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Places {
         Arc::new(Self { strangers_max, known_max, held: Mutex::default() })
     }
 
-    /// Gives a new connection a place, if necessary that of another stranger.
+    /// Gives a new connection a place. If none is free, another stranger has to leave.
     pub fn enter(self: &Arc<Self>, peer: IpAddr) -> Arc<Visitor> {
         let mut held = self.held();
         if held.strangers.len() >= self.strangers_max
@@ -50,8 +50,7 @@ impl Places {
         held.count += 1;
         let (number, leave) = (held.count, Arc::new(Notify::new()));
         held.strangers.insert(number, Stranger { peer, leave: Arc::clone(&leave) });
-        let standing = Mutex::new(Standing::Stranger);
-        Arc::new(Visitor { places: Arc::clone(self), number, leave, standing })
+        Arc::new(Visitor { places: Arc::clone(self), number, leave })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -68,37 +67,28 @@ fn first_to_yield(strangers: &BTreeMap<u64, Stranger>) -> Option<u64> {
     peers.into_values().max_by_key(|(count, _)| *count).map(|(_, oldest)| oldest)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Stranger,
-    Known,
-}
-
 /// A connection with its place, which it gives up when it is dropped.
 #[derive(Debug)]
 pub struct Visitor {
     places: Arc<Places>,
     number: u64,
     leave: Arc<Notify>,
-    standing: Mutex<Standing>,
 }
 
 impl Visitor {
     /// Notes that a request carried the token. Returns whether the connection has a place among the known ones.
     pub fn admit(&self) -> bool {
-        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut held = self.places.held();
-        if *standing == Standing::Stranger && held.known < self.places.known_max {
+        if held.known.len() < self.places.known_max {
             held.strangers.remove(&self.number);
-            held.known += 1;
-            *standing = Standing::Known;
+            held.known.insert(self.number);
         }
-        *standing == Standing::Known
+        held.known.contains(&self.number)
     }
 
     /// Whether a request on this connection has carried the token.
     pub fn is_known(&self) -> bool {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) == Standing::Known
+        self.places.held().known.contains(&self.number)
     }
 
     /// Waits until the place is needed for another stranger.
@@ -109,13 +99,9 @@ impl Visitor {
 
 impl Drop for Visitor {
     fn drop(&mut self) {
-        let is_known = self.is_known();
         let mut held = self.places.held();
-        if is_known {
-            held.known -= 1;
-        } else {
-            held.strangers.remove(&self.number);
-        }
+        held.strangers.remove(&self.number);
+        held.known.remove(&self.number);
     }
 }
 
@@ -135,7 +121,7 @@ mod tests {
         assert_eq!(strangers(&places), [1, 2, 3, 4]);
         let _next = places.enter(one);
         assert_eq!(strangers(&places), [1, 3, 4, 5], "the other peer has fewer, so it stays");
-        // A place that was given up is free.
+        // A connection that ends frees its place.
         drop(visitors);
         assert_eq!(strangers(&places), [5]);
     }
@@ -153,6 +139,6 @@ mod tests {
         drop(known);
         assert!(last.admit());
         drop(flood);
-        assert_eq!((strangers(&places).len(), places.held().known), (0, 0));
+        assert_eq!((strangers(&places).len(), places.held().known.len()), (0, 0));
     }
 }
