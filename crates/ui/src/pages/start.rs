@@ -23,7 +23,7 @@ use crate::site::Site;
 const FILES_MAX: usize = 200;
 /// The same bound as that of `plumb run`.
 const BLOCKS_MAX: u32 = 1000;
-/// The same bound as that of a run directory.
+/// The longest experiment that is read, as in a run directory.
 const EXPERIMENT_BYTES_MAX: u64 = 2 << 20;
 
 /// The form that asks what to start.
@@ -102,7 +102,7 @@ pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     Ok(page(site, Part::Start, "Repeat this run?", &content))
 }
 
-/// Repeats a run, if its experiment is still the one that the user was shown.
+/// Repeats a run if its experiment is still the one that the page showed.
 ///
 /// # Errors
 /// As [`confirm_repeat`], when the experiment has changed, and when the run cannot be started.
@@ -113,7 +113,7 @@ pub fn repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     begin(site, &repeated(site, id(asked)?, Some(shown))?.order)
 }
 
-/// A text that differs between any two experiments: SHA-256 in hexadecimal.
+/// The SHA-256 of an experiment in hexadecimal.
 fn digest(experiment: &[u8]) -> String {
     let digest = aws_lc_rs::digest::digest(&SHA256, experiment);
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -123,14 +123,14 @@ fn experiment(text: &str) -> Markup {
     html! { pre tabindex="0" aria-label="the experiment" { code { (text) } } }
 }
 
-/// The order that repeats a run, with the text of its experiment.
+/// A run to repeat: the order for it, and the text of its experiment.
 struct Repeated {
     order: Order,
     text: String,
 }
 
-/// Reads what repeats a run. The run's directory may belong to another user, so its file must be the experiment that was
-/// read with the run, and the one with the digest that the user was shown.
+/// Checks that a run can be repeated. Another user may own the run's directory, so its file must have the digest that the
+/// page showed, or, before the page shows one, that of the experiment in memory.
 fn repeated(site: &Site, id: &str, shown: Option<&str>) -> Result<Repeated, Fault> {
     let repeated = recorded(site, id)?;
     let file = &repeated.order.experiment;
@@ -143,16 +143,16 @@ fn repeated(site: &Site, id: &str, shown: Option<&str>) -> Result<Repeated, Faul
     let file = file.display();
     Err(Fault::bad(match shown {
         Some(_) => format!(
-            "The experiment has changed since the page showed it. Its SHA-256 was {before}, and that of {file} is {now}. \
+            "The experiment has changed since the page showed it: its SHA-256 was {before}, and {file} now has {now}. \
              Nothing was started."
         ),
         None => format!(
-            "This run cannot be repeated: {file} was edited after the run had begun. Its SHA-256 was {before} and is {now}."
+            "This run cannot be repeated: {file} was edited after the run had begun. Its SHA-256 was {before} and is now {now}."
         ),
     }))
 }
 
-/// The order and the experiment as the run in memory has them. The run is locked only meanwhile.
+/// The order and the experiment of the run in memory. The run is not locked while its file is read.
 fn recorded(site: &Site, id: &str) -> Result<Repeated, Fault> {
     let run = opened(site, id)?;
     let run = run.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 //! waits for it.
 //!
 //! It limits what a client can use: connections, headers, the size of a body, followers of runs, and the time
-//! for a head and for reading an answer. Without the token, a client gets one answer per connection.
+//! for sending a head and for reading an answer. Without the token, a connection gets one answer.
 
 mod events;
 mod headers;
@@ -35,9 +35,9 @@ use crate::site::{Settings, Site};
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The time limit for a request's head, and for the next request on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How many connections may be open at a time on which no request had the token yet.
+/// How many connections may be open at a time before their first request with the token.
 const STRANGERS_MAX: usize = 64;
-/// How many others may be open at a time; a browser opens six.
+/// How many may be open at a time after it; a browser opens six.
 const KNOWN_MAX: usize = 96;
 /// How many threads make pages. A run's page is judged and drawn on one of them.
 const WORKERS: usize = 4;
@@ -47,7 +47,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The deadlines of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Deadlines {
-    /// From its beginning until a request with the token.
+    /// From the beginning until a request with the token.
     first_request: Duration,
     /// For each write that waits for the client.
     write: Duration,
@@ -119,7 +119,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, deadlines: Deadlines) {
             continue;
         };
         tokio::spawn(serve(stream, Arc::clone(&site), places.enter(peer.ip()), deadlines));
-        // A request that has come is read before many later connections could close its own.
+        // Lets this connection read a request that has already arrived before later connections can push it out.
         yield_now().await;
     }
 }
@@ -139,7 +139,7 @@ async fn serve(stream: TcpStream, site: Arc<Site>, visitor: Arc<Visitor>, deadli
     }
 }
 
-/// Ends if there was no request with the token in time.
+/// Returns if no request with the token came in time.
 async fn stays_a_stranger(visitor: &Visitor, patience: Duration) {
     sleep(patience).await;
     if visitor.is_known() {

@@ -1,4 +1,4 @@
-//! A connection with a deadline for writes: a client that does not read must not hold its place.
+//! A connection whose writes time out, so that a client that does not read cannot hold its place.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// See the module.
+/// A TCP connection on which a write fails if the client makes it wait too long.
 #[derive(Debug)]
 pub struct Patient {
     stream: TcpStream,

@@ -38,7 +38,7 @@ enum Entry {
     Events(String, Asked),
 }
 
-/// Answers a request. A refusal is a page, too. A connection without a request that had the token ends after one answer.
+/// Answers a request. A refusal is a page, too. A connection without the token is closed after its answer.
 pub async fn respond(
     site: Arc<Site>,
     visitor: Arc<Visitor>,
@@ -118,7 +118,7 @@ async fn enter(site: &Site, visitor: &Visitor, request: Request<Incoming>) -> Re
     })
 }
 
-/// Gives the connection a place among those whose requests have the token.
+/// Gives the connection a place among those with the token.
 fn admit(visitor: &Visitor) -> Result<(), Fault> {
     if visitor.admit() {
         return Ok(());

@@ -267,7 +267,7 @@ fn only_the_experiment_that_was_shown_is_repeated() {
     };
     assert_eq!(digests(&refused.body)[0], digest, "{refused:?}");
     assert_eq!(digests(&refused.body).len(), 2, "{refused:?}");
-    // What cannot be read at once is not read at all.
+    // The page neither waits for the file nor reads one that is too long.
     let hostile: [&dyn Fn(); 3] = [
         &|| std::os::unix::fs::symlink("/dev/zero", &file).unwrap(),
         &|| {
@@ -447,14 +447,14 @@ fn a_shift_of_a_series_stands_on_its_page_until_it_is_accepted() {
     }
 }
 
-/// A connection to a page whose calls do not wait.
+/// A nonblocking connection to a page.
 fn connection(page: &Page) -> TcpStream {
     let stream = TcpStream::connect(&page.authority).unwrap();
     stream.set_nonblocking(true).unwrap();
     stream
 }
 
-/// Whether the server has closed a connection, whatever came before.
+/// Whether the server has closed a connection. Skips what it sent before.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut bytes = [0; 4096];
     loop {
@@ -466,7 +466,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Sends a request again and again until the connection takes no more, and reads nothing.
+/// Repeats a request until the connection takes no more, and reads no answer.
 fn pipeline(stream: &mut TcpStream, request: &str) {
     let many = request.replace("Connection: close", "Connection: keep-alive").repeat(100);
     for _ in 0..1000 {
@@ -526,7 +526,7 @@ fn a_user_who_does_not_read_is_cut_off() {
         page.request("GET", "/assets/page.css", &[("Authorization", &format!("Bearer {}", page.token))], "");
     let mut user = connection(&page);
     pipeline(&mut user, &request);
-    // The server closes it, so writing fails in the end, although nothing was read.
+    // Writing fails once the server has closed the connection.
     wait_until("the user to be cut off", || {
         let written = user.write(request.as_bytes());
         written.is_err_and(|error| error.kind() != ErrorKind::WouldBlock)
