@@ -14,14 +14,9 @@ pub fn is_unprintable(character: char) -> bool {
         // Unicode's property Bidi_Control (UAX #9), the separators of lines and paragraphs, and the byte order mark.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         '\u{2028}' | '\u{2029}' | '\u{feff}' => true,
-        // Characters without a width, by which two names that look the same differ. Joiners are not among these: scripts need them.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{180e}'
-        | '\u{200b}'
-        | '\u{2060}'..='\u{2064}'
-        | '\u{206a}'..='\u{206f}' => true,
-        '\u{3164}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => true,
+        // Invisible characters, which can make two different names look the same. The joiners stay, because some scripts need them.
+        '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}' | '\u{3164}' | '\u{ffa0}' => true,
+        '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' => true,
         // Characters that XML 1.0 cannot hold, and tags, which no font shows.
         '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}' => true,
         other => other.is_control(),
@@ -77,7 +72,16 @@ mod tests {
     fn what_a_terminal_would_obey_is_shown_instead() {
         assert_eq!(printable("a\u{1b}[31mb\nc\0"), "a\\u{1b}[31mb c\\u{0}");
         assert_eq!(printable("user\u{202e}txt.exe"), "user\\u{202e}txt.exe");
-        assert_eq!(printable("qat\u{200b}"), "qat\\u{200b}");
+        for invisible in
+            "\u{ad}\u{34f}\u{180e}\u{200b}\u{2060}\u{2064}\u{206a}\u{206f}\u{3164}\u{ffa0}\u{fff9}\u{fffb}"
+                .chars()
+        {
+            assert_eq!(
+                printable(&format!("qat{invisible}")),
+                format!("qat\\u{{{:x}}}", u32::from(invisible))
+            );
+        }
+        assert_eq!(printable("می\u{200c}خواهم"), "می\u{200c}خواهم");
         assert_eq!(printable_lines("a\r\n\tb\u{9b}2J"), "a\\u{d}\n\tb\\u{9b}2J");
         assert!(matches!(printable("größer als 5 µs → ✔"), Cow::Borrowed(_)));
     }
