@@ -377,7 +377,7 @@ impl Seat {
         }
     }
 
-    /// Parses what was read. Returns whether the answer is complete. Nothing may follow it, because nothing else was asked.
+    /// Parses what was read. Returns whether the answer is complete. Bytes after it are an error, because no other request is open.
     fn parse(&mut self, core: &mut Core, bytes: usize, now_ns: u64) -> Result<bool, Failure> {
         let mut at = 0;
         loop {

@@ -126,18 +126,18 @@ pub fn interruptible(
     Ok(Box::new(HttpLoad { spec: spec.clone(), offer, errand: Arc::new(errand), interrupted }))
 }
 
-/// Files that the process needs beside those of its connections.
+/// Files that the process opens besides its connections.
 const FILES_KEPT: u64 = 64;
 
-/// Refuses what would run out of files in the window, and would look like failures of the server.
-fn check_open_files(connections: u32, most: u64) -> Result<(), PathError> {
+/// Refuses a load that would run out of files in its window, because that would look like failures of the server.
+fn check_open_files(connections: u32, files_max: u64) -> Result<(), PathError> {
     let needed = u64::from(connections) + FILES_KEPT;
-    if needed <= most {
+    if needed <= files_max {
         return Ok(());
     }
     Err(PathError::new(format!(
-        "open {connections} connections: this process may have {most} files open, and needs {needed}; raise the limit with \
-         `ulimit -n {needed}`, or in the unit of the service or container"
+        "open {connections} connections: this process needs {needed} open files, and its limit is {files_max}; raise the limit with \
+         `ulimit -n {needed}`, or in the settings of the service or container"
     )))
 }
 

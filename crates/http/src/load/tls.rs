@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_no_certificate() {
+    fn a_device_is_refused_as_a_certificate() {
         let device = || Some("/dev/null".to_owned());
         let specs = [
             LoadSettings { ca: device(), ..LoadSettings::default() },

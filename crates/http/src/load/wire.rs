@@ -44,7 +44,7 @@ pub enum ParseError {
     /// A chunk's line is too long.
     #[error("the line of a chunk's size is longer than 16 KiB")]
     ChunkLineTooLong,
-    /// The server sent more than one answer to a request, or a longer one than it said.
+    /// The server sent a second answer to the request, or bytes beyond the length that it had given.
     #[error("bytes follow the answer")]
     Surplus,
 }

@@ -176,12 +176,12 @@ fn a_server_without_tls_says_so() {
 }
 
 #[test]
-fn connections_that_need_more_files_than_there_may_be_are_refused_beforehand() {
+fn a_load_that_exceeds_the_limit_on_open_files_is_refused() {
     super::super::check_open_files(300, 364).unwrap();
     let message = super::super::check_open_files(300, 256).unwrap_err().to_string();
     assert_eq!(
         message,
-        "open 300 connections: this process may have 256 files open, and needs 364; raise the limit with `ulimit -n 364`, or in \
-         the unit of the service or container"
+        "open 300 connections: this process needs 364 open files, and its limit is 256; raise the limit with `ulimit -n 364`, \
+         or in the settings of the service or container"
     );
 }
