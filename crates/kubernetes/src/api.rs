@@ -217,7 +217,7 @@ fn brief(message: &str) -> String {
     parts.map_or(message, |(_, part)| part).trim().to_owned()
 }
 
-/// The library reads whatever `KUBECONFIG` names, without a limit.
+/// Checks the files that `KUBECONFIG` names, because the library reads them without a limit.
 fn check_files(named: &OsStr) -> Result<(), plumb_host::Error> {
     let mut files = std::env::split_paths(named).filter(|path| path.exists());
     files.try_for_each(|path| named_file::read(&path).map(drop))

@@ -28,7 +28,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(9);
 const BUFFER: usize = 1 << 20;
 /// How many of the last lines of standard error are kept.
 const WORDS_MAX: usize = 8;
-/// The most bytes of one of them.
+/// The longest of these lines.
 const WORDS_BYTES_MAX: u64 = 8 << 10;
 
 /// A process in a pod. Dropping it cuts its streams.
@@ -155,7 +155,7 @@ async fn carry(
     let complaints = tokio::spawn(async move {
         let Some(stderr) = stderr else { return };
         let (mut stderr, mut line) = (BufReader::new(stderr), Vec::new());
-        // A longer line counts as several.
+        // A longer line is split.
         while let Ok(1..) = (&mut stderr).take(WORDS_BYTES_MAX).read_until(b'\n', &mut line).await {
             note(&heard, String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned());
             line.clear();

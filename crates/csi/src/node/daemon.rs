@@ -25,7 +25,7 @@ use crate::record::{failed, make_directory};
 const PROGRAM: &str = "qemu-storage-daemon";
 /// The part of the name that the kernel shows (`TASK_COMM_LEN` less one).
 const PROGRAM_SHOWN: &str = "qemu-storage-da";
-/// The longest line of the daemon; an answer has hardly more than a kilobyte.
+/// The longest line of the daemon. An answer rarely exceeds a kilobyte.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// The longest path of a Unix socket (`sun_path` of unix(7), less the zero at its end).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -235,7 +235,7 @@ impl Control {
 
     fn line(&mut self) -> io::Result<Value> {
         let mut line = String::new();
-        // The rest of a longer line is not JSON, which is the error.
+        // A longer line is cut, so it fails as JSON.
         if (&mut self.lines).take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
             return Err(io::Error::other("it closed the connection"));
         }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::Digests;
 
-/// The longest line. An answer has a hash for each region of a guest's memory, at most 45 bytes long.
+/// The longest line. An answer has a hash of at most 45 bytes for each region of a guest's memory.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 const SOCKET: &str = "control.sock";
 /// The longest that any answer takes: memory of some GiB is hashed for it.
@@ -113,7 +113,7 @@ pub(super) fn read_line<T: for<'de> Deserialize<'de>>(
     reader: &mut impl BufRead,
 ) -> std::io::Result<Option<T>> {
     let mut line = String::new();
-    // The rest of a longer line is not JSON, which is the error.
+    // A longer line is cut, so it fails as JSON.
     if reader.take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
         return Ok(None);
     }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_no_certificate() {
+    fn a_device_is_refused_as_a_certificate() {
         let device = PathBuf::from("/dev/null");
         let identity = Identity::Files { certificate: device.clone(), key: device };
         let error = identity.load(Path::new("/nowhere"), [127, 0, 0, 1].into()).unwrap_err();

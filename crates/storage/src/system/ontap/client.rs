@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_no_certificate() {
+    fn a_device_is_refused_as_a_certificate() {
         let array = ArrayAccess {
             url: "https://127.0.0.1:1/".to_owned(),
             certificate: Some("/dev/null".into()),
