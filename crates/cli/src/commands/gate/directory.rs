@@ -1,7 +1,7 @@
-//! The directory of a gate with its two work trees, and its removal by the next gate if this one is killed.
+//! The directory of a gate, with its two work trees. If the gate is killed, the next one removes the directory.
 //!
-//! A gate's directory has a journal with the path of its repository, where git has registered the two work trees. The gate
-//! holds a lock on the journal while it runs.
+//! A journal in the directory holds the path of the repository, where git has registered the work trees. The gate locks
+//! the journal while it runs.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -13,17 +13,17 @@ use plumb_host::named_file::read_regular;
 
 use crate::commands::git::git;
 
-/// The beginning of the names of gates' directories.
+/// The prefix of gates' directories.
 pub const PREFIX: &str = "plumb-gate";
 /// Both sides, in the order in which they are named; the names of the work trees.
 pub const SIDES: [&str; 2] = ["base", "head"];
 const JOURNAL: &str = "journal";
-/// The longest path of Linux.
+/// `PATH_MAX` of Linux.
 const PATH_BYTES_MAX: u64 = 4096;
 
-/// Marks the directory of a gate as in use until the result is dropped.
+/// Marks a gate's directory as in use until the result is dropped.
 pub fn mark(directory: &Path, repository: &Path) -> io::Result<File> {
-    // The file gets its name once it is whole and locked, since another gate may be looking.
+    // The file gets its final name only once it is whole and locked, since another gate may be sweeping.
     let unnamed = directory.join("journal.new");
     let mut journal = File::create(&unnamed)?;
     journal.try_lock()?;
@@ -50,14 +50,14 @@ pub fn sweep(parent: &Path) -> Vec<PathBuf> {
 /// Removes the work trees of a directory, and their entries in their repository.
 pub fn remove_work_trees(repository: &Path, directory: &Path) {
     for side in SIDES {
-        // What git does not remove goes with the directory, and `git worktree prune` forgets it.
+        // Removing the directory removes the rest, and `git worktree prune` forgets it.
         let _ = git(repository, &["worktree", "remove", "--force", &directory.join(side).to_string_lossy()]);
     }
 }
 
-/// The lock and the repository of a killed gate, if this is the directory of one.
+/// The lock and the repository of a directory that a killed gate left.
 fn abandoned(path: &Path) -> Option<(File, PathBuf)> {
-    // Git would run what a repository of another user tells it to.
+    // Git runs commands from a repository's configuration, so the journal must not be another user's.
     std::fs::symlink_metadata(path).ok().filter(is_private)?;
     let journal = File::open(path.join(JOURNAL)).ok()?;
     journal.try_lock().ok()?;

@@ -27,7 +27,7 @@ const LINES_SHOWN: usize = 20;
 pub struct Trees {
     scratch: Scratch,
     revisions: [Revision; 2],
-    /// Locked until all else is gone.
+    /// Dropped last, so the lock lasts until the directory is gone.
     _journal: File,
 }
 
@@ -134,8 +134,8 @@ impl Trees {
     }
 }
 
-/// A command of the shell whose whole process group is killed when its standard input closes, as it does if this process is
-/// killed. A signal for the death of a parent would reach the shell alone.
+/// A shell command whose process group is killed when its standard input closes, which happens when this process dies. The
+/// kernel's parent-death signal would reach only the shell.
 fn guarded(command: &str) -> Command {
     const GUARD: &str =
         r#"exec 3<&0 </dev/null; { read -r line; kill -KILL 0; } <&3 & exec 3<&-; exec sh -c "$1""#;
@@ -144,7 +144,7 @@ fn guarded(command: &str) -> Command {
 
 fn finish(build: Command, interrupts: &Interrupts) -> Result<Exit, Failure> {
     let mut child = build.spawn().map_err(Failure::harness)?;
-    // Open until the end of this function.
+    // The build is killed when this closes.
     let _lifeline = child.take_stdin();
     loop {
         if let Some(exit) = child.wait_timeout(LOOK).map_err(Failure::harness)? {
@@ -173,15 +173,29 @@ impl Drop for Trees {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::sync::mpsc::channel;
+
     use super::*;
 
     #[test]
     fn a_build_ends_with_its_gate() {
-        let mut child = guarded("sleep 600 & sleep 600; exit 3").spawn().unwrap();
+        let mut child =
+            guarded("sleep 600 & echo begun; sleep 600; exit 3").stdout(Stream::Piped).spawn().unwrap();
         let lifeline = child.take_stdin();
+        let mut lines = BufReader::new(child.take_stdout().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "begun");
         assert_eq!(child.wait_timeout(Duration::from_millis(300)).unwrap(), None);
         drop(lifeline);
         assert_eq!(child.wait_timeout(Duration::from_secs(60)).unwrap(), Some(Exit::Signal(9)));
+        // The output ends once no process of the build has it open.
+        let (sender, ended) = channel();
+        std::thread::spawn(move || sender.send(lines.next().is_none()));
+        assert_eq!(
+            ended.recv_timeout(Duration::from_secs(60)),
+            Ok(true),
+            "a process of the build still runs"
+        );
         let mut child = guarded("cat; exit 3").spawn().unwrap();
         let _lifeline = child.take_stdin();
         let exit = child.wait_timeout(Duration::from_secs(60)).unwrap();
