@@ -35,9 +35,9 @@ use crate::site::{Settings, Site};
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The time limit for a request's head, and for the next request on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How many connections may be open at a time before their first request with the token.
+/// The most connections that may be open before their first request with the token.
 const STRANGERS_MAX: usize = 64;
-/// How many may be open at a time after it; a browser opens six.
+/// The most connections that may be open after it; a browser opens six.
 const KNOWN_MAX: usize = 96;
 /// How many threads make pages. A run's page is judged and drawn on one of them.
 const WORKERS: usize = 4;

@@ -265,8 +265,13 @@ fn only_the_experiment_that_was_shown_is_repeated() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(digests(&refused.body)[0], digest, "{refused:?}");
-    assert_eq!(digests(&refused.body).len(), 2, "{refused:?}");
+    let [before, now] = &digests(&refused.body)[..] else { panic!("not two digests: {refused:?}") };
+    assert_eq!(before, digest, "{refused:?}");
+    let unshown = page.get(&path);
+    assert_eq!(unshown.status, 400, "{unshown:?}");
+    assert!(unshown.body.contains("was edited after the run had begun"), "{unshown:?}");
+    assert_eq!(digests(&unshown.body), [before.as_str(), now.as_str()], "{unshown:?}");
+    assert_ne!(before, now);
     // The page neither waits for the file nor reads one that is too long.
     let hostile: [&dyn Fn(); 3] = [
         &|| std::os::unix::fs::symlink("/dev/zero", &file).unwrap(),
