@@ -1,4 +1,4 @@
-//! What was read from a document, and what is the matter with it.
+//! The parts of an audit: findings, outputs, and text that could not be read.
 
 use plumb_tools::ToolRun;
 
@@ -20,7 +20,7 @@ pub struct Finding {
 pub struct NotRead {
     /// The line of the text, from 1.
     pub line: usize,
-    /// What it is and why it was not read, as a clause.
+    /// The output or table, and why it was not read, as a clause.
     pub why: String,
     /// Whether it is the output of a tool whose reader refused it.
     pub is_failure: bool,
@@ -33,11 +33,11 @@ pub struct Output {
     pub line: usize,
     /// The headings above it, the outermost first.
     pub headings: Vec<String>,
-    /// The line right above it that ends in a colon, or nothing.
+    /// The line directly above it, if that line ends with a colon; otherwise empty.
     pub caption: String,
     /// The text that it was read from.
     pub text: String,
-    /// What the tool said.
+    /// The tool's results.
     pub run: ToolRun,
 }
 
@@ -48,15 +48,15 @@ impl Output {
         self.headings.join(", ")
     }
 
-    /// What tells it from another output: its label, its caption, or the headings that the other does not have.
+    /// The names that tell it from another output: headings, caption and label that the other does not have.
     pub(crate) fn names<'o>(&'o self, other: &Self) -> Vec<&'o str> {
-        let all = |output: &'o Self| output.headings.iter().chain([&output.caption]).chain(&output.run.label);
+        let all = self.headings.iter().chain([&self.caption]).chain(&self.run.label);
         let is_own = |name: &&String| {
             !name.is_empty()
                 && !other.headings.contains(name)
                 && other.caption != **name
                 && other.run.label.as_ref() != Some(name)
         };
-        all(self).filter(is_own).map(String::as_str).collect()
+        all.filter(is_own).map(String::as_str).collect()
     }
 }

@@ -1,11 +1,11 @@
-//! What kind of run an output is of, as far as it tells: its main metric, its loop, its warm-up, TLS, and CPU figures.
+//! Facts about the run behind an output: its main metric, its loop, its warm-up, TLS and CPU figures.
 
 use plumb_model::{Better, MetricKind, Statistic, Unit};
 use plumb_tools::ToolRun;
 
 use crate::finding::Output;
 
-/// The number that stands for a run.
+/// The metric that represents a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Main {
     pub(crate) name: String,
@@ -22,7 +22,7 @@ impl Main {
     }
 }
 
-/// Its first rate, or the mean of its first trend. In an open loop the rate is what was asked for, and no result.
+/// The first rate of a run, or the mean of its first trend. In an open loop the rate is a setting, so the trend is used.
 pub(crate) fn main(output: &Output) -> Option<Main> {
     let run = &output.run;
     let of_kind = |kind: MetricKind| run.metrics.iter().find(|metric| metric.kind == kind);
@@ -47,18 +47,18 @@ pub(crate) fn avg(run: &ToolRun, metric: &str) -> Option<f64> {
     value(run, metric, Some(Statistic::Avg))
 }
 
-/// How many connections or virtual users a load had.
+/// The number of connections or virtual users of a load.
 pub(crate) fn in_flight(run: &ToolRun) -> Option<f64> {
     let option = run.options.get("connections").or_else(|| run.options.get("vus"))?;
     option.parse().ok().filter(|count| *count > 0.0)
 }
 
-/// Whether a new request waits for an earlier answer; `None` where the output does not tell.
+/// Whether a new request waits for an earlier answer; `None` if the output does not tell.
 pub(crate) fn how_closed(output: &Output) -> Option<bool> {
     let has = |words: &[&str]| words.iter().any(|word| output.text.contains(word));
     match output.run.tool {
         "wrk2" | "vegeta" => Some(false),
-        // wrk2 calibrates, and wrk does not.
+        // Only wrk2 prints its calibration.
         "wrk" => Some(!has(&["Thread calibration"])),
         "k6" if has(&["iterations/s for", "iters/s", "arrival-rate", "dropped_iterations"]) => Some(false),
         "k6" if has(&["looping VUs", "looping vus", "iterations shared", "iterations for each", "vus: "]) => {
@@ -87,7 +87,7 @@ pub(crate) fn is_tls(output: &Output) -> bool {
     is_seen || is_url || has_handshakes || is_command
 }
 
-/// Whether the tool generates continuous load whose own CPUs may be the limit, rather than timing one job.
+/// Whether the tool generates continuous load, rather than timing one job. Its own CPUs may then be the limit.
 pub(crate) fn is_continuous(output: &Output) -> bool {
     matches!(output.run.path, "http" | "network" | "storage")
 }

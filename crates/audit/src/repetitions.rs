@@ -1,15 +1,15 @@
-//! Sentences that say how often something was measured.
+//! Finds sentences that say how often something was measured.
 
 /// Numbers as words, from two on.
 const NUMBERS: &[&str] = &[
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "thirty",
     "several", "multiple",
 ];
-/// What is repeated by its name alone.
+/// Nouns that always mean repetitions.
 const REPETITIONS: &[&str] = &["repetitions", "repeats", "runs", "trials", "rounds", "replications"];
-/// What may be counted for another reason too.
+/// Nouns that mean repetitions only beside one of `REPEATED`.
 const COUNTED: &[&str] = &["times", "iterations", "samples", "measurements"];
-/// Words that tell which.
+/// Words that make one of `COUNTED` mean repetitions.
 const REPEATED: &[&str] = &[
     "repeated",
     "ran",
@@ -25,10 +25,10 @@ const REPEATED: &[&str] = &[
     "per",
     "over",
 ];
-/// More is a count of something else.
+/// A higher number counts something else.
 const REPETITIONS_MAX: u32 = 1000;
 
-/// The words of a line that say that measurements were repeated: `Five repetitions of each row`, `mean of 10 runs`.
+/// The words of a line about repeated measurements: `Five repetitions of each row`, `mean of 10 runs`.
 pub(crate) fn repetitions(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();

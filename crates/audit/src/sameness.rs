@@ -1,14 +1,14 @@
-//! Whether two runs of a tool did the same work, and what the one difference between them is called.
+//! Whether two runs of a tool did the same work and differ in a single named thing.
 
 use crate::alternatives::{Apart, apart, is_same_subject};
 use crate::finding::Output;
 
-/// What a run was told and where it stands. Runs that agree in all of it are repetitions.
+/// A run's options and place in the text. Runs that agree in all of these are repetitions.
 pub(crate) fn identity(output: &Output) -> impl Ord + '_ {
     (&output.headings, &output.caption, &output.run.label, &output.run.options)
 }
 
-/// Whether two runs did the same work and differ in one thing that has a name.
+/// Whether two runs did the same work and differ in a single named thing.
 pub(crate) fn comparable(one: &Output, other: &Output) -> bool {
     let security = ["tls", "tls_version", "cipher", "group"];
     let seen = |output: &Output, name: &str| output.run.measurement.observed.get(name).cloned();
@@ -36,7 +36,7 @@ pub(crate) fn differing<'o>(one: &'o Output, other: &'o Output) -> Vec<(&'o str,
     .collect()
 }
 
-/// ab's document length is that of the first answer. Bytes for each request say whether all were of one length.
+/// ab prints the document length of the first answer only. The bytes per request show whether the other answers had the same length.
 fn has_same_bytes(one: &Output, other: &Output) -> bool {
     let of = |output: &Output| {
         let reading = output.run.measurement.readings.get("data_received")?;
@@ -46,24 +46,23 @@ fn has_same_bytes(one: &Output, other: &Output) -> bool {
     of(one).zip(of(other)).is_some_and(|(one, other)| (one / other - 1.0).abs() < 0.01)
 }
 
-/// Whether one heading, caption or label tells two runs apart, by more than a number.
+/// Whether a single heading, caption or label tells two runs apart by more than a number.
 fn is_named(one: &Output, other: &Output) -> bool {
     let (own, others) = (one.names(other), other.names(one));
     let is_one = own.len() <= 1 && others.len() <= 1;
-    let first = |names: &[&str]| names.first().copied().unwrap_or_default().to_owned();
-    is_one && is_same_subject(&first(&own), &first(&others))
+    is_one && is_same_subject(own.first().unwrap_or(&""), others.first().unwrap_or(&""))
 }
 
-/// Whether an option that differs is the choice that was compared, and not a setting.
+/// Whether an option that differs is the subject of the comparison rather than a setting.
 fn is_choice(name: &str, one: &str, other: &str) -> bool {
     match name {
         "command" => apart(one, other, name).is_none_or(|apart| apart == Apart::Qualified),
         "host" => true,
         "url" => {
             let path = |url: &str| {
-                let (scheme, rest) = url.split_once("://").unwrap_or(("", url)).to_owned();
-                let path = rest.find('/').map_or("/", |at| &rest[at..]).to_owned();
-                (scheme.to_owned(), path)
+                let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+                let path = rest.find('/').map_or("/", |at| &rest[at..]);
+                format!("{scheme}:{path}")
             };
             path(one) == path(other)
         }

@@ -11,7 +11,7 @@ pub(crate) fn digits(value: f64) -> String {
     rounded(value, 4)
 }
 
-/// A figure with this many digits, and all of those before the point.
+/// A figure with this many digits, or more if the whole part has more.
 pub(crate) fn rounded(value: f64, count: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();

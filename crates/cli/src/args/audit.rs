@@ -11,7 +11,7 @@ use plumb_audit::Rule;
 /// `plumb audit`.
 #[derive(Debug, Args)]
 pub struct AuditArguments {
-    /// Texts with outputs of tools or tables in them, such as a README; `-` is standard input.
+    /// Text files with tool outputs or tables, such as a README; `-` reads standard input.
     #[arg(required_unless_present = "explain", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Write the experiment that would settle the question to this file.
@@ -20,7 +20,7 @@ pub struct AuditArguments {
     /// Print the findings as one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Print what a rule checks and where it comes from, and read no file. The rule of each finding stands behind it.
+    /// Print what a rule checks and where it comes from, without reading a file. Each finding ends with the name of its rule.
     #[arg(
         long,
         value_name = "RULE",
@@ -31,8 +31,7 @@ pub struct AuditArguments {
     pub explain: Option<Rule>,
 }
 
-/// Reads a rule by its name; shells complete the names. An unknown name is answered with the near ones, because there are too many to
-/// list.
+/// Parses the name of a rule; shells complete the names. An error suggests similar names, because there are too many to list.
 #[derive(Clone)]
 struct RuleParser;
 
