@@ -298,7 +298,7 @@ fn more_in_flight_than_connections_is_found_in_closed_loops_alone() {
     );
     let why = &audit(&closed).findings[1].why;
     assert!(
-        why.starts_with("6000 per second times a mean http_req_duration of 64.5 ms are 387 in flight"),
+        why.starts_with("6000 per second times a mean http_req_duration of 64.5 ms is 387 in flight"),
         "{why}"
     );
     let open = closed.replace(

@@ -1,4 +1,4 @@
-//! A text as lines with their numbers, and the parts of it that hold output or tables.
+//! A text as numbered lines, and the parts of it that are outputs or tables.
 
 use plumb_tools::ReadError;
 
@@ -8,16 +8,18 @@ use crate::tables::{Table, read_table};
 
 /// A mail archive may put a whole message on one line. Such a line is split where quoted patches and tables begin a line.
 const LONG_LINE: usize = 400;
-/// Beyond this line, a reader's line numbers are those within the output.
+/// Beyond this line, a reader's line numbers count from the start of the output.
 const PADDED_LINES_MAX: usize = 10_000;
-/// What begins a line within one.
+/// Marks that begin a line within a long line.
 const LINE_STARTS: [&str; 3] = [" + ", " > +", " > "];
 
 /// A text that is being read.
 pub(crate) struct Document<'t> {
-    /// Lines with their numbers; several have the same number where a long line was split.
+    /// Lines with their numbers. The parts of a long line share its number.
     pub(crate) lines: Vec<(usize, &'t str)>,
-    /// The headings above each line, as a position in `paths`.
+    /// These lines as one text.
+    text: String,
+    /// The index in `paths` of the headings above each line.
     path_of: Vec<usize>,
     /// Headings, the outermost first.
     paths: Vec<Vec<String>>,
@@ -29,7 +31,8 @@ impl<'t> Document<'t> {
         let lines: Vec<(usize, &str)> = numbered
             .flat_map(|(number, line)| split(line).into_iter().map(move |part| (number, part)))
             .collect();
-        let mut document = Self { lines, path_of: Vec::new(), paths: vec![Vec::new()] };
+        let text = lines.iter().flat_map(|(_, line)| [line, "\n"]).collect();
+        let mut document = Self { lines, text, path_of: Vec::new(), paths: vec![Vec::new()] };
         document.find_headings();
         document
     }
@@ -58,41 +61,40 @@ impl<'t> Document<'t> {
         self.headings(at).join(", ")
     }
 
-    /// The outputs of tools, and those that a reader knows but refuses. What was read as a table is left to the rules over tables.
+    /// The outputs of tools, and the outputs that a reader recognises but refuses. Lines of tables are skipped.
     pub(crate) fn outputs(&self, is_of_table: &[bool]) -> (Vec<Output>, Vec<NotRead>) {
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         let mut start = 0;
-        for at in 0..=self.lines.len() {
-            let is_end = at == self.lines.len() || self.begins_part(at);
-            if !is_end {
-                continue;
-            }
-            let part = self.lines[start..at].iter().zip(&is_of_table[start..at]);
+        let ends = (1..self.lines.len()).filter(|at| self.begins_part(*at)).chain([self.lines.len()]);
+        for end in ends {
+            let part = self.lines[start..end].iter().zip(&is_of_table[start..end]);
             let text: String = part
                 .flat_map(|((_, line), is_of_table)| [if *is_of_table { "" } else { line }, "\n"])
                 .collect();
-            match plumb_tools::read(&text) {
-                Ok(runs) => {
-                    for run in runs {
-                        let line = self.lines[(start + run.line - 1).min(at.saturating_sub(1))].0;
-                        if let Some(failure) = &run.failure {
-                            let why = format!("a run of {}: {failure}", run.tool);
-                            refused.push(NotRead { line, why, is_failure: true });
-                            continue;
-                        }
-                        let (headings, caption) = (self.headings(start), self.caption(start));
-                        found.push(Output { line, headings, caption, text: text.clone(), run });
-                    }
+            let runs = match plumb_tools::read(&text) {
+                Ok(runs) => runs,
+                Err(ReadError::Unknown { .. }) => Vec::new(),
+                Err(error) => {
+                    refused.push(self.refused(start, &text, error));
+                    Vec::new()
                 }
-                Err(ReadError::Unknown { .. }) => {}
-                Err(error) => refused.push(self.refused(start, &text, error)),
+            };
+            for run in runs {
+                let line = self.lines[(start + run.line - 1).min(end.saturating_sub(1))].0;
+                if let Some(failure) = &run.failure {
+                    let why = format!("a run of {}: {failure}", run.tool);
+                    refused.push(NotRead { line, why, is_failure: true });
+                } else {
+                    let (headings, caption) = (self.headings(start), self.caption(start));
+                    found.push(Output { line, headings, caption, text: text.clone(), run });
+                }
             }
-            start = at;
+            start = end;
         }
         (found, refused)
     }
 
-    /// An output that its reader refuses. The reader counts lines from the beginning of what it is given.
+    /// Reports an output that its reader refuses. Leading blank lines make the reader count lines as the document does.
     fn refused(&self, start: usize, text: &str, error: ReadError) -> NotRead {
         let line = self.lines[start].0;
         let is_near = line <= PADDED_LINES_MAX;
@@ -102,7 +104,7 @@ impl<'t> Document<'t> {
         NotRead { line, why: format!("the output of a tool: failed to {error}"), is_failure: true }
     }
 
-    /// The line right above a part, if it ends in a colon and is no heading.
+    /// The line directly above a part, if it ends with a colon and is not a heading.
     fn caption(&self, start: usize) -> String {
         let above = self.lines[..start].iter().rev().map(|(_, line)| unquoted(line));
         let above = above.take(3).find(|line| !line.is_empty() && !is_fence(line));
@@ -110,7 +112,7 @@ impl<'t> Document<'t> {
         caption.unwrap_or_default().trim_matches(['*', '_', ' ']).to_owned()
     }
 
-    /// The first line that says that measurements were repeated, with the words that say so.
+    /// The first line that mentions repeated measurements, with its words about them.
     pub(crate) fn repetitions(&self) -> Option<(usize, String)> {
         let mut is_fenced = false;
         self.lines.iter().find_map(|(number, line)| {
@@ -120,7 +122,7 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// Whether something other than the output above begins here: a fence, a prompt, a heading.
+    /// Whether a line ends the output above: a fence, a prompt or a heading.
     fn begins_part(&self, at: usize) -> bool {
         let line = self.lines[at].1;
         is_fence(unquoted(line))
@@ -128,7 +130,7 @@ impl<'t> Document<'t> {
             || heading(line).is_some_and(|(level, _)| level > 1)
     }
 
-    /// The tables, as Markdown and reStructuredText draw them, and which lines they are.
+    /// The tables of Markdown and reStructuredText, and whether each line belongs to one.
     pub(crate) fn tables(&self) -> (Vec<Table>, Vec<bool>) {
         let (mut found, mut is_of_table) = (Vec::new(), vec![false; self.lines.len()]);
         let mut at = 0;
@@ -143,10 +145,10 @@ impl<'t> Document<'t> {
         (found, is_of_table)
     }
 
-    /// The lines of a table that begins at a line; none where no table does.
+    /// The lines of the table that begins at a line; empty if there is none.
     fn table_at(&self, at: usize) -> Vec<(usize, &'t str)> {
         let rest = || self.lines[at..].iter().map(|(number, line)| (*number, unquoted(line)));
-        // Without bars at both ends, the rule below the headings shows that it is a table.
+        // If rows have no bars at both ends, only the rule below the headings shows a table.
         let has_rule = rest().nth(1).is_some_and(|(_, line)| is_open_rule(line));
         let is_open = has_rule && rest().next().is_some_and(|(_, line)| line.contains('|'));
         let is_of_table = |line: &str| {
@@ -159,23 +161,20 @@ impl<'t> Document<'t> {
         if rows.iter().any(|(_, line)| line.contains('|') && !is_open_rule(line)) { rows } else { Vec::new() }
     }
 
-    /// Tables in forms that are not read.
+    /// Tables in formats that are not supported.
     pub(crate) fn foreign_tables(&self) -> Vec<NotRead> {
-        let has_digits = |at: usize| {
-            let below = self.lines[at..].iter().skip(1).take(4);
-            below.into_iter().any(|(_, line)| line.contains(|c: char| c.is_ascii_digit()))
+        let has_digit = |(_, line): &(usize, &str)| line.contains(|c: char| c.is_ascii_digit());
+        // The rule above the figures, not the rule below them.
+        let is_top_rule = |at: usize| {
+            self.lines[at + 1..].iter().take(4).any(has_digit)
+                && !self.lines[..at].last().is_some_and(has_digit)
         };
         let forms = self.lines.iter().enumerate().filter_map(|(at, (line, text))| {
             let text = unquoted(text);
             let why = if text.to_lowercase().contains("<table") {
-                "an HTML table: only tables of Markdown and grids are read"
-            } else if is_simple_rule(text)
-                && has_digits(at)
-                && !self.lines[..at]
-                    .last()
-                    .is_some_and(|(_, line)| line.contains(|c: char| c.is_ascii_digit()))
-            {
-                "a simple table of reStructuredText: only tables of Markdown and grids are read"
+                "an HTML table: only Markdown and grid tables are read"
+            } else if is_simple_rule(text) && is_top_rule(at) {
+                "a simple table of reStructuredText: only Markdown and grid tables are read"
             } else {
                 return None;
             };
@@ -184,7 +183,7 @@ impl<'t> Document<'t> {
         forms.collect()
     }
 
-    /// The text between the table or heading before a line and that line, where a caption or a command stands.
+    /// The text between a line and the table before it, such as a caption or a command.
     fn above(&self, at: usize) -> String {
         let is_other = |line: &str| is_row(unquoted(line)) && !unquoted(line).is_empty();
         let lines = self.lines[..at].iter().rev().take_while(|(_, line)| !is_other(line)).take(12);
@@ -194,9 +193,9 @@ impl<'t> Document<'t> {
         lines.join("\n")
     }
 
-    /// The whole text, of which long lines are split.
-    pub(crate) fn text(&self) -> String {
-        self.lines.iter().flat_map(|(_, line)| [line, "\n"]).collect()
+    /// The whole text, with long lines split.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 }
 
@@ -237,7 +236,7 @@ fn is_row(line: &str) -> bool {
     line.starts_with('|') && line.matches('|').count() >= 3
 }
 
-/// `+----+----+` of a grid, of which the first cross is taken for a mark of a patch.
+/// The `+----+----+` of a grid. `unquoted` has removed the first cross.
 fn is_grid_rule(line: &str) -> bool {
     line.len() > 3 && line.contains('+') && line.chars().all(|c| "+-=".contains(c))
 }
@@ -258,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_of_a_mail_is_split_into_the_lines_that_it_was() {
+    fn a_long_line_of_a_mail_is_split_into_its_original_lines() {
         let line = format!("{} + |a |b | + |--|--| + |x | 1|", "w ".repeat(300));
         let document = Document::new(&line);
         let rows: Vec<&str> =

@@ -19,10 +19,10 @@ pub(crate) fn settling(document: &Document<'_>, outputs: &[Output], tables: &[Ta
     let text = document.text();
     let path = outputs.first().map_or_else(|| path_of(tables), |output| Some(output.run.path))?;
     let (title, spec) = match path {
-        "http" => http(&text, outputs),
+        "http" => http(text, outputs),
         "storage" => storage(outputs),
         "network" => network(tables),
-        "migration" => migration(&text, tables),
+        "migration" => migration(text, tables),
         _ => return None,
     };
     Some(format!(

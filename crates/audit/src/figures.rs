@@ -1,51 +1,72 @@
-//! Numbers as cells have them: with a unit, a `±`, or separators that may be read in two ways.
+//! Numbers in cells: with a unit, a `±`, or separators that can be read in two ways.
+
+use std::fmt;
 
 use crate::units::{Dimension, Unit, multiplier, unit};
 
-/// A number as it was written.
+/// A number in a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
-    /// The number, times its `k` or `M`.
+    /// The number, multiplied by its `k` or `M`.
     pub(crate) value: f64,
-    /// How far rounding may have moved it: half of its last digit.
+    /// The largest error from rounding: half of the last digit.
     half_step: f64,
-    /// The unit behind it.
+    /// The unit after the number.
     pub(crate) unit: Option<Unit>,
-    /// The number behind `±`, in the same unit.
+    /// The number after `±`, in the same unit.
     pub(crate) spread: Option<f64>,
 }
 
 impl Figure {
-    /// By which share of it rounding may have moved it.
+    /// The largest error from rounding, as a share of the value.
     pub(crate) fn rounding(&self) -> f64 {
         if self.value == 0.0 { 0.0 } else { self.half_step / self.value.abs() }
     }
 
-    /// The value in the base of its unit, or of the unit that its heading has.
+    /// The value in the base unit of its dimension; a figure without a unit has the heading's.
     pub(crate) fn amount(&self, heading: Option<&Unit>) -> f64 {
         self.value * self.unit.as_ref().or(heading).map_or(1.0, |unit| unit.scale)
     }
 
-    /// The dimension of its unit, or of the unit that its heading has.
+    /// The dimension of its unit, or else of the heading's.
     pub(crate) fn dimension<'a>(&'a self, heading: Option<&'a Unit>) -> Option<&'a Dimension> {
         self.unit.as_ref().or(heading).map(|unit| &unit.dimension)
     }
 }
 
-/// What a cell holds.
+/// The content of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Content {
-    /// Words, or nothing.
+    /// Words, or an empty cell.
     Text,
     /// A number.
     Figure(Figure),
-    /// Something with digits that is not one number.
+    /// A text with digits that is not a single number.
     NotOne,
-    /// A number that has two values, as its separator is read.
-    Ambiguous(String),
+    /// A number whose separator can be read in two ways.
+    Ambiguous(Readings),
 }
 
-/// What the separators of a table's numbers mean, as far as its clear numbers tell.
+impl Content {
+    pub(crate) fn figure(&self) -> Option<&Figure> {
+        match self {
+            Self::Figure(figure) => Some(figure),
+            Self::Text | Self::NotOne | Self::Ambiguous(_) => None,
+        }
+    }
+}
+
+/// The two numbers that a cell may mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Readings(String, String);
+
+impl fmt::Display for Readings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} and {}", self.0, self.1)
+    }
+}
+
+/// The meaning of the separators in a table's numbers, as far as its unambiguous numbers tell.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Separators {
     has_decimal_dot: bool,
@@ -54,7 +75,7 @@ pub(crate) struct Separators {
 }
 
 impl Separators {
-    /// Those of all cells of a table.
+    /// Learns the separators from all cells of a table.
     pub(crate) fn of<'t>(cells: impl Iterator<Item = &'t str>) -> Self {
         let mut found = Self::default();
         for number in cells.flat_map(numbers) {
@@ -68,19 +89,22 @@ impl Separators {
         found
     }
 
-    /// The number without separators of thousands and with a dot; both readings where there are two.
-    fn read(self, number: &str) -> Result<String, String> {
+    /// The number with a decimal dot and without separators of thousands.
+    ///
+    /// # Errors
+    /// Both readings, if there are two.
+    fn read(self, number: &str) -> Result<String, Readings> {
         let groups: Vec<&str> = number.split(',').collect();
         let (as_decimal, as_thousands) = (number.replacen(',', ".", 1), number.replace(',', ""));
         let is_dot_clear = self.has_decimal_dot || !self.has_decimal_comma;
         match groups.len() {
             1 if is_dot_clear || !number.contains('.') => Ok(number.to_owned()),
-            1 => Err(format!("{number} and {}", number.replace('.', ""))),
+            1 => Err(Readings(number.to_owned(), number.replace('.', ""))),
             _ if has_thousands(&groups) && self.has_thousands() => Ok(as_thousands),
             2 if self.has_decimal_comma && !self.has_decimal_dot && !self.has_thousands_comma => {
                 Ok(as_decimal)
             }
-            _ => Err(format!("{as_decimal} and {as_thousands}")),
+            _ => Err(Readings(as_decimal, as_thousands)),
         }
     }
 
@@ -89,7 +113,7 @@ impl Separators {
     }
 }
 
-/// Groups of three digits behind the first.
+/// Whether every group after the first has three digits.
 fn has_thousands(groups: &[&str]) -> bool {
     let behind = |group: &&str| group.split('.').next().is_some_and(|digits| digits.len() == 3);
     groups.len() > 1
@@ -113,15 +137,15 @@ pub(crate) fn cell(text: &str, separators: Separators) -> Content {
     match figure(text, separators) {
         Ok(Some(figure)) => Content::Figure(figure),
         Ok(None) => Content::NotOne,
-        Err(readings) => Content::Ambiguous(format!("`{text}` can be read as {readings}")),
+        Err(readings) => Content::Ambiguous(readings),
     }
 }
 
-/// The number that a cell is, with what stands behind `±`.
-fn figure(text: &str, separators: Separators) -> Result<Option<Figure>, String> {
+/// A number with the spread after its `±`, if any; `None` if the text is not a single number.
+fn figure(text: &str, separators: Separators) -> Result<Option<Figure>, Readings> {
     let halves = ["±", "+/-", "+-"].iter().find_map(|sign| text.split_once(sign));
     let Some((left, right)) = halves else { return single(text, separators) };
-    // `(252.8 ± 4.3) ms` has its unit behind both.
+    // In `(252.8 ± 4.3) ms` the unit follows both numbers.
     let (left, right) = (left.trim().trim_start_matches('('), right.trim().replacen(')', "", 1));
     let (Some(value), Some(spread)) = (single(left, separators)?, single(&right, separators)?) else {
         return Ok(None);
@@ -131,7 +155,8 @@ fn figure(text: &str, separators: Separators) -> Result<Option<Figure>, String> 
     Ok(is_one_unit.then(|| Figure { unit, spread: Some(spread.value.abs()), ..value }))
 }
 
-fn single(text: &str, separators: Separators) -> Result<Option<Figure>, String> {
+/// A number without a spread.
+fn single(text: &str, separators: Separators) -> Result<Option<Figure>, Readings> {
     let text = text.trim();
     let (sign, digits) = match text.strip_prefix(['-', '−']) {
         Some(rest) => (-1.0, rest),
@@ -150,7 +175,7 @@ fn single(text: &str, separators: Separators) -> Result<Option<Figure>, String> 
     Ok(Some(Figure { value: sign * value * factor, half_step, unit, spread: None }))
 }
 
-/// The factor and the unit behind a number: `K IOPS`, `GB/s`, `%`, or nothing.
+/// The factor and the unit after a number: `K IOPS`, `GB/s`, `%`, or nothing.
 fn scaled(text: &str) -> Option<(f64, Option<Unit>)> {
     let text = text.trim();
     if text.is_empty() {
@@ -179,14 +204,12 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(f64, f64)> {
-        match cell(text, Separators::of(std::iter::once(text))) {
-            Content::Figure(figure) => Some((figure.amount(None), figure.rounding())),
-            _ => None,
-        }
+        let content = cell(text, Separators::of(std::iter::once(text)));
+        content.figure().map(|figure| (figure.amount(None), figure.rounding()))
     }
 
     #[test]
-    fn figures_know_their_unit_and_how_far_rounding_moved_them() {
+    fn a_figure_has_a_unit_and_an_error_from_rounding() {
         assert_eq!(read("25.0"), Some((25.0, 0.05 / 25.0)));
         assert_eq!(read("0.05 us").map(|(_, rounding)| rounding), Some(0.005 / 0.05));
         assert_eq!(read("1.1 GB/s").map(|(value, _)| value), Some(1.1e9));
@@ -200,10 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_plus_minus_is_the_spread() {
+    fn the_number_after_plus_minus_is_the_spread() {
         for text in ["252.8 ± 4.3", "252.8 +/- 4.3 ms", "(252.8 ± 4.3) ms", "252.8 ms ± 4.3 ms"] {
             let Content::Figure(figure) = cell(text, Separators::default()) else { panic!("{text}") };
             assert_eq!((figure.value, figure.spread), (252.8, Some(4.3)), "{text}");
+            assert_eq!(figure.unit, if text.contains("ms") { unit("ms") } else { None }, "{text}");
         }
         assert_eq!(cell("252.8 ms ± 4.3 us", Separators::default()), Content::NotOne);
     }
@@ -212,14 +236,8 @@ mod tests {
     fn a_comma_that_means_two_things_is_not_read() {
         let of = |cells: &[&str]| {
             let separators = Separators::of(cells.iter().copied());
-            let read: Vec<Option<f64>> = cells
-                .iter()
-                .map(|text| match cell(text, separators) {
-                    Content::Figure(figure) => Some(figure.value),
-                    _ => None,
-                })
-                .collect();
-            read
+            let value = |text: &&str| cell(text, separators).figure().map(|figure| figure.value);
+            cells.iter().map(value).collect::<Vec<Option<f64>>>()
         };
         assert_eq!(of(&["9.41", "3,27"]), [Some(9.41), None]);
         assert_eq!(of(&["1,234", "17"]), [None, Some(17.0)]);
@@ -227,5 +245,7 @@ mod tests {
         assert_eq!(of(&["9,41", "3,27"]), [Some(9.41), Some(3.27)]);
         assert_eq!(of(&["9,41", "1.234"]), [Some(9.41), None]);
         assert_eq!(of(&["0,125", "9,4"]), [Some(0.125), Some(9.4)]);
+        let Content::Ambiguous(readings) = cell("3,27", Separators::default()) else { panic!() };
+        assert_eq!(readings.to_string(), "3.27 and 327");
     }
 }

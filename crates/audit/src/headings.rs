@@ -1,4 +1,4 @@
-//! What a heading says: a name, a unit, and the part that its column plays.
+//! Headings: a name, a unit, and the role of their column.
 
 use plumb_model::Better;
 
@@ -7,27 +7,29 @@ use crate::units::{Dimension, Unit, unit};
 /// The heading of a column or the name of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Heading {
-    /// Without the unit.
+    /// The whole heading, as it was written.
+    pub(crate) text: String,
+    /// The heading without its unit.
     pub(crate) name: String,
-    /// The unit as it was written, or nothing.
+    /// The unit as it was written; may be empty.
     pub(crate) unit_text: String,
     pub(crate) unit: Option<Unit>,
 }
 
-/// What a column is for.
+/// The role of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// What was measured.
+    /// A metric that was measured.
     Result,
-    /// What was set, such as a concurrency.
+    /// A setting, such as a concurrency.
     Key,
-    /// Another figure of the same measurement: a spread, an extreme.
+    /// A second figure of the same measurement: a spread or an extreme.
     Aside,
-    /// What was computed from other columns.
+    /// A value computed from other columns.
     Derived,
 }
 
-/// Words that tell one role or direction.
+/// Words for what was computed from other columns.
 const DERIVED: &[&str] = &[
     "relative",
     "ratio",
@@ -48,27 +50,7 @@ const DERIVED: &[&str] = &[
     "rank",
     "score",
 ];
-const ASIDES: &[&str] = &[
-    "stddev",
-    "stdev",
-    "std",
-    "sd",
-    "σ",
-    "variance",
-    "var",
-    "ci",
-    "iqr",
-    "mad",
-    "cv",
-    "deviation",
-    "min",
-    "max",
-    "minimum",
-    "maximum",
-    "best",
-    "worst",
-    "error",
-];
+/// Words for how far repetitions lay apart.
 const SPREADS: &[&str] = &[
     "stddev",
     "stdev",
@@ -87,6 +69,8 @@ const SPREADS: &[&str] = &[
     "minimum",
     "maximum",
 ];
+/// Asides that do not show how far repetitions lay apart.
+const OTHER_ASIDES: &[&str] = &["best", "worst", "error"];
 const KEYS: &[&str] = &[
     "concurrency",
     "connections",
@@ -123,7 +107,7 @@ const KEYS: &[&str] = &[
     "n",
     "level",
 ];
-/// What was asked for, even with the unit of a result.
+/// Words for a value that was requested, even if it has the unit of a result.
 const INPUTS: &[&str] = &["target", "offered", "requested", "configured", "nominal", "limit", "cap"];
 const LOWER: &[&str] = &[
     "latency",
@@ -170,6 +154,7 @@ const OPEN: &[&str] = &[
     "failures",
     "cap",
 ];
+
 /// The words of a name in lower case.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !c.is_alphanumeric());
@@ -182,17 +167,18 @@ pub(crate) fn has_word(text: &str, list: &[&str]) -> bool {
 }
 
 impl Heading {
-    pub(crate) fn new(text: &str) -> Self {
-        let text = text.trim_matches(|c: char| c.is_whitespace() || "*`".contains(c));
-        // `16 bytes` is a setting, and not a metric in bytes.
+    pub(crate) fn new(whole_text: &str) -> Self {
+        let text = whole_text.trim_matches(|c: char| c.is_whitespace() || "*`".contains(c));
+        // `16 bytes` is a setting, not a metric in bytes.
         let is_amount = |(name, ..): &Found| name.trim().parse::<f64>().is_ok();
         let found =
             bracketed(text).or_else(|| whole(text)).or_else(|| tail(text)).filter(|found| !is_amount(found));
         let (name, unit_text, unit) = found.unwrap_or((text.to_owned(), String::new(), None));
-        Self { name: name.trim().trim_end_matches([',', ':']).trim().to_owned(), unit_text, unit }
+        let name = name.trim().trim_end_matches([',', ':']).trim().to_owned();
+        Self { text: whole_text.to_owned(), name, unit_text, unit }
     }
 
-    /// What the column measures: its name, or its unit where it has no other.
+    /// The name, or the unit of a heading that is only a unit.
     pub(crate) fn what(&self) -> &str {
         if self.name.is_empty() { &self.unit_text } else { &self.name }
     }
@@ -201,7 +187,7 @@ impl Heading {
         let is = |list: &[&str]| has_word(&self.name, list);
         if is(DERIVED) || self.name.to_lowercase().contains("speed-up") || self.name.contains('×') {
             Role::Derived
-        } else if is(ASIDES) || self.name.contains('±') {
+        } else if self.is_spread() || is(OTHER_ASIDES) {
             Role::Aside
         } else if is(INPUTS) || is(KEYS) && !self.is_rate_or_time() && !is(LOWER) && !is(HIGHER) {
             Role::Key
@@ -219,7 +205,7 @@ impl Heading {
         self.unit.as_ref().is_some_and(|unit| unit.dimension.better() != Better::Neither)
     }
 
-    /// Which direction is an improvement, by the unit or else by the words.
+    /// Which direction is an improvement, as the unit or else the words tell.
     pub(crate) fn better(&self, unit: Option<&Unit>) -> Better {
         let noun = unit.map(|unit| &unit.dimension);
         let is_open = matches!(noun, Some(Dimension::PerSecond(noun)) if OPEN.iter().any(|word| word.trim_end_matches('s') == noun));
@@ -230,6 +216,11 @@ impl Heading {
             None if has_word(&self.name, HIGHER) => Better::Higher,
             None => Better::Neither,
         }
+    }
+
+    /// Whether the unit or a word of the name says what is measured.
+    pub(crate) fn is_metric(&self) -> bool {
+        self.unit.is_some() || self.names_a_metric()
     }
 
     /// Whether a word of the name says what is measured.
@@ -252,7 +243,7 @@ fn bracketed(text: &str) -> Option<Found> {
     })
 }
 
-/// Letters that are more often something else than a unit: `min` is a minimum.
+/// Abbreviations that usually mean something other than a unit: `min` is a minimum.
 const UNCLEAR_ALONE: &[&str] = &["min", "s", "h", "b", "B", "mps"];
 
 fn clear_unit(text: &str) -> Option<Unit> {
@@ -309,11 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn a_column_plays_one_part() {
+    fn a_column_has_one_role() {
         for (text, role) in [
             ("Relative", Role::Derived),
             ("Min [ms]", Role::Aside),
             ("σ (ms)", Role::Aside),
+            ("best (ms)", Role::Aside),
             ("concurrency", Role::Key),
             ("block size (KiB)", Role::Key),
             ("target (req/s)", Role::Key),
@@ -321,6 +313,19 @@ mod tests {
             ("p99 latency (ms)", Role::Result),
         ] {
             assert_eq!(Heading::new(text).role(), role, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_best_time_does_not_count_as_a_spread() {
+        for (text, is_spread) in [
+            ("σ (ms)", true),
+            ("± (ms)", true),
+            ("Min [ms]", true),
+            ("best (ms)", false),
+            ("p99 (ms)", false),
+        ] {
+            assert_eq!(Heading::new(text).is_spread(), is_spread, "{text}");
         }
     }
 

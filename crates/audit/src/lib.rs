@@ -1,8 +1,8 @@
-//! What a document's numbers support: the outputs of tools and the tables in it, what they show, and where they mislead.
+//! Reads a document's tool outputs and tables, and says what its numbers support and where they mislead.
 //!
-//! A README, an issue or a paper's appendix is text with outputs pasted into it. Each output is read as `plumb import` would read it,
-//! each table by its headings. Rules then say what does not follow: arithmetic that does not close, a metric that leaves out what was
-//! changed, a difference without a second run. A rule speaks only where the numbers in the text prove it, and names their line.
+//! A README, an issue or a paper's appendix is text with outputs pasted into it. Outputs are read as `plumb import` reads them,
+//! tables by their headings. Rules then report conclusions that do not follow: arithmetic that does not close, a metric that leaves out
+//! the change, a difference without a second run. A rule reports only what the numbers in the text prove, and names their line.
 //!
 //! This is pure: text in, findings out.
 
@@ -37,18 +37,18 @@ pub use crate::finding::{Finding, NotRead};
 pub use crate::ratios::Ratio;
 pub use crate::rule::Rule;
 
-/// What a document supports.
+/// The result of an audit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Audit {
     /// The outputs and tables that were read, each in a sentence, with its line.
     pub found: Vec<(usize, String)>,
-    /// What has figures and was not read, in the order of the text.
+    /// Outputs and tables with figures that were not read, in the order of the text.
     pub not_read: Vec<NotRead>,
-    /// Ratios of like things, which is all that can be concluded.
+    /// Ratios of comparable figures: all that can be concluded.
     pub conclusions: Vec<Ratio>,
-    /// What misleads or is missing, in the order of the text.
+    /// Misleading or missing numbers, in the order of the text.
     pub findings: Vec<Finding>,
-    /// An experiment that would settle the question; `None` where the text measures nothing that Plumbline can.
+    /// An experiment that would settle the question; `None` if Plumbline can measure nothing in the text.
     pub experiment: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub fn audit(text: &str) -> Audit {
     audit.not_read = [refused, not_understood, document.foreign_tables()].concat();
     audit.not_read.sort();
     audit.conclusions.extend(ratios::of_runs(&outputs));
-    audit.conclusions.extend(cells::conclusions(&understood, &document.text()));
+    audit.conclusions.extend(cells::conclusions(&understood));
     audit.findings.extend(outputs.iter().flat_map(runs::findings));
     audit.findings.extend(together::findings(&document, &outputs));
     audit.findings.extend(cells::findings(&document, &understood));
@@ -78,7 +78,7 @@ pub fn audit(text: &str) -> Audit {
     audit
 }
 
-/// Findings that differ in their line and their figures alone are one, at the first of their lines.
+/// Merges findings that differ only in their lines and figures into the first of them.
 fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<(Finding, Vec<usize>)> = Vec::new();
     let mut known: BTreeMap<(Rule, String), usize> = BTreeMap::new();
@@ -95,7 +95,7 @@ fn merged(findings: Vec<Finding>) -> Vec<Finding> {
         lines.retain(|line| *line != finding.line);
         lines.dedup();
         if !lines.is_empty() {
-            finding.why += &format!(" So too at {}.", words::at_lines(lines));
+            finding.why += &format!(" The same applies to {}.", words::at_lines(lines));
         }
         finding
     });

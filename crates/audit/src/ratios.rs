@@ -1,4 +1,4 @@
-//! Ratios, which exist only between like things: one metric, one dimension, and one named difference.
+//! Ratios between comparable figures: one metric, one dimension, and one named difference.
 
 use std::fmt;
 
@@ -12,31 +12,31 @@ use crate::series::{Layout, Point, Series};
 use crate::tables::Table;
 use crate::words::rounded;
 
-/// More runs are data, and no comparison of alternatives.
+/// More runs are raw data rather than a comparison of alternatives.
 const RUNS_MAX: usize = 200;
 
-/// A figure over a like one.
+/// A figure divided by a comparable one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
     /// The rule that allows it.
     pub rule: Rule,
     /// The line of the figure that was divided, from 1.
     pub line: usize,
-    /// What both figures are, such as `latency`.
+    /// The metric of both figures, such as `latency`.
     pub metric: String,
-    /// What the figure that was divided belongs to.
+    /// The row, column or run of the figure that was divided.
     pub of: String,
-    /// What the other figure belongs to.
+    /// The row, column or run of the other figure.
     pub over: String,
-    /// The setting of both, such as `concurrency 64`; empty where there is none.
+    /// The setting of both, such as `concurrency 64`; may be empty.
     pub at: String,
     /// The ratio.
     pub value: f64,
-    /// How many of its digits the figures support.
+    /// The number of digits that the figures support.
     digits: i32,
     /// Which direction is an improvement.
     pub better: Better,
-    /// What the ratio lacks, as a clause.
+    /// The ratio's limitation, as a clause.
     pub caveat: String,
 }
 
@@ -54,13 +54,17 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// The ratios that a table supports. Each point is divided by the first of which it is an alternative.
-pub(crate) fn of_table(table: &Table, layout: &Layout, left_out: &[usize]) -> Vec<Ratio> {
+/// The ratios that a table supports. Each point is divided by its first alternative.
+pub(crate) fn of_table(table: &Table, layout: &Layout) -> Vec<Ratio> {
     if !layout.is_choice {
         return Vec::new();
     }
-    let is_divisible = |series: &&Series| {
-        series.better != Better::Neither && !(series.is_column && left_out.contains(&series.index))
+    // If a table has the total time of a job, a rate within the job does not measure the whole job.
+    let has_total_time = table.column(&["total", "time"]).is_some();
+    let is_divisible = |series: &&Series| match series.better {
+        Better::Neither => false,
+        Better::Lower => true,
+        Better::Higher => !(series.is_column && has_total_time),
     };
     let series = layout.comparisons().filter(is_divisible);
     series.flat_map(|series| of_series(table, layout, series)).collect()
@@ -86,13 +90,13 @@ fn of_series(table: &Table, layout: &Layout, series: &Series) -> Vec<Ratio> {
     others.collect()
 }
 
-/// The setting of a series; a heading such as `8 Channels` is that of the whole table.
+/// The setting of a series, or else of the whole table, if its first heading is one, such as `8 Channels`.
 fn at_words(table: &Table, series: &Series) -> String {
     let is_setting = table.corner.starts_with(|c: char| c.is_ascii_digit());
     if series.at.is_empty() && is_setting { table.corner.clone() } else { series.at.clone() }
 }
 
-/// How many digits of a ratio the rounding of both figures leaves.
+/// The number of digits that a ratio of two rounded figures supports.
 fn supported(first: &Point, point: &Point) -> i32 {
     let moved = first.figure.rounding() + point.figure.rounding();
     if moved <= 0.0 { 4 } else { (1 - moved.log10().ceil() as i32).clamp(2, 4) }
@@ -102,9 +106,9 @@ fn caveat(first: &Point, point: &Point) -> String {
     let share = |point: &Point| point.figure.spread.map(|spread| spread / point.figure.value * 100.0);
     match (share(point), share(first)) {
         (Some(of), Some(over)) => {
-            format!("a point estimate of cells with ± {}% and ± {}%", rounded(of, 2), rounded(over, 2))
+            format!("a point estimate from cells with ± {}% and ± {}%", rounded(of, 2), rounded(over, 2))
         }
-        _ => "a point estimate, one number a cell".to_owned(),
+        _ => "a point estimate, one number per cell".to_owned(),
     }
 }
 
@@ -129,14 +133,14 @@ pub(crate) fn of_runs(outputs: &[Output]) -> Vec<Ratio> {
             caveat: if is_repeated(output) {
                 format!("a ratio of {}'s means, without an interval", output.run.tool)
             } else {
-                format!("a point estimate of one {} run each, without an interval", output.run.tool)
+                format!("a point estimate from one {} run each, without an interval", output.run.tool)
             },
         })
     });
     others.collect()
 }
 
-/// What tells a run from another: a heading, a caption, a label or a host; or nothing but its line.
+/// Names a run by what tells it from another: a heading, a caption, a label or a host. Otherwise it is "the run".
 fn run_words(output: &Output, other: &Output) -> String {
     let host = output.run.options.get("url").or_else(|| output.run.options.get("host")).map(String::as_str);
     let name = output.names(other).first().copied().or(host);

@@ -1,4 +1,4 @@
-//! Rules over one output of a tool.
+//! Rules for a single output of a tool.
 
 use plumb_model::{MetricInfo, MetricKind, Statistic};
 use plumb_tools::ToolRun;
@@ -8,24 +8,24 @@ use crate::loads::{avg, has_warm_up, how_closed, in_flight, is_continuous, is_tl
 use crate::rule::Rule;
 use crate::words::{digits, rounded, sentence, under};
 
-/// Sums that should be equal may differ by this share, for what the tool rounded.
+/// The largest relative difference between sums that should be equal, to allow for rounding.
 const CLOSES: f64 = 0.02;
-/// What a cap and a queue depth predict may differ from a latency by this share.
+/// The largest relative difference between a measured latency and the one that a cap and a queue depth predict.
 const EXPLAINED: f64 = 0.06;
-/// A shorter run has seen little of a machine, in seconds.
+/// The duration below which a run is short, in seconds.
 const SHORT_S: f64 = 10.0;
 /// Linux sends an unanswered SYN again after 1, 3 and 7 s (tcp(7): `tcp_syn_retries`), and resolvers and proxies give up after 5 s.
 const TIMERS_S: [f64; 4] = [1.0, 3.0, 5.0, 7.0];
-/// How much later than a timer an answer comes that waited for it.
+/// The longest delay between a timer and the answer that waited for it, in seconds.
 const TIMER_SLACK_S: f64 = 0.05;
-/// The share of failures from which on they are part of the result.
+/// The share of failures from which they distort rates and times.
 const FAILED: f64 = 0.01;
-/// More may be in flight than connections by this share, for what was rounded.
+/// The most requests in flight per connection, with an allowance for rounding.
 const IN_FLIGHT_MAX: f64 = 1.1;
 /// The depth at which dbench measures latency.
 const DBENCH_DEPTH: f64 = 4.0;
 
-/// What was read, in a sentence.
+/// Describes an output in a sentence.
 pub(crate) fn described(output: &Output) -> String {
     let run = &output.run;
     let mut parts = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn findings(output: &Output) -> Vec<Finding> {
     found
 }
 
-/// From a share on, rates and times are those of failures too.
+/// Many failures distort rates and times.
 fn failed_answers(run: &ToolRun) -> Option<String> {
     let attempts = run.measurement.attempts;
     let share = attempts.failed_share().filter(|share| *share >= FAILED)?;
@@ -77,10 +77,8 @@ fn failed_answers(run: &ToolRun) -> Option<String> {
         run.measurement.errors.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     let meaning = if attempts.tried > 1 {
-        format!(
-            " The rates and times are {} those of failures.",
-            if share > 0.5 { "mostly" } else { "partly" }
-        )
+        let extent = if share > 0.5 { "mostly" } else { "partly" };
+        format!(" The rates and times {extent} describe failures.")
     } else {
         String::new()
     };
@@ -93,7 +91,7 @@ fn failed_answers(run: &ToolRun) -> Option<String> {
     ))
 }
 
-/// The rate and the mean time of what one connection or virtual user does at a time, with the name of the time.
+/// The rate and the mean time of the unit of work that a connection or virtual user repeats, with the name of the time.
 fn rate_and_time(run: &ToolRun) -> Option<(f64, &'static str, f64)> {
     // An iteration of a k6 script may have several requests.
     let pairs = if run.tool == "k6" && run.metric("iterations").is_some() {
@@ -104,15 +102,14 @@ fn rate_and_time(run: &ToolRun) -> Option<(f64, &'static str, f64)> {
     pairs.iter().find_map(|(rate, time)| Some((value(run, rate, None)?, *time, avg(run, time)?)))
 }
 
-/// In a closed loop, what is under way is the rate times the time of all of a request. So rate and time are one result.
+/// In a closed loop the number in flight is the rate times the mean time of a request, so rate and time are one result.
 fn law_of_little(output: &Output) -> Option<(Rule, String)> {
     let run = &output.run;
     let is_closed = how_closed(output);
     let (in_flight, (rate, name, ms)) = (in_flight(run)?, rate_and_time(run)?);
-    // ab prints whole milliseconds, so a time may be half of one more or less.
+    // ab rounds times to whole milliseconds.
     let slack_ms = if run.tool == "ab" { 0.5 } else { 0.0 };
     let share = |ms: f64| rate * ms / 1e3 / in_flight;
-    let of_few = run.units.trim_end_matches('s');
     if is_closed == Some(false) {
         None
     } else if (share(ms) - 1.0).abs() <= 2.0 * CLOSES {
@@ -128,25 +125,26 @@ fn law_of_little(output: &Output) -> Option<(Rule, String)> {
         None
     } else if share(ms + slack_ms) < 0.9 {
         let why = format!(
-            "At {} {}s per second, {} in flight need {} ms each (Little's law), and {name} has {} ms: at least {:.0}% of a {of_few}'s time \
-             is spent between requests, in {} itself.",
+            "At {} {} per second, {} in flight take {} ms each (Little's law), but {name} is {} ms. {} itself spends at least {:.0}% of \
+             the time between requests.",
             digits(rate),
-            of_few,
+            run.units,
             digits(in_flight),
             digits(in_flight / rate * 1e3),
             digits(ms),
-            (1.0 - share(ms + slack_ms)) * 100.0,
-            run.tool
+            run.tool,
+            (1.0 - share(ms + slack_ms)) * 100.0
         );
         Some((Rule::TimeNoMetricHas, why))
     } else if share(ms - slack_ms) > IN_FLIGHT_MAX && !may_pipeline(output) {
         let why = format!(
-            "{} per second times a mean {name} of {} ms are {} in flight (Little's law), and there are {}, each with one {of_few} at a \
-             time. Rate and mean cannot both be those of the same {of_few}s.",
+            "{} per second times a mean {name} of {} ms is {} in flight (Little's law), but only {} can be. The rate and the mean cannot \
+             describe the same {}.",
             digits(rate),
             digits(ms),
             digits(rate * ms / 1e3),
-            digits(in_flight)
+            digits(in_flight),
+            run.units
         );
         Some((Rule::MoreInFlight, why))
     } else {
@@ -154,12 +152,12 @@ fn law_of_little(output: &Output) -> Option<(Rule, String)> {
     }
 }
 
-/// Whether a connection may have several requests at a time: h2load's text does not have its `-m`, and a script of k6 may batch.
+/// Whether a connection may have several requests in flight. h2load does not print its `-m`, and a k6 script may batch requests.
 fn may_pipeline(output: &Output) -> bool {
     output.run.tool == "h2load" || output.text.contains("http.batch")
 }
 
-/// Where connecting takes much of the time, a metric without it cannot show what a change of it does.
+/// If connecting takes much of the time, a metric without it cannot show a faster connection.
 fn blind_metric(output: &Output) -> Option<String> {
     let run = &output.run;
     let (all, duration) = (avg(run, "iteration_duration")?, avg(run, "http_req_duration")?);
@@ -171,8 +169,8 @@ fn blind_metric(output: &Output) -> Option<String> {
         if is_tls(output) { ("The handshake", "handshakes") } else { ("Connecting", "connection set-up") };
     (outside > 0.2 && connecting / all > 0.2).then(|| {
         format!(
-            "http_req_duration has {} of the {} ms of a request. {name} ({} ms) is outside it, so a treatment of {plural} shows there only \
-             by what it leaves to the rest; iteration_duration has all of it.",
+            "http_req_duration covers {} of the {} ms of a request. {name} ({} ms) is outside it, so a change to {plural} hardly shows \
+             there; iteration_duration covers the whole request.",
             digits(duration),
             digits(all),
             digits(connecting)
@@ -180,7 +178,7 @@ fn blind_metric(output: &Output) -> Option<String> {
     })
 }
 
-/// A slowest request that took as long as a timer waited for it, and not for the server.
+/// A slowest request that took as long as a timer waited for the timer, not for the server.
 fn timers(run: &ToolRun) -> Option<String> {
     let is_of_requests = matches!(run.path, "http" | "network");
     let is_time = |metric: &&MetricInfo| metric.kind == MetricKind::Trend && is_of_requests;
@@ -194,14 +192,14 @@ fn timers(run: &ToolRun) -> Option<String> {
     });
     let (name, max_s, median_s, timer) = slowest.into_iter().next()?;
     Some(format!(
-        "The slowest {name} is {} ms and the median {} ms: that is a wait of {timer} s, as of a packet sent again or of a time limit, and \
-         not work of the server. One such request moves the mean and the standard deviation.",
+        "The slowest {name} is {} ms and the median {} ms. The difference of {timer} s is the length of a timer, such as a retransmission \
+         or a time limit; the server did not work that long. One such request moves the mean and the standard deviation.",
         digits(max_s * 1e3),
         digits(median_s * 1e3)
     ))
 }
 
-/// Latency under a cap is what is in flight over the cap, whatever the volume could do.
+/// Under a cap on IOPS, latency is the queue depth divided by the cap, however fast the volume is.
 pub(crate) fn explained_by_cap(run: &ToolRun) -> Option<String> {
     if run.tool != "dbench" {
         return None;
@@ -212,7 +210,7 @@ pub(crate) fn explained_by_cap(run: &ToolRun) -> Option<String> {
         let predicted_us = DBENCH_DEPTH / iops * 1e6;
         ((predicted_us / latency_us - 1.0).abs() < EXPLAINED).then(|| {
             format!(
-                "{side}s: 4 / {} = {} us, and {} us were measured",
+                "{side}s: 4 / {} = {} us, measured {} us",
                 digits(iops),
                 digits(predicted_us),
                 digits(latency_us)
@@ -222,8 +220,8 @@ pub(crate) fn explained_by_cap(run: &ToolRun) -> Option<String> {
     let explained: Vec<String> = explained.collect();
     (!explained.is_empty()).then(|| {
         format!(
-            "Four operations are in flight while dbench measures latency, and the rate is capped ({}). So the latency is the depth over \
-             the cap; it says nothing about the volume.",
+            "Four operations are in flight while dbench measures latency, and the rate is capped ({}). So the latency is the depth \
+             divided by the cap; it says nothing about the volume.",
             explained.join("; ")
         )
     })
@@ -234,31 +232,31 @@ fn us(run: &ToolRun, metric: &str) -> Option<f64> {
     Some(avg(run, metric)? / unit.per_base() * 1e6)
 }
 
-/// Bandwidth and IOPS that are one cap differ by the size of an operation.
+/// If one cap limits both bandwidth and IOPS, their quotient is the size of an operation.
 fn operation_size(run: &ToolRun) -> Option<String> {
     explained_by_cap(run)?;
     let (iops, bytes_per_s) = (value(run, "read_iops", None)?, value(run, "read_bw", None)?);
     let kib = bytes_per_s / iops / 1024.0;
     let size = [32.0, 64.0, 128.0].into_iter().find(|size| (kib / size - 1.0).abs() < EXPLAINED)?;
     Some(format!(
-        "{} MiB/s over {} IOPS is {} KiB an operation: the bandwidth is the cap in operations of {size} KiB, although dbench asks for \
-         128 KiB at a time.",
+        "{} MiB/s over {} IOPS is {} KiB per operation: the same cap limits the bandwidth, in operations of {size} KiB, although dbench \
+         requests 128 KiB at a time.",
         digits(bytes_per_s / f64::from(1 << 20)),
         digits(iops),
         digits(kib)
     ))
 }
 
-/// Few seconds show little of a machine. A job that ends by itself takes the time that it takes.
+/// A short run shows little of a machine. Jobs that end by themselves may be short.
 fn short_run(output: &Output) -> Option<String> {
     let seconds = output.run.measurement.window_ns as f64 / 1e9;
     let is_short = is_continuous(output) && seconds > 0.0 && seconds < SHORT_S;
     is_short.then(|| {
         let why = if has_warm_up(output) {
-            "what happens less often than every few seconds, such as the write-back of a cache, is in it by chance."
+            ". Rare events, such as the write-back of a cache, are in it by chance."
         } else {
-            "without a warm-up that is left out: start-up and the first requests are a visible part of it."
+            " without a warm-up, so start-up and the first requests are a visible part of it."
         };
-        format!("It took {} s{} {why}", digits(seconds), if has_warm_up(output) { ":" } else { "," })
+        format!("It took {} s{why}", digits(seconds))
     })
 }

@@ -1,25 +1,25 @@
-//! Tables of figures as they are drawn: headings over several rows, names in the first column, and cells.
+//! Tables of figures: headings, which may span several rows, names in the first column, and cells.
 
 use crate::figures::{Content, Figure, Separators, cell};
+use crate::finding::NotRead;
 use crate::headings::{Heading, Role};
 
 /// A table with figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
-    /// The line at which it begins.
+    /// The line on which it begins.
     pub(crate) line: usize,
     /// The headings above it.
     pub(crate) place: String,
     /// The text right above it.
     pub(crate) caption: String,
-    /// What the first column is headed.
+    /// The heading of the first column.
     pub(crate) corner: String,
-    /// What the other columns are headed.
-    pub(crate) columns: Vec<String>,
-    /// Each row's name and figures.
+    /// The headings of the other columns.
+    pub(crate) columns: Vec<Heading>,
     pub(crate) rows: Vec<Row>,
-    /// Rows and cells that were left out, each with its line and the reason.
-    pub(crate) left_out: Vec<(usize, String)>,
+    /// Rows and cells that were left out.
+    pub(crate) left_out: Vec<NotRead>,
 }
 
 /// A row of a table.
@@ -27,40 +27,46 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     pub(crate) line: usize,
     pub(crate) name: String,
-    /// What the other cells say.
+    /// The other cells as text.
     pub(crate) texts: Vec<String>,
-    /// Those of them that are one number.
-    pub(crate) cells: Vec<Option<Figure>>,
+    /// The content of each of these texts.
+    contents: Vec<Content>,
+}
+
+impl Row {
+    /// The figure in a column.
+    pub(crate) fn figure(&self, column: usize) -> Option<&Figure> {
+        self.contents.get(column)?.figure()
+    }
 }
 
 impl Table {
     /// The column whose heading has all of these words.
     pub(crate) fn column(&self, words: &[&str]) -> Option<usize> {
         self.columns.iter().position(|heading| {
-            let heading = heading.to_lowercase();
+            let heading = heading.text.to_lowercase();
             words.iter().all(|word| heading.contains(word))
         })
     }
 
-    /// The figure of a row in a column, in the unit of the heading; `None` where the cell has a unit of its own.
+    /// The value in a cell, in the heading's unit; `None` if the cell names a different unit.
     pub(crate) fn value(&self, row: usize, column: usize) -> Option<f64> {
-        let figure = self.rows.get(row)?.cells.get(column)?.as_ref()?;
-        let heading = Heading::new(&self.columns[column]).unit;
-        (figure.unit.is_none() || figure.unit == heading).then_some(figure.value)
+        let figure = self.rows.get(row)?.figure(column)?;
+        (figure.unit.is_none() || figure.unit == self.columns[column].unit).then_some(figure.value)
     }
 
     /// Whether a column has a figure.
     pub(crate) fn has_figures(&self, column: usize) -> bool {
-        self.rows.iter().any(|row| matches!(row.cells.get(column), Some(Some(_))))
+        self.rows.iter().any(|row| row.figure(column).is_some())
     }
 
-    /// The figures of a column whose heading has the part of a result.
+    /// Whether a column has figures and its heading has the role of a result.
     pub(crate) fn is_result(&self, column: usize) -> bool {
-        self.has_figures(column) && Heading::new(&self.columns[column]).role() == Role::Result
+        self.has_figures(column) && self.columns[column].role() == Role::Result
     }
 }
 
-/// Reads the rows of a table; `None` where it holds no figures.
+/// Reads the rows of a table; `None` if it has no figures.
 pub(crate) fn read_table(lines: &[(usize, &str)], place: String, caption: String) -> Option<Table> {
     let rows: Vec<(usize, Vec<String>)> = lines.iter().map(|(line, text)| (*line, cells(text))).collect();
     let (head, body) = head_and_body(&rows);
@@ -73,14 +79,14 @@ pub(crate) fn read_table(lines: &[(usize, &str)], place: String, caption: String
     }
     let mut headings = headings.into_iter();
     let corner = headings.next()?;
-    let columns: Vec<String> = headings.collect();
+    let columns: Vec<Heading> = headings.map(|text| Heading::new(&text)).collect();
     let line = lines.first()?.0;
     let mut table = Table { line, place, caption, corner, columns, rows: Vec::new(), left_out: Vec::new() };
     let separators = Separators::of(body.iter().flat_map(|(_, row)| row.iter().skip(1).map(String::as_str)));
     for (line, row) in &body {
         table.read_row(*line, row, separators);
     }
-    table.read_left_out(separators);
+    table.list_left_out_cells();
     let has_figures = (0..table.columns.len()).any(|column| table.has_figures(column));
     (has_figures || !table.left_out.is_empty()).then_some(table)
 }
@@ -88,38 +94,36 @@ pub(crate) fn read_table(lines: &[(usize, &str)], place: String, caption: String
 impl Table {
     fn read_row(&mut self, line: usize, row: &[String], separators: Separators) {
         let Some((name, texts)) = row.split_first() else { return };
-        let has_figures = || texts.iter().any(|text| matches!(cell(text, separators), Content::Figure(_)));
+        let contents: Vec<Content> = texts.iter().map(|text| cell(text, separators)).collect();
         let has_surplus = texts.iter().skip(self.columns.len()).any(|text| !text.is_empty());
-        if has_surplus && has_figures() {
+        if has_surplus && contents.iter().any(|content| content.figure().is_some()) {
             let why = format!(
                 "the row `{name}` has {} cells, and the heading has {}",
                 row.len(),
                 self.columns.len() + 1
             );
-            self.left_out.push((line, why));
+            self.left_out.push(NotRead { line, why, is_failure: false });
             return;
         }
         let texts: Vec<String> = texts.iter().take(self.columns.len()).cloned().collect();
-        let figure = |text: &String| match cell(text, separators) {
-            Content::Figure(figure) => Some(figure),
-            Content::Ambiguous(_) | Content::NotOne | Content::Text => None,
-        };
-        let cells = texts.iter().map(figure).collect();
-        self.rows.push(Row { line, name: name.clone(), texts, cells });
+        self.rows.push(Row { line, name: name.clone(), texts, contents });
     }
 
-    /// Says which cells were left out, each reason once: numbers with two readings, and results that are not one number.
-    fn read_left_out(&mut self, separators: Separators) {
+    /// Lists the first ambiguous number and the first result that is not a single number, each with a count of the others.
+    fn list_left_out_cells(&mut self) {
         let mut ambiguous: Vec<(usize, String)> = Vec::new();
         let mut not_one: Vec<(usize, String)> = Vec::new();
         let is_result: Vec<bool> = (0..self.columns.len()).map(|column| self.is_result(column)).collect();
         for row in &self.rows {
-            for (column, text) in row.texts.iter().enumerate() {
-                let place = format!("in `{}` of `{}`", self.columns[column], row.name);
-                match cell(text, separators) {
-                    Content::Ambiguous(why) => ambiguous.push((row.line, format!("{why}, {place}"))),
+            for (column, (text, content)) in row.texts.iter().zip(&row.contents).enumerate() {
+                let place = || format!("in `{}` of `{}`", self.columns[column].text, row.name);
+                match content {
+                    Content::Ambiguous(readings) => {
+                        ambiguous
+                            .push((row.line, format!("`{text}` can be read as {readings}, {}", place())));
+                    }
                     Content::NotOne if is_result[column] => {
-                        not_one.push((row.line, format!("`{text}` is not one number, {place}")));
+                        not_one.push((row.line, format!("`{text}` is not one number, {}", place())));
                     }
                     Content::NotOne | Content::Figure(_) | Content::Text => {}
                 }
@@ -131,14 +135,19 @@ impl Table {
                 2 => "; the same is true of another cell".to_owned(),
                 all => format!("; the same is true of {} other cells", all - 1),
             };
-            self.left_out.extend(found.into_iter().next().map(|(line, why)| (line, why + &more)));
+            let first = found.into_iter().next();
+            self.left_out.extend(first.map(|(line, why)| NotRead {
+                line,
+                why: why + &more,
+                is_failure: false,
+            }));
         }
     }
 }
 
 type Rows<'r> = Vec<&'r (usize, Vec<String>)>;
 
-/// The rows above the rule below the headings, and the others. Without such a rule the headings end where figures begin.
+/// Splits a table at the rule below its headings, or else before the first row with figures.
 fn head_and_body(rows: &[(usize, Vec<String>)]) -> (Rows<'_>, Rows<'_>) {
     let skipped = rows.iter().take_while(|(_, row)| is_rule(row)).count();
     let rows = &rows[skipped..];
@@ -157,7 +166,7 @@ fn head_and_body(rows: &[(usize, Vec<String>)]) -> (Rows<'_>, Rows<'_>) {
     (head, without_rules(body).into_iter().map(|at| &body[at]).collect())
 }
 
-/// The cells of a line; `\|` is a bar within one.
+/// The cells of a line; `\|` is a bar inside a cell.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim().replace("\\|", "\u{0}");
     let line = line.strip_prefix('|').unwrap_or(&line);
@@ -183,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn headings_over_several_rows_belong_together() {
+    fn a_heading_may_span_several_rows() {
         let found = table(
             "|-----------|--------|------|\n|8 Channels |Total   | send |\n|           |time(ms)| cpu %|\n|-----|-----|-----|\n\
              |qatzip     |   16630|   160|\n|-----|-----|-----|\n|zstd       |   20165|   810|",
         );
         assert_eq!(
-            (&found.corner[..], &found.columns[..]),
-            ("8 Channels", &["Total time(ms)".to_owned(), "send cpu %".to_owned()][..])
+            (&found.corner[..], found.columns.iter().map(|heading| &heading.text[..]).collect::<Vec<_>>()),
+            ("8 Channels", vec!["Total time(ms)", "send cpu %"])
         );
         assert_eq!(found.column(&["total", "time"]), Some(0));
         assert_eq!((found.rows[1].name.as_str(), found.value(1, 1)), ("zstd", Some(810.0)));
@@ -199,7 +208,7 @@ mod tests {
     #[test]
     fn headings_may_be_numbers_and_cells_may_hold_bars() {
         let found = table("| type | 16 bytes | 64 bytes |\n|---|---|---|\n| `a \\| b` | 12 | 13 |");
-        assert_eq!((found.columns[1].as_str(), found.rows.len()), ("64 bytes", 1));
+        assert_eq!((found.columns[1].text.as_str(), found.rows.len()), ("64 bytes", 1));
         assert_eq!(found.rows[0].name, "`a | b`");
     }
 
@@ -207,6 +216,13 @@ mod tests {
     fn a_row_with_more_cells_than_headings_is_left_out() {
         let found = table("| a | ms |\n|---|---|\n| x | 1 |\n| y | 2 | 3 |");
         assert_eq!(found.rows.len(), 1);
-        assert_eq!(found.left_out, [(4, "the row `y` has 3 cells, and the heading has 2".to_owned())]);
+        let why = "the row `y` has 3 cells, and the heading has 2".to_owned();
+        assert_eq!(found.left_out, [NotRead { line: 4, why, is_failure: false }]);
+    }
+
+    #[test]
+    fn a_value_is_in_the_unit_of_the_heading() {
+        let found = table("| a | time (ms) |\n|---|---|\n| x | 1 |\n| y | 2 ms |\n| z | 3 s |");
+        assert_eq!([0, 1, 2].map(|row| found.value(row, 0)), [Some(1.0), Some(2.0), None]);
     }
 }

@@ -1,4 +1,4 @@
-//! Rules over several outputs of one tool.
+//! Rules for several outputs of one tool.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::headings::has_word;
 use crate::loads::{has_cpu_of_load, is_continuous, is_repeated, is_tls, main, value};
 use crate::rule::Rule;
 use crate::runs::explained_by_cap;
-use crate::sameness::identity;
+use crate::sameness::{differing, identity};
 use crate::words::{at_lines, digits, list};
 
-/// Words of a text about a device that takes work from the CPU.
+/// Words that show that a text is about an accelerator.
 const ACCELERATORS: &[&str] = &["qat", "qatengine", "qatprovider", "qatzip", "accelerator", "accelerators"];
 
 pub(crate) fn findings(document: &Document<'_>, outputs: &[Output]) -> Vec<Finding> {
@@ -28,7 +28,7 @@ pub(crate) fn findings(document: &Document<'_>, outputs: &[Output]) -> Vec<Findi
     found
 }
 
-/// The outputs of each key, in the order of the text.
+/// Groups outputs by a key, in the order of the text.
 fn grouped<K: PartialEq>(outputs: &[Output], key: impl Fn(&Output) -> K) -> Vec<Vec<&Output>> {
     let mut found: Vec<(K, Vec<&Output>)> = Vec::new();
     for output in outputs {
@@ -41,7 +41,7 @@ fn grouped<K: PartialEq>(outputs: &[Output], key: impl Fn(&Output) -> K) -> Vec<
     found.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Variants without a second run.
+/// Reports variants without a second run.
 fn one_run_each(outputs: &[&Output]) -> Option<Finding> {
     let (last, tool) = (outputs.last()?, outputs.first()?.run.tool);
     let identities: Vec<_> = outputs.iter().map(|output| identity(output)).collect();
@@ -60,29 +60,28 @@ fn one_run_each(outputs: &[&Output]) -> Option<Finding> {
         line: last.line,
         rule: Rule::OneRunEach,
         why: format!(
-            "{which} was measured once by {tool} ({}), one after the other. How much two runs of the same variant differ is not known, so \
-             no difference between variants has an interval, and a drift of the machine looks like an effect.",
+            "{which} was measured once by {tool} ({}), one after the other. How much two runs of the same variant differ is unknown, so \
+             no difference between variants has an interval. A drift of the machine looks like an effect.",
             at_lines(singles.iter().map(|output| output.line))
         ),
     })
 }
 
-/// Two runs in sections that differ in the number of requests alone show how far runs lie apart.
+/// Two runs that differ only in the number of requests show how much runs vary.
 fn same_settings_twice(outputs: &[&Output]) -> Option<Finding> {
     outputs.windows(2).find_map(|pair| {
         let [one, other] = [pair[0], pair[1]];
         let sections = section_of_a_count(&one.headings).zip(section_of_a_count(&other.headings))?;
-        let differing = one.run.options.iter().filter(|(name, value)| other.run.options.get(*name) != Some(value));
-        let differing = differing.filter(|(name, _)| *name != "document length").count();
+        let has_same_options = differing(one, other).iter().all(|(name, ..)| *name == "document length");
         let (before, after) = main(one).zip(main(other))?;
         let off = after.value / before.value - 1.0;
-        (sections.0 == sections.1 && differing == 0 && off.abs() > 0.02).then(|| {
+        (sections.0 == sections.1 && has_same_options && off.abs() > 0.02).then(|| {
             Finding {
                 line: other.line,
                 rule: Rule::RunsOfOneSettingDiffer,
                 why: format!(
-                    "{} is {} at line {} and {} here, {:+.1}%, with the same settings but for the number of requests: a difference of this \
-                     size between variants means nothing yet.",
+                    "{} is {} at line {} and {} here, {:+.1}%, although only the number of requests differs. A difference of this size \
+                     between variants means nothing yet.",
                     before.words(),
                     digits(before.value),
                     one.line,
@@ -94,14 +93,14 @@ fn same_settings_twice(outputs: &[&Output]) -> Option<Finding> {
     })
 }
 
-/// The headings around one that is a count, such as `10000 requests`.
+/// The headings above one that is a count, such as `10000 requests`.
 fn section_of_a_count(headings: &[String]) -> Option<&[String]> {
     let (last, outer) = headings.split_last()?;
     let (count, noun) = last.split_once(' ')?;
     (count.parse::<u64>().is_ok() && noun.trim() == "requests").then_some(outer)
 }
 
-/// Options in which the runs of a comparison differ, beside what was to be changed.
+/// Reports options, other than the command, in which runs differ.
 fn different_options(outputs: &[&Output]) -> Option<Finding> {
     let first = outputs.first()?;
     outputs.iter().skip(1).find_map(|other| {
@@ -118,7 +117,7 @@ fn different_options(outputs: &[&Output]) -> Option<Finding> {
     })
 }
 
-/// A volume under a cap cannot be faster than without one.
+/// A cap cannot make a volume faster.
 fn capped_and_faster(outputs: &[&Output]) -> Option<Finding> {
     let first = outputs
         .first()
@@ -138,8 +137,8 @@ fn capped_and_faster(outputs: &[&Output]) -> Option<Finding> {
             line: other.line,
             rule: Rule::FasterWithALimit,
             why: format!(
-                "{metric} is {:.0}% above that of the baseline at line {}, although this volume has a limit: runs differ by at least that \
-                 much for reasons that are not the policy.",
+                "{metric} is {:.0}% above the baseline at line {}, although this volume has a limit: runs differ by at least that much for \
+                 reasons other than the policy.",
                 (ratio - 1.0) * 100.0,
                 first.line
             ),
@@ -147,7 +146,7 @@ fn capped_and_faster(outputs: &[&Output]) -> Option<Finding> {
     })
 }
 
-/// What a reader needs and no output has.
+/// Reports facts that a reader needs and that no output has.
 fn unknowns(document: &Document<'_>, outputs: &[&Output]) -> Vec<Finding> {
     let Some((first, last)) = outputs.first().zip(outputs.last()) else { return Vec::new() };
     let tool = first.run.tool;
@@ -157,7 +156,7 @@ fn unknowns(document: &Document<'_>, outputs: &[&Output]) -> Vec<Finding> {
         unknown(
             Rule::LoadCpuUnknown,
             format!(
-                "{tool} does not say how busy its own CPUs were. Where the load was the limit, the numbers are those of the load."
+                "{tool} does not say how busy its own CPUs were. If the load was the limit, the numbers describe the load."
             ),
         );
     }
@@ -165,24 +164,27 @@ fn unknowns(document: &Document<'_>, outputs: &[&Output]) -> Vec<Finding> {
     if first.run.path == "http" && is_tls {
         unknown(
             Rule::HandshakesUnknown,
-            "Nothing tells how many handshakes were full and how many resumed a session. A resumed one needs no private-key operation, \
-             so it hides an accelerator."
-                .to_owned(),
+            format!(
+                "{tool} does not say how many handshakes were full and how many resumed a session. A resumed handshake needs no \
+                 private-key operation, so it hides an accelerator."
+            ),
         );
     }
     if first.run.path == "storage" {
         unknown(
             Rule::VolumeStateUnknown,
-            "Nothing tells whether the volume was written before it was read, how much of it was cached, and what else used it.".to_owned(),
+            format!(
+                "{tool} does not say whether the volume was written before it was read, how much of it was cached, or what else used it."
+            ),
         );
     }
     let text = document.text();
-    let is_offload = has_word(&text, ACCELERATORS) || is_tls && has_word(&text, &["offload"]);
+    let is_offload = has_word(text, ACCELERATORS) || is_tls && has_word(text, &["offload"]);
     if is_offload && !["fw_counters", "fw_counter", "cnv_stats"].iter().any(|counter| text.contains(counter))
     {
         unknown(
             Rule::AcceleratorUnproven,
-            "No counter shows that the accelerator did the work, such as fw_counters of QAT: an engine that loads may still leave the \
+            "No counter, such as QAT's fw_counters, shows that the accelerator did the work. An engine that loads may still leave the \
              work to software."
                 .to_owned(),
         );

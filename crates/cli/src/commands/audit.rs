@@ -1,4 +1,4 @@
-//! `plumb audit FILE…`: what a document's numbers support.
+//! `plumb audit FILE…`: says what a document's numbers support.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use crate::args::AuditArguments;
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 
-/// No document for people is larger, in bytes.
+/// The largest document, in bytes. Texts written for people are smaller.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// The name and version of the format.
@@ -164,14 +164,14 @@ fn read(file: &Path) -> Result<String, Failure> {
     Ok(plumb_tools::decoded(bytes))
 }
 
-/// What is typed or piped, up to the same limit.
+/// Reads standard input, up to the same limit.
 fn standard_input() -> Result<Vec<u8>, Failure> {
     let failed = |reason: String| Failure::usage(format!("failed to read standard input: {reason}"));
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| failed(error.to_string()))?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(failed(format!("it has more than {} MiB, and is no document", BYTES_MAX >> 20)));
+        return Err(failed(format!("it is larger than {} MiB", BYTES_MAX >> 20)));
     }
     Ok(bytes)
 }
@@ -179,7 +179,7 @@ fn standard_input() -> Result<Vec<u8>, Failure> {
 fn write_experiment(path: &Path, audits: &[(String, Audit)]) -> Result<(), Failure> {
     let Some(text) = audits.iter().find_map(|(_, audit)| audit.experiment.as_ref()) else {
         return Err(Failure::usage(format!(
-            "{} is not written: the text has no output or table that an experiment could repeat",
+            "{} was not written: the text has no output or table that an experiment could repeat",
             path.display()
         )));
     };
@@ -196,7 +196,7 @@ fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
     if audit.found.is_empty() && audit.not_read.is_empty() {
         sheet.text(
             Tone::Quiet,
-            "Nothing was read: no output of a tool was recognised, and no table of figures.",
+            "Nothing was read: the text has no known tool output and no table of figures.",
         );
     }
     for (line, what) in &audit.found {
@@ -214,7 +214,7 @@ fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
     if audit.conclusions.is_empty() {
         sheet.text(
             Tone::Quiet,
-            "No ratio: no two figures are of one metric and differ in one thing that has a name.",
+            "No ratio: no two figures have the same metric and differ in a single named thing.",
         );
     }
     for conclusion in &audit.conclusions {

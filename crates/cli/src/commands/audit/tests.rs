@@ -102,21 +102,21 @@ fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
 
     What can be concluded
     · http_reqs of "The accelerator" (line 36) over "Software, 10000 requests" (line 7): ×4.088 (higher
-      is better) — a point estimate of one ab run each, without an interval
+      is better) — a point estimate from one ab run each, without an interval
 
     13 findings
     ! line 7      how the tool counts: ab prints whole milliseconds: its times below 10 ms are rounded
                   by 5% and more, and those below 1 ms are 0 and left out; ab -e FILE has microseconds.
-                  So too at line 36. [how-the-tool-counts]
+                  The same applies to line 36. [how-the-tool-counts]
     ! line 7      how the tool counts: ab's Connect includes the TLS handshake, and a new connection for
-                  each request unless -k was given. So too at line 36. [how-the-tool-counts]
+                  each request unless -k was given. The same applies to line 36. [how-the-tool-counts]
     ! line 7      one result, not two: 20 in flight over iteration_duration (62 ms) is 322.6 per second:
                   in a closed loop the rate follows from the time, so a gain in both is one gain.
                   [one-result-not-two]
-    ! line 7      a metric that leaves out what was changed: http_req_duration has 9 of the 62 ms of a
-                  request. The handshake (53 ms) is outside it, so a treatment of handshakes shows there
-                  only by what it leaves to the rest; iteration_duration has all of it. So too at line
-                  36. [metric-leaves-out-connecting]
+    ! line 7      a metric that leaves out what was changed: http_req_duration covers 9 of the 62 ms of
+                  a request. The handshake (53 ms) is outside it, so a change to handshakes hardly shows
+                  there; iteration_duration covers the whole request. The same applies to line 36.
+                  [metric-leaves-out-connecting]
     ! line 36     how the tool counts: ab calls 9999 answers failed because their length differs from
                   that of the first answer; they are not counted as failures here (ab -l accepts them).
                   [how-the-tool-counts]
@@ -124,24 +124,24 @@ fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
                   right one: if that was one of them, all good answers have another length.
                   [how-the-tool-counts]
     ! line 36     an outlier as long as a timer: The slowest iteration_duration is 5016 ms and the
-                  median 14 ms: that is a wait of 5 s, as of a packet sent again or of a time limit, and
-                  not work of the server. One such request moves the mean and the standard deviation.
-                  [outlier-as-long-as-a-timer]
-    ! line 36     a short run: It took 7.642 s, without a warm-up that is left out: start-up and the
-                  first requests are a visible part of it. [short-run]
+                  median 14 ms. The difference of 5 s is the length of a timer, such as a retransmission
+                  or a time limit; the server did not work that long. One such request moves the mean
+                  and the standard deviation. [outlier-as-long-as-a-timer]
+    ! line 36     a short run: It took 7.642 s without a warm-up, so start-up and the first requests are
+                  a visible part of it. [short-run]
     ! line 36     one run each: Each variant was measured once by ab (lines 7 and 36), one after the
-                  other. How much two runs of the same variant differ is not known, so no difference
-                  between variants has an interval, and a drift of the machine looks like an effect.
+                  other. How much two runs of the same variant differ is unknown, so no difference
+                  between variants has an interval. A drift of the machine looks like an effect.
                   [one-run-each]
     ! line 36     settings differ: The runs at lines 7 and 36 differ in document length 612 bytes and 92
                   bytes. [settings-differ]
-    ! line 36     not in the output: ab does not say how busy its own CPUs were. Where the load was the
-                  limit, the numbers are those of the load. [load-cpu-unknown]
-    ! line 36     not in the output: Nothing tells how many handshakes were full and how many resumed a
-                  session. A resumed one needs no private-key operation, so it hides an accelerator.
-                  [handshakes-unknown]
-    ! line 36     not in the output: No counter shows that the accelerator did the work, such as
-                  fw_counters of QAT: an engine that loads may still leave the work to software.
+    ! line 36     not in the output: ab does not say how busy its own CPUs were. If the load was the
+                  limit, the numbers describe the load. [load-cpu-unknown]
+    ! line 36     not in the output: ab does not say how many handshakes were full and how many resumed
+                  a session. A resumed handshake needs no private-key operation, so it hides an
+                  accelerator. [handshakes-unknown]
+    ! line 36     not in the output: No counter, such as QAT's fw_counters, shows that the accelerator
+                  did the work. An engine that loads may still leave the work to software.
                   [accelerator-unproven]
 
     An experiment that would settle it: plumb audit FILE --experiment settle.yaml
@@ -157,23 +157,23 @@ fn tables_are_held_against_their_captions_and_their_own_arithmetic() {
 
     What can be concluded
     · Total time of none (line 11) over qatzip at 8 Channels: ×2.77 (lower is better) — a point
-      estimate, one number a cell
+      estimate, one number per cell
     · down time of none (line 11) over qatzip at 8 Channels: ×1.4 (lower is better) — a point estimate,
-      one number a cell
+      one number per cell
 
     4 findings
     ! line 5      arithmetic does not close: Pages per second times the total time is more memory than
-                  the guest has, 68.72 GB: qatzip 200.3 GB. So the rate is not that of the whole
+                  the guest has, 68.72 GB: qatzip 200.3 GB. So the rate does not hold for the whole
                   migration, and its ratio between rows is not a speed-up. [more-pages-than-memory]
     ! line 5      a rate above its cap: The cap is 10000 Mbit/s, and the throughput is above it: qatzip
-                  +4.7% and none +8.5%. The cap is in units of 2^30 bytes, or the throughput counts what
-                  the cap does not; either way they cannot be compared as they stand.
+                  +4.7% and none +8.5%. Either the cap is in units of 2^30 bytes, or the throughput
+                  counts bytes that the cap does not. They cannot be compared as they stand.
                   [rate-above-its-cap]
     ! line 5      CPU without time: The rows take 16.63 to 46.06 s, so their CPU percentages are not
-                  their costs. CPU time of both sides for the whole job is qatzip 86.48 s and none 59.88
-                  s. [cpu-without-time]
-    ! line 5      one number a cell: The tables (line 5) have one number for each cell. How much two
-                  runs of one cell differ is not known, so no difference between cells has an interval.
+                  their costs. The CPU time of both sides for the whole job is qatzip 86.48 s and none
+                  59.88 s. [cpu-without-time]
+    ! line 5      one number per cell: The tables (line 5) have one number per cell. How much two runs
+                  of the same cell differ is unknown, so no difference between cells has an interval.
                   [one-number-a-cell]
 
     An experiment that would settle it: plumb audit FILE --experiment settle.yaml
@@ -187,7 +187,7 @@ fn as_json_each_finding_has_its_file_and_its_line() {
         (&found["format"], &found["found"][0]["file"]),
         (&"plumbline.audit/1".into(), &"text.md".into())
     );
-    insta::assert_snapshot!(found["findings"][0], @r#"{"file":"text.md","line":5,"rule":"more-pages-than-memory","what":"arithmetic does not close","why":"Pages per second times the total time is more memory than the guest has, 68.72 GB: qatzip 200.3 GB. So the rate is not that of the whole migration, and its ratio between rows is not a speed-up."}"#);
+    insta::assert_snapshot!(found["findings"][0], @r#"{"file":"text.md","line":5,"rule":"more-pages-than-memory","what":"arithmetic does not close","why":"Pages per second times the total time is more memory than the guest has, 68.72 GB: qatzip 200.3 GB. So the rate does not hold for the whole migration, and its ratio between rows is not a speed-up."}"#);
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn a_text_without_numbers_says_so() {
     assert_eq!(said.code, 0);
     insta::assert_snapshot!(said.out, @r"
     text.md
-    Nothing was read: no output of a tool was recognised, and no table of figures.
+    Nothing was read: the text has no known tool output and no table of figures.
     ");
     let unsettled = audited("It is fast.\n", &["--experiment", "/nowhere/x.yaml"]);
-    insta::assert_snapshot!(unsettled.err, @"error: /nowhere/x.yaml is not written: the text has no output or table that an experiment could repeat");
+    insta::assert_snapshot!(unsettled.err, @"error: /nowhere/x.yaml was not written: the text has no output or table that an experiment could repeat");
     let missing = plumb(&["audit", "/nowhere/text.md"]);
     assert_eq!((missing.code, missing.out.as_str()), (2, ""));
     insta::assert_snapshot!(missing.err, @"error: failed to read /nowhere/text.md: No such file or directory (os error 2)");
@@ -236,7 +236,7 @@ fn what_was_not_read_is_listed_with_its_reason() {
                   which unit
 
     What can be concluded
-    No ratio: no two figures are of one metric and differ in one thing that has a name.
+    No ratio: no two figures have the same metric and differ in a single named thing.
 
     0 findings
     ");
