@@ -82,8 +82,8 @@ rules! {
          connection has at most one request in flight. Open loops and tools that may pipeline are left out."
         "Little's law: J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961.";
     OneResult "one-result-not-two" "one result, not two"
-        "In a closed loop the rate is the number in flight divided by the mean time of a request. If they agree, a higher \
-         rate and a shorter time are one gain, not two."
+        "In a closed loop the rate is the number in flight divided by the mean time of a request. If the output \
+         agrees, a higher rate and a shorter time are one gain, not two."
         "Little's law: J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961.";
     TimeNoMetricHas "time-that-no-metric-has" "time that no metric has"
         "Divides the number of connections by the rate, which gives the time of one request in a closed loop. If the reported mean is \
@@ -107,8 +107,8 @@ rules! {
          bandwidth comes from the same limit."
         "The block sizes in dbench's docker-entrypoint.sh.";
     ShortRun "short-run" "a short run"
-        "Reports a run under continuous load that took less than 10 s. Without a warm-up, start-up is a visible part of it. Jobs that end by \
-         themselves, such as migrations and commands, are left out."
+        "Reports a run under continuous load that took less than 10 s. Without a warm-up, start-up is a visible part of it. \
+         Jobs that end by themselves, such as migrations and commands, are left out."
         "Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013.";
     FailedAnswers "failed-answers" "failed answers"
         "Divides the failures that the tool counted by its attempts. From 1% on, failures are a visible part of rates and times; they \
@@ -127,8 +127,8 @@ rules! {
          between their results."
         "Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong, ASPLOS 2009.";
     FasterWithALimit "faster-with-a-limit" "cells contradict each other"
-        "Compares each volume that has a limit to the first one, which has none. A limit cannot make a volume faster, so a faster one \
-         shows how much runs differ for other reasons."
+        "Compares each volume that has a limit to the first volume, which has none. A limit cannot make a volume faster, so runs \
+         differ by at least the gain for another reason."
         "The definition of a limit.";
     LoadCpuUnknown "load-cpu-unknown" "not in the output"
         "Reports that an output of a load tool does not say how busy the load's own CPUs were. If the load was the limit, the numbers \
