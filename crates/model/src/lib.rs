@@ -26,6 +26,7 @@ pub mod random;
 pub mod run;
 pub mod slot;
 pub mod stall;
+mod trust;
 pub mod union;
 pub mod user_change;
 pub mod verdict;
@@ -55,6 +56,7 @@ pub use random::SplitMix;
 pub use run::{Ending, Header, Run, Source};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
+pub use trust::{Doubt, Trust};
 pub use union::UnionError;
 pub use user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,

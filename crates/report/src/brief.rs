@@ -11,7 +11,9 @@ use crate::layout::{Paint, Tone, clean, left, shorten, widest, wrap};
 use crate::rows::{Row, terms};
 use crate::scale::Scale;
 use crate::spread;
-use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
+use crate::summary::{
+    Headline, blocks_words, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
+};
 use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
 use crate::view::{View, quoted};
 
@@ -143,7 +145,7 @@ impl Page<'_> {
         parts.extend(view.run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
         parts.push(format!("seed {}", view.plan().seed));
         let answer = format!("{}.", headline.sentence(view));
-        let trust = format!("{}: {}.", headline.trust.words(), headline.trust_reasons);
+        let trust = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);
         let unjudged = unjudged(view).map(|text| limited(wrap(&clean(&format!("{text}.")), self.width), 3));
         let mut lines: Vec<String> =
             unjudged.into_iter().flat_map(|lines| self.painted(Tone::Bad, lines)).collect();

@@ -14,7 +14,9 @@ use crate::limits;
 use crate::measurement::{dotted, reading_words};
 use crate::rows::Row;
 use crate::spread;
-use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
+use crate::summary::{
+    Headline, blocks_words, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
+};
 use crate::view::View;
 
 /// The report of a run in Markdown, with a line feed at its end.
@@ -82,7 +84,7 @@ fn heading(view: &View<'_>) -> String {
     let trust = plain(&headline.trust_reasons);
     let unjudged = unjudged(view).map(|text| format!("**{}.**\n\n", plain(&text))).unwrap_or_default();
     let title = plain(&view.plan().title);
-    format!("# {title}\n\n{unjudged}**{sentence}.**\n{}: {trust}.", headline.trust.words())
+    format!("# {title}\n\n{unjudged}**{sentence}.**\n{}: {trust}.", trust_words(headline.trust))
 }
 
 fn how_to_choose(view: &View<'_>) -> String {

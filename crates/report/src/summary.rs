@@ -4,9 +4,7 @@
 //! interval, and names every reason for doubt that the run recorded.
 
 use plumb_model::metric::{CPU_SYSTEM, MEMORY_SYSTEM};
-use plumb_model::{
-    Change, ClaimVerdict, Comparison, Ending, SlotOutcome, Statistic, VariantState, VariantSummary, Verdict,
-};
+use plumb_model::{Change, ClaimVerdict, Comparison, Doubt, Statistic, Trust, VariantSummary, Verdict};
 
 use crate::rows::Row;
 use crate::view::View;
@@ -25,28 +23,13 @@ pub enum Piece {
     Variant(usize),
 }
 
-/// How far a reader may rely on the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// Nothing speaks against it.
-    Sound,
-    /// Something is to be looked at.
-    Caution,
-    /// A number that the run is about must not be used.
-    Unsound,
-    /// There is no number.
-    Empty,
-}
-
-impl Trust {
-    /// The words before the reasons.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Sound => "Trusted",
-            Self::Caution => "With caution",
-            Self::Unsound => "Not all of it can be trusted",
-            Self::Empty => "No result",
-        }
+/// The words before the reasons.
+pub fn trust_words(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Sound => "Trusted",
+        Trust::Caution => "With caution",
+        Trust::Unsound => "Not all of it can be trusted",
+        Trust::Empty => "No result",
     }
 }
 
@@ -62,8 +45,13 @@ pub struct Headline {
 
 impl Headline {
     pub fn of(view: &View<'_>) -> Self {
-        let (trust, trust_reasons) = trust(view);
-        Self { pieces: pieces(view), trust, trust_reasons }
+        let doubts = Doubt::all(view.run, view.judgement, view.main_row().map(|row| row.key()).as_deref());
+        let mut reasons: Vec<String> = doubts.iter().map(|doubt| doubt_words(view, doubt)).collect();
+        if reasons.is_empty() {
+            let slots = figures::plural(view.run.slots.len(), "slot");
+            reasons.push(format!("evidence held in all {slots}, none failed, the load was never the limit"));
+        }
+        Self { pieces: pieces(view), trust: Trust::despite(&doubts), trust_reasons: reasons.join("; ") }
     }
 
     /// What changed, as one sentence without a full stop.
@@ -245,71 +233,33 @@ fn range(comparisons: &[&Comparison], row: Row<'_>) -> String {
     )
 }
 
-fn trust(view: &View<'_>) -> (Trust, String) {
-    let run = view.run;
-    if run.slots.iter().all(|slot| slot.result().is_none()) {
-        let what = if run.slots.is_empty() { "nothing was measured" } else { "every slot failed" };
-        return (Trust::Empty, what.to_owned());
+/// One reason not to rely on the run, in a few words.
+fn doubt_words(view: &View<'_>, doubt: &Doubt) -> String {
+    let slots = |count: &usize| figures::plural(*count, "slot");
+    match doubt {
+        Doubt::NothingMeasured => "nothing was measured".to_owned(),
+        Doubt::EverySlotFailed => "every slot failed".to_owned(),
+        Doubt::Void(variants) => {
+            let names: Vec<&str> = variants.iter().map(|variant| view.name(*variant)).collect();
+            let why = if let [only] = names[..] { why_void(view, only) } else { String::new() };
+            format!("no proof or no data for {}{why}", names.join(", "))
+        }
+        Doubt::WorkFailed { variant, share } => {
+            let (share, units) = (figures::share(*share), &view.plan().units);
+            format!("{share} of the {units} of {} failed", view.name(*variant))
+        }
+        Doubt::VoidClaims(claims) => format!("{} void", figures::plural(*claims, "claim")),
+        Doubt::HarnessFailed => "the harness failed".to_owned(),
+        Doubt::Interrupted => "the run was interrupted".to_owned(),
+        Doubt::NotEnded => "the run has not ended".to_owned(),
+        Doubt::NoClaimJudged => "no claim was judged".to_owned(),
+        Doubt::LoadBound(count) => format!("the load was the limit in {}", slots(count)),
+        Doubt::FailedSlots(count) => format!("{} failed", slots(count)),
+        Doubt::IdleSlots(count) => format!("no {} completed in {}", view.plan().units, slots(count)),
+        Doubt::TooFewBlocks => "too few blocks for an interval".to_owned(),
+        Doubt::Caution(caution) => cautions::words(caution),
+        Doubt::Warnings(count) => figures::plural(*count, "warning"),
     }
-    let (mut grave, mut slight) = (Vec::new(), Vec::new());
-    let void = void_names(view);
-    match void.as_slice() {
-        [] => {}
-        [only] => grave.push(format!("no proof or no data for {only}{}", why_void(view, only))),
-        several => grave.push(format!("no proof or no data for {}", several.join(", "))),
-    }
-    for (name, share) in failing(view) {
-        grave.push(format!("{share} of the {} of {name} failed", view.plan().units));
-    }
-    let void_claims = view.judgement.claims.iter().filter(|claim| claim.verdict == Verdict::Void).count();
-    if void_claims > 0 {
-        grave.push(format!("{} void", figures::plural(void_claims, "claim")));
-    }
-    match run.ending {
-        Some(Ending::Complete) => {}
-        Some(Ending::Interrupted) => slight.push("the run was interrupted".to_owned()),
-        Some(Ending::Failed) => grave.push("the harness failed".to_owned()),
-        None => slight.push("the run has not ended".to_owned()),
-    }
-    if unjudged(view).is_some() {
-        slight.push("no claim was judged".to_owned());
-    }
-    let load_bound: u32 = view.judgement.variants.iter().map(|summary| summary.load_bound).sum();
-    if load_bound > 0 {
-        slight.push(format!("the load was the limit in {}", figures::plural(load_bound as usize, "slot")));
-    }
-    let failed = run.slots.iter().filter(|slot| matches!(slot.outcome, SlotOutcome::Failed { .. })).count();
-    if failed > 0 {
-        slight.push(format!("{} failed", figures::plural(failed, "slot")));
-    }
-    let idle: u32 = view.judgement.variants.iter().map(|summary| summary.idle).sum();
-    if idle > 0 {
-        let slots = figures::plural(idle as usize, "slot");
-        slight.push(format!("no {} completed in {slots}", view.plan().units));
-    }
-    let main = view.main_row().map(|row| row.key());
-    let is_open = |found: &Comparison| {
-        found.high.is_none() && found.missing == 0 && Some(&found.metric) == main.as_ref()
-    };
-    if view.judgement.comparisons.iter().any(is_open) {
-        slight.push("too few blocks for an interval".to_owned());
-    }
-    slight.extend(view.judgement.cautions.iter().map(cautions::words));
-    let warnings = view.judgement.warnings.len();
-    if warnings > 0 {
-        slight.push(figures::plural(warnings, "warning"));
-    }
-    let level = match (grave.is_empty(), slight.is_empty()) {
-        (false, _) => Trust::Unsound,
-        (true, false) => Trust::Caution,
-        (true, true) => Trust::Sound,
-    };
-    grave.append(&mut slight);
-    if grave.is_empty() {
-        let slots = figures::plural(run.slots.len(), "slot");
-        grave.push(format!("evidence held in all {slots}, none failed, the load was never the limit"));
-    }
-    (level, grave.join("; "))
 }
 
 /// That no claim was judged, and why, where every claim of the run was skipped. The exit code does not tell it.
@@ -344,14 +294,6 @@ fn why_void(view: &View<'_>, name: &str) -> String {
     let own = unusable.iter().find(|(variant, ..)| view.name(*variant) == name);
     let failed = own.and_then(|(_, _, reason, _)| reason.strip_prefix("every slot failed; the last one to "));
     failed.map(|reason| format!(", which failed to {reason}")).unwrap_or_default()
-}
-
-fn void_names<'a>(view: &View<'a>) -> Vec<&'a str> {
-    let is_void = |variant: &usize| {
-        (0..view.plan().cells.len())
-            .any(|cell| matches!(view.state(cell, *variant), VariantState::Void { .. }))
-    };
-    (0..view.variants().len()).filter(is_void).map(|variant| view.name(variant)).collect()
 }
 
 /// How many claims of a run have a verdict.
@@ -410,12 +352,14 @@ pub fn slots_words(view: &View<'_>) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{self, Scenario};
-    use plumb_model::{Judgement, Run};
+    use plumb_model::{
+        Attempts, Caution, Ending, FailureCause, Judgement, Run, Slot, SlotOutcome, VariantState, Verdict,
+    };
 
     fn headline((run, judgement): (Run, Judgement)) -> String {
         let view = View::new(&run, &judgement);
         let headline = Headline::of(&view);
-        format!("{}.\n{}: {}.", headline.sentence(&view), headline.trust.words(), headline.trust_reasons)
+        format!("{}.\n{}: {}.", headline.sentence(&view), trust_words(headline.trust), headline.trust_reasons)
     }
 
     #[test]
@@ -450,16 +394,99 @@ mod tests {
         insta::assert_snapshot!(sentence.lines().next().unwrap(), @"Against software, threads raises http_reqs by 41% [31%, 52%] (1.28k/s → 1.83k/s); haproxy shows no clear change of http_reqs (×0.99 [0.92, 1.07]) and multiplies cpu_system by 2.67 [2.47, 2.89] (633 µs → 1.68 ms); plain multiplies http_reqs by 7.18 [6.70, 7.70] (1.28k/s → 9.33k/s).");
     }
 
-    #[test]
-    fn a_run_without_flaws_is_trusted() {
+    fn sound() -> (Run, Judgement) {
         let mut scenario = Scenario::tls_offload();
         scenario.behaviours.truncate(2);
         scenario.claims.truncate(2);
         scenario.skipped.clear();
-        insta::assert_snapshot!(headline(scenario.run()), @r"
+        scenario.run()
+    }
+
+    #[test]
+    fn a_run_without_flaws_is_trusted() {
+        insta::assert_snapshot!(headline(sound()), @r"
         Against software, threads raises http_reqs by 41% [35%, 47%] (1.33k/s → 1.86k/s), cuts http_req_duration.p95 to 49.9% [45.4%, 55.0%] (15.1 ms → 7.56 ms) and raises cpu_system by 7.8% [3.2%, 12.5%] (614 µs → 661 µs).
         Trusted: evidence held in all 24 slots, none failed, the load was never the limit.
         ");
+    }
+
+    /// A change to a sound run, and what the reader is told of it.
+    type Case = (fn(&mut Run, &mut Judgement), Trust, &'static str);
+
+    const CASES: &[Case] = &[
+        (|run, _| run.slots.clear(), Trust::Empty, "nothing was measured"),
+        (|run, _| run.slots.iter_mut().for_each(fail), Trust::Empty, "every slot failed"),
+        (
+            |_, judgement| {
+                judgement.variants[1].state = VariantState::Void { reason: "no proof".to_owned() };
+            },
+            Trust::Unsound,
+            "no proof or no data for threads",
+        ),
+        (
+            |_, judgement| judgement.variants[1].attempts = Attempts { tried: 100, failed: 4 },
+            Trust::Unsound,
+            "4.00% of the units of work of threads failed",
+        ),
+        (|_, judgement| judgement.claims[0].verdict = Verdict::Void, Trust::Unsound, "1 claim void"),
+        (|run, _| run.ending = Some(Ending::Failed), Trust::Unsound, "the harness failed"),
+        (|run, _| run.ending = Some(Ending::Interrupted), Trust::Caution, "the run was interrupted"),
+        (|run, _| run.ending = None, Trust::Caution, "the run has not ended"),
+        (
+            |_, judgement| judgement.claims.iter_mut().for_each(|claim| claim.verdict = Verdict::Skipped),
+            Trust::Caution,
+            "no claim was judged",
+        ),
+        (
+            |_, judgement| judgement.variants[0].load_bound = 2,
+            Trust::Caution,
+            "the load was the limit in 2 slots",
+        ),
+        (|run, _| fail(&mut run.slots[3]), Trust::Caution, "1 slot failed"),
+        (
+            |_, judgement| judgement.variants[0].idle = 1,
+            Trust::Caution,
+            "no units of work completed in 1 slot",
+        ),
+        (
+            |_, judgement| judgement.comparisons.iter_mut().for_each(|found| found.high = None),
+            Trust::Caution,
+            "too few blocks for an interval",
+        ),
+        (
+            |_, judgement| judgement.cautions.push(Caution::UnseenParts { variant: "threads".to_owned() }),
+            Trust::Caution,
+            "nothing shows how earlier parts of threads's pipeline ended",
+        ),
+        (|_, judgement| judgement.warnings.push("odd".to_owned()), Trust::Caution, "1 warning"),
+    ];
+
+    fn fail(slot: &mut Slot) {
+        slot.outcome = SlotOutcome::Failed { reason: "refused".to_owned(), cause: FailureCause::System };
+    }
+
+    #[test]
+    fn each_doubt_alone_takes_trust_away() {
+        let trust = |(run, judgement): &(Run, Judgement)| {
+            let found = Headline::of(&View::new(run, judgement));
+            (found.trust, found.trust_reasons)
+        };
+        assert_eq!(trust(&sound()).0, Trust::Sound);
+        for (change, left, words) in CASES {
+            let (mut run, mut judgement) = sound();
+            change(&mut run, &mut judgement);
+            assert_eq!(trust(&(run, judgement)), (*left, (*words).to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_gravest_doubt_comes_first() {
+        let (mut run, mut judgement) = sound();
+        run.ending = None;
+        judgement.warnings.push("odd".to_owned());
+        judgement.claims[0].verdict = Verdict::Void;
+        let found = headline((run, judgement));
+        insta::assert_snapshot!(found.lines().last().unwrap(), @"Not all of it can be trusted: 1 claim void; the run has not ended; 1 warning.");
     }
 
     /// The headline's interval and the claim's are one: two for one ratio would contradict each other.

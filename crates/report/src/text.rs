@@ -1,7 +1,7 @@
 //! The whole report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
 //! reader's eye is when the prompt comes back.
 
-use plumb_model::{Change, ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantState, Verdict};
+use plumb_model::{Change, ClaimVerdict, Comparison, Evidence, Judgement, Run, Trust, VariantState, Verdict};
 
 use crate::break_even::{self, axis_word};
 use crate::choice;
@@ -14,7 +14,7 @@ use crate::rows::Row;
 use crate::scale::Scale;
 use crate::spread;
 use crate::summary::{
-    Headline, Trust, blocks_words, failing, mark, quick_words, slots_words, unjudged, verdict_words,
+    Headline, blocks_words, failing, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
 };
 use crate::view::View;
 
@@ -461,7 +461,7 @@ impl Page<'_> {
             self.lines.push(line);
         }
         let tone = trust_tone(headline.trust);
-        let words = format!("{}: {}.", headline.trust.words(), headline.trust_reasons);
+        let words = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);
         for line in wrap(&words, self.width) {
             let line = self.paint.on(tone, &line);
             self.lines.push(line);

@@ -22,12 +22,12 @@ mod tables;
 mod timeline;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use plumb_model::{Ending, Judgement, Run, Verdict};
+use plumb_model::{Ending, Judgement, Run, Trust, Verdict};
 
 use crate::break_even::axis_word;
 use crate::figures;
 use crate::summary::{
-    Headline, Piece, Trust, blocks_words, mark, quick_words, slots_words, unjudged, verdict_count,
+    Headline, Piece, blocks_words, mark, quick_words, slots_words, trust_words, unjudged, verdict_count,
 };
 use crate::view::View;
 use chart::Look;
@@ -87,7 +87,7 @@ fn top(view: &View<'_>) -> Markup {
                 }
                 "."
             }
-            p.trust { b class=(tone) { (headline.trust.words()) } ": " (headline.trust_reasons) "." }
+            p.trust { b class=(tone) { (trust_words(headline.trust)) } ": " (headline.trust_reasons) "." }
             (badges(view))
             (facts(view))
         }

@@ -1,0 +1,165 @@
+//! What it takes to rely on a run.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caution, Ending, Judgement, Run, SlotOutcome, VariantState, Verdict};
+
+/// How far a reader may rely on a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// Nothing speaks against it.
+    Sound,
+    /// Something is to be looked at.
+    Caution,
+    /// A number that the run is about must not be used.
+    Unsound,
+    /// There is no number.
+    Empty,
+}
+
+/// One reason not to rely on a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Doubt {
+    /// No slot has run.
+    NothingMeasured,
+    /// Every slot failed.
+    EverySlotFailed,
+    /// These variants have no proof that the treatment was in effect, or no data: indices in the plan.
+    Void(Vec<usize>),
+    /// More of a variant's work failed than the plan allows.
+    WorkFailed {
+        /// Index of the variant in the plan.
+        variant: usize,
+        /// The largest share in any cell, from 0 to 1.
+        share: f64,
+    },
+    /// So many claims are void.
+    VoidClaims(usize),
+    /// The harness failed.
+    HarnessFailed,
+    /// Somebody stopped the run.
+    Interrupted,
+    /// It still runs, or was killed.
+    NotEnded,
+    /// The run has claims, and this host could build the variants of none.
+    NoClaimJudged,
+    /// The load was the limit in so many slots.
+    LoadBound(usize),
+    /// So many slots failed.
+    FailedSlots(usize),
+    /// Nothing was completed in so many slots.
+    IdleSlots(usize),
+    /// The main metric has no interval yet.
+    TooFewBlocks,
+    /// The judgement warns of something that it knows as a fact.
+    Caution(Caution),
+    /// The judgement has so many other warnings.
+    Warnings(usize),
+}
+
+impl Doubt {
+    /// Every reason not to rely on a run, the gravest first. `main` is the metric that the run is about, with its statistic.
+    #[must_use]
+    pub fn all(run: &Run, judgement: &Judgement, main: Option<&str>) -> Vec<Self> {
+        if run.slots.is_empty() {
+            return vec![Self::NothingMeasured];
+        }
+        if run.slots.iter().all(|slot| slot.result().is_none()) {
+            return vec![Self::EverySlotFailed];
+        }
+        let mut doubts = of_variants(run, judgement);
+        doubts.extend(of_claims(judgement));
+        doubts.extend(of_ending(run.ending));
+        doubts.extend(of_slots(run, judgement));
+        let is_open = |metric: &String, high: Option<f64>, missing: u32| {
+            high.is_none() && missing == 0 && main == Some(metric.as_str())
+        };
+        let mut comparisons = judgement.comparisons.iter();
+        if comparisons.any(|found| is_open(&found.metric, found.high, found.missing)) {
+            doubts.push(Self::TooFewBlocks);
+        }
+        doubts.extend(judgement.cautions.iter().cloned().map(Self::Caution));
+        doubts.extend(some(judgement.warnings.len(), Self::Warnings));
+        doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.leaves()));
+        doubts
+    }
+
+    /// How far a reader may rely on a run with this doubt.
+    #[must_use]
+    pub fn leaves(&self) -> Trust {
+        match self {
+            Self::NothingMeasured | Self::EverySlotFailed => Trust::Empty,
+            Self::Void(_) | Self::WorkFailed { .. } | Self::VoidClaims(_) | Self::HarnessFailed => {
+                Trust::Unsound
+            }
+            Self::Interrupted
+            | Self::NotEnded
+            | Self::NoClaimJudged
+            | Self::LoadBound(_)
+            | Self::FailedSlots(_)
+            | Self::IdleSlots(_)
+            | Self::TooFewBlocks
+            | Self::Caution(_)
+            | Self::Warnings(_) => Trust::Caution,
+        }
+    }
+}
+
+impl Trust {
+    /// What all doubts together leave.
+    #[must_use]
+    pub fn despite(doubts: &[Doubt]) -> Self {
+        doubts.iter().map(Doubt::leaves).max().unwrap_or(Self::Sound)
+    }
+}
+
+fn some(count: usize, doubt: fn(usize) -> Doubt) -> Option<Doubt> {
+    (count > 0).then(|| doubt(count))
+}
+
+fn of_variants(run: &Run, judgement: &Judgement) -> Vec<Doubt> {
+    let plan = &run.header.plan;
+    let of = |variant: usize| judgement.variants.iter().filter(move |summary| summary.variant == variant);
+    let is_void =
+        |variant: &usize| of(*variant).any(|summary| matches!(summary.state, VariantState::Void { .. }));
+    let void: Vec<usize> = (0..plan.variants.len()).filter(is_void).collect();
+    let failing = (0..plan.variants.len()).filter_map(|variant| {
+        let shares = of(variant).filter_map(|summary| summary.failed_share_above(plan.failures_max));
+        Some(Doubt::WorkFailed { variant, share: shares.max_by(f64::total_cmp)? })
+    });
+    let void = (!void.is_empty()).then_some(Doubt::Void(void));
+    void.into_iter().chain(failing).collect()
+}
+
+fn of_claims(judgement: &Judgement) -> Vec<Doubt> {
+    let count = |verdict| judgement.claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let claims = judgement.claims.len();
+    let unjudged = claims > 0 && count(Verdict::Skipped) == claims;
+    some(count(Verdict::Void), Doubt::VoidClaims)
+        .into_iter()
+        .chain(unjudged.then_some(Doubt::NoClaimJudged))
+        .collect()
+}
+
+fn of_ending(ending: Option<Ending>) -> Option<Doubt> {
+    match ending {
+        Some(Ending::Complete) => None,
+        Some(Ending::Interrupted) => Some(Doubt::Interrupted),
+        Some(Ending::Failed) => Some(Doubt::HarnessFailed),
+        None => Some(Doubt::NotEnded),
+    }
+}
+
+fn of_slots(run: &Run, judgement: &Judgement) -> impl Iterator<Item = Doubt> {
+    let sum = |of: fn(&crate::VariantSummary) -> u32| judgement.variants.iter().map(of).sum::<u32>() as usize;
+    let failed = run.slots.iter().filter(|slot| matches!(slot.outcome, SlotOutcome::Failed { .. })).count();
+    [
+        some(sum(|summary| summary.load_bound), Doubt::LoadBound),
+        some(failed, Doubt::FailedSlots),
+        some(sum(|summary| summary.idle), Doubt::IdleSlots),
+    ]
+    .into_iter()
+    .flatten()
+}
