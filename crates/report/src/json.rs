@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use plumb_model::finding::{AgentPart, BreakEven, Limit, Outlying, Pays, Point, Spread};
 use plumb_model::{
-    Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic,
+    Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic, Trust,
     VariantState, Verdict,
 };
 use plumb_stats::median;
@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::rows::Row;
+use crate::summary::doubt_words;
 use crate::view::View;
 
 /// The name and version of the format.
@@ -54,6 +55,10 @@ pub struct RunDocument {
     pub limits: Vec<LimitDocument>,
     /// What each load agent did, of every variant that several drove; empty where there was one.
     pub load_agents: Vec<LoadAgentsDocument>,
+    /// How far a reader may rely on the run: the word that stands for it on top of the report.
+    pub trust: Trust,
+    /// Why it is not `sound`, the gravest reason first; empty if it is.
+    pub doubts: Vec<String>,
     /// Reasons not to rely on the run as it stands, each with its figures. `warnings` has them as sentences.
     pub cautions: Vec<Caution>,
     /// Sentences about what cannot be trusted.
@@ -331,7 +336,7 @@ fn cell_values(view: &View<'_>, cell: usize) -> BTreeMap<String, String> {
 
 fn document(run: &Run, judgement: &Judgement) -> RunDocument {
     let view = &View::new(run, judgement);
-    let plan = view.plan();
+    let (plan, doubts) = (view.plan(), view.doubts());
     let places =
         (0..plan.cells.len()).flat_map(|cell| (0..plan.variants.len()).map(move |variant| (cell, variant)));
     RunDocument {
@@ -353,6 +358,8 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
             .iter()
             .map(|spread| LoadAgentsDocument::of(view, spread))
             .collect(),
+        trust: Trust::despite(&doubts),
+        doubts: doubts.iter().map(|doubt| doubt_words(view, doubt)).collect(),
         cautions: judgement.cautions.clone(),
         warnings: view.warnings(),
     }
@@ -493,6 +500,7 @@ mod tests {
                 "claims",
                 "comparisons",
                 "directory",
+                "doubts",
                 "experiment",
                 "format",
                 "host",
@@ -500,11 +508,14 @@ mod tests {
                 "load_agents",
                 "quick",
                 "reproduction",
+                "trust",
                 "variants",
                 "warnings"
             ]
         );
         assert_eq!(found["format"], "plumbline.run/1");
+        assert_eq!(found["trust"], "unsound");
+        assert_eq!(found["doubts"], serde_json::json!(["no proof or no data for engine", "1 claim void"]));
         let threads = &found["variants"][1];
         assert_eq!(
             (&threads["name"], &threads["state"], &threads["reason"]),

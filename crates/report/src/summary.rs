@@ -45,7 +45,7 @@ pub struct Headline {
 
 impl Headline {
     pub fn of(view: &View<'_>) -> Self {
-        let doubts = Doubt::all(view.run, view.judgement, view.main_row().map(|row| row.key()).as_deref());
+        let doubts = view.doubts();
         let mut reasons: Vec<String> = doubts.iter().map(|doubt| doubt_words(view, doubt)).collect();
         if reasons.is_empty() {
             let slots = figures::plural(view.run.slots.len(), "slot");
@@ -234,7 +234,7 @@ fn range(comparisons: &[&Comparison], row: Row<'_>) -> String {
 }
 
 /// One reason not to rely on the run, in a few words.
-fn doubt_words(view: &View<'_>, doubt: &Doubt) -> String {
+pub fn doubt_words(view: &View<'_>, doubt: &Doubt) -> String {
     let slots = |count: &usize| figures::plural(*count, "slot");
     match doubt {
         Doubt::NothingMeasured => "nothing was measured".to_owned(),

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Cell, ClaimVerdict, Comparison, Evidence, Histogram, Judgement, MetricInfo, MetricKind, Percent,
-    Plan, Reading, Run, Slot, SlotResult, Statistic, Unit, Variant, VariantState, VariantSummary,
+    Better, Cell, ClaimVerdict, Comparison, Doubt, Evidence, Histogram, Judgement, MetricInfo, MetricKind,
+    Percent, Plan, Reading, Run, Slot, SlotResult, Statistic, Unit, Variant, VariantState, VariantSummary,
 };
 use plumb_stats::{log_ratio, median};
 
@@ -39,6 +39,11 @@ impl<'a> View<'a> {
     pub fn warnings(&self) -> Vec<String> {
         let cautions = self.judgement.cautions.iter().map(cautions::sentence);
         cautions.chain(self.judgement.warnings.iter().cloned()).collect()
+    }
+
+    /// Every reason not to rely on the run, the gravest first.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        Doubt::all(self.run, self.judgement, self.main_row().map(|row| row.key()).as_deref())
     }
 
     /// Facts about the hosts, and how closely their windows agreed where there are several.
