@@ -147,6 +147,17 @@ impl SeriesIdentity {
         }
     }
 
+    /// The arguments of `plumb history accept` and `bisect` that name it.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![self.experiment.clone(), "--metric".to_owned(), self.metric_key()];
+        arguments.extend(["--variant".to_owned(), self.variant.clone()]);
+        if !self.cell.is_empty() {
+            arguments.extend(["--cell".to_owned(), self.cell.clone()]);
+        }
+        arguments
+    }
+
     /// The columns that identify it, in the order of its table. A series of values has an empty baseline.
     pub(crate) fn texts(&self) -> [&str; 8] {
         let baseline = self.baseline.as_deref().unwrap_or_default();

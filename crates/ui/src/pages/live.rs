@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use plumb_host::time::{rfc3339_of, unix_ms};
 use plumb_model::{Ending, Plan, Run, Slot, Verdict};
 use plumb_report::figures::duration_s;
-use plumb_report::plural;
+use plumb_report::{plural, quoted};
 use plumb_store::{Now, Phase};
 
 use super::layout::{made, state};
@@ -172,11 +172,7 @@ fn ended(run: &Run, state: State) -> String {
 /// The command that continues a run that was killed or stopped.
 #[must_use]
 pub fn resume_command(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain =
-        text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./+:@%".contains(c)) && !text.is_empty();
-    let quoted = if is_plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) };
-    format!("plumb run --resume {quoted}")
+    format!("plumb run --resume {}", quoted(&path.display().to_string()))
 }
 
 fn printable(content: &Markup) -> String {

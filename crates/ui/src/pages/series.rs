@@ -6,8 +6,9 @@ use plumb_history::{
     Database, Grade, GradedShift, Point, RunRow, SeriesFilter, SeriesIdentity, SeriesRow, Trend, trend,
 };
 use plumb_host::time::wall_clock_us;
+use plumb_model::Better;
 use plumb_report::figures::digits;
-use plumb_report::{Scale, centred, level as level_line, path, percent, pixels, plural};
+use plumb_report::{Scale, centred, level as level_line, path, percent, pixels, plural, quoted};
 
 use super::history::{moment, open, sides};
 use super::layout::{Part, form_token, page};
@@ -103,7 +104,12 @@ fn summary(known: &Known) -> String {
     let kind = if of.is_ratio() { "Ratios of" } else { "Medians of" };
     let now = known.trend.level.map(|level| format!(", now at {}", value(of, level))).unwrap_or_default();
     let hosts = if of.is_ratio() { String::new() } else { format!(", on {}", of.host_class) };
-    format!("{kind} {}{now}{hosts}.", plural(known.points.len(), "run"))
+    let better = match of.better {
+        Better::Higher => " Higher is better.",
+        Better::Lower => " Lower is better.",
+        Better::Neither => "",
+    };
+    format!("{kind} {}{now}{hosts}.{better}", plural(known.points.len(), "run"))
 }
 
 /// Links to the same page with more or fewer runs in the figure.
@@ -132,6 +138,7 @@ fn figure(known: &Known, count: usize) -> Markup {
     let y = |value: f64| HEIGHT * (1.0 - scale.place(value).clamp(0.0, 1.0));
     let line: Vec<(f64, f64)> =
         points.iter().enumerate().map(|(at, point)| (x(at), y(point.value))).collect();
+    let times = axis_times(&points.iter().map(|point| point.started_at_us).collect::<Vec<_>>());
     let ends: Vec<usize> = if points.len() > 1 { vec![0, points.len() - 1] } else { vec![0] };
     html! {
         (spans(known, points.len()))
@@ -152,14 +159,20 @@ fn figure(known: &Known, count: usize) -> Markup {
                 @for (at, point) in points.iter().enumerate() {
                     circle class="point" cx=(percent(x(at))) cy=(pixels(y(point.value))) r="3" { title { (value(of, point.value)) } }
                 }
-                @for at in ends { (centred(x(at), HEIGHT + 18.0, &date(points[at].started_at_us))) }
+                @for at in ends { (centred(x(at), HEIGHT + 18.0, &times[at])) }
             } }
         }
     }
 }
 
-fn date(at_us: i64) -> String {
-    plumb_host::time::rfc3339_of(at_us as f64 / 1e6).chars().take(10).collect()
+/// The times of runs for an axis: dates, with the time of day if all are of one day.
+fn axis_times(all_us: &[i64]) -> Vec<String> {
+    let times: Vec<String> =
+        all_us.iter().map(|at_us| plumb_host::time::rfc3339_of(*at_us as f64 / 1e6)).collect();
+    let day = |time: &String| time.chars().take(10).collect::<String>();
+    let (first, last) = (times.first().map(day), times.last().map(day));
+    let characters = if first == last { 16 } else { 10 };
+    times.iter().map(|time| time.chars().take(characters).collect::<String>().replace('T', " ")).collect()
 }
 
 fn sentence(known: &Known, shift: &GradedShift) -> String {
@@ -188,6 +201,7 @@ fn one_shift(
     html! {
         section.shift {
             h3 { span class={ "grade " (shift.grade.word()) } { (shift.grade.word()) } ": " (sentence(known, shift)) }
+            @if shift.is_open_worsening() { p { "To find the revision that made it: " code { (bisect(known, shift)) } } }
             @if let Some(point) = at { p { "Since the run of " (moment(point.started_at_us)) " (" code { (point.run.get(..8).unwrap_or(&point.run)) } ")." } }
             @if shift.grade == Grade::Accepted {
                 p.note { "Accepted" @if !shift.author.is_empty() { " by " (shift.author) } @if !shift.note.is_empty() { ": " (shift.note) } }
@@ -209,6 +223,14 @@ fn one_shift(
             }
         }
     }
+}
+
+/// The command that finds the revision that made a shift.
+fn bisect(known: &Known, shift: &GradedShift) -> String {
+    let mut words = known.row.identity.arguments();
+    words.extend(["--at".to_owned(), shift.run.chars().take(8).collect()]);
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    format!("plumb history bisect {}", words.join(" "))
 }
 
 /// The differences between a shift's run and the run before it: name, value before, value since.
@@ -277,5 +299,18 @@ fn table(known: &Known) -> Markup {
                 } } }
             } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_day_are_told_apart_by_their_time() {
+        const HOUR_US: i64 = 3_600_000_000;
+        let noon_us = 12 * HOUR_US;
+        assert_eq!(axis_times(&[noon_us, noon_us + HOUR_US]), ["1970-01-01 12:00", "1970-01-01 13:00"]);
+        assert_eq!(axis_times(&[noon_us, noon_us + 12 * HOUR_US]), ["1970-01-01", "1970-01-02"]);
     }
 }

@@ -39,7 +39,7 @@ pub fn trend(history: &mut Database, arguments: &TrendArguments) -> Outcome {
             sheet.text(Tone::Quiet, &hint);
         }
         output::painted(&sheet.finish())?;
-        advise(experiment, &found);
+        advise(&found);
     }
     Ok(code(&found))
 }
@@ -62,23 +62,15 @@ fn code(found: &[(SeriesRow, Vec<Point>, Trend)]) -> u8 {
 }
 
 /// Says how an open change is acknowledged, or traced to its revision.
-fn advise(experiment: &str, found: &[(SeriesRow, Vec<Point>, Trend)]) {
+fn advise(found: &[(SeriesRow, Vec<Point>, Trend)]) {
     let Some((row, _, trend)) = found.iter().find(|(_, _, trend)| trend.alarm()) else { return };
-    let of = &row.identity;
-    let mut options = format!(
-        "{} --metric {} --variant {}",
-        quoted(experiment),
-        quoted(&of.metric_key()),
-        quoted(&of.variant)
-    );
-    if !of.cell.is_empty() {
-        options += &format!(" --cell {}", quoted(&of.cell));
-    }
+    let mut arguments = row.identity.arguments();
     if let Some(shift) =
         trend.shifts.iter().rev().find(|shift| shift.grade == Grade::Confirmed && shift.is_open_worsening())
     {
-        options += &format!(" --at {}", short(&shift.run));
+        arguments.extend(["--at".to_owned(), short(&shift.run).to_owned()]);
     }
+    let options = arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     output::message(&format!("if it is meant to be so: plumb history accept {options} --note WHY"));
     output::message(&format!("what made it: plumb history bisect {options}"));
 }
