@@ -3,11 +3,11 @@
 //! Each is HTML whose foreign texts are escaped, without a style or a script in it.
 
 use maud::html;
-use plumb_model::{Contrast, Judgement, Run};
+use plumb_model::{Contrast, Judgement, Run, Trust};
 
 pub use super::narrowing::PastLook;
 use super::{contrast, narrowing, slots, tables, timeline};
-use crate::summary::Headline;
+use crate::summary::{Headline, trust_words};
 use crate::view::View;
 
 /// The stylesheet that all of them need.
@@ -25,11 +25,17 @@ pub fn html_report(run: &Run, judgement: &Judgement) -> String {
     printable(content)
 }
 
-/// What changed so far, in one sentence without a full stop.
+/// What changed so far, in one sentence without a full stop. Of a run that cannot be trusted it says only why not.
 #[must_use]
 pub fn headline(run: &Run, judgement: &Judgement) -> String {
     let view = View::new(run, judgement);
-    Headline::of(&view).sentence(&view)
+    let headline = Headline::of(&view);
+    match headline.trust {
+        Trust::Sound | Trust::Caution => headline.sentence(&view),
+        Trust::Unsound | Trust::Empty => {
+            format!("{}: {}", trust_words(headline.trust), headline.trust_reasons)
+        }
+    }
 }
 
 /// The claims with their verdicts as a table.
