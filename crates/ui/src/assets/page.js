@@ -1,22 +1,19 @@
-// A live page: when a slot ends, the server sends new parts, and this script replaces the old ones.
+// A live page: when a slot ends, the server sends new parts, and this script replaces the old ones. A list of runs of which some are
+// still being read asks for itself again until it has them all.
 // Without this script, every page is complete, but the user has to reload it.
 "use strict";
 
 (() => {
-  const live = document.querySelector("[data-events]");
-  if (!live) return;
-  const link = document.getElementById("link");
-  const said = document.getElementById("said");
-  const tell = (text) => { if (link.textContent !== text) link.textContent = text; };
-
   // Keeps open tables open, and restores the scroll positions and the focus.
   const replace = (element, html) => {
     if (element.innerHTML === html) return;
     const open = [...element.querySelectorAll("details[open]")].map((details) => details.id);
+    const checked = [...element.querySelectorAll("input:checked")].map((box) => box.id);
     const scrolled = [...element.querySelectorAll(".scroll")].map((region) => [region.scrollLeft, region.scrollTop]);
     const focus = path(element, document.activeElement);
     element.innerHTML = html;
     for (const id of open) { const details = document.getElementById(id); if (details) details.open = true; }
+    for (const id of checked) { const box = document.getElementById(id); if (box) box.checked = true; }
     element.querySelectorAll(".scroll").forEach((region, at) => {
       if (scrolled[at]) [region.scrollLeft, region.scrollTop] = scrolled[at];
     });
@@ -30,6 +27,22 @@
     return steps;
   };
   const follow = (from, steps) => steps.reduce((at, step) => at && at.children[step], from);
+
+  const list = document.getElementById("list");
+  const readOn = async () => {
+    const answer = await fetch(location.href).catch(() => null);
+    if (!answer || !answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("list");
+    replace(list, fresh.innerHTML);
+    if ("unread" in fresh.dataset) setTimeout(readOn, 500);
+  };
+  if (list && "unread" in list.dataset) setTimeout(readOn, 500);
+
+  const live = document.querySelector("[data-events]");
+  if (!live) return;
+  const link = document.getElementById("link");
+  const said = document.getElementById("said");
+  const tell = (text) => { if (link.textContent !== text) link.textContent = text; };
 
   const show = (event) => {
     const news = JSON.parse(event.data);

@@ -98,17 +98,17 @@ pub fn made(html: &str) -> PreEscaped<&str> {
     PreEscaped(html)
 }
 
-/// The state of a run, as a word with its sign.
+/// The state of a run, as a word with its sign. A run that is complete has no sign: whether it succeeded is for its claims to say.
 #[must_use]
 pub fn state(state: State) -> Markup {
     let sign = match state {
         State::Running => "▶",
-        State::Complete => "✔",
+        State::Complete => "",
         State::Interrupted => "◼",
         State::Killed => "!",
         State::Failed | State::Unreadable => "✘",
     };
-    html! { span class={ "state " (state.tone()) } { span aria-hidden="true" { (sign) " " } (state.word()) } }
+    html! { span class={ "state " (state.tone()) } { @if !sign.is_empty() { span aria-hidden="true" { (sign) " " } } (state.word()) } }
 }
 
 /// The verdicts of a run: how many of each, by sign, and by word for screen readers.

@@ -53,9 +53,11 @@ pub fn runs(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let content = html! {
         h1 { "Runs" }
         (search(&asked.query))
-        p.note role="status" { (count(all, found.len(), unread)) }
-        @if shown.is_empty() { (nothing(site, all)) }
-        @else { (table(&shown, &asked.query, (order, is_descending))) (paging(&asked.query, at, pages)) }
+        div #list data-unread=[(unread > 0).then_some(unread)] {
+            p.note role="status" { (count(all, found.len(), unread)) }
+            @if shown.is_empty() { (nothing(site, all)) }
+            @else { (table(&shown, &asked.query, (order, is_descending))) (paging(&asked.query, at, pages)) }
+        }
     };
     Ok(page(site, Part::Runs, &title, &content))
 }
@@ -65,14 +67,14 @@ fn count(all: usize, found: usize, unread: usize) -> String {
         if found == all { plural(all, "run") } else { format!("{found} of {}", plural(all, "run")) };
     if unread > 0 {
         let are = if unread == 1 { "is" } else { "are" };
-        words.push_str(&format!("; {unread} more {are} being read, load the page again to see all"));
+        words.push_str(&format!("; {unread} more {are} being read"));
     }
     words
 }
 
 fn nothing(site: &Site, all: usize) -> Markup {
     html! {
-        @if all > 0 { p { "No run is like that. " a href="/" { "Show all runs" } } }
+        @if all > 0 { p { "No run fits. " a href="/" { "Show all runs" } } }
         @else {
             p { "There is no run here yet. " code { "plumb run EXPERIMENT" } " makes one in " code { "plumb-runs" } ", or " a href="/start" { "start one" } " from here." }
             p.note { "This page looks for runs in: " @for root in site.shelf.roots() { code { (root.display()) } " " } }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use plumb_history::{Database, Location, Record};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_judge::judge;
-use plumb_model::Ending;
+use plumb_model::{Ending, FailureCause, SlotOutcome};
 use plumb_store::RunDirectory;
 
 use super::{Deadlines, Server};
@@ -399,7 +399,11 @@ fn runs_are_searched_sorted_and_paged_on_the_server() {
             .map(|row| row.split_once('>').unwrap().1.split('<').next().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    wait_until("all runs to be read", || page.get("/").body.contains(">61 runs<"));
+    wait_until("all runs to be read", || {
+        let body = page.get("/").body;
+        assert_eq!(body.contains("data-unread"), body.contains("being read"), "{body}");
+        body.contains(">61 runs<")
+    });
     assert_eq!(rows("/").len(), 50);
     assert_eq!(rows("/?page=2").len(), 11);
     assert_eq!(rows("/?q=copy-07"), ["copy-07"]);
@@ -408,6 +412,29 @@ fn runs_are_searched_sorted_and_paged_on_the_server() {
     assert_eq!(rows("/?q=nothing-like-it"), Vec::<String>::new());
     assert_eq!(page.get("/?page=9").status, 404);
     assert_eq!(page.get("/?state=sleeping").status, 400);
+}
+
+/// A run that ended well may have no usable result, and its sentence must not read as one.
+#[test]
+fn the_state_of_a_run_is_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = made::run("model", 1, 1.0);
+    let mut directory =
+        RunDirectory::create(&folder.path().join("model"), &run.header, &run.experiment_text).unwrap();
+    for slot in &mut run.slots {
+        if slot.variant == "b" {
+            slot.outcome =
+                SlotOutcome::Failed { reason: "no answer".to_owned(), cause: FailureCause::System };
+        }
+        directory.append(slot).unwrap();
+    }
+    directory.finish(Ending::Complete, 12.5).unwrap();
+    let page = Page::of(folder.path());
+    wait_until("the run to be read", || page.get("/").body.contains(">1 run<"));
+    let body = page.get("/").body;
+    assert!(body.contains(r#"<span class="state quiet">complete</span>"#), "{body}");
+    assert!(body.contains("Not all of it can be trusted: no proof or no data for b"), "{body}");
+    assert!(!body.contains("Against a"), "{body}");
 }
 
 #[test]
@@ -432,6 +459,8 @@ fn a_shift_of_a_series_stands_on_its_page_until_it_is_accepted() {
         "{shown}"
     );
 
+    assert!(shown.contains("<code>plumb history bisect x --metric "), "{shown}");
+    assert!(shown.contains("er is better."), "{shown}");
     assert!(shown.contains(" over 40 runs\""), "{shown}");
     assert!(page.get(&format!("{path}?last=10")).body.contains(" over 10 runs\""));
     assert_eq!(page.get(&format!("{path}?last=x")).status, 400);

@@ -25,8 +25,9 @@ pub use summary::{Summary, VERDICTS};
 const ENTRIES_MAX: usize = 50_000;
 /// How many opened runs are held in memory.
 const OPENED_MAX: usize = 4;
-/// How long a request may read runs that have no summary yet. The others are read in the background.
-const PATIENCE_NS: u64 = 30_000_000;
+/// How long a request may read runs that have no summary yet. The others are read in the background, and the page asks for
+/// them by itself.
+const PATIENCE_NS: u64 = 300_000_000;
 /// The pause between two such reads while a run is under way.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Folders are scanned again after this many times the duration of the last scan.

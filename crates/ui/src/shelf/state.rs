@@ -40,7 +40,7 @@ impl State {
     pub fn tone(self) -> &'static str {
         match self {
             Self::Running => "running",
-            Self::Complete => "good",
+            Self::Complete => "quiet",
             Self::Interrupted | Self::Killed => "doubt",
             Self::Failed | Self::Unreadable => "bad",
         }
