@@ -171,6 +171,9 @@ impl<'t> Piece<'t> {
 
 const RELATIONS: [&str; 5] = [">=", "<=", "==", ">", "<"];
 
+/// Relations as other languages and hurried hands write them, with the relation that is meant.
+const MISTYPED: [(&str, &str); 4] = [("=>", ">="), ("=<", "<="), ("≥", ">="), ("≤", "<=")];
+
 impl Scope<'_> {
     /// Reads one claim.
     ///
@@ -181,8 +184,12 @@ impl Scope<'_> {
         let (at, symbol) = find_relation(whole)?;
         let left_piece = whole.part(0, at).trimmed();
         let right_piece = whole.part(at + symbol.len(), whole.text.len()).trimmed();
+        without_arithmetic(left_piece)?;
         let (left, metric) = self.term(left_piece)?;
         let (right_piece, within) = split_within(right_piece)?;
+        if let Some(message) = slip(right_piece.text, self.variants) {
+            return Err(right_piece.error(message));
+        }
         let symbol_piece = whole.part(at, at + symbol.len());
         let relation = relation(symbol_piece, within)?;
         let right = self.operand(right_piece, &left, metric, relation, within)?;
@@ -303,17 +310,56 @@ impl Scope<'_> {
 }
 
 fn find_relation(whole: Piece<'_>) -> Result<(usize, &'static str), ClaimError> {
-    let found = whole.text.char_indices().find_map(|(at, _)| {
-        RELATIONS.iter().find(|symbol| whole.text[at..].starts_with(**symbol)).map(|s| (at, *s))
-    });
-    found.ok_or_else(|| match whole.text.find(['=', '≥', '≤', '~']) {
-        Some(at) => {
-            let character = whole.text[at..].chars().next().map_or(1, char::len_utf8);
-            let piece = whole.part(at, at + character);
-            piece.error(format!("`{}` is not a relation; known: >=, <=, >, <, ==", piece.text))
+    for (at, character) in whole.text.char_indices() {
+        let begins = |symbol: &str| whole.text[at..].starts_with(symbol);
+        if let Some((wrong, right)) = MISTYPED.iter().find(|(wrong, _)| begins(wrong)) {
+            let piece = whole.part(at, at + wrong.len());
+            return Err(piece.error(format!("`{wrong}` is not a relation; write `{right}`")));
         }
-        None => whole.error("a claim needs a relation: >=, <=, >, < or =="),
-    })
+        if let Some(symbol) = RELATIONS.iter().find(|symbol| begins(symbol)) {
+            return Ok((at, symbol));
+        }
+        if matches!(character, '=' | '~') {
+            let piece = whole.part(at, at + 1);
+            return Err(piece.error(format!("`{character}` is not a relation; known: >=, <=, >, <, ==")));
+        }
+    }
+    Err(whole.error("a claim needs a relation: >=, <=, >, < or =="))
+}
+
+/// Refuses a factor or a sum on the left side, which is a metric alone.
+fn without_arithmetic(left: Piece<'_>) -> Result<(), ClaimError> {
+    if left.text.contains(['*', '+']) {
+        return Err(left.error(
+            "the left side is one metric; write a factor on the right side, as in `>= 1.2 * a.http_reqs`",
+        ));
+    }
+    Ok(())
+}
+
+/// The factor and term of a right side that is written as a product without `*` or as a sum: what to write instead.
+fn slip(right: &str, variants: &[String]) -> Option<String> {
+    let is_term = |text: &str| {
+        text.split_once('.').is_some_and(|(variant, _)| variants.iter().any(|known| known == variant))
+    };
+    let end =
+        right.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(right.len());
+    let (number, rest) = right.split_at(end);
+    let terms = [rest.trim_start(), rest.trim_start_matches([' ', 'x', '×'])];
+    if let Some(term) = terms.into_iter().find(|term| !number.is_empty() && is_term(term)) {
+        return Some(format!("a `*` is missing; write `{number} * {term}`"));
+    }
+    // A variant's name may have a `-`, but no blank.
+    let (direction, (term, amount)) = match (right.split_once('+'), right.split_once(" -")) {
+        (Some(sum), _) => (1.0, sum),
+        (None, Some(difference)) => (-1.0, difference),
+        (None, None) => return None,
+    };
+    let share = Quantity::parse_as(amount, Dimension::Share).ok().filter(|share| share.value < 1.0);
+    let factor = 1.0 + direction * share.map_or(0.2, |share| share.value);
+    let factor = (factor * 1e6).round() / 1e6;
+    let term = term.trim();
+    is_term(term).then(|| format!("a claim has factors and no sums; write `{factor} * {term}`"))
 }
 
 fn split_within(right: Piece<'_>) -> Result<(Piece<'_>, Option<f64>), ClaimError> {
@@ -498,6 +544,26 @@ mod tests {
         check("software.handshakes_resumed <= 1,000", "1,000", "`1000`");
         check("software.http_reqs = 5 /s", "=", "is not a relation");
         check("software.http_reqs == 5 /s", "==", "needs `within");
+        check("software.http_reqs => 5 /s", "=>", "write `>=`");
+        check("software.http_reqs =< 5 /s", "=<", "write `<=`");
+        check("software.http_reqs ≥ 5 /s", "≥", "write `>=`");
+        check("software.http_reqs > 1.2 software.http_reqs", "1.2 software.http_reqs", "a `*` is missing");
+        check(
+            "software.http_reqs > 1.2x multi-buffer.http_reqs",
+            "1.2x multi-buffer.http_reqs",
+            "`1.2 * multi",
+        );
+        check(
+            "software.http_reqs > multi-buffer.http_reqs + 20%",
+            "multi-buffer.http_reqs + 20%",
+            "`1.2 * multi-b",
+        );
+        check(
+            "software.http_reqs > multi-buffer.http_reqs - 15%",
+            "multi-buffer.http_reqs - 15%",
+            "`0.85 * multi",
+        );
+        check("1.2 * software.http_reqs > 5 /s", "1.2 * software.http_reqs", "on the right side");
         check("software.cpu_system > 0 us", "0 us", "there is no ratio to 0; write a quantity above 0");
         check("software.http_reqs >= 2 * 0 /s", "0 /s", "there is no ratio to 0");
         check("software.http_reqs", "software.http_reqs", "needs a relation");
