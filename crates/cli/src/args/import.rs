@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use plumb_model::name;
 use plumb_tools::Column;
 
 use super::shared::MeasurementArguments;
@@ -64,13 +65,8 @@ impl FromStr for VariantFiles {
         let Some((name, pattern)) = text.split_once('=') else {
             return Err("write a name, `=` and files, such as `before=before/*.json`".to_owned());
         };
-        let is_name = |name: &str| {
-            let mut characters = name.chars();
-            characters.next().is_some_and(|first| first.is_ascii_alphanumeric())
-                && characters.all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-        };
-        if !is_name(name) {
-            return Err(format!("`{name}` is not a name; use letters, digits, `-` and `_`"));
+        if let Some(reason) = name::variant_fault(name) {
+            return Err(format!("`{name}` {reason}; {}", name::VARIANT_FORM));
         }
         if pattern.is_empty() {
             return Err(format!("no file follows `{name}=`"));

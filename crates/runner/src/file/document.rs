@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use plumb_model::name::{self, NAME_MAX};
 use plumb_model::{Blocks, Percent, Plan, PodSides, Span, UserChange};
 use plumb_path::DataPath;
 use plumb_path::tree::{
@@ -17,9 +18,6 @@ use serde::{Deserialize, Deserializer};
 
 /// The most blocks that a file may ask for.
 pub(super) const MAX_BLOCKS: u32 = 1000;
-
-/// The longest name, as for a DNS label.
-const MAX_NAME: usize = 63;
 
 /// An experiment: what one change does to an infrastructure data path.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -352,27 +350,13 @@ pub(super) fn without_host(tree: &Node) -> Node {
 
 fn experiment_name(root: &Node, name: &str) -> Result<(), Vec<Mistake>> {
     let fitting = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
-    let Some(reason) = name_fault(name, fitting) else { return Ok(()) };
+    let Some(reason) = name::fault(name, fitting) else { return Ok(()) };
     let place = root.get("metadata").and_then(|metadata| metadata.get("name")).map_or(root.span, |n| n.span);
     let message = format!(
-        "`{name}` {reason}; an experiment's name is 1 to {MAX_NAME} lower-case letters, digits and `-`, such as \
+        "`{name}` {reason}; an experiment's name is 1 to {NAME_MAX} lower-case letters, digits and `-`, such as \
          `tls-offload`"
     );
     Err(vec![Mistake::new(place, message)])
-}
-
-/// The fault of a name that should consist of `fitting` characters and `-`; `None` if it is valid.
-pub(super) fn name_fault(name: &str, fitting: fn(char) -> bool) -> Option<String> {
-    if name.is_empty() {
-        return Some("is empty".to_owned());
-    }
-    if name.len() > MAX_NAME {
-        return Some(format!("has {} bytes", name.len()));
-    }
-    if let Some(wrong) = name.chars().find(|&character| !fitting(character) && character != '-') {
-        return Some(format!("has a `{wrong}`"));
-    }
-    (name.starts_with('-') || name.ends_with('-')).then(|| "begins or ends with `-`".to_owned())
 }
 
 /// The number of blocks that the file asks for.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use plumb_model::name;
 use plumb_path::tree::{Location, Mistake, Node, Value, collect, hint, keep};
 
 use serde_json::Value as JsonValue;
 
-use super::document::{
-    self, known_tunings, name_fault, sound_changes, spec_place, spec_value, spec_value_place,
-};
+use super::document::{self, known_tunings, sound_changes, spec_place, spec_value, spec_value_place};
 use super::matrix::{Axis, conflict};
 
 /// The most variants of one experiment.
@@ -79,14 +78,8 @@ pub(super) fn variants(
 }
 
 fn variant_name(name: &str, place: Location) -> Result<(), Vec<Mistake>> {
-    let fault = name_fault(name, |character| character.is_ascii_alphanumeric()).or_else(|| {
-        name.starts_with(|first: char| first.is_ascii_digit()).then(|| "begins with a digit".into())
-    });
-    let Some(reason) = fault else { return Ok(()) };
-    // Claims name `variant.metric`, and a claim's operand that begins with a digit is a quantity.
-    let message = format!(
-        "`{name}` {reason}; a variant's name is a letter and then letters, digits and `-`, such as `rsa-2048`"
-    );
+    let Some(reason) = name::variant_fault(name) else { return Ok(()) };
+    let message = format!("`{name}` {reason}; {}", name::VARIANT_FORM);
     Err(vec![Mistake::new(place, message)])
 }
 

@@ -129,11 +129,11 @@ fn names(arguments: &CommandArguments, entrants: &[Entrant]) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// A text as a variant's name: a letter, and then letters, digits and `-`.
+/// A text as a variant's name: a letter, and then letters, digits, `-` and `_`.
 fn slug(text: &str) -> String {
     let mut slug = String::new();
     for character in text.chars() {
-        if character.is_ascii_alphanumeric() {
+        if character.is_ascii_alphanumeric() || (character == '_' && !slug.is_empty()) {
             slug.push(character);
         } else if !slug.is_empty() && !slug.ends_with('-') {
             slug.push('-');
@@ -341,6 +341,7 @@ mod tests {
     #[test]
     fn names_are_given_or_made_and_each_is_one() {
         assert_eq!(slug("/usr/bin/x --y=1"), "usr-bin-x-y-1");
+        assert_eq!(slug("_x fio_uring"), "x-fio_uring");
         assert_eq!(slug("7z a"), "c-7z-a");
         assert_eq!(slug("…"), "c-".trim_end_matches('-'));
         assert_eq!(slug(&"ab ".repeat(40)).len(), 32);

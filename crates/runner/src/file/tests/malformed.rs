@@ -137,8 +137,8 @@ fn the_outer_form() {
     assert_snapshot!(check(&with("path: http", "path: storage")), @"x.yaml:7:9: no data path is named `storage`; known: http, null");
     assert_snapshot!(check(&with("  baseline: software\n", "")), @"x.yaml:6:1: the key `baseline` is missing here");
     assert_snapshot!(check(&with("baseline: software", "baseline: sofware")), @"x.yaml:12:13: the baseline `sofware` is not one of the variants; did you mean `software`?");
-    assert_snapshot!(check(&with("    plain:", "    tls_none:")), @"x.yaml:14:5: `tls_none` has a `_`; a variant's name is a letter and then letters, digits and `-`, such as `rsa-2048`");
-    assert_snapshot!(check(&with("    plain:", "    4k:")), @"x.yaml:14:5: `4k` begins with a digit; a variant's name is a letter and then letters, digits and `-`, such as `rsa-2048`");
+    assert_snapshot!(check(&with("    plain:", "    tls.none:")), @"x.yaml:14:5: `tls.none` has a `.`; a variant's name is a letter and then letters, digits, `-` and `_`, such as `rsa-2048` or `io_uring`");
+    assert_snapshot!(check(&with("    plain:", "    4k:")), @"x.yaml:14:5: `4k` begins with a digit; a variant's name is a letter and then letters, digits, `-` and `_`, such as `rsa-2048` or `io_uring`");
     assert_snapshot!(check(&with("    plain:", "    control:").replace("  blocks:", "  control: true\n  blocks:")), @"x.yaml:14:5: the name `control` is taken by `control: true`, which adds a variant of that name");
 }
 

@@ -17,6 +17,13 @@ fn treatments(plan: &Plan) -> String {
 }
 
 #[test]
+fn a_variant_may_be_named_as_an_engine_or_a_metric() {
+    let named = GOOD.replace("plain", "io_uring");
+    assert_eq!(plan(&named).claims[2].left.variant, "io_uring");
+    assert!(plan(&named).variants.iter().any(|variant| variant.name == "io_uring"));
+}
+
+#[test]
 fn the_example_of_the_design_is_a_plan() {
     let plan = plan(GOOD);
     assert_eq!((plan.name.as_str(), plan.path.as_str(), plan.baseline), ("tls-offload", "http", 0));
