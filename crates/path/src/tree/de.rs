@@ -283,7 +283,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
     }
 
     fn deserialize_map<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(self.pairs("a mapping")?)
+        visitor.visit_map(self.pairs(&format!("a mapping such as `{}`", as_mapping(self.0)))?)
     }
 
     fn deserialize_struct<V: Visitor<'n>>(
@@ -321,6 +321,32 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
     forward_to_deserialize_any! {
         <V: Visitor<'n>>
         i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+/// The mapping that the author of a list or a text such as `Accept: text/html` meant.
+fn as_mapping(node: &Node) -> String {
+    let parts = if node.items().is_empty() { std::slice::from_ref(node) } else { node.items() };
+    let pairs: Vec<String> = parts.iter().flat_map(pairs_in).collect();
+    if pairs.is_empty() { "{ NAME: VALUE }".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) }
+}
+
+fn pairs_in(node: &Node) -> Vec<String> {
+    let pair = |key: &str, value: &str| match value.contains([',', ':', '#', '{', '}', '[', ']', '"']) {
+        true => format!("{key}: {value:?}"),
+        false => format!("{key}: {value}"),
+    };
+    match &node.value {
+        Value::Scalar(scalar) => scalar
+            .text
+            .split_once(':')
+            .map(|(key, value)| pair(key.trim(), value.trim()))
+            .into_iter()
+            .collect(),
+        _ => {
+            let scalars = node.entries().iter().filter_map(|(key, value)| Some((key, value.scalar()?)));
+            scalars.map(|(key, value)| pair(&key.text, &value.text)).collect()
+        }
     }
 }
 

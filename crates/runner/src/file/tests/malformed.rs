@@ -110,6 +110,10 @@ fn values_of_the_wrong_form() {
     assert_snapshot!(check(&with("connections: 20", "share: .nan")), @"x.yaml:11:18: expected a number, found `.nan`");
     assert_snapshot!(check(&with("connections: 20", "share: nan")), @"x.yaml:11:18: expected a finite number");
     assert_snapshot!(check(&with("connections: 20", "headers: { a: [b] }")), @"x.yaml:11:25: expected a text, found a list");
+    let headers = |value: &str| check(&with("connections: 20", &format!("headers: {value}")));
+    assert_snapshot!(headers("[\"Accept-Encoding: gzip\", { A: \"b, c\" }]"), @r#"x.yaml:11:20: expected a mapping such as `{ Accept-Encoding: gzip, A: "b, c" }`, found a list"#);
+    assert_snapshot!(headers("[gzip]"), @"x.yaml:11:20: expected a mapping such as `{ NAME: VALUE }`, found a list");
+    assert_snapshot!(headers("'Accept-Encoding: gzip'"), @"x.yaml:11:20: expected a mapping such as `{ Accept-Encoding: gzip }`, found `Accept-Encoding: gzip`");
     assert_snapshot!(check(&with("connections: 20", "checks: [~]").replace(", checks: [\"status == 200\", \"duration < 200 ms\"]", "")), @"x.yaml:11:20: expected a text, found nothing");
     assert_snapshot!(check(&with("connections: 20", "connections: 20, insecure: maybe")), @"x.yaml:11:38: `maybe` is neither `true` nor `false` (`on`, `off`, `yes` and `no` work too)");
     assert_snapshot!(check(&with("connections: 20", "threads: [20]")), @"x.yaml:11:20: expected a whole number from 0 to 4294967295, found a list");
