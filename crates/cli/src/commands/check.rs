@@ -34,7 +34,10 @@ pub fn described(planned: &Planned) -> String {
 fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{} — {}", plan.name, plan.title);
+    let _ = match plan.title == plan.name {
+        true => writeln!(text, "{}", plan.name),
+        false => writeln!(text, "{} — {}", plan.name, plan.title),
+    };
     let (least, most) = (plan.blocks.min, plumb_report::plural(plan.blocks.max as usize, "block"));
     let blocks = if least == plan.blocks.max { most } else { format!("{least} to {most}") };
     let _ = writeln!(
@@ -54,10 +57,9 @@ fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
         let width = plan.variants.iter().map(|variant| variant.name.len()).max().unwrap_or(0);
         for planned in &cell.variants {
             let variant = &plan.variants[planned.variant];
-            let role = if planned.variant == plan.baseline { " (baseline)" } else { "" };
             let _ = match &planned.skipped {
-                Some(reason) => writeln!(text, "  - {:width$}  skipped: {reason}{role}", variant.name),
-                None => writeln!(text, "  + {:width$}  {}{role}", variant.name, variant.treatment),
+                Some(reason) => writeln!(text, "  - {:width$}  skipped: {reason}", variant.name),
+                None => writeln!(text, "  + {:width$}  {}", variant.name, variant.treatment),
             };
             if let (None, Some(proof)) = (&planned.skipped, &planned.saving) {
                 let _ = writeln!(text, "    {:width$}  {}", "", proof_words(plan, proof));
@@ -101,7 +103,12 @@ fn duration_words(plan: &Plan) -> String {
     let all_s = |blocks: u32| seconds(plan.slot_ns().saturating_mul(slots_in_a_round * u64::from(blocks)));
     let at_least_s = all_s(plan.blocks.min);
     let at_most_s = at_most_s(plan, at_least_s, all_s(plan.blocks.max));
-    format!("It would take {} to {}.", minutes(at_least_s), minutes(at_most_s))
+    let (least, most) = (minutes(at_least_s), minutes(at_most_s));
+    if least == most {
+        format!("It would take {least}.")
+    } else {
+        format!("It would take {least} to {most}.")
+    }
 }
 
 /// What has to prove a treatment that may have no counter.

@@ -18,21 +18,35 @@ fn a_plan_has_its_cells_its_variants_its_claims_and_its_duration() {
     ));
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     insta::assert_snapshot!(said.out, @r"
-    test — test
+    test
     data path null, seed 1, 6 to 20 blocks, window 1.00 s after 0.00 s of warm-up
 
     cell 1: system.latency=5 ms
-      + a  the baseline (baseline)
+      + a  the baseline
       + b  throughput: 3000 /s
 
     cell 2: system.latency=8 ms
-      + a  the baseline (baseline)
+      + a  the baseline
       + b  throughput: 3000 /s
 
       ? b.throughput >= 2 * a.throughput
 
     It would take 48 s to 3 min.
     ");
+}
+
+#[test]
+fn a_plan_says_a_duration_once_and_a_title_beside_its_name() {
+    let titled = |title: &str, blocks: &str| {
+        let text =
+            null_experiment(&format!("baseline: a\nvariants: {{ a: {{}}, b: {{}} }}\nblocks: {blocks}"));
+        checked(text.replace("{ name: test }", &format!("{{ name: test{title} }}"))).out
+    };
+    let fixed = titled(", title: Is b faster?", "6");
+    assert!(fixed.starts_with("test — Is b faster?\n"), "{fixed}");
+    assert!(fixed.ends_with("\nIt would take 24 s.\n"), "{fixed}");
+    let alike = titled("", "{ min: 60, max: 61 }");
+    assert!(alike.starts_with("test\n") && alike.ends_with("\nIt would take 4 min.\n"), "{alike}");
 }
 
 /// Every one ends with exit code 2 and one message that names file, line and column.
