@@ -47,7 +47,7 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     let path = Path::new(experiment);
     if let Ok(metadata) = std::fs::metadata(path) {
         if metadata.is_dir() {
-            return Err(Failure::usage(format!("{experiment} is a directory; an experiment is a YAML file")));
+            return Err(Failure::usage(of_directory(path)));
         }
         let bytes = read_at_most(path, BYTES_MAX).map_err(|error| match error {
             Error::TooLarge { .. } => {
@@ -68,9 +68,31 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     Err(Failure::usage(format!("there is no file and no built-in experiment `{experiment}`; {hint}")))
 }
 
+/// What to do about a directory that is named as an experiment. A run's directory holds the experiment.
+fn of_directory(path: &Path) -> String {
+    let shown = path.display();
+    let Ok(run) = plumb_store::read(path) else {
+        return format!("{shown} is a directory; an experiment is a YAML file");
+    };
+    let file = path.join("experiment.yaml");
+    let again = plumb_report::command_again(&run.header.plan, &file.display().to_string());
+    format!("{shown} is the directory of a run; repeat the run with `{again}`")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_process::{made, on_disk};
+
+    #[test]
+    fn the_directory_of_a_run_is_refused_with_the_command_that_repeats_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = made::run("x", 1, 1.0);
+        let directory = on_disk(folder.path(), &run);
+        let message = find(directory.to_str().unwrap()).unwrap_err().message;
+        let message = message.replace(&folder.path().display().to_string(), "F");
+        insta::assert_snapshot!(message, @"F/plumb-runs/x-1 is the directory of a run; repeat the run with `plumb run F/plumb-runs/x-1/experiment.yaml --seed 1`");
+    }
 
     #[test]
     fn what_is_no_experiment_is_refused_with_a_hint() {

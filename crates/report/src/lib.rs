@@ -54,7 +54,7 @@ pub use measurement::{
 pub use scale::Scale;
 pub use summary::mark;
 pub use text::{TextStyle, text};
-pub use view::quoted;
+pub use view::{command_again, quoted};
 
 #[cfg(test)]
 #[path = "../tests/fixture/mod.rs"]

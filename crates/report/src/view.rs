@@ -381,22 +381,8 @@ impl<'a> View<'a> {
     /// The commands that make the run and its reports again.
     pub fn reproduction(&self) -> [String; 2] {
         let directory = quoted(&self.run.directory);
-        let again = self.plan().made_by.clone().unwrap_or_else(|| {
-            let file = quoted(&format!("{}.yaml", self.plan().name));
-            format!("plumb run {file}{} --seed {}", self.extent(), self.plan().seed)
-        });
+        let again = command_again(self.plan(), &format!("{}.yaml", self.plan().name));
         [again, format!("plumb report {directory} --format html")]
-    }
-
-    /// The options that made less of the experiment, or something else, than it says.
-    fn extent(&self) -> String {
-        let plan = self.plan();
-        let mut words = Vec::new();
-        words.extend(plan.quick.then(|| " --quick".to_owned()));
-        words.extend(plan.blocks_asked.map(|blocks| format!(" --blocks {blocks}")));
-        words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
-        words.extend(plan.others_max_asked.then(|| format!(" --others-max {}", Percent(plan.others_max))));
-        words.concat()
     }
 
     /// ` [load.connections=20; …]`, or nothing where that is every cell.
@@ -408,6 +394,24 @@ impl<'a> View<'a> {
             cells.iter().filter_map(|cell| self.plan().cells.get(*cell)).map(Cell::label).collect();
         format!(" [{}]", labels.join("; "))
     }
+}
+
+/// The command that makes a run again, from the experiment in `file` unless another command made the experiment.
+#[must_use]
+pub fn command_again(plan: &Plan, file: &str) -> String {
+    plan.made_by
+        .clone()
+        .unwrap_or_else(|| format!("plumb run {}{} --seed {}", quoted(file), extent(plan), plan.seed))
+}
+
+/// The options that made less of the experiment, or something else, than it says.
+fn extent(plan: &Plan) -> String {
+    let mut words = Vec::new();
+    words.extend(plan.quick.then(|| " --quick".to_owned()));
+    words.extend(plan.blocks_asked.map(|blocks| format!(" --blocks {blocks}")));
+    words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
+    words.extend(plan.others_max_asked.then(|| format!(" --others-max {}", Percent(plan.others_max))));
+    words.concat()
 }
 
 /// The text as one word of a shell's command line.
