@@ -10,7 +10,7 @@ use super::core::{BACKOFF, Core};
 use super::errors::Failure;
 use super::socket::{Received, Socket};
 use super::tally::Answer;
-use super::tls::Negotiated;
+use super::tls::{Negotiated, is_spoken};
 use super::transport::Transport;
 use super::wire::{ParseError, Parser, Progress};
 use crate::settings::Reuse;
@@ -302,10 +302,11 @@ impl Seat {
         let now_ns = monotonic_ns();
         self.answer.tls_ns = now_ns - self.connected_ns;
         if let Some(negotiated) = link.transport.negotiated() {
-            let is_http1 = matches!(negotiated.alpn.as_str(), "none" | "http/1.1" | "http/1.0");
+            let is_http1 = negotiated.alpn == "none" || is_spoken(&negotiated.alpn);
             core.tally.shook_hands(negotiated, now_ns);
             if !is_http1 {
-                return Err(Failure::Tls("the server chose a protocol other than http/1.1".to_owned()));
+                let reason = "the server chose another protocol than HTTP/1.1, which this load speaks; offer only `http/1.1`";
+                return Err(Failure::Tls(reason.to_owned()));
             }
         }
         self.start(core, now_ns)

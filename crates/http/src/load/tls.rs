@@ -51,7 +51,18 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     if spec.alpn.iter().any(|protocol| protocol.is_empty() || protocol.len() > 255) {
         return Err(Fault::new("load.alpn", "a protocol's name has 1 to 255 bytes, such as `http/1.1`"));
     }
+    if !spec.alpn.is_empty() && !spec.alpn.iter().any(|protocol| is_spoken(protocol)) {
+        return Err(Fault::new(
+            "load.alpn",
+            "this load speaks only HTTP/1.1; offer `http/1.1`, alone or among others",
+        ));
+    }
     Ok(())
+}
+
+/// Whether the load speaks an application protocol, by its ALPN identifier.
+pub fn is_spoken(protocol: &str) -> bool {
+    matches!(protocol, "http/1.1" | "http/1.0")
 }
 
 struct Asked {

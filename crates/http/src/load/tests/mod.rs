@@ -118,6 +118,7 @@ fn what_makes_no_load_is_refused() {
         LoadSettings { resumption: plumb_model::Percent(1.01), ..spec() },
         LoadSettings { checks: vec!["status == 200".to_owned(), "status".to_owned()], ..spec() },
         LoadSettings { alpn: vec![String::new()], ..spec() },
+        LoadSettings { alpn: vec!["h2".to_owned()], ..spec() },
     ];
     let faults = specs.map(|spec| check(&spec).unwrap_err());
     let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -132,6 +133,7 @@ fn what_makes_no_load_is_refused() {
     load.resumption: a share is 0% to 100%
     load.checks[1]: `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
     load.alpn: a protocol's name has 1 to 255 bytes, such as `http/1.1`
+    load.alpn: this load speaks only HTTP/1.1; offer `http/1.1`, alone or among others
     ");
 }
 

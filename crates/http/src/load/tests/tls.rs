@@ -162,12 +162,15 @@ fn exactly_what_is_asked_for_is_negotiated() {
 #[test]
 fn a_protocol_is_agreed_on_and_another_one_than_http1_is_refused() {
     let authority = Authority::new();
-    let offers = |alpn: &str| LoadSettings { alpn: vec![alpn.to_owned()], ..fresh_connections() };
+    let offers = |alpn: &str| LoadSettings {
+        alpn: alpn.split(',').map(str::to_owned).collect(),
+        ..fresh_connections()
+    };
     let with = |alpn: &str| Settings { alpn: vec![alpn.as_bytes().to_vec()], ..Settings::default() };
     assert_eq!(only(&run(&offers("http/1.1"), &authority, with("http/1.1")), "alpn"), "http/1.1");
     assert_eq!(
-        failure(&offers("h2"), &authority, with("h2")),
-        "tls: the server chose a protocol other than http/1.1"
+        failure(&offers("h2,http/1.1"), &authority, with("h2")),
+        "tls: the server chose another protocol than HTTP/1.1, which this load speaks; offer only `http/1.1`"
     );
     assert_eq!(failure(&offers("http/1.1"), &authority, with("h2")), "tls alert: no_application_protocol");
 }
