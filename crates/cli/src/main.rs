@@ -21,7 +21,9 @@ mod synthetic;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
+use plumb_model::name::did_you_mean;
 
 use args::{Arguments, Command};
 use exit::Outcome;
@@ -32,9 +34,10 @@ fn main() -> ExitCode {
 
 /// Does what a command line asks for, and returns the exit code.
 fn run(line: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments = match Arguments::try_parse_from(line) {
+    let line: Vec<OsString> = line.into_iter().collect();
+    let arguments = match Arguments::try_parse_from(&line) {
         Ok(arguments) => arguments,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&with_near_command(error, &line)),
     };
     if let Err(failure) = logging::start(&arguments.command) {
         return ended(Err(failure));
@@ -46,6 +49,23 @@ fn run(line: impl IntoIterator<Item = OsString>) -> u8 {
         return ended(Err(failure));
     }
     ended(dispatch(arguments.command))
+}
+
+/// Adds the nearest command to an error about an unknown one. clap finds none for short names such as `rn`.
+fn with_near_command(mut error: clap::Error, line: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    let all = Arguments::command();
+    let before = line.iter().skip(1).take_while(|word| *word != wrong.as_str());
+    let parent = before.fold(&all, |command, word| command.find_subcommand(word).unwrap_or(command));
+    let names =
+        parent.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    if let Some(near) = did_you_mean(wrong, names) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near.to_owned()]));
+    }
+    error
 }
 
 /// Prints what clap has to say: an error, or help and the version, which are results.
@@ -119,6 +139,11 @@ mod tests {
 
         For more information, try '--help'.
         ");
+        for (line, near) in [(&["rn"][..], "run"), (&["ls"], "list"), (&["history", "shw"], "show")] {
+            let said = plumb(line);
+            let tip = format!("tip: a similar subcommand exists: '{near}'");
+            assert!(said.code == 2 && said.err.contains(&tip), "{said:?}");
+        }
         let hostile = plumb(&["ru\u{202e}n"]);
         assert!(hostile.code == 2 && hostile.err.contains(r"ru\u{202e}n"), "{hostile:?}");
         let nothing = plumb(&[]);
