@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use plumb_model::{Claim, Plan, RequiredSaving};
 use plumb_runner::{Planned, at_most_s};
+use serde::Serialize;
 
 use crate::args::CheckArguments;
 use crate::commands::{connecting, planning};
@@ -18,11 +19,19 @@ pub fn check(arguments: &CheckArguments) -> Outcome {
     let hosts = || connecting::hosts(&arguments.places);
     let planned = planning::on(&arguments.experiment, &arguments.plan, hosts)?;
     if arguments.json {
-        output::json(planned.plan())?;
+        output::json(&Document { format: "plumbline.plan/1", plan: planned.plan() })?;
     } else {
         output::result(&described(&planned))?;
     }
     Ok(HOLDS)
+}
+
+/// The plan for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'static str,
+    #[serde(flatten)]
+    plan: &'a Plan,
 }
 
 /// The plan as text.

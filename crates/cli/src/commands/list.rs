@@ -1,5 +1,6 @@
 //! `plumb list`: the built-in experiments.
 
+use plumb_model::Plan;
 use serde_json::json;
 
 use crate::args::{ListArguments, PlanArguments};
@@ -22,14 +23,12 @@ pub fn list(arguments: &ListArguments) -> Outcome {
         rows.push((*name, planning::read(&experiments::find(name)?, &any)?));
     }
     if arguments.json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|(name, plan)| {
-                let variants: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
-                json!({ "name": name, "title": plan.title, "path": plan.path, "variants": variants })
-            })
-            .collect();
-        output::json(&rows)?;
+        let row = |(name, plan): &(&str, Plan)| {
+            let variants: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+            json!({ "name": name, "title": plan.title, "path": plan.path, "variants": variants })
+        };
+        let rows: Vec<_> = rows.iter().map(row).collect();
+        output::json(&json!({ "format": "plumbline.experiments/1", "experiments": rows }))?;
         return Ok(HOLDS);
     }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -54,8 +53,9 @@ mod tests {
         }
         assert_eq!(names.len(), BUILT_IN.len());
         let found = plumb(&["list", "--json"]).json();
-        assert_eq!(found.as_array().unwrap().len(), BUILT_IN.len());
-        let null = found.as_array().unwrap().last().unwrap();
+        let found = found["experiments"].as_array().unwrap();
+        assert_eq!(found.len(), BUILT_IN.len());
+        let null = found.last().unwrap();
         assert_eq!((&null["name"], &null["path"]), (&"null".into(), &"null".into()));
     }
 

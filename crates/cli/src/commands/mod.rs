@@ -18,6 +18,8 @@ pub mod host;
 pub mod http;
 pub mod import;
 pub mod init;
+#[cfg(test)]
+mod json;
 pub mod keep;
 pub mod list;
 pub mod man;

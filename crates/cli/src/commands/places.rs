@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use plumb_runner::HostAccount;
+use serde_json::json;
 
 use crate::args::places::{PlacesCheckArguments, PlacesCommand};
 use crate::commands::connecting::{connect, from_file, named};
@@ -26,7 +27,7 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     let accounts = plumb_runner::accounts(&places, &build).map_err(Failure::harness)?;
     let is_whole = accounts.iter().all(|account| account.trouble.is_none());
     if arguments.json {
-        output::json(&accounts)?;
+        output::json(&json!({ "format": "plumbline.places/1", "hosts": accounts }))?;
     } else {
         output::result(&describe(&accounts))?;
     }

@@ -146,7 +146,9 @@ fn list_volumes(state: &State, as_json: bool) -> Outcome {
                     "used_bytes": serving.map(|it| &it["used_bytes"]), "limits": serving.map(|it| &it["limits"]),
                     "account": serving.map(|it| &it["account"]) })
         };
-        return print_json(&volumes.iter().map(row).collect());
+        let rows: Vec<_> = volumes.iter().map(row).collect();
+        output::json(&json!({ "format": "plumbline.volumes/1", "volumes": rows }))?;
+        return Ok(HOLDS);
     }
     for row in &volumes {
         let policy = row.policy.as_deref().unwrap_or("none");
@@ -161,16 +163,13 @@ fn list_policies(state: &State, as_json: bool) -> Outcome {
     let policies = state.policies().map_err(Failure::harness)?;
     let row = |row: &PolicyRow| json!({ "name": row.name, "uuid": row.uuid, "policy": row.policy });
     if as_json {
-        return print_json(&policies.iter().map(row).collect());
+        let rows: Vec<_> = policies.iter().map(row).collect();
+        output::json(&json!({ "format": "plumbline.volume-policies/1", "policies": rows }))?;
+        return Ok(HOLDS);
     }
     for row in &policies {
         output::result(&format!("{}  {}", row.name, json!(row.policy)))?;
     }
-    Ok(HOLDS)
-}
-
-fn print_json(rows: &Vec<Value>) -> Outcome {
-    output::json(rows)?;
     Ok(HOLDS)
 }
 

@@ -303,7 +303,7 @@ fn nbd(serving: &Serving, name: &str) -> String {
 fn a_renamed_volume_keeps_its_connections(state: &Path, serving: Serving) {
     let operations = || {
         let listed: Value = serde_json::from_str(&volumes(state, &["list", "--json"])).unwrap();
-        listed[0]["account"]["operations"].as_u64().unwrap_or(0)
+        listed["volumes"][0]["account"]["operations"].as_u64().unwrap_or(0)
     };
     let (old, mut command) = (nbd(&serving, "vol0"), plumb());
     command.args(["storage", &old, "--rw", "randwrite", "--destroy-data", "-d", "1h", "-q"]);

@@ -84,7 +84,12 @@ impl<'n> Driver<'n> {
     /// The names of the node's volumes.
     fn names(&self) -> Vec<String> {
         let list: Value = serde_json::from_str(&self.volumes(&["list", "--json"])).unwrap();
-        list.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+        list["volumes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// What a command on volumes prints on the node.
@@ -101,7 +106,7 @@ impl<'n> Driver<'n> {
         let under: Vec<&str> = policy.into_iter().flat_map(|policy| ["--policy", policy]).collect();
         self.volumes(&[&["create", name, "--size", size], &under[..]].concat());
         let list: Value = serde_json::from_str(&self.volumes(&["list", "--json"])).unwrap();
-        let row = list.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+        let row = list["volumes"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
         let (uuid, capacity) = (row["uuid"].as_str().unwrap(), size.trim_end_matches('B'));
         self.namespace.apply(&format!(
             "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: {name} }}\nspec:\n  \
