@@ -14,6 +14,7 @@ mod intake;
 mod keeper;
 mod leftovers;
 mod link;
+mod machines;
 mod node;
 mod objects;
 mod pod;
@@ -45,7 +46,7 @@ use crate::agent::Agent;
 use crate::clock::Patience;
 use crate::error::SlotError;
 
-pub use account::{HostAccount, accounts, told_by};
+pub use account::{Accounts, HostAccount, accounts, told_by};
 use array::Array;
 pub(crate) use clock::ClockOffset;
 use endpoints::Endpoints;

@@ -11,6 +11,7 @@ use plumb_runner::file::read_places;
 use crate::args::places::{OnArguments, PlacesArguments};
 use crate::commands::{planning, version::own_build};
 use crate::exit::{Failure, INTERRUPTED};
+use crate::output;
 
 /// Connects to the hosts that the arguments name.
 pub fn hosts(arguments: &PlacesArguments) -> Result<Hosts, Failure> {
@@ -19,7 +20,7 @@ pub fn hosts(arguments: &PlacesArguments) -> Result<Hosts, Failure> {
         Some(file) => from_file(file)?,
         None => named(system_on.as_deref(), load_on)?,
     };
-    connect(places)
+    connect(places).map(warned)
 }
 
 /// The hosts of a single measurement's load. The system is seen from here, or `from` the one host that has it.
@@ -29,7 +30,7 @@ pub fn loads(arguments: &OnArguments, from: Option<&str>) -> Result<Hosts, Failu
 
 /// Connects to the hosts of a run that began earlier.
 pub fn again(places: Option<&Places>) -> Result<Hosts, Failure> {
-    connect(places.cloned().unwrap_or_default())
+    connect(places.cloned().unwrap_or_default()).map(warned)
 }
 
 /// Connects to these hosts.
@@ -42,6 +43,24 @@ pub fn connect(places: Places) -> Result<Hosts, Failure> {
         // Ctrl-C ended the wait for a host.
         if was_asked_to_stop() { Failure { code: INTERRUPTED, ..failure } } else { failure }
     })
+}
+
+/// Warns of hosts that are one machine, before anything runs there.
+fn warned(hosts: Hosts) -> Hosts {
+    for names in hosts.on_one_machine() {
+        output::message(&format!("warning: {}", one_machine(&names)));
+    }
+    hosts
+}
+
+/// What it means that these hosts are one machine.
+pub fn one_machine(names: &[String]) -> String {
+    let (last, before) = names.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
+    format!(
+        "{} and {last} are one machine, so they may take CPU time from one another; use another machine or node, or give every \
+         place its own `cpus`",
+        before.join(", ")
+    )
 }
 
 /// The places of a file.
@@ -58,4 +77,16 @@ pub fn named(system_on: Option<&str>, load_on: &[String]) -> Result<Places, Fail
         load: load_on.iter().map(|word| place(word)).collect::<Result<_, _>>()?,
         kubernetes: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn hosts_that_are_one_machine_are_named() {
+        let said = |names: &[&str]| {
+            super::one_machine(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        insta::assert_snapshot!(said(&["a", "b"]), @"a and b are one machine, so they may take CPU time from one another; use another machine or node, or give every place its own `cpus`");
+        insta::assert_snapshot!(said(&["a", "b", "c"]), @"a, b and c are one machine, so they may take CPU time from one another; use another machine or node, or give every place its own `cpus`");
+    }
 }

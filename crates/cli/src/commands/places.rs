@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use plumb_runner::HostAccount;
+use plumb_runner::Accounts;
 use serde_json::json;
 
 use crate::args::places::{PlacesCheckArguments, PlacesCommand};
-use crate::commands::connecting::{connect, from_file, named};
+use crate::commands::connecting::{connect, from_file, named, one_machine};
 use crate::commands::{check, planning, version::own_build};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome};
 use crate::output;
@@ -25,9 +25,13 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     places.name_pods();
     let build = own_build()?;
     let accounts = plumb_runner::accounts(&places, &build).map_err(Failure::harness)?;
-    let is_whole = accounts.iter().all(|account| account.trouble.is_none());
+    let is_whole = accounts.hosts.iter().all(|account| account.trouble.is_none());
     if arguments.json {
-        output::json(&json!({ "format": "plumbline.places/1", "hosts": accounts }))?;
+        output::json(&json!({
+            "format": "plumbline.places/1",
+            "hosts": accounts.hosts,
+            "on_one_machine": accounts.on_one_machine,
+        }))?;
     } else {
         output::result(&describe(&accounts))?;
     }
@@ -40,9 +44,9 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     Ok(if is_whole { HOLDS } else { FAILED })
 }
 
-fn describe(accounts: &[HostAccount]) -> String {
+fn describe(accounts: &Accounts) -> String {
     let mut text = String::new();
-    for account in accounts {
+    for account in &accounts.hosts {
         // Writing to a String cannot fail.
         let _ = match &account.trouble {
             Some(trouble) => writeln!(text, "✗ {}: failed to {trouble}", account.host),
@@ -52,6 +56,9 @@ fn describe(accounts: &[HostAccount]) -> String {
         for (name, value) in &account.facts {
             let _ = writeln!(text, "  {name:width$}  {value}");
         }
+    }
+    for names in &accounts.on_one_machine {
+        let _ = writeln!(text, "! {}", one_machine(names));
     }
     text.trim_end().to_owned()
 }

@@ -7,6 +7,7 @@ use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{PlaceOf, Places, Readers};
 use serde::Serialize;
 
+use super::machines::{self, Machine};
 use super::readers::reader;
 use super::remote::Remote;
 
@@ -22,21 +23,35 @@ pub struct HostAccount {
     pub facts: Vec<(String, String)>,
 }
 
+/// The hosts of places.
+#[derive(Debug, Clone, Serialize)]
+pub struct Accounts {
+    /// Each host.
+    pub hosts: Vec<HostAccount>,
+    /// The names of hosts that are one machine, in groups.
+    pub on_one_machine: Vec<Vec<String>>,
+}
+
 /// Connects to the cluster and to each host of places, with a reader on each node if readers are requested,
 /// and disconnects.
 ///
 /// # Errors
 /// The reason why the cluster cannot be used at all; the text completes "failed to ...".
-pub fn accounts(places: &Places, build: &str) -> Result<Vec<HostAccount>, String> {
+pub fn accounts(places: &Places, build: &str) -> Result<Accounts, String> {
     let cluster = super::cluster(places)?;
     let pods = super::pods(cluster.as_ref(), places)?;
     let pods = pods.as_ref();
     let mut accounts: Vec<HostAccount> = cluster.iter().map(HostAccount::of_cluster).collect();
+    // Without places for the load, it is here.
+    let load = if places.load.is_empty() { &[PlaceOf::default()][..] } else { &places.load };
+    let sides: Vec<&PlaceOf> = std::iter::once(&places.system).chain(load).collect();
+    let mut machines: Vec<Machine> = Machine::here(&sides).into_iter().collect();
     let mut nodes = BTreeSet::new();
     // One at a time, so a host that cannot be reached does not hide the facts about the others.
     for place in places.others() {
         let connected = Remote::connect(place, build, pods);
         nodes.extend(connected.as_ref().ok().and_then(Remote::node).map(str::to_owned));
+        machines.extend(connected.as_ref().ok().map(|remote| Machine::of(place, remote)));
         let host = place.ssh.clone().unwrap_or_else(|| place.name().to_owned());
         accounts.push(HostAccount::of(host, connected.map(|remote| facts(&remote))));
     }
@@ -44,7 +59,7 @@ pub fn accounts(places: &Places, build: &str) -> Result<Vec<HostAccount>, String
         let of_node = |node: &String| HostAccount::of_reader(node, asked, build, pods);
         accounts.extend(nodes.iter().map(of_node));
     }
-    Ok(accounts)
+    Ok(Accounts { hosts: accounts, on_one_machine: machines::shared(&machines) })
 }
 
 impl HostAccount {

@@ -70,6 +70,8 @@ fn hosts_far_away_agree_on_windows_within_the_bound() {
     let trip = fact(&accounts["hosts"][1], "round trip").strip_suffix(" ms").unwrap().parse::<f64>().unwrap();
     assert!(trip * 1e6 >= DELAY_NS as f64, "{trip} ms");
     assert_eq!(fact(&accounts["hosts"][0], "user"), "root");
+    // They are namespaces of one kernel.
+    assert_eq!(accounts["on_one_machine"], serde_json::json!([["host1", "host2-slow", "host3"]]));
 
     let path = directory.path().join("run");
     let mut command = hosts.plumb();
