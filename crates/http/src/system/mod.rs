@@ -4,6 +4,7 @@
 mod certificates;
 mod check;
 mod config;
+mod directives;
 mod external;
 mod haproxy;
 mod installable;
@@ -12,6 +13,7 @@ mod offload;
 mod program;
 mod readiness;
 mod running;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +26,7 @@ pub(crate) use check::{check, feasible};
 pub(crate) use config::CONFIG_STATE;
 pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, is_qat};
+pub use template::{NginxTemplate, nginx_template};
 
 /// What evidence shows of the ingress' configuration; `None` where it is plumb's own.
 pub(crate) fn expected_config(ingress: &IngressSettings) -> Option<String> {

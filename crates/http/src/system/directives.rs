@@ -1,0 +1,189 @@
+//! nginx's language: directives of words that end with `;` or have a block, see
+//! <https://nginx.org/en/docs/beginners_guide.html#conf_structure>.
+
+use std::fmt::Write;
+
+/// The deepest nesting; nginx's own contexts are four deep, and locations may nest.
+const DEPTH_MAX: usize = 32;
+
+/// A directive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Directive {
+    /// Its name and its arguments, as written.
+    pub words: Vec<String>,
+    /// What is in its braces.
+    pub block: Option<Vec<Self>>,
+}
+
+impl Directive {
+    pub(super) fn of<const N: usize>(words: [&str; N]) -> Self {
+        Self { words: words.map(str::to_owned).to_vec(), block: None }
+    }
+
+    /// A line that plumb fills in.
+    pub(super) fn placeholder(name: &str) -> Self {
+        Self { words: vec![format!("{{{{{name}}}}}")], block: None }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    /// The first argument.
+    pub(super) fn argument(&self) -> Option<&str> {
+        self.words.get(1).map(String::as_str)
+    }
+
+    /// The name of the upstream that it defines.
+    pub(super) fn upstream(&self) -> Option<&str> {
+        self.argument().filter(|_| self.name() == "upstream" && self.block.is_some())
+    }
+
+    /// Whether a directive of that name is in its block, however deep.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let below = self.block.as_deref().unwrap_or_default();
+        below.iter().any(|found| found.name() == name || found.has(name))
+    }
+}
+
+/// Reads directives.
+///
+/// # Errors
+/// What is wrong.
+pub(super) fn parse(text: &str) -> Result<Vec<Directive>, String> {
+    let mut stack: Vec<(Vec<String>, Vec<Directive>)> = vec![(Vec::new(), Vec::new())];
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = text;
+    while let Some((token, after)) = token(rest)? {
+        rest = after;
+        match token {
+            ";" if words.is_empty() => return Err("a directive is missing before `;`".to_owned()),
+            ";" => add(&mut stack, Directive { words: std::mem::take(&mut words), block: None }),
+            "{" if words.first().is_some_and(|name| name.ends_with("_by_lua_block")) => {
+                return Err(format!("`{}` holds Lua, which is not read", words[0]));
+            }
+            "{" if stack.len() > DEPTH_MAX => return Err("its blocks nest too deep".to_owned()),
+            "{" => stack.push((std::mem::take(&mut words), Vec::new())),
+            "}" if !words.is_empty() => return Err(format!("`{}` does not end with `;`", words.join(" "))),
+            "}" => match stack.pop().filter(|_| !stack.is_empty()) {
+                Some((words, block)) => add(&mut stack, Directive { words, block: Some(block) }),
+                None => return Err("a `}` closes nothing".to_owned()),
+            },
+            word => words.push(word.to_owned()),
+        }
+    }
+    match (stack.pop(), stack.is_empty(), words.is_empty()) {
+        (Some((_, found)), true, true) => Ok(found),
+        (_, true, false) => Err(format!("`{}` does not end with `;`", words.join(" "))),
+        _ => Err("a `{` is not closed".to_owned()),
+    }
+}
+
+fn add(stack: &mut [(Vec<String>, Vec<Directive>)], directive: Directive) {
+    if let Some((_, block)) = stack.last_mut() {
+        block.push(directive);
+    }
+}
+
+/// The next word or sign, as written, and what follows it.
+fn token(text: &str) -> Result<Option<(&str, &str)>, String> {
+    let mut text = text.trim_start();
+    while text.starts_with('#') {
+        text = text.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
+    }
+    let Some(first) = text.chars().next() else { return Ok(None) };
+    let end = match first {
+        ';' | '{' | '}' => 1,
+        '"' | '\'' => quoted_end(text, first).ok_or("the closing quote of a text is missing")?,
+        _ => word_end(text),
+    };
+    Ok(Some(text.split_at(end)))
+}
+
+fn quoted_end(text: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    text.char_indices().skip(1).find_map(|(at, character)| {
+        let ends = character == quote && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        ends.then_some(at + 1)
+    })
+}
+
+/// A word ends before a blank or a sign. A brace after `$` belongs to a variable.
+fn word_end(text: &str) -> usize {
+    let (mut before, mut in_variable) = (' ', false);
+    let end = text.char_indices().find(|(_, character)| {
+        let is_variable = *character == '{' && before == '$';
+        let closes = in_variable && *character == '}';
+        in_variable = (in_variable || is_variable) && !closes;
+        let is_end = before != '\\'
+            && !is_variable
+            && !closes
+            && (character.is_whitespace() || matches!(character, ';' | '{' | '}'));
+        before = *character;
+        is_end
+    });
+    end.map_or(text.len(), |(at, _)| at)
+}
+
+/// The text of directives, one a line, blocks indented.
+pub(super) fn print(directives: &[Directive]) -> String {
+    let mut text = String::new();
+    write(&mut text, directives, 0);
+    text
+}
+
+fn write(text: &mut String, directives: &[Directive], depth: usize) {
+    let indent = "    ".repeat(depth);
+    for Directive { words, block } in directives {
+        let line = words.join(" ");
+        // Writing to a String cannot fail.
+        let _ = match block {
+            Some(_) => writeln!(text, "{indent}{line} {{"),
+            None if words.len() == 1 && line.starts_with("{{") => writeln!(text, "{indent}{line}"),
+            None => writeln!(text, "{indent}{line};"),
+        };
+        if let Some(block) = block {
+            write(text, block, depth + 1);
+            text.push_str(&format!("{indent}}}\n"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quotes_comments_and_variables_are_read() {
+        let text = "a 'x; {' \"y\\\"}\"; # b;\nlocation ~ \\.php$ { set $c ${d}e; }\nf;";
+        let found = parse(text).unwrap();
+        assert_eq!(print(&found), "a 'x; {' \"y\\\"}\";\nlocation ~ \\.php$ {\n    set $c ${d}e;\n}\nf;\n");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let refused = |text: &str| parse(text).unwrap_err();
+        let lua = "http { content_by_lua_block { a } }";
+        insta::assert_snapshot!([";", "a", "a {", "}", "a { b }", "'a", lua].map(refused).join("\n"), @r"
+        a directive is missing before `;`
+        `a` does not end with `;`
+        a `{` is not closed
+        a `}` closes nothing
+        `b` does not end with `;`
+        the closing quote of a text is missing
+        `content_by_lua_block` holds Lua, which is not read
+        ");
+        assert!(refused(&"a {".repeat(100)).contains("too deep"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(text in "[a-c$;{}'\" \n\\\\#]{0,60}") {
+            if let Ok(found) = parse(&text) {
+                prop_assert_eq!(parse(&print(&found)), Ok(found));
+            }
+        }
+    }
+}
