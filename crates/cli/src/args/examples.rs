@@ -12,6 +12,7 @@ Examples:
 pub const INIT: &str = "\
 Examples:
   plumb init --external https://a.example/ https://b.example/
+  plumb init --nginx-config /etc/nginx/nginx.conf
   plumb init --storage /dev/sda nbd://127.0.0.1:10809/vol1 --file disks.yaml
   plumb init --network 192.0.2.1 192.0.2.2
   plumb init --migration

@@ -6,11 +6,15 @@ use clap::Args;
 
 /// `plumb init`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["external", "storage", "network", "migration", "crypto"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["external", "nginx_config", "storage", "network", "migration", "crypto"]))]
 pub struct InitArguments {
     /// Compare two HTTP servers that exist.
     #[arg(long, num_args = 2, value_names = ["URL_A", "URL_B"])]
     pub external: Option<Vec<String>>,
+    /// Compare changes of this nginx configuration, with nginx started by `plumb` in front of an origin. What `plumb` sets
+    /// itself becomes placeholders.
+    #[arg(long, value_name = "FILE")]
+    pub nginx_config: Option<PathBuf>,
     /// Compare two files, block devices or NBD exports that exist.
     #[arg(long, num_args = 2, value_names = ["TARGET_A", "TARGET_B"])]
     pub storage: Option<Vec<String>>,

@@ -4,6 +4,9 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use plumb_http::system::nginx_template;
 
 use crate::args::{InitArguments, PlanArguments};
 use crate::commands::planning;
@@ -14,7 +17,7 @@ use crate::output;
 /// Writes the file.
 pub fn init(arguments: &InitArguments) -> Outcome {
     let name = arguments.file.display().to_string();
-    let text = text(arguments);
+    let text = text(arguments)?;
     let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
     // An address that no experiment can have is better known now than at the first run.
     planning::read(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any)
@@ -34,18 +37,22 @@ pub fn init(arguments: &InitArguments) -> Outcome {
     Ok(HOLDS)
 }
 
-fn text(arguments: &InitArguments) -> String {
+fn text(arguments: &InitArguments) -> Result<String, Failure> {
     let of = |pair: &Option<Vec<String>>| -> Option<[String; 2]> {
         let quoted: Vec<String> = pair.as_ref()?.iter().map(|target| quoted(target)).collect();
         quoted.try_into().ok()
     };
     let targets = [&arguments.external, &arguments.storage, &arguments.network].map(of);
-    let (name, title, spec) = match targets {
-        [Some(targets), ..] => ("two-servers", "Is the second server faster than the first?", http(&targets)),
-        [_, Some(targets), _] => {
+    let own = arguments.nginx_config.as_deref().map(nginx).transpose()?;
+    let (name, title, spec) = match (own, targets) {
+        (Some(spec), _) => ("own-nginx", "Does a change of this nginx configuration help?", spec),
+        (None, [Some(targets), ..]) => {
+            ("two-servers", "Is the second server faster than the first?", http(&targets))
+        }
+        (None, [_, Some(targets), _]) => {
             ("two-volumes", "Is the second volume faster than the first?", storage(&targets))
         }
-        [.., Some(targets)] => {
+        (None, [.., Some(targets)]) => {
             ("two-networks", "Is the second path faster than the first?", network(&targets))
         }
         _ if arguments.crypto => {
@@ -53,10 +60,10 @@ fn text(arguments: &InitArguments) -> String {
         }
         _ => ("two-codecs", "Does compression move a guest sooner?", migration()),
     };
-    format!(
+    Ok(format!(
         "# Written by `plumb init`. `plumb check FILE` shows the plan, `plumb run FILE` runs it.\n\
          apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: {name}\n  title: {title}\nspec:\n{spec}{BLOCKS}"
-    )
+    ))
 }
 
 /// A text as YAML takes it whatever is in it: JSON's strings are among YAML's.
@@ -116,6 +123,35 @@ fn http([a, b]: &[String; 2]) -> String {
     );
     let claims = ["b.http_reqs > a.http_reqs", "b.http_req_duration.p95 < a.http_req_duration.p95"];
     spec("http", &settings, [("a", "{}"), ("b", &change)], &claims)
+}
+
+/// An experiment on the configuration in a file.
+fn nginx(file: &Path) -> Result<String, Failure> {
+    let found = nginx_template(file).map_err(Failure::usage)?;
+    let template: String = found.text.lines().map(|line| format!("          {line}\n")).collect();
+    let left_out = match found.left_out.as_slice() {
+        [] => String::new(),
+        all => format!("  # Left out: {}.\n", all.join(", ")),
+    };
+    let tls = if found.has_tls { "\"1.3\"" } else { "none" };
+    let settings = format!(
+        "  # `plumb` fills in what is in double braces, and starts nginx with it in front of an origin.
+{left_out}  system:
+    ingress:
+      kind: nginx
+      tls: {tls}
+      threads: 1             # nginx's workers
+      config:
+        template: |
+{template}  load:
+    connections: 10          # requests under way at a time
+    {DURATION}
+    checks: [\"status == 200\"] # what a good answer is
+"
+    );
+    let change = "{ system: { ingress: { config: { http: \"keepalive_requests 1000000;\" } } } } # lines for main, events, http, upstream, server or location";
+    let claims = ["b.http_reqs > a.http_reqs", "b.http_req_duration.p95 < a.http_req_duration.p95"];
+    Ok(spec("http", &settings, [("a", "{}"), ("b", change)], &claims))
 }
 
 fn storage([a, b]: &[String; 2]) -> String {
@@ -206,7 +242,7 @@ mod tests {
             ("plumb init --migration", "migration", "zstd"),
             ("plumb init --crypto", "crypto", "software-aws-lc"),
         ] {
-            let text = text(&arguments(words));
+            let text = text(&arguments(words)).unwrap();
             let source = Source { name: "x.yaml".to_owned(), bytes: text.clone().into_bytes() };
             let plan =
                 planning::read(&source, &any).unwrap_or_else(|error| panic!("{words}: {error:?} {text}"));
@@ -248,6 +284,25 @@ mod tests {
                 format!("error: {file} exists and is not overwritten; name another file with --file\n");
             assert_eq!(again.err, expected);
         }
+    }
+
+    #[test]
+    fn a_configuration_becomes_an_experiment_on_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = "events { }\nhttp { server { listen 80; location / { proxy_pass http://10.0.0.1; } } }\n";
+        let own = write(directory.path(), "nginx.conf", own);
+        let file = directory.path().join("own.yaml");
+        let said = plumb(&["init", "--nginx-config", &own, "--file", file.to_str().unwrap()]);
+        assert_eq!(said.code, 0, "{said:?}");
+        let text = std::fs::read_to_string(&file).unwrap();
+        for part in
+            ["tls: none\n", "          {{main}}\n", "listen {{listen}};\n", "proxy_pass http://{{origin}};\n"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let static_files = write(directory.path(), "static.conf", "http { server { root /x; } }");
+        let refused = plumb(&["init", "--nginx-config", &static_files, "--file", "/nowhere/x.yaml"]);
+        assert!(refused.code == 2 && refused.err.contains("plumb init --external"), "{refused:?}");
     }
 
     #[test]
