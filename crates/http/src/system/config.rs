@@ -22,6 +22,8 @@ pub(super) struct Dialect {
     pub has_braces: bool,
     /// plumb's own configuration.
     pub template: &'static str,
+    /// The command that writes placeholders into a configuration, for a message.
+    pub converter: &'static str,
 }
 
 /// Checks what can be said without the program.
@@ -68,12 +70,21 @@ fn check_template(template: &str, dialect: Dialect) -> Result<(), String> {
     {
         return Err(format!("plumb has nothing for {{{{{unknown}}}}}; there are {}", known()));
     }
-    match dialect.placeholders.iter().find(|(name, is_needed)| *is_needed && !names.contains(name)) {
-        Some((missing, _)) => Err(format!(
-            "the template needs {{{{{missing}}}}}, or plumb could not use the program; there are {}",
+    let needed = dialect.placeholders.iter().filter(|(name, is_needed)| *is_needed && !names.contains(name));
+    let missing: Vec<String> = needed.map(|(name, _)| format!("{{{{{name}}}}}")).collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        _ if names.is_empty() => Err(format!(
+            "this configuration has no placeholders, and plumb needs {} to start the program with it; {}to measure a server that \
+             runs with it, use `kind: external`, with `changes` to its file",
+            missing.join(", "),
+            dialect.converter
+        )),
+        _ => Err(format!(
+            "the template needs {}, or plumb could not use the program; there are {}",
+            missing.join(", "),
             known()
         )),
-        None => Ok(()),
     }
 }
 

@@ -152,6 +152,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         ("threads", false),
     ],
     has_braces: false,
+    converter: "",
     template: "global
 {{global}}{{tls}}
 defaults

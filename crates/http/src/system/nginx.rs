@@ -194,6 +194,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         ("threads", false),
     ],
     has_braces: true,
+    converter: "`plumb init --nginx-config FILE` writes an experiment that has them; ",
     template: concat!(
         opening!(),
         "

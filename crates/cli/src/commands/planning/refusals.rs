@@ -56,6 +56,8 @@ fn a_configuration_that_its_program_has_no_place_for() {
     assert_snapshot!(config("kind: nginx, config: { global: x }"), @"x.yaml:11:58: this program has no section `global` here; it has `main`, `events`, `http`, `upstream`, `server`, `location`; this is so in the variant `other`");
     assert_snapshot!(config("kind: embedded, config: { global: x }"), @"x.yaml:11:51: only `kind: haproxy` and `kind: nginx` take a configuration; this is so in the variant `other`");
     assert_snapshot!(config("config: { template: \"frontend {{bind}}\" }"), @"x.yaml:11:45: the template needs {{global}}, or plumb could not use the program; there are {{global}}, {{tls}}, {{bind}}, {{origin}}, {{protocol}}, {{port}}, {{threads}}; this is so in the variant `other`");
+    assert_snapshot!(config("config: { template: \"frontend x\" }"), @"x.yaml:11:45: this configuration has no placeholders, and plumb needs {{global}}, {{bind}} to start the program with it; to measure a server that runs with it, use `kind: external`, with `changes` to its file; this is so in the variant `other`");
+    assert_snapshot!(config("kind: nginx, config: { template: \"events { }\" }"), @"x.yaml:11:58: this configuration has no placeholders, and plumb needs {{main}}, {{http}}, {{listen}} to start the program with it; `plumb init --nginx-config FILE` writes an experiment that has them; to measure a server that runs with it, use `kind: external`, with `changes` to its file; this is so in the variant `other`");
     assert_snapshot!(config("config: { path: /no/such/template }"), @"x.yaml:11:45: failed to read /no/such/template: No such file or directory (os error 2); this is so in the variant `other`");
 }
 
