@@ -27,7 +27,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plumb_codec::CodecSettings;
 use plumb_codec::measure::Form;
-use plumb_model::quantity::QuantityError;
 use plumb_model::{Bytes, Percent, Span};
 
 use self::places::{PlacesArguments, PlacesCommand};
@@ -436,7 +435,7 @@ pub struct CodecArguments {
     #[arg(long, value_enum)]
     pub form: Option<CodecFormArgument>,
     /// How long the codecs take turns; each gets at least one turn.
-    #[arg(long, short = 'd', default_value = "10s", value_name = "TIME", value_parser = duration)]
+    #[arg(long, short = 'd', default_value = "10s", value_name = "TIME")]
     pub duration: Span,
     /// How much data to read or to make [default: 1 GiB of files, 64 MiB of the built-in content].
     #[arg(long, value_name = "SIZE")]
@@ -462,9 +461,4 @@ pub struct CodecArguments {
     /// No progress.
     #[arg(long, short)]
     pub quiet: bool,
-}
-
-/// A length of time, which may be a bare number of seconds.
-fn duration(text: &str) -> Result<Span, QuantityError> {
-    Span::parse(&keys::seconds(text))
 }

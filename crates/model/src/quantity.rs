@@ -1,6 +1,6 @@
 //! Quantities with units: `612 B`, `5 s`, `500 IOPS`, `100 MB/s`, `1 Gbit/s`, `50 IOPS/GB`, `1%`.
 //!
-//! A number needs its unit, except for a rate of events, which can only be per second. Decimal and binary multiples are
+//! A number alone is enough in a setting whose unit is obvious: seconds, events per second, bytes. Decimal and binary multiples are
 //! kept apart (`kB` is 1,000 bytes, `KiB` is 1,024): a figure with two readings is the most common fault of reports.
 //! One table names every unit, so that parsing, printing and error messages cannot disagree.
 
@@ -42,6 +42,17 @@ impl Dimension {
             Self::EventRatePerData => "a rate per capacity such as `50 IOPS/GB`",
             Self::Share => "a percentage from `0%` to `100%`",
             Self::Count => "a number",
+        }
+    }
+
+    /// The unit of a setting that is a number alone; `None` where several units would fit.
+    #[must_use]
+    pub fn obvious_unit(self) -> Option<&'static str> {
+        match self {
+            Self::Data => Some("B"),
+            Self::Time => Some("s"),
+            Self::EventRate => Some("/s"),
+            Self::DataRate | Self::EventRatePerData | Self::Share | Self::Count => None,
         }
     }
 }
@@ -186,15 +197,29 @@ impl Quantity {
     /// # Errors
     /// When there is no number, no unit, an unknown unit, or a number that is negative or not finite.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        Self::parse_for(text, None)
+        Self::parse_for(text, None, None)
     }
 
-    /// Reads a quantity of one dimension.
+    /// Reads a quantity of one dimension. Only a rate of events may be a number alone: `p95 < 5` is in milliseconds to
+    /// one reader and in seconds to another.
     ///
     /// # Errors
     /// As [`Quantity::parse`], and when the unit measures something else.
     pub fn parse_as(text: &str, dimension: Dimension) -> Result<Self, QuantityError> {
-        let quantity = Self::parse_for(text, Some(dimension))?;
+        let bare = dimension.obvious_unit().filter(|_| dimension == Dimension::EventRate);
+        Self::parse_in(text, dimension, bare)
+    }
+
+    /// Reads a setting of one dimension; a number alone is in its [obvious unit](Dimension::obvious_unit).
+    ///
+    /// # Errors
+    /// As [`Quantity::parse_as`].
+    pub fn parse_setting(text: &str, dimension: Dimension) -> Result<Self, QuantityError> {
+        Self::parse_in(text, dimension, dimension.obvious_unit())
+    }
+
+    fn parse_in(text: &str, dimension: Dimension, bare: Option<&'static str>) -> Result<Self, QuantityError> {
+        let quantity = Self::parse_for(text, Some(dimension), bare)?;
         if quantity.dimension == dimension {
             return Ok(quantity);
         }
@@ -205,7 +230,11 @@ impl Quantity {
         })
     }
 
-    fn parse_for(text: &str, due: Option<Dimension>) -> Result<Self, QuantityError> {
+    fn parse_for(
+        text: &str,
+        due: Option<Dimension>,
+        bare: Option<&'static str>,
+    ) -> Result<Self, QuantityError> {
         let expected = due.map_or("a quantity such as `5 s` or `612 B`", Dimension::describe);
         let trimmed = text.trim();
         let (digits, symbol) = split_number(trimmed);
@@ -213,12 +242,11 @@ impl Quantity {
         if digits.is_empty() {
             return Err(QuantityError::NoNumber { text: owned(), expected });
         }
-        if symbol.is_empty() && due != Some(Dimension::EventRate) {
+        let Some(symbol) = Some(symbol).filter(|symbol| !symbol.is_empty()).or(bare) else {
             // The number's own mistake comes first: `1,0` needs a point before it needs a unit.
             return Err(number(trimmed, digits, 0, expected)
                 .map_or_else(|error| error, |_| QuantityError::NoUnit { text: owned(), expected }));
-        }
-        let symbol = if symbol.is_empty() { "/s" } else { symbol };
+        };
         let short = SHORT_SIZES.iter().filter(|_| due == Some(Dimension::Data));
         let unit = UNITS.iter().chain(short).find(|unit| unit.symbol == symbol).ok_or_else(|| {
             QuantityError::UnknownUnit { unit: symbol.to_owned(), hint: unit_hint(symbol, due) }
@@ -381,7 +409,7 @@ macro_rules! quantity_type {
             /// When the text is not a quantity of this dimension.
             pub fn parse(text: &str) -> Result<Self, QuantityError> {
                 let from: fn(f64) -> Option<$inner> = $from;
-                let quantity = Quantity::parse_as(text, $dimension)?;
+                let quantity = Quantity::parse_setting(text, $dimension)?;
                 from(quantity.value).map(Self).ok_or_else(|| QuantityError::OutOfRange {
                     text: text.trim().to_owned(),
                     expected: $dimension.describe(),
@@ -421,11 +449,16 @@ macro_rules! quantity_type {
                 stringify!($name).into()
             }
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({
+                let dimension: Dimension = $dimension;
+                let mut schema = schemars::json_schema!({
                     "type": "string",
-                    "description": $dimension.describe(),
+                    "description": dimension.describe(),
                     "examples": [$example]
-                })
+                });
+                if dimension.obvious_unit().is_some() {
+                    schema.insert("type".to_owned(), vec!["string", "number"].into());
+                }
+                schema
             }
         }
     };
@@ -554,7 +587,6 @@ mod tests {
     #[test]
     fn a_wrong_text_says_what_would_be_right() {
         let message = |text: &str| Span::parse(text).unwrap_err().to_string();
-        assert_eq!(message("5"), "`5` has no unit; expected a duration such as `5 s` or `200 us`");
         assert_eq!(message("5 sec"), "`sec` is not a unit; did you mean `s`?");
         assert_eq!(
             message("5 MB"),
@@ -592,11 +624,22 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_events_is_per_second_where_nothing_is_said() {
-        assert_eq!(Rate::parse("100"), Ok(Rate(100.0)));
-        assert_eq!(Rate::parse("1e3"), Ok(Rate(1000.0)));
-        assert!(Rate::parse("1,0").is_err());
-        assert!(ByteRate::parse("100").is_err());
+    fn a_number_alone_is_in_the_obvious_unit_and_is_printed_with_it() {
+        let shown = |text: &str| Rate::parse(text).map(|rate| rate.to_string());
+        assert_eq!([shown("100"), shown("1e3")], [Ok("100 /s".to_owned()), Ok("1000 /s".to_owned())]);
+        let shown = |text: &str| Span::parse(text).map(|span| span.to_string());
+        assert_eq!([shown("5"), shown(" 0.5 ")], [Ok("5 s".to_owned()), Ok("500 ms".to_owned())]);
+        assert_eq!(Bytes::parse("612").map(|size| size.to_string()), Ok("612 B".to_owned()));
+        assert!(Rate::parse("1,0").is_err() && Span::parse("1.2.3").is_err() && Span::parse(".").is_err());
+        assert!(Span::parse("").is_err() && Span::parse("-5").is_err());
+        assert!(ByteRate::parse("100").is_err() && Percent::parse("5").is_err());
+    }
+
+    #[test]
+    fn a_bound_on_a_measured_value_needs_its_unit() {
+        let wrong = Quantity::parse_as("5", Dimension::Time).unwrap_err().to_string();
+        assert_eq!(wrong, "`5` has no unit; expected a duration such as `5 s` or `200 us`");
+        assert!(Quantity::parse_as("500", Dimension::EventRate).is_ok());
     }
 
     #[test]

@@ -6,7 +6,6 @@ use clap::{ArgGroup, Args};
 use plumb_model::{Percent, Span};
 
 use super::Format;
-use super::keys::seconds;
 
 /// `plumb gate`.
 #[derive(Debug, Clone, Args)]
@@ -69,7 +68,7 @@ pub(super) fn budget(text: &str) -> Result<Span, String> {
     // Unlike in an experiment, where `m` could be metres or months to a reader, a budget of `5m` is clear.
     let minutes =
         text.trim().strip_suffix('m').filter(|number| number.ends_with(|last: char| last.is_ascii_digit()));
-    let text = minutes.map_or_else(|| seconds(text), |number| format!("{number} min"));
+    let text = minutes.map_or_else(|| text.to_owned(), |number| format!("{number} min"));
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     if span.0 >= 1_000_000_000 { Ok(span) } else { Err("the budget must be at least 1 s".to_owned()) }
 }

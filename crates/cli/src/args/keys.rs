@@ -34,16 +34,9 @@ pub fn switch(key: &'static str) -> Arg {
     Arg::new(key).long(name_of(key)).action(ArgAction::SetTrue)
 }
 
-/// A length of time, which may be a bare number of seconds.
+/// A length of time.
 pub fn time(key: &'static str) -> Arg {
-    self::key(key, "TIME").value_parser(|text: &str| Ok::<String, String>(seconds(text)))
-}
-
-/// Seconds need no unit, as with wrk, ab, fio and curl.
-pub fn seconds(text: &str) -> String {
-    let is_digit = |byte: u8| byte.is_ascii_digit() || byte == b'.';
-    let is_bare = !text.trim().is_empty() && text.trim().bytes().all(is_digit);
-    if is_bare { format!("{text} s") } else { text.to_owned() }
+    self::key(key, "TIME")
 }
 
 /// How long to measure, unless another flag says how much.
@@ -368,17 +361,5 @@ mod tests {
         };
         let sizes = network.keys.every().unwrap().into_iter().map(|each| each.load.msg_size.unwrap().0);
         assert_eq!(sizes.collect::<Vec<_>>(), [1, 2048]);
-    }
-
-    #[test]
-    fn seconds_need_no_unit_and_nothing_else_changes() {
-        for (text, span_ns) in
-            [("5", 5_000_000_000), (" 0.5 ", 500_000_000), ("5s", 5_000_000_000), ("2 ms", 2_000_000)]
-        {
-            assert_eq!(Span::parse(&seconds(text)), Ok(Span(span_ns)), "{text}");
-        }
-        for text in ["", ".", "1.2.3", "5 parsec", "-5", "1,0"] {
-            assert!(Span::parse(&seconds(text)).is_err(), "{text}");
-        }
     }
 }

@@ -146,7 +146,7 @@ mod tests {
             &["--duration", "5 parsec"],
             &["--block", "0B"],
             &["--block", "1TB"],
-            &["--block", "16"],
+            &["--block", "16 s"],
             &["--rounds", "0"],
             &["--devices", "multibuffer", "--algorithms", "sha-256"],
         ];
@@ -172,7 +172,7 @@ mod tests {
         2 --duration: `parsec` is not a unit; known: s, ns, us, µs, ms, min, h
         2 --block: must be a size from 1 B to 16 MiB
         2 --block: must be a size from 1 B to 16 MiB
-        2 --block: `16` has no unit; expected an amount of data such as `612 B` or `4 KiB`
+        2 --block: `16 s` is a duration such as `5 s` or `200 us`; expected an amount of data such as `612 B` or `4 KiB`
         2 invalid value '0' for '--rounds <N>': 0 is not in 1..=1000
         2 --devices: multibuffer does not do sha-256; it does RSA, ECDSA, X25519 and P-256
         ");

@@ -5,8 +5,9 @@
 use std::fmt;
 
 use memchr::memmem::Finder;
+use plumb_model::Bytes;
 use plumb_model::name::suggestion;
-use plumb_model::{Bytes, Span};
+use plumb_model::quantity::{Dimension, Quantity};
 
 /// How two numbers are to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,8 +128,8 @@ fn comparison(text: &str) -> Result<Demand, String> {
             Ok(Demand::Status(relation, status))
         }
         "duration" => {
-            let span = Span::parse(value).map_err(|error| error.to_string())?;
-            Ok(Demand::DurationNs(relation, span.0))
+            let time = Quantity::parse_as(value, Dimension::Time).map_err(|error| error.to_string())?;
+            Ok(Demand::DurationNs(relation, (time.value * 1e9).round() as u64))
         }
         _ => {
             let bytes = Bytes::parse(value).map_err(|error| error.to_string())?;
@@ -296,7 +297,7 @@ mod tests {
             "status == ok",
             "status == 20",
             "duration < 5",
-            "body length == 5",
+            "body length == 5 s",
             "body contains x",
             "body contains \"\"",
             "latency < 5 ms",
@@ -310,7 +311,7 @@ mod tests {
         `status == ok` is not a check: `ok` is not a status such as `200`
         `status == 20` is not a check: `20` is not a status such as `200`
         `duration < 5` is not a check: `5` has no unit; expected a duration such as `5 s` or `200 us`
-        `body length == 5` is not a check: `5` has no unit; expected an amount of data such as `612 B` or `4 KiB`
+        `body length == 5 s` is not a check: `5 s` is a duration such as `5 s` or `200 us`; expected an amount of data such as `612 B` or `4 KiB`
         `body contains x` is not a check: put the text that the body must contain in quotes: `body contains "ok"`
         `body contains ""` is not a check: every body contains an empty text
         `latency < 5 ms` is not a check: `latency` cannot be checked; known: status, duration, body length, body contains

@@ -298,17 +298,17 @@ impl Settling<'_> {
             let base = merge(self.base, &cell.over);
             let trees: Vec<Node> =
                 variants.iter().map(|variant| pruned(&merge(&base, &variant.over))).collect();
-            if described_variants.is_empty() {
-                described_variants = described(&pruned(&base), variants, &trees);
-            }
             let context = (cells.len() > 1).then(|| cell.label());
             let settings = self.settle_cell(context.as_deref(), variants, &trees, &mut timing)?;
+            if described_variants.is_empty() {
+                described_variants = described(&pruned(&base), variants, &trees, &settings);
+            }
             bytes += settings.iter().map(|settled| settled.json.len()).sum::<usize>();
             if bytes > MAX_SETTINGS_BYTES {
                 let message = "the settings of all cells and variants grow beyond what a plan can hold";
                 return Err(vec![Mistake::new(spec_place(self.root, "matrix"), message)]);
             }
-            settled_cells.push((cell.values.clone(), settings));
+            settled_cells.push((with_units(&cell.values, &settings[0]), settings));
         }
         let (window_ns, warmup_ns) = timing.map_or((0, 0), |first: Timed| (first.window_ns, first.warmup_ns));
         let settled = AllSettled { variants: described_variants, cells: settled_cells, window_ns, warmup_ns };
@@ -499,12 +499,29 @@ impl AllSettled {
     }
 }
 
+/// A cell's values, with the units of those that were written as numbers alone.
+fn with_units(values: &CellValues, baseline: &SettledVariant) -> CellValues {
+    let settings: serde_json::Value = serde_json::from_str(&baseline.json).unwrap_or_default();
+    let shown = |(key, text): (&String, &String)| {
+        let read = settings.pointer(&format!("/{}", key.replace('.', "/")));
+        let text = read.and_then(|read| variants::with_unit(text, read)).unwrap_or_else(|| text.clone());
+        (key.clone(), text)
+    };
+    values.iter().map(shown).collect()
+}
+
 /// The changes of each variant: against the baseline, or for the baseline against the shared settings.
-fn described(shared: &Node, variants: &[VariantTree], trees: &[Node]) -> Vec<Variant> {
+fn described(
+    shared: &Node,
+    variants: &[VariantTree],
+    trees: &[Node],
+    settings: &[SettledVariant],
+) -> Vec<Variant> {
     let described = |(at, (variant, tree)): (usize, (&VariantTree, &Node))| {
         let (against, nothing) =
             if at == 0 { (shared, "the baseline") } else { (&trees[0], "as the baseline") };
-        let treatment = variants::treatment(against, tree).unwrap_or_else(|| nothing.to_owned());
+        let read = serde_json::from_str(&settings[at].json).unwrap_or_default();
+        let treatment = variants::treatment(against, tree, &read).unwrap_or_else(|| nothing.to_owned());
         Variant { name: variant.name.clone(), treatment, control: variant.control }
     };
     variants.iter().zip(trees).enumerate().map(described).collect()

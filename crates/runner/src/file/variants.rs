@@ -106,26 +106,40 @@ fn add_control(root: &Node, found: &mut Vec<VariantTree>) -> Result<(), Vec<Mist
     Ok(())
 }
 
-/// The changes of a variant in one line: `ingress.offload: threads, load.connections: 50`; `None` for none.
-pub(super) fn treatment(baseline: &Node, variant: &Node) -> Option<String> {
+/// The changes of a variant in one line: `ingress.offload: threads, load.connections: 50`; `None` for none. `settings` are
+/// the variant's as its data path read them.
+pub(super) fn treatment(baseline: &Node, variant: &Node, settings: &JsonValue) -> Option<String> {
     let mut changes = Vec::new();
-    differences(baseline, variant, "", &mut changes);
+    differences(baseline, variant, settings, "", &mut changes);
     (!changes.is_empty()).then(|| changes.join(", "))
 }
 
-fn differences(baseline: &Node, variant: &Node, prefix: &str, changes: &mut Vec<String>) {
+fn differences(
+    baseline: &Node,
+    variant: &Node,
+    settings: &JsonValue,
+    prefix: &str,
+    changes: &mut Vec<String>,
+) {
     for (key, value) in variant.entries() {
         let below = baseline.get(&key.text);
         if below.is_some_and(|below| below.same(value)) {
             continue;
         }
         let dotted = dotted(prefix, &key.text);
-        match value.value {
+        let read = &settings[key.text.as_str()];
+        match &value.value {
             Value::Sequence(_) if dotted == "changes" => changes.push(user_changes(variant)),
             Value::Mapping(_) => match below {
-                Some(below) => differences(below, value, &dotted, changes),
-                None => differences(&Node::mapping(Vec::new()), value, &dotted, changes),
+                Some(below) => differences(below, value, read, &dotted, changes),
+                None => differences(&Node::mapping(Vec::new()), value, read, &dotted, changes),
             },
+            Value::Scalar(scalar) => {
+                changes.push(format!(
+                    "{dotted}: {}",
+                    with_unit(&scalar.text, read).unwrap_or_else(|| shown(value))
+                ));
+            }
             _ => changes.push(format!("{dotted}: {}", shown(value))),
         }
     }
@@ -134,6 +148,11 @@ fn differences(baseline: &Node, variant: &Node, prefix: &str, changes: &mut Vec<
             defaults(value, &dotted(prefix, &key.text), changes);
         }
     }
+}
+
+/// A number that was written without its unit, with the unit in which the data path read it.
+pub(super) fn with_unit(text: &str, read: &JsonValue) -> Option<String> {
+    text.parse::<f64>().ok().and(read.as_str()).map(str::to_owned)
 }
 
 /// The settings in which two variants differ, as JSON texts: `load.path`. A list is one setting.

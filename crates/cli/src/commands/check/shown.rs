@@ -49,6 +49,16 @@ fn a_plan_says_a_duration_once_and_a_title_beside_its_name() {
     assert!(alike.starts_with("test\n") && alike.ends_with("\nIt would take 4 min.\n"), "{alike}");
 }
 
+#[test]
+fn a_number_alone_is_shown_with_its_unit() {
+    let said = checked(null_experiment(
+        "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 3000, latency: 0.5 } }\nmatrix: { load.duration: [2] }\n\
+         claims: [b.throughput >= 2 * a.throughput]",
+    ));
+    assert!(said.out.contains("cell 1: load.duration=2 s\n"), "{said:?}");
+    assert!(said.out.contains("  + b  throughput: 3000 /s, latency: 500 ms\n"), "{said:?}");
+}
+
 /// Every one ends with exit code 2 and one message that names file, line and column.
 #[test]
 fn malformed_files_are_refused_with_their_place() {
@@ -59,7 +69,7 @@ fn malformed_files_are_refused_with_their_place() {
         ("unknown key", with("baseline: a", "baseline: a\n  basline: b").into(), "basline"),
         ("unknown setting", with("a: {}", "a: { system: { noize: 5% } }").into(), "did you mean `noise`?"),
         ("wrong unit", with("a: {}", "a: { system: { latency: 5 MB } }").into(), "a duration such as"),
-        ("no unit", with("a: {}", "a: { system: { latency: 5 } }").into(), "has no unit"),
+        ("no unit", with("a: {}", "a: { system: { noise: 5 } }").into(), "has no unit"),
         ("no such unit", with("a: {}", "a: { system: { latency: 5 sec } }").into(), "did you mean `s`?"),
         ("claim on an unknown variant", with("[b.", "[c.").into(), "no variant is named `c`"),
         (
