@@ -78,8 +78,14 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn title(&mut self, text: &str) {
-        let text = self.paint.on(Tone::Title, text);
-        self.lines.extend([String::new(), text]);
+        self.lines.push(String::new());
+        self.toned(Tone::Title, text);
+    }
+
+    /// A text over several lines, all in one tone.
+    fn toned(&mut self, tone: Tone, text: &str) {
+        let paint = self.paint;
+        self.lines.extend(wrap(text, self.width).iter().map(|line| paint.on(tone, line)));
     }
 
     /// A text over several lines, the first after `first`, the others indented as deep.
@@ -101,10 +107,7 @@ impl Page<'_> {
         if let Some(text) = unjudged(view) {
             self.wrapped("! ", Some(Tone::Bad), &clean(&format!("{text}.")));
         }
-        for line in wrap(&view.plan().title, self.width) {
-            let line = self.paint.on(Tone::Title, &line);
-            self.lines.push(line);
-        }
+        self.toned(Tone::Title, &view.plan().title);
         let mut parts = vec![view.plan().name.clone()];
         parts.extend(quick_words(view).map(str::to_owned));
         parts.extend([blocks_words(view), slots_words(view)]);
@@ -232,7 +235,10 @@ impl Page<'_> {
         self.axis(&scale);
     }
 
-    const EFFECT_LEAD: usize = 2 + NAME_MAX + 1 + 26 + 16;
+    /// Columns of an effect with its interval, before a picture and without one.
+    const EFFECT_WIDE: usize = 26;
+    const EFFECT_NARROW: usize = 24;
+    const EFFECT_LEAD: usize = 2 + NAME_MAX + 1 + Self::EFFECT_WIDE + 16;
 
     fn effect_line(
         &self,
@@ -249,8 +255,8 @@ impl Page<'_> {
         format!(
             "  {} {}{}{}",
             left(&self.name(variant), NAME_MAX),
-            left(&effect, 26),
-            self.paint.on(tone, &left(word, 16)),
+            left(&effect, if picture.is_empty() { Self::EFFECT_NARROW } else { Self::EFFECT_WIDE }),
+            self.paint.on(tone, &if picture.is_empty() { word.to_owned() } else { left(word, 16) }),
             self.paint.on(tone, &picture)
         )
     }
@@ -300,6 +306,9 @@ impl Page<'_> {
         }
     }
 
+    /// Where fewer columns are left beside the numbers, a remark goes below them.
+    const REMARK_MIN: usize = 18;
+
     fn cost_line(&mut self, name: &str, side: &str, cost: Option<&SideCost>, remark: &str) {
         let numbers: String =
             [SideCost::total_us, |cost: &SideCost| cost.user_us, |cost: &SideCost| cost.system_us]
@@ -309,9 +318,10 @@ impl Page<'_> {
                 })
                 .concat();
         let lead = format!("{name}{}{numbers}  ", left(side, 8));
-        let width = lead.chars().count();
+        let is_narrow = lead.chars().count() + Self::REMARK_MIN > self.width;
+        let width = if is_narrow { NAME_MAX + 2 } else { lead.chars().count() };
         let mut remarks = wrap(remark, self.width.saturating_sub(width)).into_iter();
-        let first = remarks.next().unwrap_or_default();
+        let first = if is_narrow { String::new() } else { remarks.next().unwrap_or_default() };
         let first = self.paint.on(Tone::Quiet, &first);
         self.lines.push(format!("{lead}{first}").trim_end().to_owned());
         for remark in remarks {
@@ -456,16 +466,9 @@ impl Page<'_> {
         let headline = Headline::of(self.view);
         self.lines.push(String::new());
         let sentence = headline.sentence(self.view);
-        for line in wrap(&format!("{sentence}."), self.width) {
-            let line = self.paint.on(Tone::Title, &line);
-            self.lines.push(line);
-        }
-        let tone = trust_tone(headline.trust);
+        self.toned(Tone::Title, &format!("{sentence}."));
         let words = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);
-        for line in wrap(&words, self.width) {
-            let line = self.paint.on(tone, &line);
-            self.lines.push(line);
-        }
+        self.toned(trust_tone(headline.trust), &words);
     }
 }
 
@@ -530,7 +533,9 @@ mod tests {
 
     #[test]
     fn a_run_reads_from_its_numbers_to_its_verdicts() {
-        insta::assert_snapshot!("run", plain(&Scenario::tls_offload().run(), 100));
+        for width in [60, 80, 100, 120] {
+            insta::assert_snapshot!(format!("run_{width}"), plain(&Scenario::tls_offload().run(), width));
+        }
     }
 
     #[test]
@@ -615,7 +620,7 @@ mod tests {
     #[test]
     fn lines_keep_the_width_whatever_is_in_them() {
         for fixture in [fixture::crowded(3), fixture::troubled(), fixture::hostile(), fixture::one_block()] {
-            for width in [80, 100] {
+            for width in [60, 80, 100, 120] {
                 let report = plain(&fixture, width);
                 let widest = report.lines().max_by_key(|line| line.chars().count()).unwrap();
                 assert!(widest.chars().count() <= width, "{width}: {widest}");
