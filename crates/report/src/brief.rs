@@ -7,7 +7,7 @@
 use plumb_model::{Change, ClaimVerdict, Comparison, Judgement, Run, Verdict};
 
 use crate::figures;
-use crate::layout::{Paint, Tone, clean, left, shorten, widest, wrap};
+use crate::layout::{Paint, Tone, clean, fitted, left, limited, shorten, widest, wrap};
 use crate::rows::{Row, terms};
 use crate::scale::Scale;
 use crate::spread;
@@ -66,12 +66,15 @@ impl Section {
         self.entries.iter().map(|entry| entry.whole.len()).sum()
     }
 
-    /// The lines that fit, and how many entries do not. The first entries are whole as long as a line is left for each
-    /// of the others.
+    /// The lines that fit, and how many entries do not. The first entries are whole as long as there is room for the
+    /// short form of each of the others.
     fn fitting(&self) -> (Vec<String>, usize) {
-        let shown =
-            if self.entries.len() <= self.room { self.entries.len() } else { self.room.saturating_sub(1) };
-        let mut spare = self.room.saturating_sub(shown + usize::from(shown < self.entries.len()));
+        let short = |count: usize| self.entries[..count].iter().map(|entry| entry.short.len()).sum::<usize>();
+        let all = self.entries.len();
+        // Where some are left out, a line says how many.
+        let fits = |count: &usize| short(*count) + usize::from(*count < all) <= self.room;
+        let shown = (0..=all).rev().find(fits).unwrap_or(0);
+        let mut spare = self.room.saturating_sub(short(shown) + usize::from(shown < all));
         let mut kept: Vec<(usize, &Vec<String>)> = Vec::new();
         for entry in &self.entries[..shown] {
             let more = entry.whole.len().saturating_sub(entry.short.len());
@@ -79,17 +82,23 @@ impl Section {
             spare -= if is_whole { more } else { 0 };
             kept.push((entry.order, if is_whole { &entry.whole } else { &entry.short }));
         }
-        if shown == self.entries.len() {
+        if shown == all {
             kept.sort_by_key(|(order, _)| *order);
         }
-        (kept.into_iter().flat_map(|(_, lines)| lines.clone()).collect(), self.entries.len() - shown)
+        (kept.into_iter().flat_map(|(_, lines)| lines.clone()).collect(), all - shown)
     }
 }
 
-/// Gives the lines out in turn, so that a long section cannot crowd out a short one. A title costs two lines.
+/// Gives the lines out in turn, so that a long section cannot crowd out a short one. First each section gets room for its first
+/// entry and the count of the others. A title costs two lines.
 fn share(sections: &mut [Section], lines: usize) {
     let titles = 2 * sections.iter().filter(|section| section.wanted() > 0).count();
     let mut left = lines.saturating_sub(titles);
+    for section in sections.iter_mut() {
+        let first = section.entries.first().map_or(0, |entry| entry.short.len() + 1);
+        section.room = first.min(section.wanted()).min(left);
+        left -= section.room;
+    }
     let mut before = usize::MAX;
     while left > 0 && left < before {
         before = left;
@@ -99,18 +108,6 @@ fn share(sections: &mut [Section], lines: usize) {
             left -= more;
         }
     }
-}
-
-/// The first lines, and an ellipsis where there are more.
-fn limited(mut lines: Vec<String>, most: usize) -> Vec<String> {
-    if lines.len() > most {
-        lines.truncate(most);
-        if let Some(last) = lines.last_mut() {
-            let kept = last.chars().count().saturating_sub(1);
-            *last = last.chars().take(kept).collect::<String>().trim_end().to_owned() + "…";
-        }
-    }
-    lines
 }
 
 struct Page<'a> {
@@ -124,9 +121,10 @@ impl Page<'_> {
         lines.into_iter().map(move |line| self.paint.on(tone, &line))
     }
 
-    /// A text after a sign, over at most this many lines, those after the first indented as deep.
+    /// A text after a sign, over at most this many lines unless its remedy needs more, those after the first indented as
+    /// deep.
     fn entry(&self, sign: &str, tone: Tone, text: &str, most: usize) -> Vec<String> {
-        let lines = limited(wrap(text, self.width - 4), most);
+        let lines = fitted(text, self.width - 4, most);
         let lead =
             |at: usize| if at == 0 { self.paint.on(tone, sign) } else { " ".repeat(sign.chars().count()) };
         lines.into_iter().enumerate().map(|(at, line)| format!("  {} {line}", lead(at))).collect()
@@ -144,34 +142,38 @@ impl Page<'_> {
         parts.extend([blocks_words(view), slots_words(view)]);
         parts.extend(view.run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
         parts.push(format!("seed {}", view.plan().seed));
-        let answer = format!("{}.", headline.sentence(view));
+        // The effects below count what they leave out.
+        let answer = format!("{}.", headline.without_count(view));
         let trust = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);
-        let unjudged = unjudged(view).map(|text| limited(wrap(&clean(&format!("{text}.")), self.width), 3));
+        let unjudged =
+            unjudged(view).map(|text| limited(wrap(&clean(&format!("{text}.")), self.width), 3, self.width));
         let mut lines: Vec<String> =
             unjudged.into_iter().flat_map(|lines| self.painted(Tone::Bad, lines)).collect();
-        lines.extend(self.painted(Tone::Title, limited(wrap(&view.plan().title, self.width), 2)));
-        lines.extend(self.painted(Tone::Quiet, limited(wrap(&parts.join(" · "), self.width), 1)));
-        lines.extend(self.painted(Tone::Title, limited(wrap(&answer, self.width), 4)));
-        lines.extend(self.painted(trust_tone(headline.trust), limited(wrap(&trust, self.width), 3)));
+        lines.extend(self.painted(Tone::Title, limited(wrap(&view.plan().title, self.width), 2, self.width)));
+        lines.extend(self.painted(Tone::Quiet, limited(wrap(&parts.join(" · "), self.width), 2, self.width)));
+        lines.extend(self.painted(Tone::Title, limited(wrap(&answer, self.width), 4, self.width)));
+        lines.extend(
+            self.painted(trust_tone(headline.trust), limited(wrap(&trust, self.width), 3, self.width)),
+        );
         let void: Vec<_> = view.unusable().into_iter().filter(|(_, word, ..)| *word == "void").collect();
         for (variant, word, reason, cells) in void.iter().take(VOID_MAX) {
             let text = format!("{} is {word}: {reason}{cells}", self.name(*variant));
-            lines.extend(self.entry("∅", Tone::Bad, &text, 2));
+            lines.extend(self.entry("∅", Tone::Bad, &text, 3));
         }
         if void.len() > VOID_MAX {
             lines.push(format!("  ∅ {} void, too", figures::plural(void.len() - VOID_MAX, "more variant")));
         }
-        limited(lines, HEAD_MAX)
+        lines.truncate(HEAD_MAX);
+        lines
     }
 
-    /// Where the rest is.
+    /// Where the rest is. A command or a path to copy is on one line, however long it is.
     fn foot(&self) -> Vec<String> {
         let directory = &self.view.run.directory;
-        let mut text = format!("All of it: plumb report {} --full", quoted(directory));
+        let mut lines = vec![format!("All of it: plumb report {} --full", quoted(&clean(directory)))];
         if self.view.run.ending.is_some() {
-            text.push_str(&format!(", or {directory}/report.html"));
+            lines.push(format!("As a page: {}/report.html", clean(directory)));
         }
-        let lines = limited(wrap(&text, self.width), 3);
         std::iter::once(String::new()).chain(self.painted(Tone::Quiet, lines)).collect()
     }
 
@@ -222,7 +224,11 @@ impl Page<'_> {
         let ratio = found.ratio.zip(found.low).map(|(ratio, low)| figures::effect(ratio, low, found.high));
         let short = match ratio.map(|ratio| format!("{text} · {} {ratio}", found.verdict.word())) {
             Some(short) if short.chars().count() + 4 <= self.width => short,
-            _ => format!("{text} · {}", found.verdict.word()),
+            _ => {
+                let verdict = format!(" · {}", found.verdict.word());
+                let room = self.width.saturating_sub(4 + verdict.chars().count());
+                limited(wrap(&text, room), 1, room).concat() + &verdict
+            }
         };
         let short = self.entry(sign, tone, &short, 1);
         let whole = if text.chars().count() + reason.chars().count() + 7 <= self.width {
@@ -267,7 +273,9 @@ impl Page<'_> {
             if used <= self.width + 2 {
                 line
             } else {
-                shorten(&format!("  {}", label.join("  ")), self.width)
+                let parts: Vec<&str> =
+                    label.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+                shorten(&format!("  {}", parts.join("  ")), self.width)
             }
         };
         let entry = |(order, found)| {
@@ -277,7 +285,7 @@ impl Page<'_> {
         let entries = labels.iter().zip(&found).enumerate().map(entry).collect();
         let title = format!(
             "effects against {}, {} intervals",
-            clean(view.plan().baseline_name()),
+            self.name(view.plan().baseline),
             view.plan().confidence_words()
         );
         Section::new(title, entries, WEIGHT)
@@ -368,6 +376,7 @@ fn rank(verdict: Verdict) -> usize {
 mod tests {
     use super::*;
     use crate::fixture::{self, Scenario};
+    use plumb_model::Caution;
 
     fn plain((run, judgement): &(Run, Judgement), width: usize) -> String {
         brief(run, judgement, &TextStyle { colour: false, width })
@@ -375,8 +384,9 @@ mod tests {
 
     #[test]
     fn a_run_fits_on_a_screen() {
-        insta::assert_snapshot!("run", plain(&Scenario::tls_offload().run(), 100));
-        insta::assert_snapshot!("run_80", plain(&Scenario::tls_offload().run(), 80));
+        for width in [60, 80, 100, 120] {
+            insta::assert_snapshot!(format!("run_{width}"), plain(&Scenario::tls_offload().run(), width));
+        }
     }
 
     #[test]
@@ -411,10 +421,38 @@ mod tests {
             for width in [60, 80, 100, 120] {
                 let report = plain(fixture, width);
                 assert!(report.lines().count() <= LINES_MAX, "{width}: {report}");
-                let longest = report.lines().max_by_key(|line| line.chars().count()).unwrap();
+                let is_to_copy =
+                    |line: &str| line.starts_with("All of it: ") || line.starts_with("As a page: ");
+                let wrapped = report.lines().filter(|line| !is_to_copy(line));
+                let longest = wrapped.max_by_key(|line| line.chars().count()).unwrap();
                 assert!(longest.chars().count() <= width, "{width}: {longest}");
             }
         }
+    }
+
+    #[test]
+    fn a_caveat_keeps_its_remedy_and_a_command_its_line() {
+        let (mut run, mut judgement) = Scenario::tls_offload().run();
+        judgement.cautions.push(Caution::SystemWaited {
+            cell: String::new(),
+            variant: "threads".to_owned(),
+            baseline: "software".to_owned(),
+            variant_share: 0.36,
+            baseline_share: 0.006,
+        });
+        run.directory = format!("runs/{}", "long-name".repeat(9));
+        for width in [60, 80, 120] {
+            let report = plain(&(run.clone(), judgement.clone()), width);
+            assert!(report.contains("give each side its own CPUs\n"), "{report}");
+            let command = format!("plumb report {} --full\n", run.directory);
+            assert!(report.contains(&command), "{report}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_once() {
+        let report = plain(&fixture::crowded(3), 100);
+        assert!(report.contains(" more\n") && !report.contains("below"), "{report}");
     }
 
     #[test]

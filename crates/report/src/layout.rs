@@ -54,13 +54,70 @@ pub fn shorten(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// The first lines, and an ellipsis after a whole word where there are more.
+pub fn limited(mut lines: Vec<String>, most: usize, width: usize) -> Vec<String> {
+    if lines.len() <= most {
+        return lines;
+    }
+    lines.truncate(most);
+    if let Some(last) = lines.last_mut() {
+        while last.chars().count() + 2 > width
+            && let Some((before, _)) = last.rsplit_once(' ')
+        {
+            *last = before.to_owned();
+        }
+        *last = match last.chars().count() + 2 > width {
+            true => shorten(&format!("{last}…"), width.min(last.chars().count())),
+            false => format!("{last} …"),
+        };
+    }
+    lines
+}
+
+/// The most lines of a remedy.
+const REMEDY_MAX: usize = 3;
+
+/// The text in `most` lines. Where that is too few, what stands after its last `; `, which says what to do or what follows,
+/// is kept whole on lines of its own, and the rest is shortened, to one line at least.
+pub fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
+    let lines = wrap(text, width);
+    let Some((diagnosis, remedy)) = text.rsplit_once("; ").filter(|_| lines.len() > most) else {
+        return limited(lines, most, width);
+    };
+    let remedy = limited(wrap(&format!("→ {remedy}"), width), REMEDY_MAX, width);
+    let mut lines = limited(wrap(diagnosis, width), most.saturating_sub(remedy.len()).max(1), width);
+    lines.extend(remedy);
+    lines
+}
+
+/// The words of a text. What stands in backticks, such as a command to copy, is one word if it fits into a line.
+fn words(text: &str, width: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut quote: Option<usize> = None;
+    for word in text.split_whitespace() {
+        let opens = quote.is_none() && word.matches('`').count() % 2 == 1;
+        let closes = quote.is_some() && word.contains('`');
+        words.push(word.to_owned());
+        if opens {
+            quote = Some(words.len() - 1);
+        } else if closes && let Some(from) = quote.take() {
+            let joined = words[from..].join(" ");
+            if joined.chars().count() <= width {
+                words.truncate(from);
+                words.push(joined);
+            }
+        }
+    }
+    words
+}
+
 /// The text in lines of at most `width` characters, broken between words, and within words that are longer than a line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;
-    for word in clean(text).split_whitespace() {
+    for word in words(&clean(text), width) {
         let mut word: Vec<char> = word.chars().collect();
         if used > 0 && used + 1 + word.len() > width {
             lines.push(std::mem::take(&mut line));
@@ -113,6 +170,23 @@ mod tests {
             (shorten("haproxy-with-openssl", 10), shorten("short", 10)),
             ("haproxy-w…".into(), "short".into())
         );
+    }
+
+    #[test]
+    fn a_command_in_backticks_is_not_broken() {
+        let text = "continue with `plumb run --resume DIR` or not";
+        assert_eq!(wrap(text, 24), ["continue with", "`plumb run --resume DIR`", "or not"]);
+        assert_eq!(wrap("a `b c` and `d e f g h i` j", 8), ["a `b c`", "and `d e", "f g h i`", "j"]);
+    }
+
+    #[test]
+    fn the_remedy_is_whole_and_the_diagnosis_is_cut_between_words() {
+        let text = "two sides of a long story that nobody reads to its end; give each side its own CPUs";
+        assert_eq!(fitted(text, 100, 1), [text]);
+        assert_eq!(fitted(text, 30, 2), ["two sides of a long story …", "→ give each side its own CPUs"]);
+        assert_eq!(fitted(text, 30, 1), fitted(text, 30, 2));
+        assert_eq!(fitted("one two three four", 10, 1), ["one two …"]);
+        assert_eq!(limited(vec!["abcdefghij".to_owned(), "k".to_owned()], 1, 10), ["abcdefghi…"]);
     }
 
     #[test]

@@ -21,6 +21,19 @@ pub enum Piece {
     Text(String),
     /// The name of the variant with that index in the plan.
     Variant(usize),
+    /// How many variants the sentence leaves out.
+    Further(usize),
+}
+
+impl Piece {
+    /// Its text.
+    pub fn words(&self, view: &View<'_>) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Variant(variant) => view.name(*variant).to_owned(),
+            Self::Further(count) => format!("; {} below", figures::plural(*count, "more variant")),
+        }
+    }
 }
 
 /// The words before the reasons.
@@ -56,11 +69,13 @@ impl Headline {
 
     /// What changed, as one sentence without a full stop.
     pub fn sentence(&self, view: &View<'_>) -> String {
-        let texts = self.pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => text.as_str(),
-            Piece::Variant(variant) => view.name(*variant),
-        });
-        texts.collect()
+        self.pieces.iter().map(|piece| piece.words(view)).collect()
+    }
+
+    /// The same without the count of the variants that it leaves out.
+    pub fn without_count(&self, view: &View<'_>) -> String {
+        let pieces = self.pieces.iter().filter(|piece| !matches!(piece, Piece::Further(_)));
+        pieces.map(|piece| piece.words(view)).collect()
     }
 }
 
@@ -99,7 +114,7 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
     }
     let further = found.len().saturating_sub(VARIANTS_MAX);
     if further > 0 {
-        pieces.push(Piece::Text(format!("; {} below", figures::plural(further, "more variant"))));
+        pieces.push(Piece::Further(further));
     }
     pieces
 }

@@ -81,7 +81,7 @@ fn top(view: &View<'_>) -> Markup {
             p.headline {
                 @for piece in &headline.pieces {
                     @match piece {
-                        Piece::Text(text) => (text),
+                        Piece::Text(_) | Piece::Further(_) => (piece.words(view)),
                         Piece::Variant(variant) => b class={ "ink " (Look::of(view, *variant).class) } { (view.name(*variant)) },
                     }
                 }
