@@ -112,6 +112,7 @@ fn words(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The text in lines of at most `width` characters, broken between words, and within words that are longer than a line.
+#[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
     let mut lines = Vec::new();

@@ -45,6 +45,7 @@ pub use json::{
     RUN_FORMAT, RunDocument, StateDocument, StatisticDocument, VariantDocument, json, json_schema, pretty,
 };
 pub use junit::junit;
+pub use layout::wrap;
 pub use markdown::markdown;
 pub use measurement::{
     LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument, Source,

@@ -3,6 +3,7 @@
 use plumb_host::accelerators::{
     AccelerationLibrary, Accelerator, AcceleratorKind, CpuFeature, is_part_of_another,
 };
+use plumb_report::wrap;
 
 /// Devices, instructions and libraries: what is there, and what to do about what cannot be used.
 pub fn describe(
@@ -78,15 +79,9 @@ fn entry<'a>(
     let mark = if is_fine { "✔" } else { "!" };
     let mut lines = vec![format!("{mark} {what}")];
     for advice in advice {
-        let mut line = "    →".to_owned();
-        for word in advice.split(' ') {
-            if line.chars().count() + 1 + word.chars().count() > width && line.trim() != "→" {
-                lines.push(std::mem::replace(&mut line, "     ".to_owned()));
-            }
-            line.push(' ');
-            line.push_str(word);
-        }
-        lines.push(line);
+        let lead = |at: usize| if at == 0 { "    → " } else { "      " };
+        let advice = wrap(advice, width.saturating_sub(lead(0).chars().count()));
+        lines.extend(advice.iter().enumerate().map(|(at, line)| format!("{}{line}", lead(at))));
     }
     lines
 }
