@@ -44,7 +44,7 @@ impl fmt::Display for HiddenStall {
         write!(
             formatter,
             "nothing completed for {}, and a closed loop sends nothing meanwhile: {} p99 is {}, and an open loop at this \
-             rate would have seen about {} (--rate measures it)",
+             rate would have seen about {}; `--rate` measures it",
             ms(self.stall_ns as f64),
             self.metric,
             ms(self.p99_ns),
@@ -82,6 +82,7 @@ mod tests {
         let words = found.to_string();
         assert!(words.starts_with("nothing completed for 200 ms, and a closed loop"), "{words}");
         assert!(words.contains("iteration_duration p99 is 0.20 ms"), "{words}");
+        assert!(words.ends_with("; `--rate` measures it"), "{words}");
         // 1 of 5 requests of an open loop falls into a stall, and 1 of 20 of these waits for more than 190 ms.
         assert!((found.open_p99_ns / 190e6 - 1.0).abs() < 0.02, "{words}");
     }
