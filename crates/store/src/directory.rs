@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plumb_model::{Ending, Header, Plan, Run, Slot};
 use rustix::fs::OFlags;
@@ -72,11 +72,7 @@ impl RunDirectory {
         }
         let lock = lock(&folder)?;
         let (run, whole_bytes) = read_counting(&folder, bounds::SLOTS_BYTES_MAX)?;
-        let is_edited = match folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)? {
-            Some(bytes) => bytes != run.experiment_text.as_bytes(),
-            None => false,
-        };
-        if is_edited {
+        if is_edited(&folder, &run)? {
             return Err(StoreError::Edited { path: path.join(EXPERIMENT) });
         }
         let slots = slots_to_append(&folder)?;
@@ -187,6 +183,21 @@ pub fn read(path: &Path) -> Result<Run, StoreError> {
 }
 
 /// Turns the error of a missing directory into [`StoreError::NoRun`].
+/// The experiment file in a run's directory if it is not the one that ran.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn edited_experiment(run: &Run) -> Result<Option<PathBuf>, StoreError> {
+    let path = Path::new(&run.directory);
+    let is_edited = is_edited(&Folder::open_to_read(path)?, run)?;
+    Ok(is_edited.then(|| path.join(EXPERIMENT)))
+}
+
+fn is_edited(folder: &Folder, run: &Run) -> Result<bool, StoreError> {
+    let found = folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?;
+    Ok(found.is_some_and(|bytes| bytes != run.experiment_text.as_bytes()))
+}
+
 pub(crate) fn no_run(error: StoreError, path: &Path) -> StoreError {
     match error {
         StoreError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {

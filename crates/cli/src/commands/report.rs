@@ -19,12 +19,19 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
     Ok(exit::HOLDS)
 }
 
-/// Reads a run directory.
+/// Reads a run directory. Warns if the experiment in it is not the one that ran.
 pub fn read(directory: &std::path::Path) -> Result<Run, Failure> {
-    plumb_store::read(directory).map_err(|error| match error {
+    let run = plumb_store::read(directory).map_err(|error| match error {
         plumb_store::StoreError::NoRun { .. } => Failure::usage(format!("failed to {error}")),
         other => Failure::harness(other),
-    })
+    })?;
+    if let Some(path) = plumb_store::edited_experiment(&run).map_err(Failure::harness)? {
+        output::message(&format!(
+            "warning: {} was edited since the run; the report shows the experiment that ran",
+            path.display()
+        ));
+    }
+    Ok(run)
 }
 
 /// Prints a run in one form; as text, whole or what fits on a screen.
