@@ -1,38 +1,20 @@
 //! Identity of runs and comparability of values: hashes of content and settings, and the class of hosts.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 
 use plumb_model::{Cell, Header, Plan, PlannedVariant, Run};
 use serde::Serialize;
 use serde_json::{Value, json};
-use twox_hash::XxHash3_128;
-
-/// A writer that hashes its input.
-struct Hasher(XxHash3_128);
-
-impl Write for Hasher {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// The 128-bit XXH3 hash of a value's JSON, as 32 hexadecimal digits.
 fn hash_of(value: &impl Serialize) -> String {
-    let mut hasher = Hasher(XxHash3_128::new());
-    serde_json::to_writer(&mut hasher, value)
-        .expect("the types of a run are serialised with texts as keys, into memory");
-    format!("{:032x}", hasher.0.finish_128())
+    let json = serde_json::to_vec(value).expect("the types of a run are serialised with texts as keys");
+    plumb_digest::xxh3_128(&mut json.as_slice()).expect("memory can be read")
 }
 
-/// The hash of a run's whole content, wherever its directory is.
+/// The hash of a run's whole content, which its reports print as its digest.
 pub(crate) fn key(run: &Run) -> String {
-    hash_of(&(&run.header, &run.experiment_text, &run.slots, run.ending, run.took_s))
+    hash_of(&run.content())
 }
 
 /// The identity that a run keeps when it is extended. An imported run uses its key, because its plan does not

@@ -116,6 +116,24 @@ impl Ending {
     }
 }
 
+impl Run {
+    /// Everything that it says, wherever its directory is: what identifies it.
+    #[must_use]
+    pub fn content(&self) -> impl Serialize + '_ {
+        (&self.header, &self.experiment_text, &self.slots, self.ending, self.took_s)
+    }
+
+    /// Whether it is the same run as another, though one of them may have more slots, or was edited.
+    #[must_use]
+    pub fn began_with(&self, other: &Self) -> bool {
+        let began = |run: &Self| {
+            let header = &run.header;
+            (header.plan.name.clone(), header.started_at.clone(), header.plan.seed, header.host.clone())
+        };
+        began(self) == began(other)
+    }
+}
+
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {

@@ -15,7 +15,7 @@ use crate::summary::{
     Headline, blocks_words, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
 };
 use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
-use crate::view::{View, quoted};
+use crate::view::{View, quoted, short_digest};
 
 /// The most lines that are printed.
 pub const LINES_MAX: usize = 30;
@@ -142,6 +142,7 @@ impl Page<'_> {
         parts.extend([blocks_words(view), slots_words(view)]);
         parts.extend(view.run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
         parts.push(format!("seed {}", view.plan().seed));
+        parts.push(format!("digest {}", short_digest(&view.digest())));
         // The effects below count what they leave out.
         let answer = format!("{}.", headline.without_count(view));
         let trust = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);

@@ -12,6 +12,7 @@ use crate::json::pretty;
 use crate::layout::Tone;
 use crate::sheet::Sheet;
 use crate::text::TextStyle;
+use crate::view::digest;
 
 /// The name and version of the format.
 pub const COMPARE_FORMAT: &str = "plumbline.compare/1";
@@ -51,7 +52,7 @@ pub struct RunLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Difference {
-    /// What it belongs to: `plumb`, `host`, `plan`, or the name of a variant.
+    /// What it belongs to: `plumb`, `host`, `plan`, `content`, or the name of a variant.
     pub of: String,
     /// What it is: `kernel`, `system.ingress.threads`.
     pub what: String,
@@ -254,6 +255,12 @@ pub(crate) fn differences(runs: [&Run; 2]) -> Vec<Difference> {
         if !told.contains(&one) {
             told.push(one);
         }
+    }
+    let digests = runs.map(digest);
+    if runs[0].began_with(runs[1]) && digests[0] != digests[1] {
+        let [first, second] = digests.map(Some);
+        let what = "digest of what is one run, so somebody edited or extended it".to_owned();
+        told.push(Difference { of: "content".to_owned(), what, first, second });
     }
     told
 }

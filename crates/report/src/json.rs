@@ -37,6 +37,8 @@ pub struct RunDocument {
     pub baseline: String,
     /// The run directory, as it was given.
     pub directory: String,
+    /// What tells it from a run with other content: its key in the history.
+    pub digest: String,
     /// Whether it is what `--quick` leaves of the experiment: its first cell, short slots, few blocks.
     pub quick: bool,
     /// The commands of a shell that make the run and its report again.
@@ -344,6 +346,7 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         experiment: plan.name.clone(),
         baseline: plan.baseline_name().to_owned(),
         directory: run.directory.clone(),
+        digest: view.digest(),
         quick: plan.quick,
         reproduction: view.reproduction().to_vec(),
         host: view.facts().into_iter().collect(),
@@ -499,6 +502,7 @@ mod tests {
                 "cautions",
                 "claims",
                 "comparisons",
+                "digest",
                 "directory",
                 "doubts",
                 "experiment",

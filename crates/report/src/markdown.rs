@@ -139,6 +139,7 @@ fn configuration(view: &View<'_>) -> String {
         vec!["Slots".to_owned(), slots_words(view)],
         vec!["Window of a slot".to_owned(), window],
         vec!["Seed".to_owned(), plan.seed.to_string()],
+        vec!["Digest".to_owned(), view.digest()],
         vec![
             "CPUs of system and load".to_owned(),
             plain(&format!("{} and {}", run.header.system_cpus, run.header.load_cpus)),

@@ -16,7 +16,7 @@ use crate::spread;
 use crate::summary::{
     Headline, blocks_words, failing, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
 };
-use crate::view::View;
+use crate::view::{View, short_digest};
 
 /// How a text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +113,7 @@ impl Page<'_> {
         parts.extend([blocks_words(view), slots_words(view)]);
         parts.extend(run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
         parts.push(format!("seed {}", view.plan().seed));
+        parts.push(format!("digest {}", short_digest(&view.digest())));
         let facts = run.header.host.iter().take(4).map(|(name, value)| format!("{name} {value}"));
         parts.push(facts.collect::<Vec<String>>().join(", "));
         parts.extend(view.skew_words());
@@ -585,8 +586,8 @@ mod tests {
     fn an_interrupted_run_without_slots_still_reports() {
         insta::assert_snapshot!(plain(&fixture::interrupted_at_once(), 80), @r"
         Does offloading TLS handshakes help an ingress?
-        tls-offload · 0 blocks · 0 slots · took 0.200 s · seed 42 · cpu AMD EPYC 9R14,
-        cpus 2, memory 8.2 GB, kernel Linux 6.1.0-18-amd64
+        tls-offload · 0 blocks · 0 slots · took 0.200 s · seed 42 · digest 0b9dd7e7 ·
+        cpu AMD EPYC 9R14, cpus 2, memory 8.2 GB, kernel Linux 6.1.0-18-amd64
 
         not used
           software           pending  it has no slot yet

@@ -41,6 +41,11 @@ impl<'a> View<'a> {
         cautions.chain(self.judgement.warnings.iter().cloned()).collect()
     }
 
+    /// What tells the run from one with other content.
+    pub fn digest(&self) -> String {
+        digest(self.run)
+    }
+
     /// Every reason not to rely on the run, the gravest first.
     pub fn doubts(&self) -> Vec<Doubt> {
         Doubt::all(self.run, self.judgement, self.main_row().map(|row| row.key()).as_deref())
@@ -412,6 +417,18 @@ fn extent(plan: &Plan) -> String {
     words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
     words.extend(plan.others_max_asked.then(|| format!(" --others-max {}", Percent(plan.others_max))));
     words.concat()
+}
+
+/// What tells a run from one with other content, wherever its directory is: the hash under which the history knows it.
+pub fn digest(run: &Run) -> String {
+    let json =
+        serde_json::to_vec(&run.content()).expect("the types of a run are serialised with texts as keys");
+    plumb_digest::xxh3_128(&mut json.as_slice()).expect("memory can be read")
+}
+
+/// The first digits of a digest, by which `plumb history` names a run.
+pub fn short_digest(digest: &str) -> &str {
+    digest.get(..8).unwrap_or(digest)
 }
 
 /// The text as one word of a shell's command line.

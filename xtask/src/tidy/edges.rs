@@ -53,8 +53,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-tunings", &["plumb-model", "plumb-host"]),
     ("plumb-kubernetes", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model"]),
-    ("plumb-history", &["plumb-model", "plumb-stats"]),
-    ("plumb-report", &["plumb-model", "plumb-stats"]),
+    ("plumb-history", &["plumb-digest", "plumb-model", "plumb-stats"]),
+    ("plumb-report", &["plumb-digest", "plumb-model", "plumb-stats"]),
     ("plumb-export", &["plumb-model", "plumb-stats"]),
     (
         "plumb-runner",

@@ -91,6 +91,36 @@ mod tests {
     }
 
     #[test]
+    fn an_edited_copy_of_a_run_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = run(folder.path(), 1, 0.75, "1500 /s");
+        let mut edited = plumb_store::read(Path::new(&one)).unwrap();
+        edited.slots.pop();
+        edited.directory = "copy".to_owned();
+        let other = kept(folder.path(), &edited);
+        std::fs::write(Path::new(&other).join("experiment.yaml"), "kind: Other\n").unwrap();
+
+        let said = plumb(&["compare", &one, &other, "--json"]);
+        let found = said.json();
+        let [content] = found["differences"].as_array().unwrap().as_slice() else { panic!("{found}") };
+        let warning = "/experiment.yaml was edited since the run; the report shows the experiment that ran";
+        assert!(said.err.contains(warning), "{}", said.err);
+        let digest = |directory: &str| {
+            let report = plumb(&["report", directory, "--format", "json"]).json();
+            report["digest"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            (content["of"].as_str(), content["first"].as_str()),
+            (Some("content"), Some(&*digest(&one)))
+        );
+        assert_eq!(content["second"].as_str(), Some(&*digest(&other)));
+        for form in ["text", "markdown", "html"] {
+            let report = plumb(&["report", &one, "--format", form]).out;
+            assert!(report.contains(&digest(&one)[..8]), "{report}");
+        }
+    }
+
+    #[test]
     fn what_would_not_be_fair_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let one = run(folder.path(), 1, 0.75, "1500 /s");

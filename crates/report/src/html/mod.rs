@@ -142,6 +142,7 @@ fn facts(view: &View<'_>) -> Markup {
         ("took", run.took_s.map_or("–".to_owned(), figures::duration_s)),
         ("started", run.header.started_at.clone()),
         ("seed", view.plan().seed.to_string()),
+        ("digest", view.digest()),
     ];
     html! {
         dl.facts {
