@@ -35,7 +35,7 @@ pub enum Doubt {
         /// The largest share in any cell, from 0 to 1.
         share: f64,
     },
-    /// So many claims are void.
+    /// This many claims are void.
     VoidClaims(usize),
     /// The harness failed.
     HarnessFailed,
@@ -45,17 +45,17 @@ pub enum Doubt {
     NotEnded,
     /// The run has claims, and this host could build the variants of none.
     NoClaimJudged,
-    /// The load was the limit in so many slots.
+    /// The load was the limit in this many slots.
     LoadBound(usize),
-    /// So many slots failed.
+    /// This many slots failed.
     FailedSlots(usize),
-    /// Nothing was completed in so many slots.
+    /// Nothing was completed in this many slots.
     IdleSlots(usize),
     /// The main metric has no interval yet.
     TooFewBlocks,
     /// The judgement warns of something that it knows as a fact.
     Caution(Caution),
-    /// The judgement has so many other warnings.
+    /// The judgement has this many other warnings.
     Warnings(usize),
 }
 
