@@ -128,9 +128,9 @@ pub(crate) fn count(text: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_end(rest))
 }
 
-/// A time such as `1.5ms`, `12 us` or Go's `1m30.5s`, in ns. µ exists twice in Unicode, and tools print both.
+/// A time such as `1.5ms`, `12 us` or Go's `1h1m30.5s`, in ns. µ exists twice in Unicode, and tools print both.
 pub(crate) fn time_ns(text: &str) -> Option<f64> {
-    let (mut rest, mut sum_ns) = (text.trim(), None);
+    let (mut rest, mut sum_ns, mut larger_ns) = (text.trim(), None, f64::INFINITY);
     while let Some((number, behind)) = split_number(rest) {
         let behind = behind.trim_start();
         let end = behind.find(|c: char| !c.is_alphabetic()).unwrap_or(behind.len());
@@ -143,6 +143,11 @@ pub(crate) fn time_ns(text: &str) -> Option<f64> {
             "h" => 3600e9,
             _ => return None,
         };
+        // Only hours and minutes have something behind them.
+        if unit_ns >= larger_ns || larger_ns < 60e9 {
+            return None;
+        }
+        larger_ns = unit_ns;
         sum_ns = Some(sum_ns.unwrap_or(0.0) + number * unit_ns);
         rest = &behind[end..];
     }
@@ -240,7 +245,7 @@ mod tests {
         ] {
             assert_eq!(time_ns(text), Some(ns), "{text}");
         }
-        for wrong in ["5", "5 apples", "-1s", "", "1s x"] {
+        for wrong in ["5", "5 apples", "-1s", "", "1s x", "12ms34us", "1s1s", "1m1h"] {
             assert_eq!(time_ns(wrong), None, "{wrong}");
         }
     }
