@@ -5,11 +5,12 @@
 
 use plumb_model::{Histogram, Metric, Statistic};
 
+use crate::figure::{Fault, counted, figure, printed};
 use crate::metrics::{
     DATA_RECEIVED, HTTP_REQ_BLOCKED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQ_WAITING, HTTP_REQS,
     ITERATION_DURATION,
 };
-use crate::text::{after, count, counted, positive, split_number};
+use crate::text::{after, all_after, count, positive};
 use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile};
 
 const REMEDY: &str = "ab -e FILE writes every whole percentile";
@@ -45,22 +46,21 @@ pub(crate) fn table_key(line: &str) -> Option<&str> {
         .filter(|line| is_times(line) || is_percentiles(line))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut run = ToolRun::new("ab", "http", "requests");
     run.version = after(text, "This is ApacheBench, Version ")
         .map(|rest| rest.split(" <$Revision").next().unwrap_or(rest).trim().to_owned());
-    let requests =
-        after(text, "Complete requests:").and_then(count).ok_or("it has no line `Complete requests:`")?;
-    let seconds = after(text, "Time taken for tests:")
-        .and_then(positive)
-        .ok_or("it has no line `Time taken for tests:`")?;
+    let requests = printed(after(text, "Complete requests:"), count)?;
+    let requests = requests.ok_or("it has no line `Complete requests:`")?;
+    let seconds = printed(after(text, "Time taken for tests:"), positive)?;
+    let seconds = seconds.ok_or("it has no line `Time taken for tests:`")?;
     run.worked(Some(seconds), Some(requests));
-    let per_s = after(text, "Requests per second:").and_then(positive);
+    let per_s = printed(after(text, "Requests per second:"), positive)?;
     run.rate(&HTTP_REQS, per_s, Some(requests));
     let over_time = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
     run.sum(RATE_AND_COUNT, per_s, over_time(requests), rounded(seconds, per_s));
-    let bytes = after(text, "Total transferred:").and_then(count);
-    let kib_per_s = after(text, "Transfer rate:").and_then(positive);
+    let bytes = printed(after(text, "Total transferred:"), count)?;
+    let kib_per_s = printed(after(text, "Transfer rate:"), positive)?;
     run.rate(&DATA_RECEIVED, kib_per_s.map(|kib| kib * 1024.0), bytes);
     run.sum(
         BYTES_AND_RATE,
@@ -70,7 +70,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     );
     read_options(&mut run, text);
     read_failures(&mut run, text, requests)?;
-    read_times(&mut run, text);
+    read_times(&mut run, text)?;
     Ok(vec![run])
 }
 
@@ -104,13 +104,11 @@ fn read_options(run: &mut ToolRun, text: &str) {
 }
 
 /// An answer whose length differs from the first one's is a good answer, unless the first one was the bad one.
-fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), String> {
+fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<(), Fault<'t>> {
     let failed = counted(after(text, "Failed requests:"))?;
-    let kinds = after(text, "(Connect:").map(|rest| format!("Connect:{rest}")).unwrap_or_default();
-    let of = |kind: &str| {
-        let found = kinds.split([',', ')']).find_map(|part| part.trim().strip_prefix(kind));
-        counted(found)
-    };
+    let kinds = all_after(text, "(").find(|rest| rest.starts_with("Connect:")).unwrap_or_default();
+    let kinds = kinds.trim_end_matches(')');
+    let of = |kind: &str| counted(kinds.split(", ").find_map(|part| part.trim().strip_prefix(kind)));
     let (connect, receive, exceptions, length) =
         (of("Connect:")?, of("Receive:")?, of("Exceptions:")?, of("Length:")?);
     let status = counted(after(text, "Non-2xx responses:"))?;
@@ -136,7 +134,8 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), Str
              as failures here (ab -l accepts them)"
         ));
     }
-    if status > 0 && after(text, "Document Length:").and_then(count).is_some() && length > 0 {
+    let has_length = !matches!(after(text, "Document Length:"), None | Some("Variable"));
+    if status > 0 && has_length && length > 0 {
         run.warn(
             "some answers were not 2xx, and ab takes the first answer for the right one: if that was one of them, all good \
              answers have another length",
@@ -146,7 +145,7 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), Str
 }
 
 /// A row of the table of connection times.
-fn read_times(run: &mut ToolRun, text: &str) {
+fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     let rows: [(&str, &Metric); 4] = [
         ("Total:", &ITERATION_DURATION),
         ("Processing:", &HTTP_REQ_DURATION),
@@ -157,8 +156,11 @@ fn read_times(run: &mut ToolRun, text: &str) {
     let mut is_coarse = false;
     for (label, metric) in rows {
         let Some(row) = after(table, label) else { continue };
-        let columns: Vec<f64> = row.split_whitespace().filter_map(positive).collect();
-        let &[min, mean, _, median, max] = columns.as_slice() else { continue };
+        let columns: Vec<f64> =
+            row.split_whitespace().map(|word| figure(word, positive)).collect::<Result<_, _>>()?;
+        let &[min, mean, _, median, max] = columns.as_slice() else {
+            return Err(format!("its line `{label}` has not five figures").into());
+        };
         let mut statistics = vec![
             (Statistic::Avg, mean),
             (Statistic::Min, min),
@@ -166,7 +168,7 @@ fn read_times(run: &mut ToolRun, text: &str) {
             (Statistic::Max, max),
         ];
         if label == "Total:" {
-            statistics.extend(percentiles(text));
+            statistics.extend(percentiles(text)?);
         }
         is_coarse |= median < 10.0;
         run.summary(metric, None, statistics.into_iter().map(|(statistic, ms)| (statistic, known_ns(ms))));
@@ -188,6 +190,7 @@ fn read_times(run: &mut ToolRun, text: &str) {
             "ab's Connect includes {handshake}a new connection for each request unless -k was given"
         ));
     }
+    Ok(())
 }
 
 /// What ab shows as 0 was too short for it.
@@ -196,30 +199,39 @@ fn known_ns(ms: f64) -> Option<f64> {
 }
 
 /// The table of percentiles, which are those of Total.
-fn percentiles(text: &str) -> impl Iterator<Item = (Statistic, f64)> {
+fn percentiles(text: &str) -> Result<Vec<(Statistic, f64)>, Fault<'_>> {
     let table = text.split_once("Percentage of the requests served").map_or("", |(_, rest)| rest);
-    table.lines().filter_map(|line| {
-        let (percent, ms) = line.trim().split_once('%')?;
-        let statistic = percentile(positive(percent)?)?;
+    let mut known = Vec::new();
+    let rows = table.lines().skip(1).take_while(|line| !line.trim().is_empty());
+    for (percent, ms) in rows.filter_map(|line| line.trim().split_once('%')) {
+        let statistic = percentile(figure(percent, positive)?);
         // The median is in the other table too, and is the middle of two there.
-        (statistic != Statistic::Med).then_some((statistic, positive(ms)?))
-    })
+        if let Some(statistic) = statistic.filter(|statistic| *statistic != Statistic::Med) {
+            known.push((statistic, figure(ms, positive)?));
+        }
+    }
+    Ok(known)
 }
 
 pub(crate) fn is_percentiles(text: &str) -> bool {
     text.trim_start().starts_with("Percentage served,Time in ms")
 }
 
+fn rows_of_percentiles(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter(|line| !is_percentiles(line)).filter_map(|line| line.split_once(','))
+}
+
 /// The CSV of `-e`: what share of requests took at most how many ms, with three decimals.
-pub(crate) fn read_percentiles(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_percentiles(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut run = ToolRun::new("ab", "http", "requests");
-    let rows = text.lines().skip(1).filter_map(|line| {
-        let (percent, ms) = line.split_once(',')?;
-        Some((percentile(positive(percent)?)?, positive(ms).map(|ms| ms * 1e6)))
-    });
-    run.summary(&ITERATION_DURATION, None, rows);
+    let mut known = Vec::new();
+    for (percent, ms) in rows_of_percentiles(text) {
+        let (percent, ms) = (figure(percent, positive)?, figure(ms, positive)?);
+        known.extend(percentile(percent).map(|statistic| (statistic, Some(ms * 1e6))));
+    }
+    run.summary(&ITERATION_DURATION, None, known);
     if run.metrics.is_empty() {
-        return Err("it has no row such as `50,0.123`".to_owned());
+        return Err("it has no row such as `50,0.123`".into());
     }
     run.remedy(&ITERATION_DURATION, "ab -g FILE writes the times of each request");
     run.worked(None, None);
@@ -234,14 +246,15 @@ pub(crate) fn is_times(text: &str) -> bool {
 }
 
 /// The table of `-g`: a line a request, in whole ms, in the order of their total time.
-pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut run = ToolRun::new("ab", "http", "requests");
-    let rows: Vec<[f64; 5]> = text.lines().filter_map(row).collect();
+    let lines = text.lines().filter(|line| line.contains('\t') && !is_times(line));
+    let rows: Vec<[f64; 5]> = lines.map(row).collect::<Result<_, _>>()?;
     let (first, last) = rows.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), row| {
         (first.min(row[0]), last.max(row[0] + row[3] / 1e3))
     });
     if rows.is_empty() || !(0.0..1e11).contains(&first) {
-        return Err("it has no line with the time of a request".to_owned());
+        return Err("it has no line with the time of a request".into());
     }
     let metrics: [(&Metric, usize); 4] =
         [(&ITERATION_DURATION, 3), (&HTTP_REQ_DURATION, 2), (&HTTP_REQ_BLOCKED, 1), (&HTTP_REQ_WAITING, 4)];
@@ -260,8 +273,8 @@ pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, String> {
 }
 
 /// Seconds since 1970, then connect, processing, total and wait in ms.
-fn row(line: &str) -> Option<[f64; 5]> {
-    let mut columns = line.split('\t').skip(1).map(|column| split_number(column).map(|(number, _)| number));
-    let mut next = || columns.next().flatten().filter(|number| *number >= 0.0);
-    Some([next()?, next()?, next()?, next()?, next()?])
+fn row(line: &str) -> Result<[f64; 5], Fault<'_>> {
+    let columns: Vec<f64> =
+        line.split('\t').skip(1).map(|column| figure(column, positive)).collect::<Result<_, _>>()?;
+    <[f64; 5]>::try_from(columns).map_err(|_| Fault::Figure(line.into()))
 }

@@ -6,6 +6,7 @@
 
 use plumb_model::{Metric, Statistic};
 
+use crate::figure::{Fault, printed};
 use crate::metrics::{
     READ_BW, READ_IOPS, READ_LATENCY, READ_SEQ, RW_MIX_READ_IOPS, RW_MIX_WRITE_IOPS, WRITE_BW, WRITE_IOPS,
     WRITE_LATENCY, WRITE_SEQ,
@@ -34,26 +35,26 @@ pub(crate) fn is_whole(text: &str) -> bool {
     after(text, "Mixed Random Read/Write IOPS:").is_some_and(|rest| rest.contains('/'))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut run = ToolRun::new("dbench", "storage", "summaries");
     run.worked(None, None);
     let random = after(text, "Random Read/Write IOPS:").ok_or("it has no line `Random Read/Write IOPS:`")?;
     let (iops, bandwidths) = random.split_once("BW:").unwrap_or((random, ""));
-    let iops = pair(iops.trim().trim_end_matches('.'), kilo);
+    let iops = pair(iops.trim().trim_end_matches('.'), kilo)?;
     put(&mut run, [&READ_IOPS, &WRITE_IOPS], iops);
-    put(&mut run, [&READ_BW, &WRITE_BW], pair(bandwidths, per_second));
+    put(&mut run, [&READ_BW, &WRITE_BW], pair(bandwidths, per_second)?);
     put(
         &mut run,
         [&READ_SEQ, &WRITE_SEQ],
-        pair(after(text, "Sequential Read/Write:").unwrap_or_default(), per_second),
+        pair(after(text, "Sequential Read/Write:").unwrap_or_default(), per_second)?,
     );
     let mixed = after(text, "Mixed Random Read/Write IOPS:").unwrap_or_default();
-    put(&mut run, [&RW_MIX_READ_IOPS, &RW_MIX_WRITE_IOPS], pair(mixed, kilo));
+    put(&mut run, [&RW_MIX_READ_IOPS, &RW_MIX_WRITE_IOPS], pair(mixed, kilo)?);
     if run.metrics.is_empty() {
-        return Err("its line of IOPS has no number, as if the volume had not been written".to_owned());
+        return Err("its line of IOPS has no number, as if the volume had not been written".into());
     }
     let latency = after(text, "Average Latency (usec) Read/Write:").unwrap_or_default();
-    read_latency(&mut run, latency, iops);
+    read_latency(&mut run, latency, iops)?;
     run.warn(
         "dbench's numbers have three digits; its IOPS are at a depth of 64 and its latency is at one of 4",
     );
@@ -64,10 +65,10 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
 type Pair = [Option<f64>; 2];
 
 /// `a/b`, each read by itself; a unit such as `MiB/s` has a slash as well.
-fn pair(text: &str, read: fn(&str) -> Option<f64>) -> Pair {
-    let text = text.replace("/s", "");
-    let mut parts = text.splitn(2, '/').map(|part| read(part.trim()));
-    [parts.next().flatten(), parts.next().flatten()]
+fn pair(text: &str, form: fn(&str) -> Option<f64>) -> Result<Pair, Fault<'_>> {
+    let between = text.match_indices('/').map(|(at, _)| at).find(|at| !text[at + 1..].starts_with('s'));
+    let (read, write) = between.map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
+    Ok([printed(Some(read), form)?, printed(Some(write), form)?])
 }
 
 fn kilo(text: &str) -> Option<f64> {
@@ -75,7 +76,7 @@ fn kilo(text: &str) -> Option<f64> {
 }
 
 fn per_second(text: &str) -> Option<f64> {
-    scaled(text, "B", 1000.0)
+    scaled(text, "B/s", 1000.0)
 }
 
 fn put(run: &mut ToolRun, metrics: [&Metric; 2], values: Pair) {
@@ -85,15 +86,13 @@ fn put(run: &mut ToolRun, metrics: [&Metric; 2], values: Pair) {
 }
 
 /// A latency is read where only one unit agrees with the IOPS of the same direction.
-fn read_latency(run: &mut ToolRun, text: &str, iops: Pair) {
+fn read_latency<'t>(run: &mut ToolRun, text: &'t str, iops: Pair) -> Result<(), Fault<'t>> {
     if text.is_empty() {
-        return;
+        return Ok(());
     }
-    let mut parts = text.splitn(2, '/').map(str::trim);
     let sides = [("read", &READ_LATENCY), ("write", &WRITE_LATENCY)];
-    for ((name, metric), iops) in sides.into_iter().zip(iops) {
-        let part = parts.next().unwrap_or_default();
-        let Some(number) = positive(part).filter(|number| *number > 0.0) else {
+    for (((name, metric), iops), number) in sides.into_iter().zip(iops).zip(pair(text, positive)?) {
+        let Some(number) = number.filter(|number| *number > 0.0) else {
             run.warn(format!(
                 "dbench has no {name} latency: its script finds no mean below 10 of whatever unit fio printed, and that is not 0"
             ));
@@ -114,6 +113,7 @@ fn read_latency(run: &mut ToolRun, text: &str, iops: Pair) {
             )),
         }
     }
+    Ok(())
 }
 
 /// By Little's law, four operations in flight make 4/latency IOPS. At 64 in flight a device does not do fewer, and hardly more

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
 use serde_json::Value;
 
+use crate::figure::Fault;
 use crate::json::{Documents, count, documents, items, positive, scalar, text};
 use crate::metrics::{
     READ_BW, READ_COMPLETION_LATENCY, READ_IOPS, READ_LATENCY, WRITE_BW, WRITE_COMPLETION_LATENCY,
@@ -35,12 +36,15 @@ fn of_fio(value: &Value) -> Option<&Value> {
         .find(|it| it.get("fio version").is_some())
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let Documents { found, around, .. } = documents(text);
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let Documents { found, around, broken, .. } = documents(text);
+    if let Some(broken) = broken {
+        return Err(broken.into());
+    }
     let whole: Vec<&Value> = found.iter().filter_map(of_fio).collect();
     let around: Vec<&str> = around.into_iter().filter(|line| line.contains(char::is_alphanumeric)).collect();
     if whole.is_empty() {
-        return Err("it has no JSON object with `fio version`".to_owned());
+        return Err("it has no JSON object with `fio version`".into());
     }
     let mut runs = Vec::new();
     for reports in whole.chunk_by(|one, next| is_same_run(one, next)) {

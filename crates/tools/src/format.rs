@@ -2,9 +2,9 @@
 
 use crate::door::{Part, fenced, parts, plain, unfenced};
 use crate::error::ReadError;
+use crate::figure::Fault;
 use crate::json::documents;
 use crate::nearest::likeliest;
-use crate::text::unclear;
 use crate::tool_run::{CUT, NoReading, ToolRun};
 use crate::{
     ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, netperf, oha, openssl, qemu, qperf,
@@ -21,13 +21,13 @@ pub struct Format {
     /// Whether a text looks like it.
     is: fn(&str) -> bool,
     /// What the text says; the reason completes "failed to read it as wrk: ".
-    read: fn(&str) -> Result<Vec<ToolRun>, String>,
+    read: Reader,
     key: Key,
-    /// Whether the format uses commas for columns, options, or always for thousands, so that `1,234` is not ambiguous.
-    has_commas: bool,
     /// Whether the end of the output is there.
     is_whole: fn(&str) -> bool,
 }
+
+type Reader = fn(&str) -> Result<Vec<ToolRun>, Fault<'_>>;
 
 /// The lines that a run prints once: when one comes again, the next run has begun.
 #[derive(Clone, Copy)]
@@ -53,13 +53,8 @@ impl Key {
 }
 
 impl Format {
-    const fn new(
-        name: &'static str,
-        about: &'static str,
-        is: fn(&str) -> bool,
-        read: fn(&str) -> Result<Vec<ToolRun>, String>,
-    ) -> Self {
-        Self { name, about, is, read, key: Key::Unknown, has_commas: false, is_whole: |_| true }
+    const fn new(name: &'static str, about: &'static str, is: fn(&str) -> bool, read: Reader) -> Self {
+        Self { name, about, is, read, key: Key::Unknown, is_whole: |_| true }
     }
 
     const fn with_key(self, key: fn(&str) -> Option<&str>) -> Self {
@@ -68,10 +63,6 @@ impl Format {
 
     const fn with_labels(self, labels: &'static [&'static str]) -> Self {
         Self { key: Key::Labels(labels), ..self }
-    }
-
-    const fn with_commas(self) -> Self {
-        Self { has_commas: true, ..self }
     }
 
     const fn with_end(self, is_whole: fn(&str) -> bool) -> Self {
@@ -87,14 +78,11 @@ impl Format {
 
 /// Every format. Those of which the first lines are enough come first, because their files are large.
 pub const FORMATS: &[Format] = &[
-    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points).with_commas(),
-    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv).with_commas(),
-    Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log)
-        .with_commas(),
-    Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing)
-        .with_commas(),
+    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points),
+    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv),
+    Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log),
+    Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing),
     Format::new("ab-times", "ab's times, of -g", ab::is_times, ab::read_times_of_each)
-        .with_commas()
         .with_key(ab::table_key),
     Format::new(
         "k6",
@@ -109,7 +97,6 @@ pub const FORMATS: &[Format] = &[
     Format::new("hyperfine", "hyperfine's JSON, of --export-json", hyperfine::is, hyperfine::read),
     Format::new("ab", "ab's text", ab::is, ab::read).with_labels(ab::ONCE).with_end(ab::is_whole),
     Format::new("ab-percentiles", "ab's percentiles, of -e", ab::is_percentiles, ab::read_percentiles)
-        .with_commas()
         .with_key(ab::table_key),
     Format::new("k6-text", "k6's summary as text", k6::is_text, k6::read_text)
         .with_key(k6::text_key)
@@ -122,13 +109,12 @@ pub const FORMATS: &[Format] = &[
     Format::new("sockperf", "sockperf's text, and the log of --full-log", sockperf::is, sockperf::read)
         .with_key(sockperf::key)
         .with_end(sockperf::is_whole),
-    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_commas().with_end(qperf::is_whole),
+    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole),
     Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read),
     Format::new("dbench", "the summary of dbench's script", dbench::is, dbench::read)
         .with_labels(dbench::ONCE)
         .with_end(dbench::is_whole),
     Format::new("openssl", "openssl speed's text, and that of -mr", openssl::is, openssl::read)
-        .with_commas()
         .with_key(openssl::key)
         .with_end(openssl::is_whole),
     Format::new("oha", "oha's JSON, of --output-format json", oha::is, oha::read),
@@ -264,19 +250,11 @@ fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     Ok(runs.collect())
 }
 
-fn read_part(format: &Format, Part { first_line, text, .. }: Part<'_>) -> Result<Vec<ToolRun>, String> {
-    let around = documents(text);
-    let has_commas = format.has_commas || !around.found.is_empty();
-    if let Some((line, column, number)) = unclear(text).filter(|_| !has_commas) {
-        let line = first_line + line - 1;
-        return Err(format!(
-            "line {line}, column {column}: `{number}` could be read as two different numbers; write it without separators"
-        ));
-    }
-    let mut runs = (format.read)(text)?;
+fn read_part(format: &Format, part: Part<'_>) -> Result<Vec<ToolRun>, String> {
+    let mut runs = (format.read)(part.text).map_err(|fault| fault.words(part.text, part.first_line))?;
     runs.iter_mut().for_each(ToolRun::forget_what_did_not_happen);
     runs.retain(|run| !run.metrics.is_empty() || run.failure.is_some());
-    if around.is_cut || !(format.is_whole)(text) {
+    if documents(part.text).is_cut || !(format.is_whole)(part.text) {
         let last = runs.last_mut().ok_or("it ends in the middle and has no value of any metric")?;
         last.warn(CUT);
     }

@@ -6,9 +6,10 @@
 use plumb_model::{Histogram, Metric, Statistic};
 use serde_json::Value;
 
-use crate::json::{count as json_count, documents, positive as json_positive, text as json_text};
+use crate::figure::{Fault, counted, figure, printed};
+use crate::json::{count as json_count, documents, objects, positive as json_positive, text as json_text};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
-use crate::text::{after, between, count, counted, positive, scaled, time_ns};
+use crate::text::{after, between, count, positive, scaled, time_ns};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun};
 
 const KIB: f64 = 1024.0;
@@ -45,27 +46,27 @@ pub(crate) fn is_whole(text: &str) -> bool {
     codes.ends_with("5xx") && (after(text, "traffic:").is_none() || has_table)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut run = ToolRun::new("h2load", "http", "requests");
     let finished = after(text, "finished in ").ok_or("it has no line `finished in`")?;
     let mut parts = finished.split(", ");
-    let seconds =
-        parts.next().and_then(time_ns).map(|ns| ns / 1e9).ok_or("its line `finished in` has no time")?;
-    let per_s = parts.next().and_then(positive);
-    let bytes_per_s = parts.next().and_then(|rest| scaled(rest, "B/s", KIB));
+    let seconds = printed(parts.next(), time_ns)?.ok_or("its line `finished in` has no time")? / 1e9;
+    let per_s = printed(parts.next(), positive)?;
+    let bytes_per_s = printed(parts.next(), |rest| scaled(rest, "B/s", KIB))?;
     let requests = Requests::of(after(text, "requests:").unwrap_or_default())?;
     // The time that h2load prints includes the warm-up.
-    let main = between(text, " and ", " of main duration").and_then(time_ns).map(|ns| ns / 1e9);
-    let seconds = main.unwrap_or(seconds);
+    let main_ns = printed(between(text, " and ", " of main duration"), time_ns)?;
+    let seconds = main_ns.map_or(seconds, |ns| ns / 1e9);
     run.worked(Some(seconds), Some(requests.done));
     run.rate(&HTTP_REQS, per_s, Some(requests.done));
     add_up(&mut run, &requests, per_s, seconds);
-    run.rate(&DATA_RECEIVED, bytes_per_s, between(text, "(", ") total").and_then(count));
+    let traffic = after(text, "traffic:").unwrap_or_default();
+    run.rate(&DATA_RECEIVED, bytes_per_s, printed(between(traffic, "(", ") total"), count)?);
     let codes = after(text, "status codes:").unwrap_or_default();
     let code = |class: &str| counted(codes.split(", ").find_map(|part| part.trim().strip_suffix(class)));
     read_failures(&mut run, &requests, code(" 4xx")?.saturating_add(code(" 5xx")?));
-    read_options(&mut run, text);
-    read_times(&mut run, text);
+    read_options(&mut run, text)?;
+    read_times(&mut run, text)?;
     if text.contains("Warm-up") {
         run.warn("h2load's warm-up is not in its numbers, but it is in counters of the server that span the whole run");
     }
@@ -85,7 +86,7 @@ struct Requests {
 
 impl Requests {
     /// `1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout`.
-    fn of(line: &str) -> Result<Self, String> {
+    fn of(line: &str) -> Result<Self, Fault<'_>> {
         let of = |word: &str| {
             let found = line.split(", ").find_map(|part| part.trim().strip_suffix(word)?.strip_suffix(' '));
             counted(found)
@@ -122,8 +123,8 @@ fn read_failures(run: &mut ToolRun, requests: &Requests, statuses: u64) {
     }
 }
 
-fn read_options(run: &mut ToolRun, text: &str) {
-    if let Some(clients) = between(text, ": ", " total client(s)").and_then(count) {
+fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+    if let Some(clients) = printed(between(text, ": ", " total client(s)"), count)? {
         run.option("connections", clients.to_string());
     }
     let requests =
@@ -138,30 +139,34 @@ fn read_options(run: &mut ToolRun, text: &str) {
             run.measurement.observed.insert(property.to_owned(), [(value.to_owned(), 1)].into());
         }
     }
+    Ok(())
 }
 
 /// The rows have `min max mean sd +/-sd`, and from 1.69 on `min max median p95 p99 mean sd +/-sd`.
-fn read_times(run: &mut ToolRun, text: &str) {
+fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     let is_new = text.lines().any(|line| line.contains("median") && line.contains("p95"));
     let statistics: &[Statistic] = if is_new {
         &[Statistic::Min, Statistic::Max, Statistic::Med, Statistic::P95, Statistic::P99, Statistic::Avg]
     } else {
         &[Statistic::Min, Statistic::Max, Statistic::Avg]
     };
-    let row = |labels: [&str; 2]| {
-        let found = labels.iter().find_map(|label| after(text, label)).unwrap_or_default();
+    let row = |labels: [&str; 2]| -> Result<Vec<(Statistic, Option<f64>)>, Fault<'t>> {
+        let Some(found) = labels.iter().find_map(|label| after(text, label)) else { return Ok(Vec::new()) };
+        let words = found.trim_start_matches([':', ' ']).split_whitespace().take(statistics.len());
         let columns: Vec<Option<f64>> =
-            found.trim_start_matches([':', ' ']).split_whitespace().map(time_ns).collect();
+            words.map(|word| printed(Some(word), time_ns)).collect::<Result<_, _>>()?;
+        if columns.len() < statistics.len() {
+            return Err(format!("its line `{}` has too few figures", labels[0]).into());
+        }
         // h2load does not measure HTTP/3 connections, and prints zeros for them.
         let is_measured = columns.iter().flatten().any(|ns| *ns > 0.0);
-        let columns = columns.into_iter().filter(|_| is_measured);
-        statistics.iter().copied().zip(columns).collect::<Vec<_>>()
+        Ok(statistics.iter().copied().zip(columns.into_iter().filter(|_| is_measured)).collect())
     };
-    run.summary(&HTTP_REQ_DURATION, None, row(["time for request:", "request     :"]));
+    run.summary(&HTTP_REQ_DURATION, None, row(["time for request:", "request     :"])?);
     run.remedy(&HTTP_REQ_DURATION, REMEDY);
-    let connect = row(["time for connect:", "connect     :"]);
-    run.summary(&CONNECT_TIME, None, connect);
-    run.summary(&TIME_TO_FIRST_BYTE, None, row(["time to 1st byte:", "TTFB        :"]));
+    run.summary(&CONNECT_TIME, None, row(["time for connect:", "connect     :"])?);
+    run.summary(&TIME_TO_FIRST_BYTE, None, row(["time to 1st byte:", "TTFB        :"])?);
+    Ok(())
 }
 
 pub(crate) fn is_json(text: &str) -> bool {
@@ -170,14 +175,14 @@ pub(crate) fn is_json(text: &str) -> bool {
 }
 
 /// The object of `--output-file`, from 1.69 on; its times are in seconds.
-pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, String> {
-    let found = documents(text).found;
+pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let found = objects(text)?;
     let reports: Vec<&Value> =
         found.iter().filter(|value| value.pointer("/measurements/performance").is_some()).collect();
     reports.into_iter().map(report).collect()
 }
 
-fn report(document: &Value) -> Result<ToolRun, String> {
+fn report(document: &Value) -> Result<ToolRun, Fault<'static>> {
     let all = &document["measurements"];
     let mut run = ToolRun::new("h2load", "http", "requests");
     run.version = json_text(document, "/metadata/generator")
@@ -222,27 +227,31 @@ fn performance(all: &Value, name: &str) -> Vec<(Statistic, Option<f64>)> {
 
 /// `start in us since 1970 <tab> status or −1 <tab> duration in us`, and nothing else.
 pub(crate) fn is_log(text: &str) -> bool {
-    let mut lines = text.lines().filter(|line| !line.is_empty()).take(3).peekable();
-    lines.peek().is_some() && lines.all(|line| log_line(line).is_some_and(|(start_us, ..)| start_us > 1e14))
+    let lines = text.lines().filter(|line| !line.is_empty()).take(3);
+    let lines: Option<Vec<[&str; 3]>> = lines.map(log_line).collect();
+    let is_now = |[start_us, ..]: &[&str; 3]| positive(start_us).is_some_and(|start_us| start_us > 1e14);
+    lines.is_some_and(|lines| lines.iter().any(is_now))
 }
 
-fn log_line(line: &str) -> Option<(f64, i64, f64)> {
-    let mut columns = line.split('\t');
-    let (start_us, status, time_us) = (columns.next()?, columns.next()?, columns.next()?);
-    Some((positive(start_us)?, status.trim().parse().ok()?, positive(time_us)?))
+fn log_line(line: &str) -> Option<[&str; 3]> {
+    <[&str; 3]>::try_from(line.split('\t').collect::<Vec<_>>()).ok()
+}
+
+fn logged([start_us, status, time_us]: [&str; 3]) -> Result<(f64, i64, f64), Fault<'_>> {
+    let whole = |text: &str| text.trim().parse().ok();
+    Ok((figure(start_us, positive)?, figure(status, whole)?, figure(time_us, positive)?))
 }
 
 /// The file of `--log-file`: the true distribution, and the rate in each second.
-pub(crate) fn read_log(text: &str) -> Result<Vec<ToolRun>, String> {
-    let mut rows: Vec<(f64, i64, f64)> = text.lines().filter_map(log_line).collect();
+pub(crate) fn read_log(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let rows = text.lines().filter_map(log_line).map(logged);
+    let mut rows: Vec<(f64, i64, f64)> = rows.collect::<Result<_, _>>()?;
     let mut run = ToolRun::new("h2load", "http", "requests");
     let first_us = rows.iter().map(|(start_us, ..)| *start_us).fold(f64::INFINITY, f64::min);
     let last_us = rows.iter().map(|(start_us, _, time_us)| start_us + time_us).fold(0.0, f64::max);
     let seconds = (last_us - first_us) / 1e6;
     if rows.is_empty() || !(0.0..SECONDS_MAX).contains(&seconds) {
-        return Err(
-            "its lines are not `start in us`, status and `duration in us`, separated by tabs".to_owned()
-        );
+        return Err("its lines are not `start in us`, status and `duration in us`, separated by tabs".into());
     }
     let mut histogram = Histogram::new();
     let mut failed = 0;

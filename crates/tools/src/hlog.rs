@@ -15,6 +15,8 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
 use plumb_model::Histogram;
 
+use crate::figure::{Fault, figure};
+use crate::text::positive;
 use crate::tool_run::{record, seconds_to_ns};
 
 /// A histogram in encoding V2 is never larger.
@@ -45,13 +47,14 @@ pub(crate) fn is(text: &str) -> bool {
 }
 
 /// A log alone does not say in which unit it is.
-pub(crate) fn unit_is_missing<T>(_text: &str) -> Result<T, String> {
+pub(crate) fn unit_is_missing<T>(_text: &str) -> Result<T, Fault<'_>> {
     Err("its unit is not in the file; name the metric and the unit of the recorded values, as in --column latency:ns"
-        .to_owned())
+        .into())
 }
 
 /// Reads every interval; `to_ns` is how many ns one recorded unit is.
-pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, String> {
+pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, Fault<'_>> {
+    text.lines().try_for_each(check)?;
     // The library takes a line without its end for one that is cut.
     let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
     let mut log = Log {
@@ -88,10 +91,30 @@ pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, String> {
     }
     log.by_tag.retain(|_, values| values.count() > 0);
     if log.by_tag.is_empty() {
-        return Err("no interval has a value".to_owned());
+        return Err("no interval has a value".into());
     }
     log.seconds = (to_s - from_s).clamp(0.0, 1e9);
     Ok(log)
+}
+
+/// The library does not say which figure it cannot read, and takes a line `#[StartTime` that it cannot read for a comment.
+fn check(line: &str) -> Result<(), Fault<'_>> {
+    if let Some(time) =
+        ["#[StartTime: ", "#[BaseTime: "].into_iter().find_map(|label| line.strip_prefix(label))
+    {
+        return figure(time, positive).map(|_| ());
+    }
+    if line.starts_with(['#', '"']) || !line.contains(',') {
+        return Ok(());
+    }
+    let figures = line.rsplit_once(',').map_or(line, |(figures, _)| figures);
+    let tagged =
+        figures.strip_prefix("Tag=").map(|tagged| tagged.split_once(',').map_or("", |(_, rest)| rest));
+    let figures = tagged.unwrap_or(figures);
+    if figures.matches(',').count() != 2 {
+        return Err(Fault::Figure(figures.into()));
+    }
+    figures.split(',').try_for_each(|word| figure(word, positive).map(|_| ()))
 }
 
 /// Bins and printed digits are rounded; writers divide by powers of ten.
@@ -138,7 +161,8 @@ mod tests {
         let header: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let bounds = [1_u64.to_be_bytes(), 1_000_000_u64.to_be_bytes(), 1_f64.to_be_bytes()].concat();
         let encoded = STANDARD.encode([header, bounds].concat());
-        let error = intervals(&format!("0.0,1.0,2.0,{encoded}\n"), 1.0).err().unwrap();
+        let text = format!("0.0,1.0,2.0,{encoded}\n");
+        let error = intervals(&text, 1.0).err().unwrap().words(&text, 1);
         assert_eq!(error, "interval 1 cannot be read: it claims 1073741824 bytes and has 40");
     }
 }

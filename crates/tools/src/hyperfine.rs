@@ -5,7 +5,8 @@
 use plumb_model::{Histogram, Reading, Statistic};
 use serde_json::{Value, json};
 
-use crate::json::{documents, items, number, positive, scalar};
+use crate::figure::{Fault, printed};
+use crate::json::{documents, items, number, objects, positive, scalar};
 use crate::metrics::{MEMORY_MAX, SYSTEM_TIME, USER_TIME, WALL_TIME};
 use crate::text::{after, time_ns};
 use crate::tool_run::{ToolRun, seconds_to_ns};
@@ -18,10 +19,10 @@ pub(crate) fn is(text: &str) -> bool {
     })
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let found = documents(text).found;
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let found = objects(text)?;
     let results: Vec<Value> = found.iter().flat_map(|value| items(value, "/results")).cloned().collect();
-    each(&results)
+    Ok(each(&results)?)
 }
 
 pub(crate) fn is_text(text: &str) -> bool {
@@ -39,7 +40,7 @@ pub(crate) fn is_whole_text(text: &str) -> bool {
 }
 
 /// Turns hyperfine's text into the object of `--export-json`.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut results = Vec::new();
     for part in crate::door::parts(text, |line| line.starts_with("Benchmark ").then_some("Benchmark")) {
         let Some((_, part)) = part.text.split_once("Benchmark ") else { continue };
@@ -47,24 +48,28 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
         let Some((_, name)) = head.split_once(": ") else { continue };
         let Some((_, times)) = after(body, "Time (").and_then(|rest| rest.split_once("):")) else { continue };
         let (times, own) = times.split_once('[').unwrap_or((times, ""));
-        let mut pair = times.split('±').map(seconds);
-        let of_cpu =
-            |label: &str| own.split_once(label).and_then(|(_, rest)| seconds(rest.split([',', ']']).next()?));
-        let range =
-            after(body, "Range (").and_then(|rest| rest.split_once("):")).map_or("", |(_, rest)| rest);
-        let mut ends = range.split('…').map(|part| seconds(&without_runs(part)));
+        let mut pair = times.split('±');
+        let of_cpu = |label: &str| {
+            printed(
+                own.split_once(label).and_then(|(_, rest)| rest.split([']']).next()?.split(", ").next()),
+                seconds,
+            )
+        };
+        let range = after(body, "Range (").and_then(|rest| rest.split_once("):"));
+        let mut ends = range.map_or("", |(_, rest)| rest).split('…').map(without_runs);
         results.push(json!({
-            "command": name.trim(), "mean": pair.next().flatten(), "stddev": pair.next().flatten(),
-            "min": ends.next().flatten(), "max": ends.next().flatten(),
-            "user": of_cpu("User:"), "system": of_cpu("System:"),
+            "command": name.trim(), "mean": printed(pair.next(), seconds)?, "stddev": printed(pair.next(), seconds)?,
+            "min": printed(ends.next(), seconds)?, "max": printed(ends.next(), seconds)?,
+            "user": of_cpu("User:")?, "system": of_cpu("System:")?,
         }));
     }
-    each(&results)
+    Ok(each(&results)?)
 }
 
 /// Strips the count from `59.1 ms    57 runs`.
-fn without_runs(text: &str) -> String {
-    text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+fn without_runs(text: &str) -> &str {
+    let time = text.trim().strip_suffix("runs").and_then(|rest| rest.trim_end().rsplit_once(' '));
+    time.map_or(text, |(time, _)| time)
 }
 
 fn seconds(text: &str) -> Option<f64> {
@@ -79,25 +84,26 @@ pub(crate) fn is_markdown(text: &str) -> bool {
 }
 
 /// Turns the table of `--export-markdown` into the object of `--export-json`.
-pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let head = text.lines().find(|line| line.starts_with(MARKDOWN_HEAD[0])).unwrap_or_default();
     let unit = head.split(['[', ']']).nth(1).unwrap_or_default();
     let rows = text.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
     let mut results = Vec::new();
     for row in rows {
-        // A bar within a command is escaped.
-        let row = row.replace("\\|", "\u{1}");
-        let cells: Vec<String> =
-            row.trim_matches('|').split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect();
-        let [name, mean, min, max, ..] = cells.as_slice() else { continue };
-        let mut pair = mean.split('±').map(|part| seconds(&format!("{} {unit}", part.trim())));
-        let of = |cell: &str| seconds(&format!("{cell} {unit}"));
+        let cells: Vec<&str> = row.trim_end().trim_end_matches('|').rsplit('|').collect();
+        // The command may have bars, which are escaped.
+        let [_, max, min, mean, name @ ..] = cells.as_slice() else {
+            return Err(Fault::Figure(row.into()));
+        };
+        let name = name.iter().rev().skip(1).copied().collect::<Vec<_>>().join("|").replace("\\|", "|");
+        let mut pair = mean.split('±');
+        let of = |cell: &str| seconds(&format!("{} {unit}", cell.trim()));
         results.push(json!({
-            "command": name.trim_matches('`'), "mean": pair.next().flatten(), "stddev": pair.next().flatten(),
-            "min": of(min), "max": of(max),
+            "command": name.trim().trim_matches('`'), "mean": printed(pair.next(), of)?, "stddev": printed(pair.next(), of)?,
+            "min": printed(Some(min), of)?, "max": printed(Some(max), of)?,
         }));
     }
-    each(&results)
+    Ok(each(&results)?)
 }
 
 fn each(results: &[Value]) -> Result<Vec<ToolRun>, String> {

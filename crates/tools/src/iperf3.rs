@@ -5,7 +5,8 @@
 use plumb_model::{Metric, Reading};
 use serde_json::{Value, json};
 
-use crate::json::{count, documents, items, positive, scalar, text};
+use crate::figure::{Fault, figure, printed};
+use crate::json::{count, documents, items, objects, positive, scalar, text};
 use crate::metrics::{
     TCP_BW, TCP_RETRANSMITS, TCP_RTT, TCP_SEND_BW, UDP_BW, UDP_JITTER, UDP_LOSS, UDP_SEND_BW,
 };
@@ -35,8 +36,8 @@ fn is_event(value: &Value) -> bool {
         && value.get("data").is_some()
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let found = documents(text).found;
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let found = objects(text)?;
     let whole: Vec<&Value> = found.iter().filter(|value| is_whole(value)).collect();
     if whole.is_empty() {
         // A test begins with `start`, or with the error that prevented it.
@@ -99,58 +100,62 @@ struct Line<'t> {
     rest: &'t str,
 }
 
-impl Line<'_> {
-    fn read(line: &str) -> Option<Line<'_>> {
-        let (stream, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
-        let (interval, rest) = rest.trim_start().split_once(" sec ")?;
-        let (from, to) = interval.trim().split_once('-')?;
-        let at = rest.find("bits/sec")? + "bits/sec".len();
-        let (figures, behind) = rest.split_at(at);
-        let words: Vec<&str> = figures.split_whitespace().collect();
-        let rate = words.get(words.len().checked_sub(2)?..)?.join(" ");
-        let bits_per_s = scaled(&rate, "bits/sec", 1000.0)?;
-        Some(Line {
-            stream: stream.trim(),
-            seconds: [positive_number(from)?, positive_number(to)?],
-            bits_per_s,
-            rest: behind.trim(),
-        })
+impl<'t> Line<'t> {
+    /// `None` for a line of another form.
+    fn read(line: &'t str) -> Result<Option<Self>, Fault<'t>> {
+        let parts = || {
+            let (stream, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
+            let (interval, rest) = rest.trim_start().split_once(" sec ")?;
+            let (figures, behind) = rest.split_at(rest.find("bits/sec")? + "bits/sec".len());
+            let (sizes, unit) = figures.rsplit_once(char::is_whitespace)?;
+            Some((stream.trim(), interval.trim(), sizes.trim_end(), unit, behind.trim()))
+        };
+        let Some((stream, interval, sizes, unit, rest)) = parts() else { return Ok(None) };
+        let rate = sizes.rsplit(char::is_whitespace).next().unwrap_or_default();
+        let bits = |rate: &str| scaled(&format!("{rate} {unit}"), "bits/sec", 1000.0);
+        let ends = |interval: &str| {
+            let (from, to) = interval.split_once('-')?;
+            Some([positive_number(from)?, positive_number(to)?])
+        };
+        let (seconds, bits_per_s) = (figure(interval, ends)?, figure(rate, bits)?);
+        Ok(Some(Self { stream, seconds, bits_per_s, rest }))
     }
 
     fn length_s(&self) -> f64 {
         self.seconds[1] - self.seconds[0]
     }
 
-    fn sum(&self) -> Value {
+    fn sum(&self) -> Result<Value, Fault<'t>> {
         let mut sum = json!({ "seconds": self.length_s(), "bits_per_second": self.bits_per_s });
         let words: Vec<&str> = self.rest.split_whitespace().collect();
         match words.as_slice() {
             // `0.105 ms  0/763 (0%)  receiver`.
             [jitter, "ms", counts, ..] => {
-                sum["jitter_ms"] = positive_number(jitter).into();
+                sum["jitter_ms"] = printed(Some(jitter), positive_number)?.into();
                 if let Some((lost, all)) = counts.split_once('/') {
-                    sum["lost_packets"] = whole_number(lost).into();
-                    sum["packets"] = whole_number(all).into();
+                    sum["lost_packets"] = printed(Some(lost), whole_number)?.into();
+                    sum["packets"] = printed(Some(all), whole_number)?.into();
                 }
             }
-            [retransmits, "sender"] => sum["retransmits"] = whole_number(retransmits).into(),
+            [retransmits, "sender"] => sum["retransmits"] = printed(Some(retransmits), whole_number)?.into(),
             _ => {}
         }
-        sum
+        Ok(sum)
     }
 }
 
 /// Turns iperf3's text, whose figures have three digits, into the object of `-J`.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
-    let lines: Vec<Line<'_>> = text.lines().filter_map(Line::read).collect();
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let lines = text.lines().map(Line::read).collect::<Result<Vec<_>, _>>()?;
+    let lines: Vec<Line<'_>> = lines.into_iter().flatten().collect();
     let is_summed = lines.iter().any(|line| line.stream.starts_with("SUM"));
     let of_all = |line: &&Line<'_>| line.stream.starts_with("SUM") == is_summed;
     let is_udp = text.contains("Total Datagrams");
     let (mut end, mut intervals) = (json!({}), Vec::new());
     for line in lines.iter().filter(of_all) {
         match line.rest.split_whitespace().next_back() {
-            Some("sender") => end["sum_sent"] = line.sum(),
-            Some("receiver") => end["sum_received"] = line.sum(),
+            Some("sender") => end["sum_sent"] = line.sum()?,
+            Some("receiver") => end["sum_received"] = line.sum()?,
             last => intervals.push(json!({ "sum": {
                 "seconds": line.length_s(), "bits_per_second": line.bits_per_s, "omitted": last == Some("(omitted)"),
                 "sender": !text.contains("Reverse mode"),
@@ -176,7 +181,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     Ok(vec![run])
 }
 
-fn one(value: &Value) -> Result<ToolRun, String> {
+fn one(value: &Value) -> Result<ToolRun, Fault<'static>> {
     if let Some(error) = text(value, "/error") {
         let failure = NoReading::Failed(format!("iperf3 itself failed: {error}"));
         return Ok(ToolRun::without("iperf3", "network", failure));
@@ -196,7 +201,7 @@ fn one(value: &Value) -> Result<ToolRun, String> {
         read_tcp(&mut run, value)
     }
     if run.metrics.is_empty() {
-        return Err("its `end` has no sum of what was received".to_owned());
+        return Err("its `end` has no sum of what was received".into());
     }
     read_windows(&mut run, value, is_udp);
     warn(&mut run, value);

@@ -15,12 +15,14 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Better, Metric, MetricKind, Reading, Statistic, Unit};
 
+use crate::figure::{Fault, figure};
 use crate::metrics::{
     CHECKS, DATA_RECEIVED, DATA_SENT, HTTP_REQ_BLOCKED, HTTP_REQ_CONNECTING, HTTP_REQ_DURATION,
     HTTP_REQ_FAILED, HTTP_REQ_RECEIVING, HTTP_REQ_SENDING, HTTP_REQ_TLS_HANDSHAKING, HTTP_REQ_WAITING,
     HTTP_REQS, ITERATION_DURATION,
 };
-use crate::tool_run::ToolRun;
+use crate::text::positive;
+use crate::tool_run::{ToolRun, percentile};
 
 const TRENDS: [&Metric; 8] = [
     &ITERATION_DURATION,
@@ -264,10 +266,10 @@ fn put_trend(
 }
 
 /// `p(99.9)`, `p99`, `avg` and so on; `None` for `count` and percentiles that Plumbline does not name.
-fn statistic(name: &str) -> Option<Statistic> {
+fn statistic(name: &str) -> Result<Option<Statistic>, Fault<'_>> {
     let percent = name.strip_prefix("p(").and_then(|rest| rest.strip_suffix(')'));
     match percent {
-        Some(percent) => crate::tool_run::percentile(percent.parse().ok()?),
-        None => Statistic::from_name(name),
+        Some(percent) => Ok(percentile(figure(percent, positive)?)),
+        None => Ok(Statistic::from_name(name)),
     }
 }

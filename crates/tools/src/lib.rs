@@ -8,6 +8,7 @@
 
 mod door;
 mod error;
+mod figure;
 mod format;
 mod json;
 mod metrics;

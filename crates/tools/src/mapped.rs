@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use crate::door::{plain, unfenced, without_terminal};
 use crate::error::ReadError;
+use crate::figure::{Fault, figure};
 use crate::hlog;
-use crate::json::{documents, items, positive, text as json_text};
-use crate::text::split_number;
+use crate::json::{documents, items, objects, positive, text as json_text};
+use crate::text::{count, positive as positive_number};
 use crate::tool_run::{ToolRun, record, seconds_to_ns};
 
 /// A column with the unit of its numbers: `latency:ms`.
@@ -75,17 +76,16 @@ impl Column {
 /// When it has none of them, or no number in one of them.
 pub fn read_mapped(raw: &str, columns: &[Column]) -> Result<ToolRun, ReadError> {
     let text = unfenced(&plain(raw)).into_owned();
-    let (format, run) = if is_hgrm(&text) {
-        ("hgrm", hgrm(&text, columns))
-    } else if hlog::is(&text) {
-        ("hlog", log_of_intervals(&text, columns))
-    } else if is_prometheus(&text) {
-        ("prometheus", prometheus(&text, columns))
-    } else {
-        // Only terminal sequences are stripped: the first cell may be empty, or look like a log prefix.
-        ("csv", csv(&without_terminal(raw), columns))
+    // Of a CSV, only terminal sequences are stripped: the first cell may be empty, or look like a log prefix.
+    let table = without_terminal(raw);
+    type Reader = for<'t> fn(&'t str, &[Column]) -> Result<ToolRun, Fault<'t>>;
+    let (format, text, read): (_, &str, Reader) = match &*text {
+        text if is_hgrm(text) => ("hgrm", text, hgrm),
+        text if hlog::is(text) => ("hlog", text, log_of_intervals),
+        text if text.trim_start().starts_with('{') => ("prometheus", text, prometheus),
+        _ => ("csv", &table, csv),
     };
-    run.map_err(|reason| ReadError::Malformed { format, reason })
+    read(text, columns).map_err(|fault| ReadError::Malformed { format, reason: fault.words(text, 1) })
 }
 
 pub(crate) fn is_hgrm(text: &str) -> bool {
@@ -94,33 +94,27 @@ pub(crate) fn is_hgrm(text: &str) -> bool {
 }
 
 /// A histogram alone does not say in which unit it is.
-pub(crate) fn read_hgrm(_text: &str) -> Result<Vec<ToolRun>, String> {
-    Err("its unit is not in the file; name the metric and the unit, as in --column latency:us".to_owned())
+pub(crate) fn read_hgrm(_text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    Err("its unit is not in the file; name the metric and the unit, as in --column latency:us".into())
 }
 
 /// Counts come by difference of the totals. Values are already rounded.
-fn hgrm(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
-    let [column] = columns else { return Err("it has one metric; name it by one --column".to_owned()) };
+fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
+    let [column] = columns else { return Err("it has one metric; name it by one --column".into()) };
     if !column.is_time() {
-        return Err(format!("`{}` is not in a unit of time, such as us or ms", column.name));
+        return Err(format!("`{}` is not in a unit of time, such as us or ms", column.name).into());
     }
     let mut run = ToolRun::new("HdrHistogram", "command", "values");
     let (mut histogram, mut counted) = (Histogram::new(), 0_u64);
-    for line in text.lines() {
-        let mut numbers =
-            line.split_whitespace().map(|word| split_number(word).filter(|(_, rest)| rest.is_empty()));
-        let mut next = || numbers.next().flatten().map(|(number, _)| number).filter(|number| *number >= 0.0);
-        if let (Some(value), Some(_), Some(total)) = (next(), next(), next()) {
-            record(
-                &mut histogram,
-                seconds_to_ns(value * column.factor / 1e3),
-                (total as u64).saturating_sub(counted),
-            );
-            counted = counted.max(total as u64);
-        }
+    let rows = text.lines().skip_while(|line| !is_hgrm(line)).skip(1);
+    for line in rows.take_while(|line| !line.starts_with("#[")) {
+        let [value, _, total, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { continue };
+        let (value, total) = (figure(value, positive_number)?, figure(total, count)?);
+        record(&mut histogram, seconds_to_ns(value * column.factor / 1e3), total.saturating_sub(counted));
+        counted = counted.max(total);
     }
     if histogram.count() == 0 {
-        return Err("it has no row with a value, a percentile and a total".to_owned());
+        return Err("it has no row with a value, a percentile and a total".into());
     }
     run.worked(None, Some(histogram.count()));
     run.read_own(column.metric(&column.name), Reading::Trend(histogram));
@@ -129,10 +123,10 @@ fn hgrm(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
 }
 
 /// Each tag is a metric, because a tag is another kind of work.
-fn log_of_intervals(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
-    let [column] = columns else { return Err("it has one metric; name it by one --column".to_owned()) };
+fn log_of_intervals<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
+    let [column] = columns else { return Err("it has one metric; name it by one --column".into()) };
     if !column.is_time() {
-        return Err(format!("`{}` is not in a unit of time, such as ns or us", column.name));
+        return Err(format!("`{}` is not in a unit of time, such as ns or us", column.name).into());
     }
     // A factor leads to milliseconds.
     let log = hlog::intervals(text, column.factor * 1e6)?;
@@ -159,17 +153,16 @@ pub(crate) fn is_prometheus(text: &str) -> bool {
 }
 
 /// Neither do the numbers of a query.
-pub(crate) fn read_prometheus(_text: &str) -> Result<Vec<ToolRun>, String> {
-    Err("it does not say what its numbers are; name the metric and the unit, as in --column rps:1/s"
-        .to_owned())
+pub(crate) fn read_prometheus(_text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    Err("it does not say what its numbers are; name the metric and the unit, as in --column rps:1/s".into())
 }
 
 /// One series, or several that their labels tell apart.
-fn prometheus(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
+fn prometheus<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     let [column] = columns else {
-        return Err("it has one query; name its metric by one --column".to_owned());
+        return Err("it has one query; name its metric by one --column".into());
     };
-    let found = documents(text).found;
+    let found = objects(text)?;
     let document = found
         .iter()
         .find(|value| value.pointer("/data/result").is_some())
@@ -179,7 +172,8 @@ fn prometheus(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
     let (mut first_s, mut last_s, mut left_out) = (f64::INFINITY, 0.0_f64, 0_usize);
     for one in series {
         let all = items(one, "/values");
-        let points: Vec<(f64, f64)> = all.iter().filter_map(point).collect();
+        let points = all.iter().map(point).collect::<Result<Vec<_>, _>>()?;
+        let points: Vec<(f64, f64)> = points.into_iter().flatten().collect();
         left_out += all.len() - points.len();
         let (Some((from_s, _)), Some((to_s, _))) = (points.first(), points.last()) else { continue };
         first_s = first_s.min(*from_s);
@@ -192,7 +186,7 @@ fn prometheus(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
         }
     }
     if run.metrics.is_empty() {
-        return Err("no series has a number".to_owned());
+        return Err("no series has a number".into());
     }
     run.worked(Some((last_s - first_s).clamp(0.0, 1e9)), None);
     run.started_unix_s = Some(first_s);
@@ -201,7 +195,7 @@ fn prometheus(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
          mean is read",
     );
     if left_out > 0 {
-        run.warn(format!("{left_out} points are NaN, infinite or no number, and are left out"));
+        run.warn(format!("{left_out} points are NaN or infinite, and are left out"));
     }
     for warning in items(document, "/warnings").iter().filter_map(Value::as_str) {
         run.warn(format!("Prometheus warned: {warning}"));
@@ -215,9 +209,10 @@ fn gauge_or_rate(column: &Column) -> MetricKind {
 }
 
 /// `[1700000000.5, "12.5"]`.
-fn point(value: &Value) -> Option<(f64, f64)> {
-    let number: f64 = json_text(value, "/1")?.parse().ok()?;
-    Some((positive(value, "/0")?, Some(number).filter(|number| number.is_finite())?))
+fn point(value: &Value) -> Result<Option<(f64, f64)>, Fault<'static>> {
+    let Some((at_s, text)) = positive(value, "/0").zip(json_text(value, "/1")) else { return Ok(None) };
+    let number: f64 = text.parse().map_err(|_| Fault::Figure(text.to_owned().into()))?;
+    Ok(number.is_finite().then_some((at_s, number)))
 }
 
 fn labelled(name: &str, series: &Value) -> String {
@@ -228,7 +223,7 @@ fn labelled(name: &str, series: &Value) -> String {
 }
 
 /// The separator is the one that the head has most of.
-fn csv(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
+fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     let head = text.lines().next().unwrap_or_default();
     let often = |separator: &u8| head.bytes().filter(|byte| byte == separator).count();
     let separator = *b",;\t".iter().max_by_key(|separator| often(separator)).unwrap_or(&b',');
@@ -255,11 +250,23 @@ fn csv(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
             continue;
         };
         rows += 1;
+        let line_number = row.position().map_or(0, csv::Position::line);
+        if row.iter().skip(heads.len()).any(|cell| !cell.trim().is_empty()) {
+            return Err(format!("line {line_number}, column 1: its row has more cells than the head").into());
+        }
         for (of_column, place) in values.iter_mut().zip(&places) {
-            let number = row.get(*place).and_then(|field| field.trim().parse::<f64>().ok());
-            match number.filter(|number| number.is_finite() && *number >= 0.0) {
-                Some(number) => of_column.push(number),
-                None => left_out += 1,
+            let field = row.get(*place).unwrap_or_default().trim();
+            // A word stands for a value that is missing.
+            if field.is_empty() || field == "-" || field.chars().all(|c| c.is_alphabetic() || c == '/') {
+                left_out += 1;
+                continue;
+            }
+            let number = field.parse::<f64>().ok().filter(|number| number.is_finite());
+            let line = usize::try_from(line_number).ok().and_then(|number| text.lines().nth(number - 1));
+            let number = number.ok_or_else(|| in_line(line.unwrap_or_default(), field))?;
+            match number {
+                0.0.. => of_column.push(number),
+                _ => left_out += 1,
             }
         }
     }
@@ -269,13 +276,19 @@ fn csv(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
         run.read_own(column.metric(&column.name), reading(column, &values));
     }
     if run.metrics.is_empty() {
-        return Err("no row has a number in these columns".to_owned());
+        return Err("no row has a number in these columns".into());
     }
     if left_out > 0 {
         run.warn(format!("{left_out} fields are no number that can have been measured, and are left out"));
     }
     run.warn("the rows of a file are one run, whatever they are: how much they differ says nothing of how runs differ");
     Ok(run)
+}
+
+/// A field that is not a number, where it stands in its line.
+fn in_line<'t>(line: &'t str, field: &str) -> Fault<'t> {
+    let at = line.find(field);
+    Fault::Figure(at.map_or_else(|| field.to_owned().into(), |at| line[at..at + field.len()].into()))
 }
 
 fn reading(column: &Column, values: &[f64]) -> Reading {

@@ -36,7 +36,11 @@ const HINTS: [(&[&str], &str); 16] = [
 
 /// A clause that follows "failed to recognise the tool: ".
 pub(crate) fn likeliest(text: &str) -> String {
-    if documents(text).is_cut {
+    let documents = documents(text);
+    if let Some(broken) = documents.broken {
+        return broken;
+    }
+    if documents.is_cut {
         return "this is incomplete JSON: the file was cut off, or is still being written".to_owned();
     }
     let hint = HINTS.iter().find(|(needles, _)| needles.iter().all(|needle| text.contains(needle)));

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Metric, Statistic};
 
+use crate::figure::{Fault, figure, printed};
 use crate::metrics::{
     TCP_BW, TCP_CRR, TCP_CRR_LATENCY, TCP_LAT, TCP_SEND_BW, UDP_BW, UDP_LAT, UDP_LOSS, UDP_SEND_BW,
 };
@@ -43,13 +44,14 @@ fn tests(text: &str) -> Vec<Values<'_>> {
     found
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let found = tests(text);
     if found.is_empty() {
         return Err(format!(
             "it has no lines {}; `-k` prints them",
             NEEDED.map(|key| format!("{key}=…")).join(", ")
-        ));
+        )
+        .into());
     }
     found.iter().map(one).collect()
 }
@@ -76,20 +78,16 @@ pub(crate) fn is_text(text: &str) -> bool {
 
 /// Whether the last line is a row of figures.
 pub(crate) fn is_whole(text: &str) -> bool {
-    text.lines().rfind(|line| !line.trim().is_empty()).is_some_and(|line| row(line).is_some())
+    text.lines().rfind(|line| !line.trim().is_empty()).is_some_and(|line| row(line).is_ok())
 }
 
-/// The figures of a row; `None` where there is something else.
-fn row(line: &str) -> Option<Vec<f64>> {
-    let read = |word: &str| {
-        positive(word).filter(|_| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
-    };
-    let figures: Option<Vec<f64>> = line.split_whitespace().map(read).collect();
-    figures.filter(|figures| !figures.is_empty())
+/// The figures of a row.
+fn row(line: &str) -> Result<Vec<f64>, Fault<'_>> {
+    line.split_whitespace().map(|word| figure(word, positive)).collect()
 }
 
 /// The tables that netperf prints without `-k`. A test ends where the next title stands.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut tables: Vec<(usize, &'static str, Vec<&str>)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         match (title(line), tables.last_mut()) {
@@ -101,23 +99,28 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
     // `-k` prints its lines below such a title too.
     tables.retain(|(_, _, lines)| tests(&lines.join("\n")).is_empty());
     let read = |(number, title, lines): &(usize, &'static str, Vec<&str>)| {
-        let failed = |reason| ToolRun::without("netperf", "network", NoReading::Unread(reason));
-        let mut run = table(title, lines).unwrap_or_else(failed);
+        let unread = |fault: Fault<'_>| NoReading::Unread(fault.words(text, 1));
+        let mut run =
+            table(title, lines).unwrap_or_else(|fault| ToolRun::without("netperf", "network", unread(fault)));
         run.line = *number;
         run
     };
     Ok(tables.iter().map(read).collect())
 }
 
-fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {
-    let rows: Vec<Vec<f64>> = lines.iter().filter_map(|line| row(line)).collect();
+fn table<'t>(title: &str, lines: &[&'t str]) -> Result<ToolRun, Fault<'t>> {
+    // The units stand in the last line of the head.
+    let body = lines.iter().skip_while(|line| !line.trim_start().starts_with("bytes ")).skip(1);
+    let is_udp_stream = title.starts_with("UDP") && !title.contains("RESPONSE");
+    let body = body.filter(|line| !line.trim().is_empty()).take(if is_udp_stream { 2 } else { 1 });
+    let rows: Vec<Vec<f64>> = body.map(|line| row(line)).collect::<Result<_, _>>()?;
     let mut run = ToolRun::new("netperf", "network", "tests");
     let is_udp = title.starts_with("UDP");
     run.option("PROTOCOL", if is_udp { "UDP" } else { "TCP" });
     run.option("test", title);
     if title.contains("RESPONSE") {
         let Some([_, _, request, response, seconds, per_s]) = rows.first().map(Vec::as_slice) else {
-            return Err(format!("{title} has no row of figures"));
+            return Err(format!("{title} has no row of figures").into());
         };
         run.option("request and response", format!("{request},{response}"));
         run.worked(Some(*seconds), Some((per_s * seconds).round() as u64));
@@ -133,7 +136,7 @@ fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {
     }
     let header = lines.iter().find(|line| line.trim_end().ends_with("/sec")).copied().unwrap_or_default();
     if !header.contains("10^6bits/sec") {
-        return Err("its rates are not in 10^6bits/sec; run it without `-f`".to_owned());
+        return Err("its rates are not in 10^6bits/sec; run it without `-f`".into());
     }
     let bytes = |megabits: f64| Some(megabits * 1e6 / 8.0);
     match (is_udp, rows.first().map(Vec::as_slice), rows.get(1).map(Vec::as_slice)) {
@@ -150,38 +153,39 @@ fn table(title: &str, lines: &[&str]) -> Result<ToolRun, String> {
             run.worked(Some(*seconds), None);
             run.rate(&TCP_BW, bytes(*rate), None);
         }
-        _ => return Err(format!("{title} has no row of figures")),
+        _ => return Err(format!("{title} has no row of figures").into()),
     }
     Ok(run)
 }
 
-fn one(values: &Values<'_>) -> Result<ToolRun, String> {
-    let of = |key: &str| values.get(key).copied().and_then(positive);
-    let counted = |key: &str| values.get(key).copied().and_then(count);
+fn one<'t>(values: &Values<'t>) -> Result<ToolRun, Fault<'t>> {
+    let of = |key: &str| printed(values.get(key).copied(), positive);
+    let counted = |key: &str| printed(values.get(key).copied(), count);
     let is_udp = values["PROTOCOL"] == "UDP";
     let mut run = ToolRun::new("netperf", "network", "messages");
     run.option("PROTOCOL", values["PROTOCOL"]);
     run.option("DIRECTION", values["DIRECTION"]);
-    let seconds = of("ELAPSED_TIME");
-    let rate = of("TRANSACTION_RATE");
+    let seconds = of("ELAPSED_TIME")?;
+    let rate = of("TRANSACTION_RATE")?;
     let directions: Vec<&str> = values["DIRECTION"].split('|').collect();
     if directions == ["Send"] {
-        run.worked(seconds, counted("REMOTE_RECV_CALLS").filter(|_| is_udp).or(counted("LOCAL_SEND_CALLS")));
+        let (send_calls, receive_calls) = (counted("LOCAL_SEND_CALLS")?, counted("REMOTE_RECV_CALLS")?);
+        run.worked(seconds, receive_calls.filter(|_| is_udp).or(send_calls));
         let unit = values.get("THROUGHPUT_UNITS").copied().unwrap_or("10^6bits/s");
         if unit != "10^6bits/s" {
-            return Err(format!("its rates are in {unit}; run it without `-f`"));
+            return Err(format!("its rates are in {unit}; run it without `-f`").into());
         }
-        let bytes = |key: &str| of(key).map(|megabits| megabits * 1e6 / 8.0);
         let [received, sent] = if is_udp { [&UDP_BW, &UDP_SEND_BW] } else { [&TCP_BW, &TCP_SEND_BW] };
-        run.rate(received, bytes("REMOTE_RECV_THROUGHPUT"), counted("REMOTE_BYTES_RECVD"));
-        run.rate(sent, bytes("LOCAL_SEND_THROUGHPUT"), counted("LOCAL_BYTES_SENT"));
-        let over_time = |key: &str| Some(counted(key)? as f64 / seconds.filter(|seconds| *seconds > 0.0)?);
-        let (send, receive) = (bytes("LOCAL_SEND_THROUGHPUT"), bytes("REMOTE_RECV_THROUGHPUT"));
-        run.sum(BYTES_AND_RATE, send, over_time("LOCAL_BYTES_SENT"), LATE);
-        run.sum(BYTES_AND_RATE, receive, over_time("REMOTE_BYTES_RECVD"), LATE);
-        if let (true, Some(all), Some(arrived)) =
-            (is_udp, counted("LOCAL_SEND_CALLS"), counted("REMOTE_RECV_CALLS"))
-        {
+        for (metric, rate, bytes) in [
+            (received, "REMOTE_RECV_THROUGHPUT", "REMOTE_BYTES_RECVD"),
+            (sent, "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT"),
+        ] {
+            let (per_s, bytes) = (of(rate)?.map(|megabits| megabits * 1e6 / 8.0), counted(bytes)?);
+            run.rate(metric, per_s, bytes);
+            let over_time = bytes.zip(seconds.filter(|seconds| *seconds > 0.0));
+            run.sum(BYTES_AND_RATE, per_s, over_time.map(|(bytes, seconds)| bytes as f64 / seconds), LATE);
+        }
+        if let (true, Some(all), Some(arrived)) = (is_udp, send_calls, receive_calls) {
             run.share(&UDP_LOSS, all.saturating_sub(arrived), all);
         }
     } else {
@@ -196,7 +200,7 @@ fn one(values: &Values<'_>) -> Result<ToolRun, String> {
         if connects {
             run.rate(&TCP_CRR, rate, transactions);
         }
-        let statistics = [
+        let keys = [
             (Statistic::Avg, "MEAN_LATENCY"),
             (Statistic::Min, "MIN_LATENCY"),
             (Statistic::Med, "P50_LATENCY"),
@@ -204,15 +208,18 @@ fn one(values: &Values<'_>) -> Result<ToolRun, String> {
             (Statistic::P99, "P99_LATENCY"),
             (Statistic::Max, "MAX_LATENCY"),
         ];
-        let time = |key: &str| of(key).map(|us| us * 1e3 / parts);
-        run.summary(metric, transactions, statistics.map(|(statistic, key)| (statistic, time(key))));
+        let mut statistics = Vec::new();
+        for (statistic, key) in keys {
+            statistics.push((statistic, of(key)?.map(|us| us * 1e3 / parts)));
+        }
+        run.summary(metric, transactions, statistics);
         run.warn("netperf's percentiles are whole microseconds of a transaction, so small ones tie and differ in steps");
         if !connects {
             run.warn("netperf's times are of messages there and back: they were halved here, because this metric is half of a round trip");
         }
     }
     if run.metrics.is_empty() {
-        return Err("it has no rate and no latency; name them with `-k`".to_owned());
+        return Err("it has no rate and no latency; name them with `-k`".into());
     }
     Ok(run)
 }

@@ -6,7 +6,8 @@
 use plumb_model::Statistic;
 use serde_json::{Value, json};
 
-use crate::json::{count, documents, positive};
+use crate::figure::{Fault, figure, printed};
+use crate::json::{count, documents, objects, positive};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATION};
 use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun};
@@ -22,10 +23,10 @@ pub(crate) fn is(text: &str) -> bool {
     documents(text).found.iter().any(is_one)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let found = documents(text).found;
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let found = objects(text)?;
     let runs: Vec<ToolRun> = found.iter().filter(|value| is_one(value)).map(one).collect();
-    if runs.is_empty() { Err("it has no `latencyPercentiles`".to_owned()) } else { Ok(runs) }
+    if runs.is_empty() { Err("it has no `latencyPercentiles`".into()) } else { Ok(runs) }
 }
 
 pub(crate) fn is_text(text: &str) -> bool {
@@ -42,38 +43,32 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// Turns oha's text into the object of `--output-format json`.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_text<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
     let seconds = |said: &str| time_ns(&said.replace("secs", "s")).map(|ns| ns / 1e9);
-    let of = |label: &str| after(text, label).and_then(seconds);
+    let of = |label: &str| printed(after(text, label), seconds);
     let mut value = json!({
         "summary": {
-            "total": of("Total:"), "slowest": of("Slowest:"), "fastest": of("Fastest:"), "average": of("Average:"),
-            "requestsPerSec": after(text, "Requests/sec:").and_then(positive_number),
+            "total": of("Total:")?, "slowest": of("Slowest:")?, "fastest": of("Fastest:")?, "average": of("Average:")?,
+            "requestsPerSec": printed(after(text, "Requests/sec:"), positive_number)?,
         },
         "latencyPercentiles": {}, "statusCodeDistribution": {}, "errorDistribution": {},
     });
-    for line in text.lines().map(str::trim) {
-        if let Some((percent, time)) = line.split_once("% in ")
-            && let Some(percent) = positive_number(percent)
-        {
-            let name = format!("p{percent}");
-            let known = &mut value["latencyPercentiles"];
-            if known.get(&name).is_none() {
-                known[name] = seconds(time).ok_or_else(|| format!("`{time}` is not a time"))?.into();
-            }
+    for (percent, time) in text.lines().filter_map(|line| line.trim().split_once("% in ")) {
+        let name = format!("p{}", figure(percent, positive_number)?);
+        let known = &mut value["latencyPercentiles"];
+        if known.get(&name).is_none() {
+            known[name] = printed(Some(time), seconds)?.into();
         }
     }
     let (_, answers) = text.split_once("Status code distribution:").unwrap_or_default();
     let (answers, errors) = answers.split_once("Error distribution:").unwrap_or((answers, ""));
-    let counted = |line: &str| {
-        let (inside, behind) = line.trim().strip_prefix('[')?.split_once(']')?;
-        Some((inside.to_owned(), behind.trim().to_owned()))
-    };
+    let counted = |line: &'t str| line.trim().strip_prefix('[')?.split_once(']');
     for (status, said) in answers.lines().filter_map(counted) {
-        value["statusCodeDistribution"][status] = whole_number(&said).ok_or("a status has no count")?.into();
+        figure(status, whole_number)?;
+        value["statusCodeDistribution"][status] = figure(said, whole_number)?.into();
     }
     for (often, error) in errors.lines().filter_map(counted) {
-        value["errorDistribution"][error] = whole_number(&often).ok_or("an error has no count")?.into();
+        value["errorDistribution"][error.trim()] = figure(often, whole_number)?.into();
     }
     Ok(vec![one(&value)])
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plumb_model::{Better, MetricKind, Reading, Unit};
 
 use crate::door::BLOCK;
-use crate::text::{after, positive};
+use crate::figure::{Fault, figure, printed};
+use crate::text::{after, count, positive};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun, identifier};
 
 pub(crate) fn is(text: &str) -> bool {
@@ -52,25 +53,32 @@ pub(crate) fn is_whole(text: &str) -> bool {
     !is_head(last) && !last.starts_with("Doing ") && !sizes.is_some_and(is_short)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut run = ToolRun::new("openssl speed", "crypto", "operations");
     run.worked(None, None);
     let version =
         after(text, "version:").or_else(|| text.lines().find_map(|line| line.strip_prefix("OpenSSL ")));
     run.version = version.and_then(|line| line.split_whitespace().next()).map(str::to_owned);
-    read_machine_readable(&mut run, text);
-    read_keys(&mut run, text);
-    read_blocks(&mut run, text);
+    read_machine_readable(&mut run, text)?;
+    read_keys(&mut run, text)?;
+    read_blocks(&mut run, text)?;
     if run.metrics.is_empty() {
-        return Err("it has no rate of any algorithm".to_owned());
+        return Err("it has no rate of any algorithm".into());
     }
-    read_clock(&mut run, text);
-    if text.contains("Forked child") || text.lines().any(|line| line.starts_with("Got: ")) {
+    let is_of_several = text.contains("Forked child") || text.lines().any(|line| line.starts_with("Got: "));
+    let all_done = all_done(text, is_of_several)?;
+    read_clock(&mut run, text, &all_done);
+    if is_of_several {
         run.warn("openssl speed ran with -multi: its numbers are sums over processes");
     } else {
-        text.lines().filter_map(done).for_each(|done| done.hold_against_table(&mut run));
+        all_done.iter().for_each(|done| done.hold_against_table(&mut run));
     }
     Ok(vec![run])
+}
+
+/// A number of bits or bytes within a name.
+fn whole(text: &str) -> Result<&str, Fault<'_>> {
+    figure(text, count).map(|_| text)
 }
 
 fn operations(run: &mut ToolRun, name: &str, per_s: Option<f64>) {
@@ -96,32 +104,33 @@ fn bytes(run: &mut ToolRun, name: &str, size: &str, per_s: Option<f64>) {
 }
 
 /// `+F2:2:2048:450.4:19154.3` and its siblings: a number for the kind, an index, then bits or a name, then values.
-fn read_machine_readable(run: &mut ToolRun, text: &str) {
+fn read_machine_readable<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     // With -multi only the processes name the sizes: `Got: +H:1024 from 0`.
     let heads = after(text, "+H:")
         .or_else(|| after(text, "Got: +H:"))
         .map(|rest| rest.split(' ').next().unwrap_or(rest));
     let sizes: Vec<&str> = heads.map_or_else(Vec::new, |rest| rest.split(':').collect());
+    let sizes: Vec<&str> = sizes.into_iter().map(whole).collect::<Result<_, _>>()?;
     for line in text.lines() {
         let fields: Vec<&str> = line.trim().split(':').collect();
-        let value = |at: usize| fields.get(at).and_then(|field| positive(field));
+        let value = |at: usize| printed(fields.get(at).copied(), positive);
         let name = |at: usize| fields.get(at).copied().unwrap_or_default();
         match fields[0] {
             "+F" => {
                 for (at, size) in sizes.iter().enumerate() {
-                    bytes(run, name(2), size, value(3 + at));
+                    bytes(run, name(2), size, value(3 + at)?);
                 }
             }
-            "+F2" => signatures(run, &format!("rsa {}", name(2)), value(3), value(4)),
-            "+F3" => signatures(run, &format!("dsa {}", name(2)), value(3), value(4)),
-            "+F4" => signatures(run, &format!("ecdsa {}", name(2)), value(3), value(4)),
-            "+F5" => operations(run, &format!("ecdh {}", name(2)), value(3).map(rate)),
-            "+F6" => signatures(run, name(3), value(4), value(5)),
+            "+F2" => signatures(run, &format!("rsa {}", whole(name(2))?), value(3)?, value(4)?),
+            "+F3" => signatures(run, &format!("dsa {}", whole(name(2))?), value(3)?, value(4)?),
+            "+F4" => signatures(run, &format!("ecdsa {}", whole(name(2))?), value(3)?, value(4)?),
+            "+F5" => operations(run, &format!("ecdh {}", whole(name(2))?), value(3)?.map(rate)),
+            "+F6" => signatures(run, name(3), value(4)?, value(5)?),
             _ => {}
         }
     }
     let is_of_several = text.lines().any(|line| line.starts_with("Got: "));
-    for (name, (count, seconds)) in counts(text) {
+    for (name, (count, seconds)) in counts(text)? {
         if let Some(Reading::Gauge(value)) = run.measurement.readings.get(&name).cloned() {
             if !is_of_several && seconds > 0.0 {
                 let share = 0.005 / seconds + 0.005 + 0.05 / value;
@@ -130,12 +139,13 @@ fn read_machine_readable(run: &mut ToolRun, text: &str) {
             run.measurement.readings.insert(name, Reading::Rate { value, count });
         }
     }
+    Ok(())
 }
 
 /// By metric, how often it was done, and in how many seconds: `+DTP:2048:private:rsa:1` or `+DT:sha256:1:1024` says what is measured, and the next
 /// `+R1:3062:2048:1.00` how often that was. The processes of `-multi` write theirs in between, but the first line with a tag comes after
 /// the announcement of its own kind and before any of the next.
-fn counts(text: &str) -> BTreeMap<String, (u64, f64)> {
+fn counts(text: &str) -> Result<BTreeMap<String, (u64, f64)>, Fault<'_>> {
     let mut doing = None;
     let mut by_tag: BTreeMap<(&str, &str), (Announced, u64, f64)> = BTreeMap::new();
     let mut sizes = BTreeSet::new();
@@ -144,17 +154,19 @@ fn counts(text: &str) -> BTreeMap<String, (u64, f64)> {
         match fields.as_slice() {
             ["+DTP", bits, verb, algorithm, _] => {
                 doing = Some(Announced { name: key_name(bits, verb, algorithm), bytes: 1 });
+                printed(Some(bits), count)?;
             }
             ["+DT", name, _, size] => {
                 sizes.insert(*size);
-                let bytes = size.parse().unwrap_or_default();
+                let bytes = figure(size, count)?;
                 doing = Some(Announced { name: identifier(&format!("{name}_{size}")), bytes });
             }
-            [tag, count, name, seconds] if tag.starts_with("+R") => {
-                let Some((doing, count)) = doing.clone().zip(count.parse::<u64>().ok()) else { continue };
+            [tag, often, name, seconds] if tag.starts_with("+R") => {
+                let (often, seconds) = (figure(often, count)?, figure(seconds, positive)?);
+                let Some(doing) = doing.clone() else { continue };
                 let known = by_tag.entry((*tag, *name)).or_insert((doing, 0, 0.0));
-                known.1 = known.1.saturating_add(count);
-                known.2 += positive(seconds).unwrap_or_default();
+                known.1 = known.1.saturating_add(often);
+                known.2 += seconds;
             }
             _ => {}
         }
@@ -162,7 +174,7 @@ fn counts(text: &str) -> BTreeMap<String, (u64, f64)> {
     // The tag of blocks is the same for every size.
     let is_clear = |tag: &str| tag != "+R" || sizes.len() == 1;
     let clear = by_tag.into_iter().filter(|((tag, _), _)| is_clear(tag));
-    clear.map(|(_, (of, count, seconds))| (of.name, (count.saturating_mul(of.bytes), seconds))).collect()
+    Ok(clear.map(|(_, (of, count, seconds))| (of.name, (count.saturating_mul(of.bytes), seconds))).collect())
 }
 
 /// What a line announces.
@@ -198,44 +210,48 @@ fn rate(value: f64) -> f64 {
 }
 
 /// `rsa 2048 bits 0.000221s 0.000013s   4516.0  74854.2`, or one pair of columns for key exchanges.
-fn read_keys(run: &mut ToolRun, text: &str) {
-    let mut is_exchange = false;
+fn read_keys<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+    let mut columns = 0;
     for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
         if is_table_of_keys(line) {
-            is_exchange = line.split_whitespace().next() == Some("op");
+            columns = words.len();
             continue;
         }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let Some(first_time) =
-            words.iter().position(|word| word.strip_suffix('s').and_then(positive).is_some())
-        else {
+        let Some(bits) = words.iter().position(|word| *word == "bits").filter(|_| columns > 0) else {
             continue;
         };
-        let times = words[first_time..].iter().take_while(|word| word.ends_with('s')).count();
-        let rates: Vec<Option<f64>> = words[first_time + times..].iter().map(|word| positive(word)).collect();
-        let is_row = words.contains(&"bits") && times == rates.len() && rates.iter().all(Option::is_some);
-        if !is_row {
+        if bits == 0 || line.starts_with("Doing ") {
             continue;
         }
-        let name =
-            words[..first_time].iter().filter(|word| **word != "bits").copied().collect::<Vec<_>>().join(" ");
-        match rates.as_slice() {
-            [only] if is_exchange => operations(run, &name, *only),
+        whole(words[bits - 1])?;
+        let names = words.len().checked_sub(columns).filter(|names| *names > bits);
+        let (names, figures) = words.split_at(names.ok_or_else(|| Fault::Figure(line.into()))?);
+        let name = names.iter().filter(|word| **word != "bits").copied().collect::<Vec<_>>().join(" ");
+        let (times, rates) = figures.split_at(columns / 2);
+        for time in times {
+            figure(time, |time| time.strip_suffix('s').and_then(positive))?;
+        }
+        let rates: Vec<f64> = rates.iter().map(|rate| figure(rate, positive)).collect::<Result<_, _>>()?;
+        match rates[..] {
+            [only] => operations(run, &name, Some(only)),
             [sign, verify, ..] => {
-                operations(run, &format!("{name} sign"), *sign);
-                operations(run, &format!("{name} verify"), *verify);
+                operations(run, &format!("{name} sign"), Some(sign));
+                operations(run, &format!("{name} verify"), Some(verify));
             }
-            _ => {}
+            [] => {}
         }
     }
+    Ok(())
 }
 
 /// `AES-128-GCM     406610.12k` below `type           1024 bytes`.
-fn read_blocks(run: &mut ToolRun, text: &str) {
+fn read_blocks<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     let mut sizes: Vec<&str> = Vec::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("type ") {
-            sizes = rest.split("bytes").map(str::trim).filter(|size| !size.is_empty()).collect();
+            let found = rest.split("bytes").map(str::trim).filter(|size| !size.is_empty());
+            sizes = found.map(whole).collect::<Result<_, _>>()?;
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -248,23 +264,23 @@ fn read_blocks(run: &mut ToolRun, text: &str) {
         let (name, values) = words.split_at(names);
         if values.iter().all(|value| value.ends_with('k')) {
             for (size, value) in sizes.iter().zip(values) {
-                let kilo = value.strip_suffix('k').and_then(positive);
+                let kilo = printed(value.strip_suffix('k'), positive)?;
                 bytes(run, &name.join(" "), size, kilo.map(|kilo| kilo * 1000.0));
             }
         }
     }
+    Ok(())
 }
 
 /// Which clock it was: by its own words, or by how long it says to have worked of the time that it was to.
-fn read_clock(run: &mut ToolRun, text: &str) {
+fn read_clock(run: &mut ToolRun, text: &str, all_done: &[Done]) {
     if text.contains("measure elapsed time instead of user CPU time") {
         run.option("clock", "elapsed");
         return;
     }
-    let short = text.lines().filter_map(worked).find(|(asked_s, worked_s)| *worked_s < 0.95 * asked_s);
     let remedy = "run it with -elapsed";
-    match short {
-        Some((asked_s, worked_s)) => {
+    match all_done.iter().find(|done| done.worked_s < 0.95 * done.asked_s) {
+        Some(Done { asked_s, worked_s, .. }) => {
             run.option("clock", "user CPU time");
             run.warn(format!(
                 "openssl speed divided by the CPU time of its process, {worked_s} s of {asked_s} s: where it waits, for a CPU or \
@@ -280,57 +296,64 @@ fn read_clock(run: &mut ToolRun, text: &str) {
 
 /// How often an operation was done, from a line `Doing …`.
 struct Done {
-    /// The metric with its rate.
-    metric: String,
+    /// The metric with its rate, where the line names it in a known form.
+    metric: Option<String>,
     /// Operations or bytes.
     amount: f64,
-    seconds: f64,
+    /// How long it was to work, and how long it says to have worked.
+    asked_s: f64,
+    worked_s: f64,
     is_of_bytes: bool,
 }
 
 /// `Doing sha256 for 3s on 64 size blocks: 1234 sha256's in 3.00s`, or of a key:
 /// `Doing 2048 bits private rsa's for 10s: 11290 2048 bits private RSA's in 10.00s`.
-fn done(line: &str) -> Option<Done> {
-    let (what, rest) = line.strip_prefix("Doing ")?.split_once(": ")?;
-    let (counted, seconds) = rest.rsplit_once(" in ")?;
-    let (count, seconds) = (positive(counted)?, positive(seconds.strip_suffix('s')?)?);
-    let (name, behind) = what.split_once(" for ")?;
-    let (metric, bytes) = match behind.split_once(" on ") {
-        Some((_, size)) => {
-            let size = size.split(' ').next()?;
-            (identifier(&format!("{name}_{size}")), positive(size)?)
-        }
-        None => {
-            let [bits, "bits", verb, algorithm] = name.split_whitespace().collect::<Vec<_>>()[..] else {
-                return None;
-            };
-            (key_name(bits, verb, algorithm.trim_end_matches("'s")), 1.0)
-        }
+fn done(line: &str) -> Result<Option<Done>, Fault<'_>> {
+    let parts = || {
+        let (what, rest) = line.strip_prefix("Doing ")?.split_once(": ")?;
+        let ((name, asked), (counted, worked)) = (what.split_once(" for ")?, rest.rsplit_once(" in ")?);
+        let (asked, size) = asked.split_once(" on ").unwrap_or((asked, ""));
+        Some((name, asked, size, counted, worked))
     };
-    Some(Done { metric, amount: count * bytes, seconds, is_of_bytes: behind.contains(" on ") })
+    let Some((name, asked, size, counted, worked)) = parts() else { return Ok(None) };
+    let seconds = |text: &str| text.strip_suffix('s').and_then(positive);
+    let size = printed(size.split(' ').next(), positive)?;
+    let metric = match (size, &name.split_whitespace().collect::<Vec<_>>()[..]) {
+        (Some(bytes), _) => Some(identifier(&format!("{name}_{bytes}"))),
+        (None, [bits, "bits", verb, algorithm]) => {
+            Some(key_name(whole(bits)?, verb, algorithm.trim_end_matches("'s")))
+        }
+        _ => None,
+    };
+    Ok(Some(Done {
+        metric,
+        amount: figure(counted, positive)? * size.unwrap_or(1.0),
+        asked_s: figure(asked, seconds)?,
+        worked_s: figure(worked, seconds)?,
+        is_of_bytes: size.is_some(),
+    }))
+}
+
+/// The lines `Doing …`. The processes of `-multi` write theirs into each other, so that some of those cannot be read.
+fn all_done(text: &str, is_of_several: bool) -> Result<Vec<Done>, Fault<'_>> {
+    let found = text.lines().map(done).filter(|done| done.is_ok() || !is_of_several);
+    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 impl Done {
     /// Compares the count over the time with the table. Times have two decimals.
     fn hold_against_table(&self, run: &mut ToolRun) {
-        if let Some(Reading::Gauge(per_s)) = run.measurement.readings.get(&self.metric)
-            && self.seconds > 0.0
+        let Some(metric) = &self.metric else { return };
+        if let Some(Reading::Gauge(per_s)) = run.measurement.readings.get(metric)
+            && self.worked_s > 0.0
         {
             // The table has one decimal of operations, and two of 1000 bytes.
             let decimal = if self.is_of_bytes { 5.0 } else { 0.05 };
-            let share = 0.005 / self.seconds + 0.005 + decimal / per_s;
+            let share = 0.005 / self.worked_s + 0.005 + decimal / per_s;
             let what = ["per second in the table", "the count over the time above it"];
-            run.sum(what, Some(*per_s), Some(self.amount / self.seconds), share);
+            run.sum(what, Some(*per_s), Some(self.amount / self.worked_s), share);
         }
     }
-}
-
-/// Seconds asked for and worked: `Doing 2048 bits private rsa's for 1s: 1129 2048 bits private RSA's in 0.25s`.
-fn worked(line: &str) -> Option<(f64, f64)> {
-    let (asked, rest) = line.strip_prefix("Doing ")?.split_once("s: ")?;
-    let asked_s = positive(asked.rsplit(' ').next()?.trim_end_matches('s'))?;
-    let worked_s = positive(rest.rsplit_once(" in ")?.1.trim_end_matches('s'))?;
-    Some((asked_s, worked_s))
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 use plumb_model::Metric;
 use serde_json::Value;
 
-use crate::door::parts;
-use crate::json::{count as json_count, documents, positive as json_positive, text as json_text};
+use crate::door::{Part, parts};
+use crate::figure::{Fault, printed};
+use crate::json::{count as json_count, documents, objects, positive as json_positive, text as json_text};
 use crate::metrics::{
     CONVERGED, DOWNTIME, PAGES_PER_SECOND, ROUNDS, SETUP_TIME, THROUGHPUT, TOTAL_TIME, WIRE_BYTES,
 };
@@ -54,12 +55,13 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// Successive polls of one migration are one run; the last poll covers all of it.
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let found = documents(text).found;
+pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
+    let found = objects(text)?;
     let polls: Vec<(usize, Migration)> = if found.iter().any(|value| of_json(value).is_some()) {
         found.iter().filter_map(of_json).map(|value| (1, json(value))).collect()
     } else {
-        parts(text, key).into_iter().map(|part| (part.run_line, of_text(part.text))).collect()
+        let of_part = |part: Part<'t>| Ok((part.run_line, of_text(part.text)?));
+        parts(text, key).into_iter().map(of_part).collect::<Result<_, Fault<'t>>>()?
     };
     let mut migrations: Vec<(usize, Migration)> = Vec::new();
     for (line, poll) in polls.into_iter().filter(|(_, poll)| !poll.status.is_empty()) {
@@ -74,7 +76,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         Ok(run)
     };
     if migrations.is_empty() {
-        Err("it has no status of a migration".to_owned())
+        Err("it has no status of a migration".into())
     } else {
         migrations.iter().map(read).collect()
     }
@@ -86,7 +88,7 @@ fn key(line: &str) -> Option<&str> {
     labels.into_iter().find(|label| line.starts_with(label))
 }
 
-fn of_text(text: &str) -> Migration {
+fn of_text(text: &str) -> Result<Migration, Fault<'_>> {
     if text.contains("Time (ms):") { new_text(text) } else { old_text(text) }
 }
 
@@ -117,23 +119,23 @@ fn json(value: &Value) -> Migration {
     }
 }
 
-fn old_text(text: &str) -> Migration {
-    let of = |label: &str| after(text, label).and_then(positive);
-    let kib = |label: &str| of(label).map(|kib| kib * 1024.0);
-    Migration {
+fn old_text(text: &str) -> Result<Migration, Fault<'_>> {
+    let of = |label: &str| printed(after(text, label), positive);
+    let kib = |label: &str| Ok::<_, Fault<'_>>(of(label)?.map(|kib| kib * 1024.0));
+    Ok(Migration {
         status: status(after(text, "Migration status:")),
         error: error(text, "Migration status:"),
-        total_ms: of("total time:"),
-        down_ms: of("downtime:"),
-        setup_ms: of("setup:"),
-        mbps: of("throughput:"),
-        pages_per_s: of("pages-per-second:"),
-        transferred_bytes: kib("transferred ram:"),
-        multifd_bytes: kib("multifd bytes:"),
-        rounds: of("dirty sync count:"),
+        total_ms: of("total time:")?,
+        down_ms: of("downtime:")?,
+        setup_ms: of("setup:")?,
+        mbps: of("throughput:")?,
+        pages_per_s: of("pages-per-second:")?,
+        transferred_bytes: kib("transferred ram:")?,
+        multifd_bytes: kib("multifd bytes:")?,
+        rounds: of("dirty sync count:")?,
         rounded: false,
-        underflown: of("remaining ram:").is_some_and(|kib| kib >= 1e15),
-    }
+        underflown: of("remaining ram:")?.is_some_and(|kib| kib >= 1e15),
+    })
 }
 
 /// `failed (Unable to write to socket)` is a status with its reason.
@@ -148,29 +150,30 @@ fn error(text: &str, label: &str) -> Option<String> {
 }
 
 /// `Time (ms): total=1234, setup=3, down=12`, and sizes such as `1.2 GiB`.
-fn new_text(text: &str) -> Migration {
+fn new_text(text: &str) -> Result<Migration, Fault<'_>> {
     let item = |label: &str, name: &str| {
         let line = after(text, label)?;
         line.split(", ").find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='))
     };
-    let size = |label: &str, name: &str| item(label, name).and_then(|size| scaled(size, "B", 1024.0));
-    Migration {
+    let number = |label: &str, name: &str| printed(item(label, name), positive);
+    let size = |label: &str, name: &str| printed(item(label, name), |size| scaled(size, "B", 1024.0));
+    Ok(Migration {
         status: status(after(text, "Status:")),
         error: error(text, "Status:"),
-        total_ms: item("Time (ms):", "total").and_then(positive),
-        down_ms: item("Time (ms):", "down").and_then(positive),
-        setup_ms: item("Time (ms):", "setup").and_then(positive),
-        mbps: after(text, "Throughput (Mbps):").and_then(positive),
-        pages_per_s: item("Page Rates (pps):", "transfer").and_then(positive),
-        transferred_bytes: size("Transfers:", "transferred"),
-        multifd_bytes: size("Channels:", "multifd"),
-        rounds: item("Others:", "dirty_syncs").and_then(positive),
+        total_ms: number("Time (ms):", "total")?,
+        down_ms: number("Time (ms):", "down")?,
+        setup_ms: number("Time (ms):", "setup")?,
+        mbps: printed(after(text, "Throughput (Mbps):"), positive)?,
+        pages_per_s: number("Page Rates (pps):", "transfer")?,
+        transferred_bytes: size("Transfers:", "transferred")?,
+        multifd_bytes: size("Channels:", "multifd")?,
+        rounds: number("Others:", "dirty_syncs")?,
         rounded: true,
         underflown: false,
-    }
+    })
 }
 
-fn run(migration: &Migration) -> Result<ToolRun, String> {
+fn run(migration: &Migration) -> Result<ToolRun, Fault<'static>> {
     if migration.status == "failed" {
         let reason = migration.error.as_deref().unwrap_or("QEMU does not say why");
         let failure = NoReading::Failed(format!("the migration failed: {reason}"));

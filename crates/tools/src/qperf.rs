@@ -3,8 +3,11 @@
 //! Source: qperf's `src/qperf.c`. A latency is the mean of half round trips. `K`, `M` and `G` are decimal, `Ki` is binary, thousands
 //! have commas, and three significant digits are shown unless `-uu` or `-e` asks for more.
 
-use plumb_model::{Better, Metric, MetricKind, Statistic, Unit};
+use std::borrow::Cow;
 
+use plumb_model::{Better, Metric, MetricKind, Reading, Statistic, Unit};
+
+use crate::figure::{Fault, printed};
 use crate::metrics::{TCP_BW, TCP_LAT, UDP_BW, UDP_LAT, UDP_SEND_BW};
 use crate::text::{positive, scaled, time_ns};
 use crate::tool_run::{ToolRun, seconds_to_ns};
@@ -57,7 +60,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// A sweep (`-oo`) has a test more than once, with another parameter each time.
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
     let mut turns: Vec<Vec<Section<'_>>> = Vec::new();
     for section in sections(text) {
         let free = turns.iter_mut().find(|turn| turn.iter().all(|known| known.test != section.test));
@@ -67,21 +70,19 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
         }
     }
     let is_several = turns.len() > 1;
-    let runs: Vec<ToolRun> = turns
-        .iter()
-        .map(|turn| {
-            let mut run = one(turn);
-            run.line = turn[0].line;
-            let sizes = run.options.iter().find(|(name, _)| name.ends_with("msg_size"));
-            run.label = sizes.filter(|_| is_several).map(|(_, size)| size.clone());
-            run
-        })
-        .filter(|run| !run.metrics.is_empty())
-        .collect();
-    if runs.is_empty() { Err("it has no line such as `latency = 13.1 us`".to_owned()) } else { Ok(runs) }
+    let read = |turn: &Vec<Section<'t>>| -> Result<ToolRun, Fault<'t>> {
+        let mut run = one(turn)?;
+        run.line = turn[0].line;
+        let sizes = run.options.iter().find(|(name, _)| name.ends_with("msg_size"));
+        run.label = sizes.filter(|_| is_several).map(|(_, size)| size.clone());
+        Ok(run)
+    };
+    let mut runs: Vec<ToolRun> = turns.iter().map(read).collect::<Result<_, _>>()?;
+    runs.retain(|run| !run.metrics.is_empty());
+    if runs.is_empty() { Err("it has no line such as `latency = 13.1 us`".into()) } else { Ok(runs) }
 }
 
-fn one(sections: &[Section<'_>]) -> ToolRun {
+fn one<'t>(sections: &[Section<'t>]) -> Result<ToolRun, Fault<'t>> {
     let mut run = ToolRun::new("qperf", "network", "tests");
     run.worked(None, None);
     let tests: Vec<&str> = sections.iter().map(|section| section.test).collect();
@@ -89,12 +90,12 @@ fn one(sections: &[Section<'_>]) -> ToolRun {
     let mut is_rounded = false;
     for Section { test, lines, .. } in sections {
         let of = |wanted: &str| lines.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
-        let per_s = of("msg_rate").and_then(|rate| scaled(rate, "/sec", 1000.0).or_else(|| positive(rate)));
+        let per_s = printed(of("msg_rate"), messages_per_s)?;
         let what = ["ns a message", "the inverse of their rate"];
-        run.sum(what, of("latency").and_then(time_ns), per_s.map(|per_s| 1e9 / per_s), 0.02);
+        run.sum(what, printed(of("latency"), time)?, per_s.map(|per_s| 1e9 / per_s), 0.02);
         for (key, value) in lines {
             is_rounded |= is_measured(key) && digits(value) <= 3;
-            put(&mut run, test, key, value);
+            put(&mut run, test, key, value)?;
         }
     }
     if is_rounded {
@@ -102,32 +103,42 @@ fn one(sections: &[Section<'_>]) -> ToolRun {
             "qperf shows three digits, so runs tie and differ in steps of up to 1%; -uu shows all of them",
         );
     }
-    run
+    Ok(run)
 }
 
 fn digits(value: &str) -> usize {
     value.chars().take_while(|c| c.is_ascii_digit() || ",.".contains(*c)).filter(char::is_ascii_digit).count()
 }
 
-fn put(run: &mut ToolRun, test: &str, key: &str, value: &str) {
-    // qperf itself separates thousands by commas.
-    let is_comma = |(at, _): &(usize, &str)| {
-        let behind = &value[at + 1..];
-        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
-        *at > 0 && digits == 3
+/// Without the commas with which qperf itself separates thousands.
+fn without_commas(value: &str) -> Cow<'_, str> {
+    let is_comma = |(at, _): (usize, &str)| {
+        at > 0 && value[at + 1..].bytes().take_while(u8::is_ascii_digit).count() == 3
     };
-    let value = match value.match_indices(',').all(|comma| is_comma(&comma)) {
-        true => value.replace(',', ""),
-        false => value.to_owned(),
-    };
-    let rate = |value: &str| {
-        let bytes = scaled(value, "B/sec", 1000.0).or_else(|| scaled(value, "bytes/sec", 1000.0));
-        bytes.or_else(|| {
-            scaled(value, "b/sec", 1000.0)
-                .or_else(|| scaled(value, "bits/sec", 1000.0))
-                .map(|bits| bits / 8.0)
-        })
-    };
+    if value.contains(',') && value.match_indices(',').all(is_comma) {
+        Cow::Owned(value.replace(',', ""))
+    } else {
+        Cow::Borrowed(value)
+    }
+}
+
+fn time(value: &str) -> Option<f64> {
+    time_ns(&without_commas(value))
+}
+
+fn bytes_per_s(value: &str) -> Option<f64> {
+    let value = without_commas(value);
+    let bytes = ["B/sec", "bytes/sec"].into_iter().find_map(|unit| scaled(&value, unit, 1000.0));
+    let bits = || ["b/sec", "bits/sec"].into_iter().find_map(|unit| scaled(&value, unit, 1000.0));
+    bytes.or_else(|| bits().map(|bits| bits / 8.0))
+}
+
+fn messages_per_s(value: &str) -> Option<f64> {
+    let value = without_commas(value);
+    scaled(&value, "/sec", 1000.0).or_else(|| positive(&value))
+}
+
+fn put<'t>(run: &mut ToolRun, test: &str, key: &str, value: &'t str) -> Result<(), Fault<'t>> {
     let metric: Option<&Metric> = match (test, key) {
         ("tcp_lat", "latency") => Some(&TCP_LAT),
         ("udp_lat", "latency") => Some(&UDP_LAT),
@@ -139,40 +150,39 @@ fn put(run: &mut ToolRun, test: &str, key: &str, value: &str) {
     let own = |unit, better, kind, about| ToolRun::own(&format!("{test}_{key}"), unit, better, kind, about);
     match (metric, key) {
         (Some(metric), "latency") => {
-            run.summary(metric, None, [(Statistic::Avg, time_ns(&value))]);
+            run.summary(metric, None, [(Statistic::Avg, printed(Some(value), time)?)]);
             run.remedy(metric, "qperf has the mean alone; sockperf and `plumb network` have percentiles");
         }
-        (Some(metric), _) => run.rate(metric, rate(&value), None),
+        (Some(metric), _) => run.rate(metric, printed(Some(value), bytes_per_s)?, None),
         (None, "latency") => {
-            if let Some(ns) = time_ns(&value) {
-                let metric = own(
-                    Unit::Microseconds,
-                    Better::Lower,
-                    MetricKind::Trend,
-                    "half of a round trip, as a mean",
+            let about = "half of a round trip, as a mean";
+            let metric = own(Unit::Microseconds, Better::Lower, MetricKind::Trend, about);
+            if let Some(ns) = printed(Some(value), time)? {
+                run.read_own(
+                    metric,
+                    Reading::Summary { count: None, statistics_ns: [(Statistic::Avg, ns)].into() },
                 );
-                let statistics_ns = [(Statistic::Avg, ns)].into();
-                run.read_own(metric, plumb_model::Reading::Summary { count: None, statistics_ns });
             }
         }
         (None, "bw" | "send_bw" | "recv_bw") => {
-            if let Some(bytes) = rate(&value) {
-                let metric = own(Unit::BytesPerSecond, Better::Higher, MetricKind::Rate, "bytes per second");
-                run.read_own(metric, plumb_model::Reading::Gauge(bytes));
+            let metric = own(Unit::BytesPerSecond, Better::Higher, MetricKind::Rate, "bytes per second");
+            if let Some(bytes) = printed(Some(value), bytes_per_s)? {
+                run.read_own(metric, Reading::Gauge(bytes));
             }
         }
         (None, "msg_rate") => {
-            if let Some(rate) = scaled(&value, "/sec", 1000.0).or_else(|| positive(&value)) {
-                let metric = own(Unit::PerSecond, Better::Higher, MetricKind::Rate, "messages per second");
-                run.read_own(metric, plumb_model::Reading::Gauge(rate));
+            let metric = own(Unit::PerSecond, Better::Higher, MetricKind::Rate, "messages per second");
+            if let Some(rate) = printed(Some(value), messages_per_s)? {
+                run.read_own(metric, Reading::Gauge(rate));
             }
         }
         (None, "time") => {
-            let seconds = time_ns(&value).map(|ns| ns / 1e9);
+            let seconds = printed(Some(value), time)?.map(|ns| ns / 1e9);
             run.measurement.window_ns = seconds.map_or(0, seconds_to_ns);
-            run.option(&format!("{test} time"), value);
+            run.option(&format!("{test} time"), without_commas(value));
         }
-        (None, key) if OPTIONS.contains(&key) => run.option(&format!("{test} {key}"), value),
+        (None, key) if OPTIONS.contains(&key) => run.option(&format!("{test} {key}"), without_commas(value)),
         (None, _) => {}
     }
+    Ok(())
 }

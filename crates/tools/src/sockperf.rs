@@ -5,8 +5,9 @@
 
 use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
 
+use crate::figure::{Fault, counted, figure, printed};
 use crate::metrics::{TCP_LAT, TCP_SEND_BW, UDP_LAT, UDP_SEND_BW};
-use crate::text::{after, between, count, counted, positive};
+use crate::text::{after, between, count, positive};
 use crate::tool_run::{ToolRun, percentile, seconds_to_ns};
 
 const MIB: f64 = 1_048_576.0;
@@ -35,23 +36,23 @@ pub(crate) fn is_whole(text: &str) -> bool {
     if has_percentiles { ends } else { !is_latency || text.contains("Summary: ") }
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut run = ToolRun::new("sockperf", "network", "messages");
     run.version = between(text, "== version #", " ==").map(str::to_owned);
     let is_udp = protocol(&mut run, text);
     read_parameters(&mut run, text);
     let [latency, bandwidth] = if is_udp { [&UDP_LAT, &UDP_SEND_BW] } else { [&TCP_LAT, &TCP_SEND_BW] };
-    let (seconds, messages) = extent(text);
+    let (seconds, messages) = extent(text)?;
     run.worked(seconds, messages.filter(|count| *count > 0));
     let is_log = text.contains(LOG_HEAD);
     if is_log {
-        read_log(&mut run, text, latency);
+        read_log(&mut run, text, latency)?;
     } else {
-        read_latency(&mut run, text, latency);
+        read_latency(&mut run, text, latency)?;
     }
-    read_bandwidth(&mut run, text, bandwidth);
+    read_bandwidth(&mut run, text, bandwidth)?;
     if run.metrics.is_empty() {
-        return Err("it has no `avg-latency=`, no `avg-rtt=` and no `BandWidth is`".to_owned());
+        return Err("it has no `avg-latency=`, no `avg-rtt=` and no `BandWidth is`".into());
     }
     read_losses(&mut run, text)?;
     if is_round_trip(text) {
@@ -84,7 +85,12 @@ fn read_parameters(run: &mut ToolRun, text: &str) {
             word.trim_start_matches('-').split_once('=').unwrap_or((word.trim_start_matches('-'), "on"));
         run.option(name, value);
     }
-    run.options_from([("msg-size", between(text, "msg-size=", ".").map(str::to_owned))]);
+    run.options_from([("msg-size", message_size(text).map(str::to_owned))]);
+}
+
+/// In `using msg-size=1400. For`, and in the parameters `--msg-size=14 --time=1`.
+fn message_size(text: &str) -> Option<&str> {
+    between(text, "msg-size=", " ").map(|size| size.trim_end_matches('.'))
 }
 
 fn is_round_trip(text: &str) -> bool {
@@ -92,72 +98,78 @@ fn is_round_trip(text: &str) -> bool {
 }
 
 /// How long it counted, and how many messages.
-fn extent(text: &str) -> (Option<f64>, Option<u64>) {
+fn extent(text: &str) -> Result<(Option<f64>, Option<u64>), Fault<'_>> {
     let valid = text.lines().find(|line| line.contains("[Valid Duration]")).unwrap_or_default();
     let total = text.lines().find(|line| line.contains("messages sent in")).unwrap_or_default();
-    let seconds =
-        between(valid, "RunTime=", " sec").or_else(|| between(total, "sent in ", " sec")).and_then(positive);
-    let messages = valid
-        .split_once("ReceivedMessages=")
-        .or_else(|| total.split_once("Total of "))
-        .and_then(|(_, rest)| count(rest));
-    (seconds, messages)
+    let seconds = between(valid, "RunTime=", " sec").or_else(|| between(total, "sent in ", " sec"));
+    let messages = valid.split_once("ReceivedMessages=").or_else(|| total.split_once("Total of "));
+    Ok((printed(seconds, positive)?, printed(messages.map(|(_, rest)| rest), count)?))
 }
 
-fn read_latency(run: &mut ToolRun, text: &str, metric: &Metric) {
+fn read_latency<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Fault<'t>> {
     let half = if is_round_trip(text) { 500.0 } else { 1000.0 };
     let average = between(text, "avg-latency=", " ").or_else(|| between(text, "avg-rtt=", " "));
-    let average = average.map(|text| text.trim_end_matches(['(', ',']));
+    let average = printed(average.map(|text| text.trim_end_matches(['(', ','])), positive)?;
+    let ns = |printed: Option<f64>| printed.map(|us| us * half);
     let observation = |name: &str| {
         let line = text.lines().find_map(|line| line.split_once(name)?.1.split_once('='));
-        line.and_then(|(_, value)| positive(value)).map(|us| us * half)
+        Ok::<_, Fault<'t>>(ns(printed(line.map(|(_, value)| value), positive)?))
     };
     let mut statistics = vec![
-        (Statistic::Avg, average.and_then(positive).map(|us| us * half)),
-        (Statistic::Max, observation("<MAX> observation")),
-        (Statistic::Min, observation("<MIN> observation")),
+        (Statistic::Avg, ns(average)),
+        (Statistic::Max, observation("<MAX> observation")?),
+        (Statistic::Min, observation("<MIN> observation")?),
     ];
-    statistics.extend(text.lines().filter_map(|line| {
-        let (percent, us) = line.split_once("---> percentile ")?.1.split_once('=')?;
-        Some((percentile(positive(percent)?)?, positive(us).map(|us| us * half)))
-    }));
+    let rows = text.lines().filter_map(|line| line.split_once("---> percentile ")?.1.split_once('='));
+    for (percent, us) in rows {
+        if let Some(statistic) = percentile(figure(percent, positive)?) {
+            statistics.push((statistic, ns(printed(Some(us), positive)?)));
+        }
+    }
     let summary = between(text, "Summary: Latency is ", " usec")
         .or_else(|| between(text, "Summary: Round trip is ", " usec"));
     let what = ["us in the mean", "its summary"];
-    run.sum(what, average.and_then(positive), summary.and_then(positive), 0.01);
-    run.summary(metric, between(text, "Total ", " observations").and_then(count), statistics);
+    run.sum(what, average, printed(summary, positive)?, 0.01);
+    run.summary(metric, printed(between(text, "Total ", " observations"), count)?, statistics);
     run.remedy(metric, "sockperf --full-log FILE writes the time of each message");
+    Ok(())
 }
 
 /// `packet, txTime, rxTime, latency`, one line a message.
-fn read_log(run: &mut ToolRun, text: &str, metric: &Metric) {
+fn read_log<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Fault<'t>> {
     let rows = text.split_once(LOG_HEAD).map_or("", |(_, rest)| rest);
     let half = if is_round_trip(text) { 0.5 } else { 1.0 };
     let mut histogram = Histogram::new();
-    let latencies = rows.lines().filter_map(|line| positive(line.split(',').nth(3)?));
-    latencies.for_each(|us| histogram.record(seconds_to_ns(us * half / 1e6)));
+    for row in rows.lines().filter(|line| line.contains(", ")) {
+        let [_, _, _, us] = row.split(", ").collect::<Vec<_>>()[..] else {
+            return Err(Fault::Figure(row.into()));
+        };
+        histogram.record(seconds_to_ns(figure(us, positive)? * half / 1e6));
+    }
     run.trend(metric, histogram);
+    Ok(())
 }
 
-fn read_bandwidth(run: &mut ToolRun, text: &str, metric: &Metric) {
-    let bandwidth = between(text, "BandWidth is ", " MBps").and_then(positive).map(|mib| mib * MIB);
+fn read_bandwidth<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Fault<'t>> {
+    let bandwidth = printed(between(text, "BandWidth is ", " MBps"), positive)?.map(|mib| mib * MIB);
     // `--giga-size` divides MiB by 1,000.
-    let giga = between(text, "BandWidth is ", " GBps").and_then(positive).map(|gb| gb * 1000.0 * MIB);
-    let Some(bytes_per_s) = bandwidth.or(giga) else { return };
+    let giga = printed(between(text, "BandWidth is ", " GBps"), positive)?.map(|gb| gb * 1000.0 * MIB);
+    let Some(bytes_per_s) = bandwidth.or(giga) else { return Ok(()) };
     run.rate(metric, Some(bytes_per_s), None);
-    let size = run.options.get("msg-size").and_then(|size| positive(size));
-    let messages = between(text, "Message Rate is ", " [msg/sec]").and_then(positive);
+    let size = printed(message_size(text), positive)?;
+    let messages = printed(between(text, "Message Rate is ", " [msg/sec]"), positive)?;
     let what = ["bytes per second", "the rate of messages times their size"];
     run.sum(what, Some(bytes_per_s), size.zip(messages).map(|(size, messages)| size * messages), 0.01);
     run.warn("what sockperf calls MBps is MiB/s, 4.9% more than MB/s, and its Mbps is 8 times that; both were read so");
-    if let Some(rate) = between(text, "Message Rate is ", " [msg/sec]").and_then(positive) {
+    if let Some(rate) = messages {
         let about = "messages sent per second";
         let metric = ToolRun::own("message_rate", Unit::PerSecond, Better::Higher, MetricKind::Rate, about);
         run.read_own(metric, Reading::Gauge(rate));
     }
+    Ok(())
 }
 
-fn read_losses(run: &mut ToolRun, text: &str) -> Result<(), String> {
+fn read_losses<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     let of = |name: &str| {
         let line = text.lines().find(|line| line.contains("# dropped messages")).unwrap_or_default();
         counted(line.split_once(name).map(|(_, rest)| rest.trim_start_matches([' ', '='])))

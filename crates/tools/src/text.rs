@@ -58,31 +58,9 @@ fn digits(text: &str) -> Option<(Cow<'_, str>, &str)> {
     is_english.then(|| (Cow::Owned(number.replace(',', "")), rest))
 }
 
-/// Whether what comes before a number makes it a part of an address or a path.
-fn is_in_name(before: &str) -> bool {
-    let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
-    word.contains(['/', '?', '=', '&'])
-}
-
-/// The first number of a text that could be read in two ways: its line and column, and the number.
-pub(crate) fn unclear(text: &str) -> Option<(usize, usize, &str)> {
-    let of_line = |(at, line): (usize, &'_ str)| -> Option<(usize, usize, std::ops::Range<usize>)> {
-        let mut before = ' ';
-        for (column, character) in line.char_indices() {
-            let begins = character.is_ascii_digit() && !before.is_alphanumeric() && !MARKS.contains(&before);
-            if begins && digits(&line[column..]).is_none() && !is_in_name(&line[..column]) {
-                let is_part = |c: char| c.is_ascii_digit() || MARKS.contains(&c);
-                let end = line[column..].find(|c| !is_part(c)).map_or(line.len(), |length| column + length);
-                return Some((at + 1, line[..column].chars().count() + 1, column..end));
-            }
-            before = character;
-        }
-        None
-    };
-    text.lines().enumerate().find_map(|(at, line)| {
-        let (row, column, range) = of_line((at, line))?;
-        Some((row, column, &line[range]))
-    })
+/// Whether a word begins with digits that could be read as two different numbers.
+pub(crate) fn is_unclear(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit()) && digits(word).is_none()
 }
 
 /// A finite number at the beginning, and what follows it.
@@ -115,11 +93,6 @@ pub(crate) fn number(text: &str) -> Option<f64> {
 /// A number that counts or measures something, which is never negative.
 pub(crate) fn positive(text: &str) -> Option<f64> {
     number(text).filter(|number| *number >= 0.0)
-}
-
-/// A count that is 0 if it was not printed, and an error if it cannot be read.
-pub(crate) fn counted(printed: Option<&str>) -> Result<u64, String> {
-    printed.map_or(Ok(0), |text| count(text).ok_or_else(|| format!("`{}` is not a count", text.trim())))
 }
 
 /// A whole number at the beginning, all of it.
@@ -220,9 +193,6 @@ mod tests {
                 "{unclear}"
             );
         }
-        assert_eq!(unclear("a\nReq/s:  1,086 x"), Some((2, 9, "1,086")));
-        assert_eq!(unclear("test @ http://h/12,34.png?ids=1,2\nPath: /2024_06/x"), None);
-        assert_eq!(unclear("1,234,567 in 3.5 s, then 4, 5\nv1,234 a.1,5"), None);
         for longer in ["1.086M", "12ms", "3k", "0x10"] {
             assert_eq!((number(longer), count(longer)), (None, None), "{longer}");
         }

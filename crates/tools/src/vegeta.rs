@@ -6,7 +6,8 @@
 use plumb_model::{Statistic, rfc3339};
 use serde_json::{Value, json};
 
-use crate::json::{count, documents, items, positive, text};
+use crate::figure::{Fault, figure};
+use crate::json::{count, documents, items, objects, positive, text};
 use crate::metrics::{DATA_RECEIVED, DATA_SENT, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATION};
 use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun};
@@ -22,10 +23,10 @@ pub(crate) fn is(text: &str) -> bool {
     documents(text).found.iter().any(is_one)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let found = documents(text).found;
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let found = objects(text)?;
     let reports: Vec<ToolRun> = found.iter().filter(|value| is_one(value)).map(one).collect();
-    if reports.is_empty() { Err("it has no `latencies` with a `99th`".to_owned()) } else { Ok(reports) }
+    if reports.is_empty() { Err("it has no `latencies` with a `99th`".into()) } else { Ok(reports) }
 }
 
 pub(crate) fn is_text(text: &str) -> bool {
@@ -41,11 +42,9 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// Turns the text of `vegeta report` into the object of `-type=json`.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut value =
         json!({ "latencies": {}, "bytes_in": {}, "bytes_out": {}, "status_codes": {}, "errors": [] });
-    let seconds = |text: &str| time_ns(text).map(Value::from);
-    let number = |text: &str| positive_number(text).map(Value::from);
     for (label, form) in [
         ("Requests ", &[("total", "/requests"), ("rate", "/rate"), ("throughput", "/throughput")][..]),
         ("Duration ", &[("attack", "/duration"), ("wait", "/wait")]),
@@ -70,19 +69,25 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, String> {
             continue;
         };
         for (head, cell) in heads.split(", ").zip(cells.split(", ").map(str::trim)) {
-            let Some((_, at)) = form.iter().find(|(known, _)| *known == head) else { continue };
-            let read = if label.starts_with(['D', 'L']) { seconds(cell) } else { number(cell) };
-            let read = read.ok_or_else(|| format!("`{cell}` is not a figure of `{}`", label.trim()))?;
+            let Some((_, at)) = form.iter().find(|(known, _)| *known == head) else {
+                // Another percentile, or a name.
+                figure(head, |head| {
+                    positive_number(head).or(head.starts_with(char::is_alphabetic).then_some(0.0))
+                })?;
+                continue;
+            };
+            let read = figure(cell, if label.starts_with(['D', 'L']) { time_ns } else { positive_number })?;
             let (of, key) = at.rsplit_once('/').unwrap_or(("/latencies", *at));
             if let Some(Value::Object(of)) = value.pointer_mut(of) {
-                of.insert(key.to_owned(), read);
+                of.insert(key.to_owned(), read.into());
             }
         }
     }
     let codes =
         after(text, "Status Codes ").and_then(|rest| rest.split_once(']')).map_or("", |(_, codes)| codes);
     for (code, often) in codes.split_whitespace().filter_map(|word| word.split_once(':')) {
-        value["status_codes"][code] = whole_number(often).ok_or("a status has no count")?.into();
+        figure(code, whole_number)?;
+        value["status_codes"][code] = figure(often, whole_number)?.into();
     }
     let errors = text.split_once("Error Set:").map_or("", |(_, errors)| errors);
     value["errors"] = errors.lines().map(str::trim).filter(|line| !line.is_empty()).take(1).collect();

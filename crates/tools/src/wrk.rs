@@ -5,8 +5,9 @@
 
 use plumb_model::{Histogram, Statistic};
 
+use crate::figure::{Fault, counted, figure, printed};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
-use crate::text::{after, between, count, counted, positive, scaled, time_ns};
+use crate::text::{after, between, count, positive, scaled, time_ns};
 use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile, record, seconds_to_ns};
 
 const KIB: f64 = 1024.0;
@@ -36,17 +37,16 @@ struct Work {
     bytes: Option<f64>,
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let is_wrk2 = text.contains("HdrHistogram - ") || text.contains("Thread calibration: ");
     let mut run = ToolRun::new(if is_wrk2 { "wrk2" } else { "wrk" }, "http", "requests");
-    read_options(&mut run, text);
-    let work =
-        text.lines().find_map(work).ok_or("it has no line such as `5000 requests in 1.00s, 1.2MB read`")?;
-    let per_second =
-        after(text, "Requests/sec:").and_then(positive).ok_or("it has no line `Requests/sec:`")?;
+    read_options(&mut run, text)?;
+    let work = work(text)?.ok_or("it has no line such as `5000 requests in 1.00s, 1.2MB read`")?;
+    let per_second = printed(after(text, "Requests/sec:"), positive)?;
+    let per_second = per_second.ok_or("it has no line `Requests/sec:`")?;
     run.worked(Some(work.seconds), Some(work.requests));
     run.rate(&HTTP_REQS, Some(per_second), Some(work.requests));
-    let received = after(text, "Transfer/sec:").and_then(|rest| scaled(rest, "B", KIB));
+    let received = printed(after(text, "Transfer/sec:"), |rest| scaled(rest, "B", KIB))?;
     run.rate(&DATA_RECEIVED, received, work.bytes.map(|bytes| bytes.round() as u64));
     let over_time = |count: f64| (work.seconds > 0.0).then(|| count / work.seconds);
     run.sum(RATE_AND_COUNT, Some(per_second), over_time(work.requests as f64), ROUNDED + 0.005 / per_second);
@@ -58,7 +58,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
             "wrk2 sends at the rate that it was told (an open loop): this is the rate of the load, not the capacity of the system",
         );
     } else {
-        read_latency(&mut run, text);
+        read_latency(&mut run, text)?;
         run.warn(
             "wrk adds latencies that it did not measure: behind each answer that took longer than the mean interval, it assumes \
              requests that had to wait (correction for coordinated omission in a closed loop)",
@@ -73,11 +73,11 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     Ok(vec![run])
 }
 
-fn read_options(run: &mut ToolRun, text: &str) {
+fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     let target = text.lines().find_map(|line| line.strip_prefix("Running ")?.split_once(" test @ "));
     let threads = text.lines().find_map(|line| {
         let (threads, rest) = line.trim().split_once(" threads and ")?;
-        Some((count(threads)?, count(rest.strip_suffix(" connections")?)?))
+        Some((threads, rest.strip_suffix(" connections")?))
     });
     if let Some((duration, url)) = target {
         run.option("duration", duration.trim());
@@ -86,7 +86,8 @@ fn read_options(run: &mut ToolRun, text: &str) {
             run.warn("wrk resumes TLS sessions, and does not say how many handshakes were full");
         }
     }
-    let Some((threads, connections)) = threads else { return };
+    let Some((threads, connections)) = threads else { return Ok(()) };
+    let (threads, connections) = (figure(threads, count)?, figure(connections, count)?);
     run.option("threads", threads.to_string());
     run.option("connections", connections.to_string());
     let opened = connections.checked_div(threads).unwrap_or_default() * threads;
@@ -95,18 +96,23 @@ fn read_options(run: &mut ToolRun, text: &str) {
             "wrk opened {opened} connections and not {connections}: each of its {threads} threads takes the same whole number"
         ));
     }
+    Ok(())
 }
 
 /// `22464657 requests in 30.00s, 17.76GB read`.
-fn work(line: &str) -> Option<Work> {
-    let (requests, rest) = line.trim().split_once(" requests in ")?;
-    let (time, bytes) = rest.split_once(", ")?;
-    let bytes = scaled(bytes.strip_suffix(" read")?, "B", KIB);
-    Some(Work { requests: count(requests)?, seconds: time_ns(time)? / 1e9, bytes })
+fn work(text: &str) -> Result<Option<Work>, Fault<'_>> {
+    let found = text.lines().find_map(|line| {
+        let (requests, rest) = line.trim().split_once(" requests in ")?;
+        let (time, bytes) = rest.strip_suffix(" read")?.split_once(", ")?;
+        Some((requests, time, bytes))
+    });
+    let Some((requests, time, bytes)) = found else { return Ok(None) };
+    let (requests, seconds) = (figure(requests, count)?, figure(time, time_ns)? / 1e9);
+    Ok(Some(Work { requests, seconds, bytes: printed(Some(bytes), |bytes| scaled(bytes, "B", KIB))? }))
 }
 
 /// Returns how many answers were too late to be in the latency.
-fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<u64, String> {
+fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<u64, Fault<'t>> {
     let sockets = after(text, "Socket errors:").unwrap_or_default();
     let of = |kind: &str| {
         let found = sockets.split(", ").find_map(|part| part.trim().strip_prefix(kind)?.strip_prefix(' '));
@@ -131,28 +137,34 @@ fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> Result<u64, St
 }
 
 /// wrk's own statistics; `Req/Sec` beside them is that of one thread.
-fn read_latency(run: &mut ToolRun, text: &str) {
-    read_statistics(run, text);
+fn read_latency<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+    read_statistics(run, text)?;
     run.remedy(&HTTP_REQ_DURATION, "wrk --latency prints the median, p90 and p99, and no other percentile");
+    Ok(())
 }
 
-fn read_statistics(run: &mut ToolRun, text: &str) {
+fn read_statistics<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     let stats = text.lines().filter_map(|line| line.trim().strip_prefix("Latency ")).find_map(|rest| {
         let mut columns = rest.split_whitespace();
         let (average, _, max) = (columns.next()?, columns.next()?, columns.next()?);
         (average != "Distribution").then_some((average, max))
     });
     let (average, max) = stats.unzip();
-    let printed = [(Statistic::Avg, average.and_then(time_ns)), (Statistic::Max, max.and_then(time_ns))];
-    let percentiles = text.lines().filter_map(|line| {
-        let (percent, time) = line.trim().split_once('%')?;
-        Some((percentile(positive(percent)?)?, time_ns(time)))
-    });
-    run.summary(&HTTP_REQ_DURATION, None, printed.into_iter().chain(percentiles));
+    let mut statistics =
+        vec![(Statistic::Avg, printed(average, time_ns)?), (Statistic::Max, printed(max, time_ns)?)];
+    let table = text.split_once("Latency Distribution").map_or("", |(_, rest)| rest);
+    let rows = table.lines().skip(1).take_while(|line| !line.contains(" requests in "));
+    for (percent, time) in rows.filter_map(|line| line.trim().split_once('%')) {
+        if let Some(statistic) = percentile(figure(percent, positive)?) {
+            statistics.push((statistic, printed(Some(time), time_ns)?));
+        }
+    }
+    run.summary(&HTTP_REQ_DURATION, None, statistics);
+    Ok(())
 }
 
 /// wrk2's spectrum: how many requests took at most how long. The first one is timed from the intended start.
-fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), String> {
+fn read_spectrum<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<(), Fault<'t>> {
     let is_uncorrected = |line: &&str| line.contains("Uncorrected Latency");
     let corrected: Vec<&str> = text.lines().take_while(|line| !is_uncorrected(line)).collect();
     if corrected.len() < text.lines().count() {
@@ -160,25 +172,17 @@ fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), Str
     }
     let mut histogram = Histogram::new();
     let mut counted = 0_u64;
-    for line in corrected {
+    let rows = corrected.into_iter().skip_while(|line| !line.contains("1/(1-Percentile)")).skip(1);
+    for line in rows.take_while(|line| !line.starts_with("#[")) {
         // `1.001     0.500000         5000         2.00`; the last row ends with `inf`.
-        let columns: Vec<&str> = line.split_whitespace().collect();
-        let is_row = columns.len() == 4
-            && columns.iter().all(|column| column.starts_with(|c: char| c.is_ascii_digit() || c == 'i'));
-        if !is_row {
-            continue;
-        }
-        let (Some(ms), Some(_), Some(total)) =
-            (positive(columns[0]), positive(columns[1]), count(columns[2]))
-        else {
-            return Err(format!("`{}` is not a row of wrk2's spectrum", line.trim()));
-        };
+        let [ms, _, total, _] = line.split_whitespace().collect::<Vec<_>>()[..] else { continue };
+        let (ms, total) = (figure(ms, positive)?, figure(total, count)?);
         record(&mut histogram, seconds_to_ns(ms / 1e3), total.saturating_sub(counted));
         counted = counted.max(total);
     }
     if histogram.count() == 0 {
         let corrected = text.split_once("Uncorrected Latency").map_or(text, |(corrected, _)| corrected);
-        read_statistics(run, corrected);
+        read_statistics(run, corrected)?;
         run.remedy(&HTTP_REQ_DURATION, "wrk2 --latency prints the whole spectrum");
     } else {
         run.warn(
@@ -186,7 +190,7 @@ fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) -> Result<(), Str
         );
         run.trend(&HTTP_REQ_DURATION, histogram);
     }
-    let total = between(text, "Total count    =", "]").and_then(positive).map(|total| total as u64);
+    let total = printed(between(text, "Total count    =", "]"), positive)?.map(|total| total as u64);
     if let Some(total) = total.filter(|total| *total < requests) {
         run.warn(format!(
             "wrk2's latency has {total} of {requests} requests: it forgets those of its calibration, the first 10 s"

@@ -4,7 +4,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use plumb_model::{Reading, Statistic, Unit};
@@ -757,117 +756,6 @@ fn what_hyperfine_measured_here_is_read() {
     let failing =
         check("hyperfine/failing.json", "hyperfine", &[], &["2 of 2 runs failed", "less than 5 ms"]);
     assert_eq!(failing.measurement.attempts.failed, 2);
-}
-
-/// Every number of a text at its place, as byte ranges: digits, with a point and more digits if it has them.
-fn numbers(text: &str) -> Vec<std::ops::Range<usize>> {
-    let bytes = text.as_bytes();
-    let is_part = |at: usize| bytes.get(at).is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.');
-    let begins = |at: &usize| {
-        bytes[*at].is_ascii_digit()
-            && (*at == 0 || !bytes[*at - 1].is_ascii_alphanumeric() && !is_part(*at - 1))
-    };
-    let end = |at: usize| (at..).find(|at| !is_part(*at)).unwrap_or(text.len());
-    let ranges = (0..bytes.len()).filter(begins).map(|at| at..end(at));
-    // `2xx` is a name.
-    ranges.filter(|range| !text[range.end..].starts_with("xx")).collect()
-}
-
-/// A number as other people write it.
-fn elsewhere(number: &str) -> Vec<String> {
-    let (whole, fraction) = number.split_once('.').map_or((number, ""), |(whole, rest)| (whole, rest));
-    let grouped = |mark: &str| {
-        let groups = whole.as_bytes().rchunks(3).rev();
-        groups.map(|group| std::str::from_utf8(group).unwrap()).collect::<Vec<_>>().join(mark)
-    };
-    let behind = |point: &str| if fraction.is_empty() { String::new() } else { format!("{point}{fraction}") };
-    let mut all = vec![format!("{whole}{}", behind(","))];
-    let marks = [(",", "."), (".", ","), ("'", "."), ("_", "."), ("\u{a0}", ","), ("\u{202f}", ",")];
-    all.extend(marks.map(|(mark, point)| format!("{}{}", grouped(mark), behind(point))));
-    all.push(format!("{number}M"));
-    // `1.101` is a number, too, whatever its writer meant.
-    all.retain(|text| text != number && text.parse::<f64>().is_err());
-    all
-}
-
-/// Texts for people, in which each number is tried in other forms.
-const TEXTS: [&str; 27] = [
-    "wrk/plain.txt",
-    "wrk/timeouts.txt",
-    "wrk2/spectrum.txt",
-    "ab/plain.txt",
-    "ab/tls.txt",
-    "h2load/h2.txt",
-    "h2load/h1-duration.txt",
-    "qperf/plain.txt",
-    "qperf/bits.txt",
-    "qperf/base-units-verbose.txt",
-    "sockperf/ping-pong.txt",
-    "sockperf/throughput.txt",
-    "openssl/text.txt",
-    "openssl/mr-elapsed.txt",
-    "dbench/nfs.txt",
-    "netperf/all-tests.txt",
-    "k6/text-v2.txt",
-    "k6/text-v0.txt",
-    "qemu/info-migrate-new.txt",
-    "qemu/info-migrate-old.txt",
-    "iperf3/tcp.txt",
-    "iperf3/udp.txt",
-    "vegeta/report.txt",
-    "netperf/tables.txt",
-    "oha/text.txt",
-    "hyperfine/text.txt",
-    "hyperfine/table.md",
-];
-
-#[test]
-fn a_number_in_another_form_is_read_whole_or_not_at_all() {
-    let mut wrong = Vec::new();
-    for file in TEXTS {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let values = |text: &str| -> BTreeMap<String, f64> {
-            let found = read(text).unwrap_or_default();
-            let of_run = |(at, run): (usize, ToolRun)| {
-                let of_metric = move |metric: &plumb_model::MetricInfo| {
-                    let reading = &run.measurement.readings[&metric.name];
-                    let all = Statistic::ALL.into_iter().map(Some).chain([None]);
-                    let (name, unit) = (metric.name.clone(), metric.unit);
-                    all.filter_map(|statistic| {
-                        let key = format!("{at} {name} {statistic:?}");
-                        Some((key, reading.number(statistic, unit)?))
-                    })
-                    .collect::<Vec<_>>()
-                };
-                let failed = (format!("{at} failed"), run.measurement.attempts.failed as f64);
-                let of_metrics = run.metrics.clone().into_iter().flat_map(|metric| of_metric(&metric));
-                of_metrics.chain([failed]).collect::<Vec<_>>()
-            };
-            found.into_iter().enumerate().flat_map(of_run).collect()
-        };
-        let right = values(&text);
-        assert!(!right.is_empty(), "{file}");
-        for place in numbers(&text) {
-            for other in elsewhere(&text[place.clone()]) {
-                let changed = format!("{}{other}{}", &text[..place.start], &text[place.end..]);
-                // dbench takes unlikely figures for ones in another unit.
-                if file.starts_with("dbench") && other.ends_with('M') {
-                    continue;
-                }
-                let is_wrong = |(key, value): (&String, &f64)| {
-                    let right = right.get(key)?;
-                    // A reader may know what `M` is, and a rate that is not read follows from its count.
-                    let is_right = [1.0, 1e6]
-                        .iter()
-                        .any(|times| (value - times * right).abs() <= 0.02 * times * right.abs());
-                    (!is_right).then(|| format!("{file}: {other}: {key} is {value}, not {right}"))
-                };
-                wrong.extend(values(&changed).iter().find_map(is_wrong));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

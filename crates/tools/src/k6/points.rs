@@ -10,7 +10,10 @@ use plumb_model::{Better, Histogram, MetricKind, Reading, Unit, rfc3339};
 use serde::Deserialize;
 
 use super::{COUNTERS, Said, TRENDS, put};
+use crate::figure::{Fault, figure};
+use crate::json::place_and_reason;
 use crate::metrics::{HTTP_REQ_DURATION, HTTP_REQS};
+use crate::text::number;
 use crate::tool_run::{CUT, ToolRun, seconds_to_ns};
 
 /// A test of more than a day is not cut into seconds.
@@ -116,36 +119,47 @@ struct Points {
     line: usize,
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    read_lines(&mut text.as_bytes())
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    Ok(read_lines(&mut text.as_bytes())?)
 }
 
 /// A test defines each metric once, so a second definition begins the next test.
 pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
     let mut tests = vec![Points { line: 1, ..Points::default() }];
     for_each_line(input, |number, line| {
-        let Some(points) = tests.last_mut() else { return };
-        let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else {
-            // k6 that is killed leaves half a line.
-            points.malformed += 1;
-            points.is_cut = true;
-            return;
+        let Some(points) = tests.last_mut() else { return Ok(()) };
+        let parsed = match serde_json::from_slice::<Line<'_>>(line) {
+            Ok(parsed) => parsed,
+            Err(error) if line.starts_with(b"{") && !error.is_eof() => {
+                return Err(place_and_reason(&error, &"\n".repeat(number - 1)));
+            }
+            Err(_) => {
+                // k6 that is killed leaves half a line.
+                points.malformed += 1;
+                points.is_cut = true;
+                return Ok(());
+            }
         };
         points.is_cut = false;
-        let name = line.metric.as_deref().unwrap_or_default();
-        let is_definition = line.kind.as_deref() == Some("Metric");
+        let name = parsed.metric.as_deref().unwrap_or_default();
+        let is_definition = parsed.kind.as_deref() == Some("Metric");
         if is_definition && points.series.contains_key(name) {
             tests.push(Points { line: number, ..Points::default() });
         }
         if let Some(points) = tests.last_mut() {
-            points.take(name, is_definition, line.data.unwrap_or_default());
+            let taken = points.take(name, is_definition, parsed.data.unwrap_or_default());
+            return taken.map_err(|fault| fault.words(&String::from_utf8_lossy(line), number));
         }
+        Ok(())
     })?;
     tests.into_iter().map(Points::into_run).collect()
 }
 
 /// Calls `take` for each line that is not empty, with its number.
-fn for_each_line(input: &mut dyn BufRead, mut take: impl FnMut(usize, &[u8])) -> Result<(), String> {
+fn for_each_line(
+    input: &mut dyn BufRead,
+    mut take: impl FnMut(usize, &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -160,14 +174,14 @@ fn for_each_line(input: &mut dyn BufRead, mut take: impl FnMut(usize, &[u8])) ->
             break;
         }
         if !line.trim_ascii().is_empty() {
-            take(number, line.trim_ascii());
+            take(number, line.trim_ascii())?;
         }
     }
     Ok(())
 }
 
-pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, String> {
-    read_csv_rows(&mut text.as_bytes())
+pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    Ok(read_csv_rows(&mut text.as_bytes())?)
 }
 
 /// The rows of `--out csv`, which lacks types: only k6's own metrics are known.
@@ -180,9 +194,14 @@ pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Str
         if row[0] == "metric_name" {
             tests.push(Points { line: number, has_whole_seconds: true, ..Points::default() });
             columns = Columns::of(&row);
+        } else if row.len() > columns.count {
+            let (found, due) = (row.len(), columns.count);
+            return Err(format!("line {number}, column 1: the row has {found} cells, and the head {due}"));
         } else if let Some(points) = tests.last_mut() {
-            points.take_row(&columns, &row);
+            let taken = points.take_row(&columns, &row);
+            return taken.map_err(|fault| fault.words(&line, number));
         }
+        Ok(())
     })?;
     tests.into_iter().map(Points::into_run).collect()
 }
@@ -242,35 +261,40 @@ fn tally(texts: &mut BTreeMap<String, u64>, text: &str) {
 }
 
 impl Points {
-    fn take_row(&mut self, columns: &Columns, row: &[Cow<'_, str>]) {
+    fn take_row<'r>(&mut self, columns: &Columns, row: &'r [Cow<'_, str>]) -> Result<(), Fault<'r>> {
         self.is_cut = row.len() < columns.count;
-        let value = row.get(2).and_then(|value| value.parse().ok()).filter(|value: &f64| value.is_finite());
-        let time = row.get(1).and_then(|time| time_of_csv(time));
-        let Some((value, at_s)) = value.zip(time) else {
+        let [_, time, value, ..] = row else {
             self.malformed += 1;
-            return;
+            return Ok(());
         };
+        if self.is_cut {
+            self.malformed += 1;
+            return Ok(());
+        }
+        let (value, at_s) = (figure(value, number)?, figure(time, time_of_csv)?);
         self.has_whole_seconds &= at_s.fract() == 0.0;
         let [status, tls_version, proto, error] =
             columns.tags.map(|place| row.get(place?).map(|cell| Cow::Borrowed(&**cell)));
         self.value(&row[0], value, at_s, &Tags { status, tls_version, proto, error });
+        Ok(())
     }
 
-    fn take(&mut self, name: &str, is_definition: bool, data: Data<'_>) {
+    fn take<'l>(&mut self, name: &str, is_definition: bool, data: Data<'l>) -> Result<(), Fault<'l>> {
         if is_definition {
             self.define(
                 name,
                 data.kind.as_deref().unwrap_or_default(),
                 data.contains.as_deref() == Some("time"),
             );
-            return;
+            return Ok(());
         }
-        let time = data.time.as_deref().and_then(rfc3339);
-        let Some((value, at_s)) = data.value.filter(|value| value.is_finite()).zip(time) else {
+        let Some((value, time)) = data.value.filter(|value| value.is_finite()).zip(data.time) else {
             self.malformed += 1;
-            return;
+            return Ok(());
         };
+        let at_s = rfc3339(&time).ok_or(Fault::Figure(time))?;
         self.value(name, value, at_s, &data.tags.unwrap_or_default());
+        Ok(())
     }
 
     /// Records a metric's type. Returns whether it is unknown.

@@ -6,7 +6,8 @@ use plumb_model::rfc3339;
 use serde_json::Value;
 
 use super::{Said, Summary, statistic};
-use crate::json::{documents, items, positive, text};
+use crate::figure::Fault;
+use crate::json::{documents, items, objects, positive, text};
 use crate::tool_run::ToolRun;
 
 /// k6's own trends of times besides those of HTTP. The legacy export does not say of which unit a script's trend is.
@@ -32,16 +33,16 @@ pub(crate) fn is(text: &str) -> bool {
     documents(text).found.iter().any(is_one)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
-    let found = documents(text).found;
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    let found = objects(text)?;
     let summaries: Vec<&Value> = found.iter().filter(|value| is_one(value)).collect();
     if summaries.is_empty() {
-        return Err("it has no `metrics` of k6".to_owned());
+        return Err("it has no `metrics` of k6".into());
     }
     let read = |value: &&Value| {
         if is_machine_readable(value) { machine_readable(value) } else { with_metrics(value) }
     };
-    summaries.iter().map(read).collect()
+    Ok(summaries.iter().map(read).collect::<Result<_, String>>()?)
 }
 
 /// The legacy export has a metric's numbers in it, `handleSummary` has them under `values`.
@@ -121,8 +122,10 @@ fn said(values: &Value, is_time: bool) -> Option<Said> {
     if let (Some(yes), Some(all)) = (whole("matches"), whole("total")) {
         return Some(Said::Share { yes, no: all.saturating_sub(yes) });
     }
-    let numbers =
-        values.as_object()?.iter().filter_map(|(name, value)| Some((statistic(name)?, positive(value, "")?)));
+    let numbers = values
+        .as_object()?
+        .iter()
+        .filter_map(|(name, value)| Some((statistic(name).ok()??, positive(value, "")?)));
     let statistics: BTreeMap<_, _> = numbers.collect();
     if let Some(value) = of("value") {
         return Some(Said::Gauge(value));

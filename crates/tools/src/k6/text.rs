@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::Statistic;
-
 use super::{Said, Summary, statistic};
-use crate::text::{number, positive, scaled, split_number, time_ns};
+use crate::figure::{Fault, figure, is_absent, printed};
+use crate::text::{number, positive, scaled, time_ns};
 use crate::tool_run::ToolRun;
 
 pub(crate) fn is(text: &str) -> bool {
@@ -36,10 +35,10 @@ pub(crate) fn key(text_line: &str) -> Option<&str> {
 
 pub(crate) fn is_whole(text: &str) -> bool {
     let last = if text.contains("TOTAL RESULTS") { "data_sent" } else { "vus_max" };
-    text.lines().filter_map(line).any(|(name, rest)| name == last && said(name, rest).is_some())
+    text.lines().filter_map(line).any(|(name, rest)| name == last && matches!(said(name, rest), Ok(Some(_))))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let total = text.split_once("TOTAL RESULTS").map_or(text, |(_, rest)| rest);
     let is_part = |line: &str| line.contains("█ GROUP") || line.contains("█ SCENARIO");
     let mut summary = Summary::default();
@@ -54,11 +53,8 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
             part if part.starts_with('{') => continue,
             name => name.to_owned(),
         };
-        match said(&name, rest) {
-            Some(said) => drop(summary.metrics.insert(name.clone(), said)),
-            // Without it, failures would count as none.
-            None if rest.contains('%') => return Err(format!("`{rest}` is not a share")),
-            None => {}
+        if let Some(said) = said(&name, rest)? {
+            summary.metrics.insert(name.clone(), said);
         }
         previous = name;
     }
@@ -83,56 +79,58 @@ fn crossed(text: &str) -> Vec<String> {
     found
 }
 
-fn said(name: &str, rest: &str) -> Option<Said> {
+fn said<'t>(name: &str, rest: &'t str) -> Result<Option<Said>, Fault<'t>> {
+    if is_absent(rest) {
+        return Ok(None);
+    }
     if rest.contains("avg=") || rest.contains("med=") {
         return trend(rest);
     }
     if rest.contains('%') {
-        return share(rest);
+        return share(rest).map(Some);
     }
-    let (first, behind) = split_number(rest)?;
-    let is_data = name.starts_with("data_");
-    if is_data {
-        // `7.4 MB 7.4 MB/s`, with the second number behind two words.
-        let mut words = rest.split_whitespace();
-        let count = scaled(&format!("{} {}", words.next()?, words.next()?), "B", 1000.0)?;
-        let rate = words
-            .next()
-            .zip(words.next())
-            .and_then(|(number, unit)| scaled(&format!("{number} {unit}"), "B/s", 1000.0));
-        return Some(Said::Counter { count: count.round(), rate });
+    let mut words = rest.split_whitespace();
+    let mut next = || words.next().unwrap_or_default();
+    if name.starts_with("data_") {
+        // `7.4 MB 7.4 MB/s`.
+        let [number, unit, rate, rate_unit] = [next(), next(), next(), next()];
+        let bytes = |number: &str| scaled(&format!("{number} {unit}"), "B", 1000.0);
+        let per_s = |number: &str| scaled(&format!("{number} {rate_unit}"), "B/s", 1000.0);
+        let (count, rate) = (figure(number, bytes)?, printed(Some(rate), per_s)?);
+        return Ok(Some(Said::Counter { count: count.round(), rate }));
     }
-    if behind.contains("min=") || name.starts_with("vus") {
-        return Some(Said::Gauge(first)).filter(|_| first >= 0.0);
+    let (first, behind) = (figure(next(), positive)?, next());
+    if behind.starts_with("min=") || name.starts_with("vus") {
+        return Ok(Some(Said::Gauge(first)));
     }
-    let rate = behind.split_whitespace().next().filter(|word| word.ends_with("/s")).and_then(positive);
-    Some(Said::Counter { count: first, rate }).filter(|_| first >= 0.0)
+    let rate = printed(behind.strip_suffix("/s"), positive)?;
+    Ok(Some(Said::Counter { count: first, rate }))
 }
 
-fn trend(rest: &str) -> Option<Said> {
+fn trend(rest: &str) -> Result<Option<Said>, Fault<'_>> {
     let (mut statistics, mut is_time) = (BTreeMap::new(), true);
     for word in rest.split_whitespace() {
         let Some((name, value)) = word.split_once('=') else { continue };
-        let known: Option<Statistic> = statistic(name);
-        let ms = time_ns(value).map(|ns| ns / 1e6);
-        is_time &= ms.is_some() || known.is_none();
-        if let (Some(statistic), Some(value)) =
-            (known, ms.or_else(|| number(value)).filter(|value| *value >= 0.0))
-        {
+        let Some(statistic) = statistic(name)? else { continue };
+        is_time &= time_ns(value).is_some();
+        let form = |value: &str| time_ns(value).map(|ns| ns / 1e6).or_else(|| number(value));
+        if let Some(value) = printed(Some(value), form)? {
             statistics.insert(statistic, value);
         }
     }
-    (!statistics.is_empty()).then_some(Said::Trend { statistics, is_time })
+    Ok((!statistics.is_empty()).then_some(Said::Trend { statistics, is_time }))
 }
 
 /// `1.99%  176 out of 8843`, or before v1 `100.00% ✓ 8667 ✗ 0`.
-fn share(rest: &str) -> Option<Said> {
-    let (_, counts) = rest.split_once('%')?;
-    let number = |text: &str| positive(text).map(|number| number as u64);
+fn share(rest: &str) -> Result<Said, Fault<'_>> {
+    let number = |text| figure(text, positive).map(|number| number as u64);
+    let counts = rest.split_once('%').map_or("", |(_, counts)| counts.trim());
     if let Some((yes, all)) = counts.split_once(" out of ") {
         let (yes, all) = (number(yes)?, number(all)?);
-        return Some(Said::Share { yes, no: all.saturating_sub(yes) });
+        return Ok(Said::Share { yes, no: all.saturating_sub(yes) });
     }
-    let (yes, no) = counts.trim().strip_prefix('✓')?.split_once('✗')?;
-    Some(Said::Share { yes: number(yes)?, no: number(no)? })
+    // Without it, failures would count as none.
+    let counts = counts.strip_prefix('✓').and_then(|counts| counts.split_once('✗'));
+    let (yes, no) = counts.ok_or_else(|| format!("`{rest}` is not a share"))?;
+    Ok(Said::Share { yes: number(yes)?, no: number(no)? })
 }

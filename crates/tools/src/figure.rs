@@ -1,0 +1,105 @@
+//! Figures that a tool prints: each is read in the tool's own form, or refused at its place.
+
+use std::borrow::Cow;
+
+use crate::text::{count, is_unclear, number};
+
+/// Why a part of a text cannot be read.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Fault<'t> {
+    /// A figure in a form that the tool does not print: a slice of the text, or a copy of one.
+    Figure(Cow<'t, str>),
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl From<String> for Fault<'_> {
+    fn from(reason: String) -> Self {
+        Self::Other(reason)
+    }
+}
+
+impl From<&str> for Fault<'_> {
+    fn from(reason: &str) -> Self {
+        Self::Other(reason.to_owned())
+    }
+}
+
+impl Fault<'_> {
+    /// The reason in words, with the figure's place in `text`, whose first line has this number.
+    pub(crate) fn words(&self, text: &str, first_line: usize) -> String {
+        let found = match self {
+            Self::Other(reason) => return reason.clone(),
+            Self::Figure(found) => found.trim_start(),
+        };
+        let word = found.split_whitespace().next().unwrap_or_default().trim_end_matches([',', ';', ')', ']']);
+        let reason = if is_unclear(word) {
+            "could be read as two different numbers; write it without separators"
+        } else {
+            "is not a figure in a form that the tool prints"
+        };
+        let before = &text[..place(found, text)];
+        let line = first_line + before.matches('\n').count();
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        format!("line {line}, column {column}: `{word}` {reason}")
+    }
+}
+
+/// The offset of a slice in a text; of a copy, that of the first text like it.
+fn place(found: &str, text: &str) -> usize {
+    let offset = found.as_ptr().addr().checked_sub(text.as_ptr().addr());
+    let slice = offset.filter(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(found)));
+    slice.or_else(|| text.find(found)).unwrap_or_default()
+}
+
+/// A figure in the form that the tool prints, such as [`positive`].
+pub(crate) fn figure<'t, T>(text: &'t str, form: impl Fn(&str) -> Option<T>) -> Result<T, Fault<'t>> {
+    form(text).ok_or(Fault::Figure(Cow::Borrowed(text)))
+}
+
+/// As [`figure`]; `None` if the tool printed nothing here, or that it has no value.
+pub(crate) fn printed<'t, T>(
+    found: Option<&'t str>,
+    form: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, Fault<'t>> {
+    found.map(str::trim).filter(|text| !is_absent(text)).map(|text| figure(text, form)).transpose()
+}
+
+/// Whether a tool says that it has no value. For some of them, such as netperf, that is -1.
+pub(crate) fn is_absent(text: &str) -> bool {
+    const ABSENT: [&str; 5] = ["-", "n/a", "nan", "-nan", "none"];
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let word = word.trim_end_matches(['%', 's']);
+    word.is_empty()
+        || ABSENT.iter().any(|absent| word.eq_ignore_ascii_case(absent))
+        || number(word).is_some_and(|number| number < 0.0)
+}
+
+/// A count that is 0 if it was not printed.
+pub(crate) fn counted(found: Option<&str>) -> Result<u64, Fault<'_>> {
+    Ok(printed(found, count)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::positive;
+
+    #[test]
+    fn a_fault_has_its_place() {
+        let text = "1,086 y\nReq/s:  1,086 x";
+        let fault = figure(&text[16..], positive).unwrap_err();
+        assert!(fault.words(text, 7).starts_with("line 8, column 9: `1,086` could be"), "{fault:?}");
+    }
+
+    #[test]
+    fn no_value_is_none_and_another_form_is_a_fault() {
+        for absent in ["", " ", "-", "N/A", "nan", "-nan%", "NaN s", "-1", "-1.00"] {
+            assert_eq!(printed(Some(absent), positive), Ok(None), "{absent}");
+        }
+        for wrong in ["--", "x", "1.086M", "0x10", "12ms34", "1e6x", "12,5"] {
+            assert!(printed(Some(wrong), positive).is_err(), "{wrong}");
+        }
+        assert_eq!((printed(Some("5 x"), positive), printed(None, positive)), (Ok(Some(5.0)), Ok(None)));
+    }
+}

@@ -1,0 +1,144 @@
+//! No number rather than a wrong one: figures in another form are refused.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use plumb_tools::{Column, NoReading, ReadError, ToolRun, Way, read_from};
+
+/// Forms in which no tool prints its figures, each with the number that a tool of which this is not true means by it.
+const FORMS: [(&str, Option<&str>); 7] = [
+    ("17,886,898.43", Some("17886898.43")),
+    ("1.086M", Some("1086000")),
+    ("12,5", None),
+    ("1e6x", None),
+    ("0x10", None),
+    ("12ms34", None),
+    ("--", None),
+];
+/// How many figures of a fixture are tried.
+const TRIED: usize = 40;
+
+/// What follows a digit that is part of a name, a unit or an option.
+const NAMES: [&str; 9] =
+    ["xx", "st byte", "/(1", "-Percentile", "^6bits", "bits/", "s of bytes", "m\"", "k\""];
+
+/// Every fixture, by its path below the folder of all.
+fn fixtures() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let inside = |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let folders = inside(root.clone()).filter(|path| path.is_dir());
+    let mut files: Vec<PathBuf> = folders.flat_map(inside).collect();
+    files.sort();
+    let named = |path: &PathBuf| {
+        let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).replace("\r\n", "\n");
+        (path.strip_prefix(&root).unwrap().display().to_string(), text)
+    };
+    files.iter().map(named).collect()
+}
+
+/// The columns with which a fixture is read, if it needs them.
+fn columns(name: &str) -> Vec<Column> {
+    let columns: &[&str] = match name.split('/').next().unwrap() {
+        "hgrm" => &["latency:us"],
+        "hlog" => &["latency:ns"],
+        "prometheus" => &["rps:1/s"],
+        "csv" => &["latency:ms", "rate:1/s"],
+        _ => &[],
+    };
+    columns.iter().map(|column| column.parse().unwrap()).collect()
+}
+
+fn runs(name: &str, text: &str) -> Result<Vec<ToolRun>, ReadError> {
+    let columns = columns(name);
+    let way = if columns.is_empty() { Way::Recognised } else { Way::Columns(&columns) };
+    read_from(text.as_bytes(), way)
+}
+
+/// Everything of a run that figures of its text become.
+fn figures(run: &ToolRun) -> String {
+    let of = &run.measurement;
+    let (keys, sums) = (run.options.keys(), &run.sums);
+    let mut all = format!("{keys:?} {sums:?} {} {} {:?}", of.window_ns, of.work, of.attempts);
+    write!(all, " {:?} {:?} {:?}", of.readings, of.errors, of.windows).unwrap();
+    all
+}
+
+/// The figures of all runs; a run that cannot be read is an error.
+fn reading(name: &str, text: &str) -> Result<Vec<String>, String> {
+    let runs = runs(name, text).map_err(|error| error.to_string())?;
+    let one = |run: &ToolRun| match &run.failure {
+        Some(failure @ NoReading::Unread(_)) => Err(failure.to_string()),
+        _ => Ok(figures(run)),
+    };
+    runs.iter().map(one).collect()
+}
+
+/// The figures of a text as byte ranges: digits, with a point and more digits if they have them, unless they are part of a name.
+fn numbers(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let is_part = |at: usize| bytes.get(at).is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.');
+    let begins = |at: &usize| {
+        bytes[*at].is_ascii_digit()
+            && (*at == 0 || !bytes[at - 1].is_ascii_alphanumeric() && !is_part(at - 1))
+    };
+    let end = |at: usize| {
+        let end = (at..).find(|at| !is_part(*at)).unwrap_or(text.len());
+        if text[..end].ends_with('.') { end - 1 } else { end }
+    };
+    let is_in_name = |range: &Range<usize>| {
+        let (before, behind) = (&text[..range.start], &text[range.end..]);
+        let word_begins = before.rfind([' ', '\n', '\t', ',']).map_or(0, |at| at + 1);
+        // `2xx` and the like, `AES-128-GCM`, `253-bits`, a packed histogram, a key of JSON.
+        NAMES.iter().any(|name| behind.starts_with(name))
+            || before
+                .strip_suffix('-')
+                .is_some_and(|it| it.ends_with(|c: char| c.is_alphanumeric()) && behind.starts_with('-'))
+            || behind.strip_prefix('-').is_some_and(|it| it.starts_with(|c: char| c.is_alphabetic()))
+            || text[word_begins..].split([' ', '\n', '\t', ',']).next().is_some_and(|word| word.len() > 60)
+            || behind.split_once('"').is_some_and(|(rest, colon)| {
+                !rest.contains([',', '{', '}', '\n']) && colon.trim_start().starts_with(':')
+            })
+    };
+    (0..bytes.len()).filter(begins).map(|at| at..end(at)).filter(|range| !is_in_name(range)).collect()
+}
+
+/// About as many of a list as are tried, evenly.
+fn some<T>(all: Vec<T>) -> impl Iterator<Item = T> {
+    let step = all.len() / TRIED + 1;
+    all.into_iter().step_by(step)
+}
+
+#[test]
+fn a_figure_in_another_form_is_refused_at_its_place() {
+    let mut wrong = Vec::new();
+    for (name, text) in fixtures() {
+        let right = reading(&name, &text).unwrap();
+        for place in some(numbers(&text)) {
+            let with = |figure: &str| format!("{}{figure}{}", &text[..place.start], &text[place.end..]);
+            let other = if text[place.clone()].starts_with('1') { "2" } else { "1" };
+            if reading(&name, &with(other)).as_ref() == Ok(&right) {
+                continue;
+            }
+            let line = text[..place.start].matches('\n').count() + 1;
+            for (form, number) in FORMS {
+                let found = reading(&name, &with(form));
+                let is_as = |number: &str| reading(&name, &with(number)) == found;
+                let is_right = match &found {
+                    Err(error) if error.contains(&format!("line {line}, column ")) => true,
+                    found => found.as_ref() == Ok(&right) || number.is_some_and(is_as),
+                };
+                // In a list of JSON, a comma separates two numbers.
+                let is_list = || serde_json::from_str::<serde_json::Value>(&with(form)).is_ok();
+                if !is_right && !is_list() {
+                    let original = &text[place.clone()];
+                    wrong.push(format!("{name}:{line}: {form} for {original}: {:?}", found));
+                }
+            }
+        }
+    }
+    let shown: Vec<String> = wrong.iter().map(|it| it.chars().take(300).collect()).collect();
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), shown.join("\n"));
+}
