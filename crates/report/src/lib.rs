@@ -50,7 +50,8 @@ pub use markdown::markdown;
 pub use measurement::{
     LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument, Source,
     imported_measurement_json, imported_measurement_text, measurement_json, measurement_json_schema,
-    measurement_text, openings, proven_measurement_json, proven_measurement_text, too_many_failures,
+    measurement_text, open_end, openings, proven_measurement_json, proven_measurement_text,
+    too_many_failures,
 };
 pub use scale::Scale;
 pub use summary::mark;

@@ -170,6 +170,12 @@ pub fn too_many_failures(measurement: &Measurement, failures_max: f64) -> Option
     ))
 }
 
+/// A note on an imported text of which lines may be missing at the end, such as `ab's times`.
+#[must_use]
+pub fn open_end(what: &str) -> String {
+    format!("nothing marks the end of {what}: figures missing there cannot be noticed")
+}
+
 /// The sentences that a measurement opens with, because of which its figures are not what they seem: too many failures, and
 /// answers that only lead elsewhere.
 #[must_use]

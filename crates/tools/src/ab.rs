@@ -5,7 +5,7 @@
 
 use plumb_model::{Histogram, Metric, Statistic};
 
-use crate::figure::{Fault, counted, figure, printed};
+use crate::figure::{Fault, counted, figure, has_three_decimals, printed};
 use crate::metrics::{
     DATA_RECEIVED, HTTP_REQ_BLOCKED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQ_WAITING, HTTP_REQS,
     ITERATION_DURATION,
@@ -37,6 +37,11 @@ pub(crate) fn is_whole(text: &str) -> bool {
     has("Requests per second:")
         && (!is_table || has("Total:"))
         && (!text.contains("Percentage of the requests") || text.contains("(longest request)"))
+}
+
+/// The percentiles come last.
+pub(crate) fn is_excerpt(text: &str) -> bool {
+    !text.contains("(longest request)")
 }
 
 /// A table prints its head once.
@@ -219,6 +224,11 @@ pub(crate) fn is_percentiles(text: &str) -> bool {
 
 fn rows_of_percentiles(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter(|line| !is_percentiles(line)).filter_map(|line| line.split_once(','))
+}
+
+/// Whether the last percentile is 100.
+pub(crate) fn is_whole_csv(text: &str) -> bool {
+    rows_of_percentiles(text).last().is_some_and(|(percent, ms)| percent == "100" && has_three_decimals(ms))
 }
 
 /// The CSV of `-e`: what share of requests took at most how many ms, with three decimals.

@@ -32,7 +32,8 @@ pub(crate) const ONCE: &[&str] = &[
 ];
 
 pub(crate) fn is_whole(text: &str) -> bool {
-    after(text, "Mixed Random Read/Write IOPS:").is_some_and(|rest| rest.contains('/'))
+    let mixed = after(text, "Mixed Random Read/Write IOPS:").unwrap_or_default();
+    matches!(pair(mixed, kilo), Ok([Some(_), Some(_)]))
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {

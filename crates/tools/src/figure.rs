@@ -75,6 +75,12 @@ pub(crate) fn is_absent(text: &str) -> bool {
         || number(word).is_some_and(|number| number < 0.0)
 }
 
+/// Whether a figure has the decimals with which some tools print all of theirs, so that none of its digits is missing.
+pub(crate) fn has_three_decimals(text: &str) -> bool {
+    let figure = text.split_whitespace().next().and_then(|word| word.split_once('.'));
+    figure.is_some_and(|(_, decimals)| decimals.len() == 3)
+}
+
 /// A count that is 0 if it was not printed.
 pub(crate) fn counted(found: Option<&str>) -> Result<u64, Fault<'_>> {
     Ok(printed(found, count)?.unwrap_or_default())

@@ -25,6 +25,8 @@ pub struct Format {
     key: Key,
     /// Whether the end of the output is there.
     is_whole: fn(&str) -> bool,
+    /// Whether lines may be missing at the end of a text without a trace.
+    is_open: fn(&str) -> bool,
 }
 
 type Reader = fn(&str) -> Result<Vec<ToolRun>, Fault<'_>>;
@@ -54,7 +56,7 @@ impl Key {
 
 impl Format {
     const fn new(name: &'static str, about: &'static str, is: fn(&str) -> bool, read: Reader) -> Self {
-        Self { name, about, is, read, key: Key::Unknown, is_whole: |_| true }
+        Self { name, about, is, read, key: Key::Unknown, is_whole: |_| true, is_open: |_| false }
     }
 
     const fn with_key(self, key: fn(&str) -> Option<&str>) -> Self {
@@ -69,6 +71,20 @@ impl Format {
         Self { is_whole, ..self }
     }
 
+    /// The tool prints as many lines as it likes, and nothing behind them.
+    const fn with_open_end(self) -> Self {
+        self.with_open_end_if(|_| true)
+    }
+
+    const fn with_open_end_if(self, is_open: fn(&str) -> bool) -> Self {
+        Self { is_open, ..self }
+    }
+
+    /// What of a text has no mark at its end, such as `ab's times`.
+    fn open_end(&self, text: &str) -> Option<&'static str> {
+        self.about.split(',').next().filter(|_| (self.is_open)(text))
+    }
+
     /// Whether a text looks like it.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
@@ -78,12 +94,14 @@ impl Format {
 
 /// Every format. Those of which the first lines are enough come first, because their files are large.
 pub const FORMATS: &[Format] = &[
-    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points),
-    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv),
-    Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log),
+    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points).with_open_end(),
+    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv).with_open_end(),
+    Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log)
+        .with_open_end(),
     Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing),
     Format::new("ab-times", "ab's times, of -g", ab::is_times, ab::read_times_of_each)
-        .with_key(ab::table_key),
+        .with_key(ab::table_key)
+        .with_open_end(),
     Format::new(
         "k6",
         "k6's JSON summaries, of --summary-export and handleSummary",
@@ -95,8 +113,12 @@ pub const FORMATS: &[Format] = &[
         .with_end(wrk::is_whole),
     Format::new("fio", "fio's JSON, of --output-format=json or json+", fio::is, fio::read),
     Format::new("hyperfine", "hyperfine's JSON, of --export-json", hyperfine::is, hyperfine::read),
-    Format::new("ab", "ab's text", ab::is, ab::read).with_labels(ab::ONCE).with_end(ab::is_whole),
+    Format::new("ab", "ab's text", ab::is, ab::read)
+        .with_labels(ab::ONCE)
+        .with_end(ab::is_whole)
+        .with_open_end_if(ab::is_excerpt),
     Format::new("ab-percentiles", "ab's percentiles, of -e", ab::is_percentiles, ab::read_percentiles)
+        .with_end(ab::is_whole_csv)
         .with_key(ab::table_key),
     Format::new("k6-text", "k6's summary as text", k6::is_text, k6::read_text)
         .with_key(k6::text_key)
@@ -104,43 +126,53 @@ pub const FORMATS: &[Format] = &[
     Format::new("iperf3", "iperf3's JSON, of -J and --json-stream", iperf3::is, iperf3::read),
     Format::new("h2load", "h2load's text", h2load::is, h2load::read)
         .with_labels(h2load::ONCE)
-        .with_end(h2load::is_whole),
+        .with_end(h2load::is_whole)
+        .with_open_end_if(h2load::is_excerpt),
     Format::new("h2load-json", "h2load's JSON, of --output-file", h2load::is_json, h2load::read_json),
     Format::new("sockperf", "sockperf's text, and the log of --full-log", sockperf::is, sockperf::read)
         .with_key(sockperf::key)
-        .with_end(sockperf::is_whole),
-    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole),
-    Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read),
+        .with_end(sockperf::is_whole)
+        .with_open_end_if(sockperf::is_excerpt),
+    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole).with_open_end(),
+    Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read).with_open_end(),
     Format::new("dbench", "the summary of dbench's script", dbench::is, dbench::read)
         .with_labels(dbench::ONCE)
-        .with_end(dbench::is_whole),
+        .with_end(dbench::is_whole)
+        .with_open_end(),
     Format::new("openssl", "openssl speed's text, and that of -mr", openssl::is, openssl::read)
         .with_key(openssl::key)
-        .with_end(openssl::is_whole),
+        .with_end(openssl::is_whole)
+        .with_open_end(),
     Format::new("oha", "oha's JSON, of --output-format json", oha::is, oha::read),
     Format::new("vegeta", "vegeta's JSON, of report -type=json", vegeta::is, vegeta::read),
     Format::new("qemu", "QEMU's info migrate, and the JSON of query-migrate", qemu::is, qemu::read)
-        .with_end(qemu::is_whole),
+        .with_end(qemu::is_whole)
+        .with_open_end_if(|text| !text.contains('{')),
     Format::new("vegeta-text", "vegeta's text, of report", vegeta::is_text, vegeta::read_text)
         .with_labels(vegeta::ONCE)
         .with_end(vegeta::is_whole),
     Format::new("oha-text", "oha's text", oha::is_text, oha::read_text)
         .with_labels(oha::ONCE)
-        .with_end(oha::is_whole),
+        .with_end(oha::is_whole)
+        .with_open_end(),
     Format::new("hyperfine-text", "hyperfine's text", hyperfine::is_text, hyperfine::read_text)
-        .with_end(hyperfine::is_whole_text),
+        .with_end(hyperfine::is_whole_text)
+        .with_open_end_if(hyperfine::is_open_text),
     Format::new(
         "hyperfine-markdown",
         "hyperfine's table, of --export-markdown",
         hyperfine::is_markdown,
         hyperfine::read_markdown,
     )
-    .with_labels(hyperfine::MARKDOWN_HEAD),
+    .with_labels(hyperfine::MARKDOWN_HEAD)
+    .with_open_end(),
     Format::new("iperf3-text", "iperf3's text", iperf3::is_text, iperf3::read_text)
         .with_labels(iperf3::ONCE)
-        .with_end(iperf3::is_whole_text),
+        .with_end(iperf3::is_whole_text)
+        .with_open_end_if(iperf3::is_of_server),
     Format::new("netperf-text", "netperf's tables", netperf::is_text, netperf::read_text)
-        .with_end(netperf::is_whole),
+        .with_end(netperf::is_whole)
+        .with_open_end(),
     Format::new("hgrm", "HdrHistogram's percentiles, with --column", mapped::is_hgrm, mapped::read_hgrm),
     Format::new(
         "prometheus",
@@ -231,7 +263,8 @@ pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
     }
 }
 
-/// Reads each part of a text. A part that cannot be read becomes a failed run, unless no part can be read.
+/// Reads each part of a text, and notes whether its end can be seen. A part that cannot be read becomes a failed run, unless no part can be
+/// read.
 fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     let read: Vec<(usize, Result<Vec<ToolRun>, String>)> =
         format.key.parts(text).into_iter().map(|part| (part.run_line, read_part(format, part))).collect();
@@ -241,20 +274,31 @@ fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
         let reason = reason.unwrap_or_else(|| "it has no value of any metric".to_owned());
         return Err(ReadError::Malformed { format: format.name, reason });
     };
+    let open_end = format.open_end(text);
     let runs = read.into_iter().flat_map(|(line, runs)| {
         let mut runs =
             runs.unwrap_or_else(|reason| vec![ToolRun::without(tool, path, NoReading::Unread(reason))]);
-        runs.iter_mut().for_each(|run| run.line += line - 1);
+        for run in &mut runs {
+            run.line += line - 1;
+            run.open_end = open_end;
+        }
         runs
     });
     Ok(runs.collect())
 }
 
 fn read_part(format: &Format, part: Part<'_>) -> Result<Vec<ToolRun>, String> {
-    let mut runs = (format.read)(part.text).map_err(|fault| fault.words(part.text, part.first_line))?;
+    let mut is_cut = documents(part.text).is_cut || !(format.is_whole)(part.text);
+    let mut runs = (format.read)(part.text).or_else(|fault| {
+        // The last line may have stopped in the middle of a figure.
+        let lines = part.text.rfind('\n').map(|end| &part.text[..=end]).filter(|lines| *lines != part.text);
+        let runs = lines.and_then(|lines| (format.read)(lines).ok());
+        is_cut |= runs.is_some();
+        runs.ok_or_else(|| fault.words(part.text, part.first_line))
+    })?;
     runs.iter_mut().for_each(ToolRun::forget_what_did_not_happen);
     runs.retain(|run| !run.metrics.is_empty() || run.failure.is_some());
-    if documents(part.text).is_cut || !(format.is_whole)(part.text) {
+    if is_cut {
         let last = runs.last_mut().ok_or("it ends in the middle and has no value of any metric")?;
         last.warn(CUT);
     }

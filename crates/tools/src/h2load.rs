@@ -42,8 +42,12 @@ pub(crate) const ONCE: &[&str] =
 /// An excerpt may stop before the traffic line, but not between it and the end of the table.
 pub(crate) fn is_whole(text: &str) -> bool {
     let codes = after(text, "status codes:").unwrap_or_default();
-    let has_table = text.lines().any(|line| line.trim_start().starts_with("req/s ") && line.contains('%'));
-    codes.ends_with("5xx") && (after(text, "traffic:").is_none() || has_table)
+    codes.ends_with("5xx") && (after(text, "traffic:").is_none() || !is_excerpt(text))
+}
+
+/// The row of `req/s` comes last.
+pub(crate) fn is_excerpt(text: &str) -> bool {
+    !after(text, "req/s ").is_some_and(|row| row.ends_with('%'))
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {

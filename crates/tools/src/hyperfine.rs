@@ -39,6 +39,11 @@ pub(crate) fn is_whole_text(text: &str) -> bool {
     after(last, "Time (abs").is_some() || after(last, "Range (").is_some_and(|rest| rest.ends_with("runs"))
 }
 
+/// hyperfine prints a summary only below several commands.
+pub(crate) fn is_open_text(text: &str) -> bool {
+    after(text, "Summary").is_none()
+}
+
 /// Turns hyperfine's text into the object of `--export-json`.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let mut results = Vec::new();

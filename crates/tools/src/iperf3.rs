@@ -87,8 +87,12 @@ pub(crate) fn is_text(text: &str) -> bool {
 pub(crate) const ONCE: &[&str] = &["Connecting to host", "Accepted connection from", "iperf Done."];
 
 pub(crate) fn is_whole_text(text: &str) -> bool {
-    // A server does not print `iperf Done.`.
-    after(text, "iperf Done.").is_some() || after(text, "Connecting to host").is_none()
+    after(text, "iperf Done.").is_some() || is_of_server(text)
+}
+
+/// A server does not print `iperf Done.`.
+pub(crate) fn is_of_server(text: &str) -> bool {
+    after(text, "Connecting to host").is_none()
 }
 
 /// A line with figures: `[  5]   0.00-2.00   sec  1.99 GBytes  8.54 Gbits/sec    7             sender`.

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::door::{plain, unfenced, without_terminal};
 use crate::error::ReadError;
-use crate::figure::{Fault, figure};
+use crate::figure::{Fault, figure, printed};
 use crate::hlog;
 use crate::json::{documents, items, objects, positive, text as json_text};
-use crate::text::{count, positive as positive_number};
-use crate::tool_run::{ToolRun, record, seconds_to_ns};
+use crate::text::{between, count, positive as positive_number};
+use crate::tool_run::{CUT, ToolRun, record, seconds_to_ns};
 
 /// A column with the unit of its numbers: `latency:ms`.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +85,14 @@ pub fn read_mapped(raw: &str, columns: &[Column]) -> Result<ToolRun, ReadError> 
         text if text.trim_start().starts_with('{') => ("prometheus", text, prometheus),
         _ => ("csv", &table, csv),
     };
-    read(text, columns).map_err(|fault| ReadError::Malformed { format, reason: fault.words(text, 1) })
+    let mut run =
+        read(text, columns).map_err(|fault| ReadError::Malformed { format, reason: fault.words(text, 1) })?;
+    run.open_end = match format {
+        "hlog" => Some("a log of intervals"),
+        "csv" => Some("a CSV"),
+        _ => None,
+    };
+    Ok(run)
 }
 
 pub(crate) fn is_hgrm(text: &str) -> bool {
@@ -116,8 +123,12 @@ fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     if histogram.count() == 0 {
         return Err("it has no row with a value, a percentile and a total".into());
     }
+    let total = printed(between(text, "Total count    =", "]"), count)?;
     run.worked(None, Some(histogram.count()));
     run.read_own(column.metric(&column.name), Reading::Trend(histogram));
+    if total != Some(counted) {
+        run.warn(CUT);
+    }
     run.warn("an .hgrm has rounded values at some percentiles: what lies between two of them counts as the higher one");
     Ok(run)
 }

@@ -5,7 +5,7 @@
 
 use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
 
-use crate::figure::{Fault, counted, figure, printed};
+use crate::figure::{Fault, counted, figure, has_three_decimals, printed};
 use crate::metrics::{TCP_LAT, TCP_SEND_BW, UDP_LAT, UDP_SEND_BW};
 use crate::text::{after, between, count, positive};
 use crate::tool_run::{ToolRun, percentile, seconds_to_ns};
@@ -27,13 +27,26 @@ pub(crate) fn key(line: &str) -> Option<&str> {
     if is_summary { Some("Summary") } else { labels.into_iter().find(|label| rest.starts_with(label)) }
 }
 
-/// An excerpt may stop after the summary, but not among the percentiles.
+/// An excerpt may stop after the summary, but not among the percentiles, which end with the smallest time. A log ends with a rule.
 pub(crate) fn is_whole(text: &str) -> bool {
+    let last = text.trim_end().lines().next_back().unwrap_or_default();
+    if text.contains(LOG_HEAD) {
+        return last.starts_with("---");
+    }
     let has_percentiles =
         text.contains(" observations; each percentile contains") || text.contains("---> <MAX>");
+    let smallest = text.split_once("<MIN> observation =").map(|(_, rest)| rest);
     let is_latency = text.contains("avg-latency=") || text.contains("avg-rtt=");
-    let ends = text.contains("<MIN> observation") || text.contains(LOG_HEAD);
-    if has_percentiles { ends } else { !is_latency || text.contains("Summary: ") }
+    match (has_percentiles, is_latency) {
+        (true, _) => smallest.is_some_and(has_three_decimals),
+        (false, true) => text.contains("Summary: "),
+        (false, false) => last.ends_with(')'),
+    }
+}
+
+/// A test of latency prints the smallest time last.
+pub(crate) fn is_excerpt(text: &str) -> bool {
+    !text.contains("BandWidth is") && !text.contains("<MIN> observation =")
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {

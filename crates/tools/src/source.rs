@@ -66,8 +66,10 @@ fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, Rea
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(unreadable)?;
     if let Some(lines) = lines_of_k6(&head, way) {
         let read = lines.read;
-        return read(&mut BufReader::new(head.as_slice().chain(input)))
-            .map_err(|reason| ReadError::Malformed { format: lines.name, reason });
+        let read = read(&mut BufReader::new(head.as_slice().chain(input)));
+        let mut runs = read.map_err(|reason| ReadError::Malformed { format: lines.name, reason })?;
+        runs.iter_mut().for_each(|run| run.open_end = Some("k6's points"));
+        return Ok(runs);
     }
     input.take(WHOLE_BYTES_MAX).read_to_end(&mut head).map_err(unreadable)?;
     if head.len() as u64 > WHOLE_BYTES_MAX {

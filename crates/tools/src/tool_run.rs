@@ -21,6 +21,8 @@ pub struct ToolRun {
     pub line: usize,
     /// Why it has no readings, if it has none.
     pub failure: Option<NoReading>,
+    /// What has no mark at its end, such as `ab's times`: nobody can see whether lines are missing there.
+    pub open_end: Option<&'static str>,
     /// Figures that must agree with others in the same output.
     pub sums: Vec<Sum>,
     /// When the measurement began, in seconds since 1970, where the output says so.
@@ -46,6 +48,7 @@ impl ToolRun {
             options: BTreeMap::new(),
             line: 1,
             failure: None,
+            open_end: None,
             sums: Vec::new(),
             started_unix_s: None,
             units,

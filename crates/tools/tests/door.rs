@@ -165,46 +165,6 @@ fn runs_that_follow_each_other_in_a_file_are_as_many_runs() {
 }
 
 #[test]
-fn a_text_without_its_end_says_so() {
-    // A line of these is a measurement of its own, so that any line may be the last.
-    let open = [
-        "ab/percentiles.csv",
-        "ab/times.tsv",
-        "h2load/log.tsv",
-        "netperf/all-tests.txt",
-        "netperf/tables.txt",
-        "fio/kubestr.json",
-        "hyperfine/table.md",
-        "vegeta/report.txt",
-        "oha/text.txt",
-        "qperf/plain.txt",
-        "openssl/mr-elapsed.txt",
-        "qemu/info-migrate-old.txt",
-    ];
-    let of_lines = ["k6/points.csv", "k6/points.ndjson"];
-    for name in FIXTURES.into_iter().filter(|name| !open.contains(name)) {
-        let text = fixture(name);
-        let text = text.trim_end();
-        let end = text.rfind('\n').unwrap_or(text.len() - 1);
-        let half = (end + text.len()) / 2;
-        let cuts = [&text[..end], &text[..text.floor_char_boundary(half)]];
-        for cut in &cuts[usize::from(of_lines.contains(&name))..] {
-            let says = match runs(cut.as_bytes()) {
-                Ok(found) => found.iter().any(|run| {
-                    run.measurement
-                        .warnings
-                        .iter()
-                        .any(|warning| warning.contains("cut off") || warning.contains("not whole"))
-                }),
-                Err(ReadError::Unknown { likeliest }) => !likeliest.starts_with("no line"),
-                Err(_) => true,
-            };
-            assert!(says, "{name}: …{:?}", &cut[cut.floor_char_boundary(cut.len().saturating_sub(60))..]);
-        }
-    }
-}
-
-#[test]
 fn figures_that_contradict_each_other_are_found() {
     let contradictions = |text: &str| read(text).unwrap()[0].contradictions();
     let changed = |name: &str, from: &str, to: &str| {

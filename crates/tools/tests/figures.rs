@@ -1,4 +1,4 @@
-//! No number rather than a wrong one: figures in another form are refused.
+//! No number rather than a wrong one: figures in another form, and texts without their end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -18,7 +18,7 @@ const FORMS: [(&str, Option<&str>); 7] = [
     ("12ms34", None),
     ("--", None),
 ];
-/// How many figures of a fixture are tried.
+/// How many figures of a fixture are tried, and at how many lines it is cut.
 const TRIED: usize = 40;
 
 /// What follows a digit that is part of a name, a unit or an option.
@@ -141,4 +141,42 @@ fn a_figure_in_another_form_is_refused_at_its_place() {
     }
     let shown: Vec<String> = wrong.iter().map(|it| it.chars().take(300).collect()).collect();
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), shown.join("\n"));
+}
+
+/// Where a text may end: behind each line but the last, and in the middle of the last.
+fn cuts(text: &str) -> Vec<usize> {
+    let text = text.trim_end();
+    let mut cuts: Vec<usize> = some(text.match_indices('\n').map(|(at, _)| at + 1).collect()).collect();
+    let last = text.rfind('\n').map_or(0, |at| at + 1);
+    cuts.extend([
+        last,
+        text.floor_char_boundary(last.midpoint(text.len())),
+        text.floor_char_boundary(text.len() - 1),
+    ]);
+    cuts
+}
+
+#[test]
+fn a_text_without_its_end_is_refused_or_says_so() {
+    let mut wrong = Vec::new();
+    for (name, text) in fixtures() {
+        let whole = reading(&name, &text).unwrap();
+        for cut in cuts(&text) {
+            // Each object of JSON is a report.
+            if text[cut..].trim_start().starts_with('{') {
+                continue;
+            }
+            let Ok(found) = runs(&name, &text[..cut]) else { continue };
+            let says = |run: &ToolRun| {
+                run.open_end.is_some()
+                    || run.measurement.warnings.iter().any(|warning| warning.contains("was cut off"))
+            };
+            let left: Vec<String> = found.iter().map(figures).collect();
+            if !found.iter().any(says) && !whole.starts_with(&left) {
+                let last = &text[text.floor_char_boundary(cut.saturating_sub(50))..cut];
+                wrong.push(format!("{name}: …{last:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

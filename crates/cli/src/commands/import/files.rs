@@ -96,7 +96,16 @@ pub(super) fn read(found: &Found, arguments: &ImportArguments) -> Result<Vec<Imp
         runs = vec![runs.swap_remove(number - 1)];
     }
     runs.iter().try_for_each(check)?;
+    note_open_end(&mut runs);
     Ok(runs)
+}
+
+/// Notes once in a file that nothing marks its end.
+fn note_open_end(runs: &mut [Imported]) {
+    let measured = runs.iter_mut().map(|run| &mut run.tool_run).filter(|run| run.failure.is_none());
+    if let Some((run, what)) = measured.filter_map(|run| run.open_end.map(|what| (run, what))).next() {
+        run.measurement.warnings.push(plumb_report::open_end(what));
+    }
 }
 
 /// Refuses a run whose figures contradict each other: nobody can tell which one is wrong.

@@ -102,6 +102,21 @@ fn what_no_tool_wrote_is_refused() {
 }
 
 #[test]
+fn an_end_that_nothing_marks_is_noted_once_in_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let times = std::fs::read_to_string(fixture("ab/times.tsv")).unwrap();
+    let file = write(directory.path(), "times.tsv", times.repeat(2));
+    let all = plumb(&["import", &file]).out;
+    let notes: Vec<&str> =
+        all.lines().filter(|line| line.contains("nothing marks the end")).map(str::trim).collect();
+    assert_eq!(notes.len(), 1, "{all}");
+    assert!(
+        notes[0].ends_with("nothing marks the end of ab's times: figures missing there cannot be noticed"),
+        "{all}"
+    );
+}
+
+#[test]
 fn every_run_of_a_file_has_a_number_and_one_that_failed_is_a_missing_value() {
     let directory = tempfile::tempdir().unwrap();
     let text = format!(
