@@ -288,14 +288,15 @@ fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
 }
 
 fn read_part(format: &Format, part: Part<'_>) -> Result<Vec<ToolRun>, String> {
-    let mut is_cut = documents(part.text).is_cut || !(format.is_whole)(part.text);
-    let mut runs = (format.read)(part.text).or_else(|fault| {
-        // The last line may have stopped in the middle of a figure.
-        let lines = part.text.rfind('\n').map(|end| &part.text[..=end]).filter(|lines| *lines != part.text);
-        let runs = lines.and_then(|lines| (format.read)(lines).ok());
-        is_cut |= runs.is_some();
-        runs.ok_or_else(|| fault.words(part.text, part.first_line))
-    })?;
+    let is_whole = !documents(part.text).is_cut && (format.is_whole)(part.text);
+    // A last line without its end may have stopped in the middle of a figure.
+    let lines = part.text.rfind('\n').map(|end| &part.text[..=end]).filter(|lines| *lines != part.text);
+    let without_last = || lines.and_then(|lines| (format.read)(lines).ok());
+    let read = if is_whole { None } else { without_last() };
+    let (mut runs, is_cut) = match read.map_or_else(|| (format.read)(part.text), Ok) {
+        Ok(runs) => (runs, !is_whole),
+        Err(fault) => (without_last().ok_or_else(|| fault.words(part.text, part.first_line))?, true),
+    };
     runs.iter_mut().for_each(ToolRun::forget_what_did_not_happen);
     runs.retain(|run| !run.metrics.is_empty() || run.failure.is_some());
     if is_cut {

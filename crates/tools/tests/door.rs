@@ -165,6 +165,16 @@ fn runs_that_follow_each_other_in_a_file_are_as_many_runs() {
 }
 
 #[test]
+fn half_a_figure_is_no_figure() {
+    let text = fixture("sockperf/ping-pong.txt");
+    let cut = readings(text.trim_end().strip_suffix("863").unwrap().as_bytes()).unwrap();
+    let smallest = cut[0].measurement.readings["tcp_lat"]
+        .number(Some(plumb_model::Statistic::Min), cut[0].metrics[0].unit);
+    assert_eq!(smallest, None);
+    assert!(cut[0].measurement.warnings.iter().any(|warning| warning.contains("cut off")));
+}
+
+#[test]
 fn figures_that_contradict_each_other_are_found() {
     let contradictions = |text: &str| read(text).unwrap()[0].contradictions();
     let changed = |name: &str, from: &str, to: &str| {
