@@ -1,4 +1,7 @@
 //! A tokio runtime on its own thread. Servers run there, so the rest of the program blocks and needs no runtime.
+//! [`accept`] bounds the connections of a server.
+
+mod places;
 
 use std::io;
 use std::thread::JoinHandle;
@@ -6,6 +9,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+
+pub use places::{Limits, Visitor, accept};
 
 /// A runtime with one thread, and up to `blocking_threads` more for blocking calls.
 ///

@@ -11,12 +11,12 @@ use hyper::header::{
     SET_COOKIE,
 };
 use hyper::{HeaderMap, Request, Response, StatusCode};
+use plumb_background::Visitor;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::events::{self, Content};
 use super::headers::add_common;
-use super::places::Visitor;
 use crate::access::Papers;
 use crate::answer::Answer;
 use crate::asked::{Asked, Fields, Method, decoded};

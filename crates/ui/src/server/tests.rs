@@ -18,13 +18,12 @@ use plumb_judge::judge;
 use plumb_model::{Ending, FailureCause, SlotOutcome};
 use plumb_store::RunDirectory;
 
-use super::{Deadlines, Server};
+use super::{LIMITS, Limits, Server};
 use crate::site::Settings;
 use client::Client;
 
-/// Deadlines that no test reaches.
-const PATIENT: Deadlines =
-    Deadlines { first_request: Duration::from_secs(3600), write: Duration::from_secs(3600) };
+/// A time limit that no test reaches.
+const PATIENT: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(100);
 
 /// What tells a hang from a slow machine.
@@ -55,10 +54,10 @@ impl Deref for Page {
 impl Page {
     /// Serves a folder, and the history in its `h.db`.
     fn of(folder: &Path) -> Self {
-        Self::with(PATIENT, folder)
+        Self::with(PATIENT, PATIENT, folder)
     }
 
-    fn with(deadlines: Deadlines, folder: &Path) -> Self {
+    fn with(until_known: Duration, write: Duration, folder: &Path) -> Self {
         let settings = Settings {
             roots: vec![folder.to_owned()],
             history: Some(Location::File(folder.join("h.db"))),
@@ -66,7 +65,8 @@ impl Page {
             version: "0",
             experiments: &[("tls-cost", "kind: Experiment")],
         };
-        let server = Server::start_with(deadlines, settings, ([127, 0, 0, 1], 0).into(), false).unwrap();
+        let (limits, address) = (Limits { until_known, ..LIMITS }, ([127, 0, 0, 1], 0).into());
+        let server = Server::start_with(limits, write, settings, address, false).unwrap();
         Self { client: Client::of(&server.url()), _server: server }
     }
 
@@ -537,17 +537,17 @@ fn silent_strangers_lock_nobody_out() {
         assert_eq!(head[0], "HTTP/1.1 200 OK", "{head:?}");
     };
     ask();
-    let mut silent: Vec<TcpStream> = (0..220).map(|_| connection(&page)).collect();
+    let mut silent: Vec<TcpStream> = (0..LIMITS.silent + 100).map(|_| connection(&page)).collect();
     assert_eq!(page.get("/").status, 200, "a new connection of the user");
     ask();
-    wait_until("the oldest to be closed", || silent[..150].iter_mut().all(is_closed));
-    assert!(!silent[160..].iter_mut().any(is_closed), "the latest are within their time");
+    wait_until("the oldest to be closed", || silent[..100].iter_mut().all(is_closed));
+    assert!(!silent[110..].iter_mut().any(is_closed), "the latest are within their time");
 }
 
 #[test]
 fn a_connection_without_a_request_ends_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    let page = Page::with(Deadlines { first_request: SOON, ..PATIENT }, folder.path());
+    let page = Page::with(SOON, PATIENT, folder.path());
     let mut silent = connection(&page);
     wait_until("the silent connection to be closed", || is_closed(&mut silent));
 }
@@ -555,7 +555,7 @@ fn a_connection_without_a_request_ends_in_time() {
 #[test]
 fn a_user_who_does_not_read_is_cut_off() {
     let folder = tempfile::tempdir().unwrap();
-    let page = Page::with(Deadlines { write: SOON, ..PATIENT }, folder.path());
+    let page = Page::with(PATIENT, SOON, folder.path());
     let request =
         page.request("GET", "/assets/page.css", &[("Authorization", &format!("Bearer {}", page.token))], "");
     let mut user = connection(&page);
