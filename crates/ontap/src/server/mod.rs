@@ -3,7 +3,6 @@
 //! It runs on a separate thread with its own async runtime, so that nothing that measures or serves volumes ever waits for it.
 //! It bounds what a client may take: connections, headers, the size of a body, and the time for each.
 
-mod doors;
 mod identity;
 mod lenient;
 mod logins;
@@ -17,7 +16,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use plumb_background::Background;
+use plumb_background::{Background, Limits, Visitor, accept};
 use plumb_volumes::state::{State, StateError};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,7 +27,6 @@ pub use identity::Identity;
 
 use crate::asked::ServedReport;
 use crate::interface::Interface;
-use doors::{Doors, Place};
 use lenient::Lenient;
 use requests::Shared;
 
@@ -37,7 +35,10 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How much, and for how long, a client may go on sending once its connection is to end.
 const REST_BYTES_MAX: u64 = 1 << 20;
 const REST_TIME: Duration = Duration::from_secs(1);
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// The limits of connections. A client may take tens of milliseconds until it sends its first byte, and keeps its place for so long
+/// although thousands of silent ones connect in a second.
+const LIMITS: Limits =
+    Limits { silent: 320, strangers: 64, known: 96, known_of_one: 32, until_known: Duration::from_secs(30) };
 /// For a request's head, and for the next one on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(15);
 /// How many threads beside the event loop use the database and hash passwords. `logins` has one password hashed at a time.
@@ -109,7 +110,9 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(address));
         let listener = listener.map_err(|cause| ServerError::Listen { address, cause })?;
         let address = listener.local_addr().map_err(started)?;
-        runtime.spawn(accept(listener, TlsAcceptor::from(config), shared));
+        let tls = TlsAcceptor::from(config);
+        let serve = move |stream, visitor| serve(stream, tls.clone(), Arc::clone(&shared), visitor);
+        runtime.spawn(accept(listener, LIMITS, serve));
         let background = Background::start(runtime, "rest", GRACE).map_err(started)?;
         Ok(Self { address, certificate, _background: background })
     }
@@ -127,25 +130,11 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
-    let doors = Arc::new(Doors::default());
-    loop {
-        let Ok((stream, peer)) = listener.accept().await else {
-            // Out of descriptors, or a client that has gone again: neither lasts.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let Some(place) = doors.let_in(peer.ip()) else { continue };
-        let end = tokio::spawn(serve(stream, tls.clone(), Arc::clone(&shared), Arc::clone(&place)));
-        place.ends_by(end.abort_handle());
-    }
-}
-
 /// Serves one connection. How it ends is its client's affair.
-async fn serve(stream: TcpStream, tls: TlsAcceptor, shared: Arc<Shared>, place: Arc<Place>) {
-    let Ok(Ok(mut stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
+async fn serve(stream: TcpStream, tls: TlsAcceptor, shared: Arc<Shared>, visitor: Arc<Visitor>) {
+    let Ok(mut stream) = tls.accept(stream).await else { return };
     let service =
-        service_fn(move |request| requests::respond(Arc::clone(&shared), Arc::clone(&place), request));
+        service_fn(move |request| requests::respond(Arc::clone(&shared), Arc::clone(&visitor), request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
     let _ = http.serve_connection(TokioIo::new(Lenient::new(&mut stream)), service).await;

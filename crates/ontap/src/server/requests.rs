@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, EXPECT, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Response};
+use plumb_background::Visitor;
 use plumb_host::time::monotonic_ns;
 use plumb_volumes::state::State;
 use tokio::task::spawn_blocking;
@@ -21,7 +22,6 @@ use crate::fault::{self, Fault};
 use crate::interface::Interface;
 use crate::passwords::Passwords;
 
-use super::doors::Place;
 use super::logins::{Login, Logins};
 
 /// Larger bodies are refused.
@@ -71,18 +71,18 @@ impl Shared {
 /// Answers a request, whatever it is.
 pub async fn respond(
     shared: Arc<Shared>,
-    place: Arc<Place>,
+    visitor: Arc<Visitor>,
     request: hyper::Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let with_links = wants_links(request.headers());
-    let answer = timeout(REQUEST_TIME, answer(shared, &place, request, with_links)).await;
+    let answer = timeout(REQUEST_TIME, answer(shared, &visitor, request, with_links)).await;
     let late = || Fault::new(408, fault::TOO_MUCH, "The request took too long").into();
     Ok(response(&answer.unwrap_or_else(|_| late()), with_links))
 }
 
 async fn answer(
     shared: Arc<Shared>,
-    place: &Place,
+    visitor: &Visitor,
     request: hyper::Request<Incoming>,
     with_links: bool,
 ) -> Answer {
@@ -90,7 +90,7 @@ async fn answer(
     let (head, mut body) = request.into_parts();
     let login = match credentials(&head.headers) {
         None => Login::Wrong,
-        Some((user, password)) => log_in(&shared, place, user, password).await,
+        Some((user, password)) => log_in(&shared, visitor, user, password).await,
     };
     let expects = head.headers.contains_key(EXPECT);
     let waits = || expects && monotonic_ns() < began_ns + EXPECT_NS;
@@ -104,7 +104,11 @@ async fn answer(
             _ => Fault::new(401, fault::UNAUTHORIZED, "User is not authorized.").into(),
         };
     }
-    place.is_known();
+    if !visitor.admit() {
+        discard(&mut body, waits()).await;
+        let message = "Too many clients are connected. Close a connection, or try again later";
+        return Fault::new(503, fault::TOO_MUCH, message).into();
+    }
     // One of unknown length is asked for to see how long it is, and its client sends all of it then.
     let is_unread = is_too_large(&body);
     let bytes = match whole(&mut body).await {
@@ -127,7 +131,7 @@ async fn answer(
 }
 
 /// Whether that is the password of that user. One that was right a moment ago waits for nobody's hash.
-async fn log_in(shared: &Arc<Shared>, place: &Place, user: String, password: String) -> Login {
+async fn log_in(shared: &Arc<Shared>, visitor: &Visitor, user: String, password: String) -> Login {
     let recalling = {
         let (shared, user, password) = (Arc::clone(shared), user.clone(), password.clone());
         spawn_blocking(move || shared.recall(&user, &password))
@@ -138,7 +142,7 @@ async fn log_in(shared: &Arc<Shared>, place: &Place, user: String, password: Str
         Some((kept, false)) => {
             let passwords = Arc::clone(shared);
             let check = move || passwords.passwords.check(kept, &user, &password);
-            shared.logins.attempt(place.address(), check).await
+            shared.logins.attempt(visitor.peer(), check).await
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Descriptors for everything but connections: volumes, the database, the REST interface.
-const KEPT_DESCRIPTORS: u64 = 512;
+const KEPT_DESCRIPTORS: u64 = 640;
 /// An idle connection costs little memory; this many cost a bounded amount.
 const CONNECTIONS_MAX: usize = 32 << 10;
 const ADDRESS_CONNECTIONS_MAX: usize = 1024;

@@ -244,10 +244,13 @@ fn only_a_known_user_gets_an_answer_and_always_gets_one() {
     }
 }
 
-/// 200 connections that say nothing, and guesses at a password.
+/// 400 connections that say nothing, and guesses at a password.
 fn neither_silence_nor_guesses_keep_a_valid_login_out(serving: &Serving) {
-    let silent: Vec<std::net::TcpStream> =
-        (0..200).map(|_| std::net::TcpStream::connect(&serving.address).unwrap()).collect();
+    let connection = || std::net::TcpStream::connect(&serving.address).unwrap();
+    let mut begun = connection();
+    // The type of a TLS record, with which a request begins.
+    std::io::Write::write_all(&mut begun, &[22]).unwrap();
+    let silent: Vec<std::net::TcpStream> = (0..400).map(|_| connection()).collect();
     get(serving, VOLUMES);
     std::thread::scope(|scope| {
         let guess = || curl(serving, Some("admin:guess"), &[], VOLUMES).0;
@@ -257,13 +260,16 @@ fn neither_silence_nor_guesses_keep_a_valid_login_out(serving: &Serving) {
             assert_eq!(guess.join().unwrap(), 401);
         }
     });
-    // The oldest of those that said nothing made room.
+    // The oldest of those that said nothing made room, and not the older one that had begun a request.
     let mut oldest = &silent[0];
     oldest.set_read_timeout(Some(LIMIT)).unwrap();
     let read = std::io::Read::read(&mut oldest, &mut [0; 1]);
     assert!(
         matches!(read, Ok(0)) || read.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
     );
+    begun.set_nonblocking(true).unwrap();
+    let read = std::io::Read::read(&mut begun, &mut [0; 1]);
+    assert!(read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
 }
 
 #[test]
