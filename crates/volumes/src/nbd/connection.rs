@@ -54,7 +54,7 @@ pub(super) struct Connection {
     socket: Socket,
     waiter: Waiter,
     /// Free again when the connection has gone.
-    _place: Place,
+    place: Place,
     phase: Phase,
     input: Buffer,
     output: Buffer,
@@ -80,7 +80,7 @@ impl Connection {
         Self {
             socket,
             waiter,
-            _place: place,
+            place,
             phase: Phase::Handshake(Handshake::default()),
             input: Buffer::default(),
             output: Buffer::default(),
@@ -141,6 +141,8 @@ impl Connection {
                 await_limiter(lent.awaited, limiter);
             }
             Letter::Done { cookie, work, refusal, .. } => transmission.finish(cookie, work, refusal),
+            // The event loop closes the connection.
+            Letter::Leave(_) => {}
         }
     }
 
@@ -241,6 +243,7 @@ impl Connection {
             Step::Enter { used, volume, structured } => {
                 self.input.consume(used);
                 self.phase = Phase::Transmission(Transmission::new(volume, structured));
+                self.place.has_chosen();
                 Progress::More
             }
             Step::Close => {

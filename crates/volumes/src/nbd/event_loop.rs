@@ -198,12 +198,15 @@ impl EventLoop {
             // No descriptor or no memory is left, and the listener would stay readable.
             Err(_) => return self.pause(),
         };
-        // The connection is closed at once where its address has its share.
-        let Some(place) = self.common.places.take(client) else { return };
         let id = self.next_id;
+        let waiter = Waiter { thread: self.index, connection: id };
+        // The connection is closed at once where its address has its share.
+        let Some((place, leaving)) = self.common.places.take(client, waiter) else { return };
+        if let Some(leaving) = leaving {
+            self.common.mailboxes[leaving.thread].post(Letter::Leave(leaving.connection));
+        }
         if self.epoll.watch(&socket, id).is_ok() {
             self.next_id += 1;
-            let waiter = Waiter { thread: self.index, connection: id };
             self.connections.insert(id, Connection::new(socket, waiter, place));
             let deadline = self.common.places.bounds().handshake;
             let deadline_ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
@@ -214,6 +217,9 @@ impl EventLoop {
 
     fn deliver(&mut self, letter: &Letter) {
         let id = letter.connection();
+        if let Letter::Leave(_) = letter {
+            return self.close(id);
+        }
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.take(letter, &mut lend(&mut self.pool, &self.common, &mut self.awaited));
         self.advance(id);

@@ -17,6 +17,8 @@ pub(super) enum Letter {
     Begin(u64),
     /// The limiter was replaced: it has to ask again.
     Again(u64),
+    /// Another connection has its place.
+    Leave(u64),
     /// A worker did what was asked with this cookie.
     Done { connection: u64, cookie: [u8; 8], work: Work, refusal: Option<Refusal> },
 }
@@ -24,7 +26,7 @@ pub(super) enum Letter {
 impl Letter {
     /// Whom it is for.
     pub(super) fn connection(&self) -> u64 {
-        let (Self::Begin(id) | Self::Again(id) | Self::Done { connection: id, .. }) = *self;
+        let (Self::Begin(id) | Self::Again(id) | Self::Leave(id) | Self::Done { connection: id, .. }) = *self;
         id
     }
 }

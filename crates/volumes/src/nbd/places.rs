@@ -1,12 +1,15 @@
 //! Bounds on the number of connections, of all clients and of one address.
 //!
 //! A server that has used up its file descriptors can neither follow its state nor write its report, and one client could
-//! do that to all others. So there are fewer places than descriptors, and an address may take a part of them only.
+//! do that to all others. So there are fewer places than descriptors, and an address may take a part of them only. Connections that
+//! have not chosen a volume make room for new ones, so that silent clients keep nobody out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use super::waiter::Waiter;
 
 /// Descriptors for everything but connections: volumes, the database, the REST interface.
 const KEPT_DESCRIPTORS: u64 = 640;
@@ -48,12 +51,31 @@ pub(super) struct Places {
 struct Taken {
     all: usize,
     by_address: HashMap<IpAddr, usize>,
+    /// The number of places so far, which numbers them.
+    count: u64,
+    /// The places of connections that have not chosen a volume, the oldest first.
+    choosing: VecDeque<(u64, IpAddr, Waiter)>,
+    /// Places that were given away before their connections ended.
+    given_away: HashSet<u64>,
+}
+
+impl Taken {
+    fn free(&mut self, address: IpAddr) {
+        self.all -= 1;
+        if let Some(count) = self.by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
 }
 
 /// A connection's place, free again when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
+    number: u64,
     address: IpAddr,
 }
 
@@ -66,22 +88,39 @@ impl Places {
         self.bounds
     }
 
-    /// Whether any place is left.
+    /// Whether a client can get a place.
     pub(super) fn are_left(&self) -> bool {
-        self.lock().all < self.bounds.connections
+        let taken = self.lock();
+        taken.all < self.bounds.connections || !taken.choosing.is_empty()
     }
 
-    /// A place for a client at this address; `None` where it has its share already, or none is left.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    /// A place for a connection of a client at this address, and the connection that has to leave for it. `None` if the address has
+    /// its share already or all places are taken, and all of these connections have chosen a volume.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        address: IpAddr,
+        connection: Waiter,
+    ) -> Option<(Place, Option<Waiter>)> {
         let address = address.to_canonical();
         let mut taken = self.lock();
         let of_address = taken.by_address.get(&address).copied().unwrap_or(0);
-        if taken.all >= self.bounds.connections || of_address >= self.bounds.address_connections {
-            return None;
-        }
+        let has_share = of_address >= self.bounds.address_connections;
+        let leaving = if has_share || taken.all >= self.bounds.connections {
+            let makes_room = |one: &(u64, IpAddr, Waiter)| !has_share || one.1 == address;
+            let oldest = taken.choosing.iter().position(makes_room)?;
+            let (number, of, leaving) = taken.choosing.remove(oldest)?;
+            taken.free(of);
+            taken.given_away.insert(number);
+            Some(leaving)
+        } else {
+            None
+        };
         taken.all += 1;
-        taken.by_address.insert(address, of_address + 1);
-        Some(Place { places: Arc::clone(self), address })
+        *taken.by_address.entry(address).or_default() += 1;
+        taken.count += 1;
+        let number = taken.count;
+        taken.choosing.push_back((number, address, connection));
+        Some((Place { places: Arc::clone(self), number, address }, leaving))
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -89,15 +128,19 @@ impl Places {
     }
 }
 
+impl Place {
+    /// Notes that the client has chosen a volume: its connection makes room for no other.
+    pub(super) fn has_chosen(&self) {
+        self.places.lock().choosing.retain(|(number, ..)| *number != self.number);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
-        taken.all -= 1;
-        if let Some(count) = taken.by_address.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                taken.by_address.remove(&self.address);
-            }
+        if !taken.given_away.remove(&self.number) {
+            taken.choosing.retain(|(number, ..)| *number != self.number);
+            taken.free(self.address);
         }
     }
 }
@@ -112,7 +155,13 @@ mod tests {
         let few = Bounds::of(256);
         assert_eq!((few.connections, few.address_connections), (128, 64));
         let places = Arc::new(Places::new(Bounds { connections: 3, address_connections: 2, ..few }));
-        let take = |address: &str| places.take(address.parse().unwrap());
+        let take = |address: &str| {
+            let (place, leaving) =
+                places.take(address.parse().unwrap(), Waiter { thread: 0, connection: 7 })?;
+            assert!(leaving.is_none());
+            place.has_chosen();
+            Some(place)
+        };
         let first = [take("127.0.0.1"), take("::ffff:127.0.0.1")];
         assert!(first.iter().all(Option::is_some));
         assert!(take("127.0.0.1").is_none(), "it has its share, in either notation");
@@ -120,5 +169,28 @@ mod tests {
         assert!(other.is_some() && !places.are_left() && take("::2").is_none());
         drop(first);
         assert!(places.are_left() && take("127.0.0.1").is_some());
+    }
+
+    #[test]
+    fn a_connection_that_has_not_chosen_makes_room() {
+        let places =
+            Arc::new(Places::new(Bounds { connections: 3, address_connections: 2, ..Bounds::of(64) }));
+        let take = |address: &str, connection| {
+            let taken = places.take(address.parse().unwrap(), Waiter { thread: 0, connection });
+            taken.map(|(place, leaving)| (place, leaving.map(|waiter| waiter.connection)))
+        };
+        let (one, _) = take("127.0.0.1", 1).unwrap();
+        let (other, _) = take("::1", 2).unwrap();
+        let (two, _) = take("127.0.0.1", 3).unwrap();
+        one.has_chosen();
+        let (three, leaving) = take("127.0.0.1", 4).unwrap();
+        assert_eq!(leaving, Some(3), "the oldest of its address that has not chosen");
+        let (four, leaving) = take("::2", 5).unwrap();
+        assert_eq!(leaving, Some(2), "all places are taken, so the oldest of all");
+        [&three, &four].into_iter().for_each(Place::has_chosen);
+        assert!(!places.are_left() && take("::3", 6).is_none());
+        drop((one, two, other, three, four));
+        let taken = places.lock();
+        assert!(taken.all == 0 && taken.by_address.is_empty() && taken.given_away.is_empty(), "{taken:?}");
     }
 }

@@ -371,7 +371,7 @@ fn an_address_that_has_its_share_keeps_no_other_out_and_a_free_place_is_taken_ag
     let bounds = Bounds { connections: 4, address_connections: 3, ..Bounds::of(1 << 20) };
     let (_directory, server) = served_within(bounds, "[::]:0");
     let at = |host: &str| format!("{host}:{}", server.address().tcp().unwrap().port()).parse().unwrap();
-    let mut idle: Vec<_> = (0..3).map(|_| client::Handshake::begin(at("127.0.0.1"))).collect();
+    let mut idle: Vec<_> = (0..3).map(|_| Client::connect(at("127.0.0.1"), "vol1", true)).collect();
     let mut fourth = TcpStream::connect::<std::net::SocketAddr>(at("127.0.0.1")).unwrap();
     assert_eq!(fourth.read(&mut [0; 1]).unwrap_or(0), 0, "closed without a greeting");
     let mut other = Client::connect(at("[::1]"), "vol1", true);
@@ -384,6 +384,19 @@ fn an_address_that_has_its_share_keeps_no_other_out_and_a_free_place_is_taken_ag
     late.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     late.read_exact(&mut [0; 18]).unwrap();
     assert_eq!(other.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
+}
+
+#[test]
+fn silent_clients_make_room_for_each_other_and_for_one_that_chooses() {
+    let bounds = Bounds { connections: 8, address_connections: 3, ..Bounds::of(1 << 20) };
+    let (_directory, server) = served_within(bounds, "127.0.0.1:0");
+    let address = server.address().tcp().unwrap();
+    let mut chosen = Client::connect(address, "vol1", true);
+    let mut silent: Vec<_> = (0..20).map(|_| client::Handshake::begin(address)).collect();
+    let mut late = Client::connect(address, "vol1", true);
+    assert_eq!(late.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
+    assert!(silent[..18].iter_mut().all(client::Handshake::is_closed));
+    assert_eq!(chosen.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
 }
 
 #[test]
