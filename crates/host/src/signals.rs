@@ -5,8 +5,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
-use std::{fs, io};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -17,8 +19,15 @@ use crate::Error;
 /// The exit code of a program that Ctrl-C ended, as shells have it: 128 + 2.
 const INTERRUPTED_CODE: i32 = 130;
 
+/// How often a wait checks whether this process was asked to stop.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// The flag that signals set, once they are caught. Signals are the whole process's, and so is this.
 static IS_INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+fn is_interrupted() -> &'static Arc<AtomicBool> {
+    IS_INTERRUPTED.get_or_init(Arc::default)
+}
 
 /// What a process prints when a second Ctrl-C ends it, and whether it is to be said now.
 static LAST_WORDS: OnceLock<&str> = OnceLock::new();
@@ -43,7 +52,31 @@ fn say_last_words() {
 /// Whether this process was asked to stop, for waits that nobody gave an [`Interrupts`].
 #[must_use]
 pub fn was_asked_to_stop() -> bool {
-    IS_INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::SeqCst))
+    is_interrupted().load(Ordering::SeqCst)
+}
+
+/// Asks this process to stop, as a signal does: for a process that gets its orders another way.
+pub fn ask_to_stop() {
+    is_interrupted().store(true, Ordering::SeqCst);
+}
+
+/// Does what may block for long, such as resolving a name, in a separate thread.
+///
+/// # Errors
+/// When this process is asked to stop before the work is done; the thread ends by itself then. When no thread can be started.
+pub fn unless_asked_to_stop<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (sender, done) = channel();
+    thread::Builder::new().name("patient".to_owned()).spawn(move || sender.send(work()))?;
+    loop {
+        match done.recv_timeout(GLANCE) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) if !was_asked_to_stop() => {}
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "it was interrupted"));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("a thread ended early")),
+        }
+    }
 }
 
 /// Whether this process was asked to stop, from [`Interrupts::install`] to the process's end.
@@ -72,7 +105,7 @@ impl Interrupts {
     }
 
     fn try_install() -> io::Result<Self> {
-        let is_interrupted = Arc::new(AtomicBool::new(false));
+        let is_interrupted = Arc::clone(is_interrupted());
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // Before the flag's setter: handlers run in order, and the first SIGINT must not see its own flag.
         let is_second = Arc::clone(&is_interrupted);
@@ -91,7 +124,6 @@ impl Interrupts {
             flag::register(signal, Arc::clone(&is_interrupted))?;
             low_level::pipe::register(signal, writer.try_clone()?)?;
         }
-        let _ = IS_INTERRUPTED.set(Arc::clone(&is_interrupted));
         Ok(Self { is_interrupted, readable_when_interrupted: reader })
     }
 
@@ -139,6 +171,19 @@ mod tests {
         assert!(!is_ignored(status, SIGINT));
         assert!(!is_ignored("", SIGHUP));
         assert!(!is_ignored("SigIgn:\tx\n", SIGHUP));
+    }
+
+    #[test]
+    fn a_process_that_is_asked_to_stop_waits_for_nothing() {
+        assert_eq!(unless_asked_to_stop(|| 7).unwrap(), 7);
+        let (release, held) = channel::<()>();
+        ask_to_stop();
+        let error = unless_asked_to_stop(move || held.recv()).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::Interrupted, "it was interrupted")
+        );
+        drop(release);
     }
 
     proptest! {

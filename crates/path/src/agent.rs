@@ -1,7 +1,7 @@
 //! The agent's side of the protocol: it reads requests, drives one system or one load, and writes replies.
 //!
-//! A separate thread reads requests, so that the agent notices the end of the control channel even during a
-//! measurement. An agent whose runner is gone stops whatever it started, and ends.
+//! A separate thread reads requests, so that the agent notices even while it prepares or measures that it is to stop, or that its
+//! runner is gone. An agent whose runner is gone stops whatever it started, and ends.
 //!
 //! The lines of its log go the same way as its replies. A thread sends them as they come, and each reply sends those
 //! before it, so that the runner knows them when it reads the reply.
@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use plumb_host::signals::ask_to_stop;
 use plumb_host::time::monotonic_ns;
 use plumb_model::FailureCause;
 use serde::Serialize;
@@ -109,10 +110,14 @@ impl Drop for Closing {
 fn read_requests(input: impl BufRead, requests: &Sender<String>, done: &AtomicBool) {
     for line in input.lines() {
         let Ok(line) = line else { break };
+        if matches!(parse(&line), Ok(Request::Stop)) {
+            ask_to_stop();
+        }
         if requests.send(line).is_err() {
             return;
         }
     }
+    ask_to_stop();
     if requests.send(String::new()).is_err() {
         return;
     }
@@ -344,6 +349,13 @@ mod tests {
         let replies = lines(output);
         assert_eq!(words(&replies), ["ready", "snapshot"]);
         assert!(replies[1]["at_ns"].as_u64().unwrap() >= soon_ns);
+    }
+
+    #[test]
+    fn a_request_to_stop_reaches_whatever_waits() {
+        assert!(!plumb_host::signals::was_asked_to_stop());
+        talk(r#"{"request":"stop"}"#);
+        assert!(plumb_host::signals::was_asked_to_stop());
     }
 
     #[test]
