@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -74,7 +75,8 @@ fn measure(plumb: &Path, file: &Path, requests: u64) -> Result<String, String> {
     for turn in 1..=TIMES {
         say(&format!("reading, {turn} of {TIMES}"));
         let command = Command::new(plumb).arg("import").arg("--json").arg(file);
-        let done = run_measured(command, (Keep::Head(1 << 20), Keep::Head(1 << 20)), TIMEOUT, &mut |_| ())
+        let go_on = ControlFlow::Continue(());
+        let done = run_measured(command, (Keep::Head(1 << 20), Keep::Head(1 << 20)), TIMEOUT, &mut |_| go_on)
             .map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&done.stdout.bytes);
         if !said.contains(&format!("\"count\": {requests}")) {

@@ -3,6 +3,7 @@
 //! The time of a run is taken by the kernel's own report of its end, so nothing here is on its clock. What surrounds the
 //! runs (`setup`, `prepare`, `cleanup`, reading what they wrote) happens between them.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::line::has_pipeline;
 use crate::notes::Notes;
 use crate::program::{Identity, Program};
 use crate::settings::{CommandSettings, MetricSettings, Shell};
-use crate::shell::{self, TAIL_BYTES, ending, last_words};
+use crate::shell::{self, TAIL_BYTES, ending, go_on, last_words};
 use crate::tally::Tally;
 
 /// How often the runner hears that the measurement goes on.
@@ -150,7 +151,7 @@ impl CommandLoad {
             tally.read(&extractor.name, value);
         }
         pulse.work = tally.work();
-        pulse.beat();
+        let _ = pulse.beat();
         Ok(())
     }
 
@@ -213,13 +214,15 @@ struct Pulse<'a> {
 }
 
 impl Pulse<'_> {
-    fn beat(&mut self) {
+    /// Reports progress about once a second. Returns whether to go on.
+    fn beat(&mut self) -> ControlFlow<()> {
         let now_ns = monotonic_ns();
         if now_ns.saturating_sub(self.last_ns) >= PROGRESS_NS {
             self.last_ns = now_ns;
             let elapsed_ns = self.opened_ns.map_or(0, |opened_ns| now_ns.saturating_sub(opened_ns));
             (self.mark)(Mark::Progress { work: self.work, elapsed_ns });
         }
+        go_on()
     }
 
     /// The window opens; returns when.

@@ -1,6 +1,9 @@
 //! Commands around the one that is measured: `setup`, `prepare`, `cleanup`, and those of the system.
 
+use std::ops::ControlFlow;
+
 use plumb_host::process::{Command, Exit, Keep, Written, run_measured, which};
+use plumb_host::signals::was_asked_to_stop;
 use plumb_model::Span;
 use plumb_path::PathError;
 
@@ -23,7 +26,7 @@ pub(crate) fn in_shell(text: &str, load: &LoadSettings) -> Result<Command, PathE
     dressed(Command::new(shell).called("sh").args(["-c", text]), load)
 }
 
-/// Runs the command line of a key to its end.
+/// Runs the command line of a key to its end. `while_running` says whether it may go on; if not, it is killed.
 ///
 /// # Errors
 /// When it does not end with code 0 in time; with the last words that it wrote to its standard error.
@@ -31,7 +34,7 @@ pub(crate) fn run(
     key: &str,
     text: &str,
     (load, timeout): (&LoadSettings, Span),
-    while_running: &mut dyn FnMut(),
+    while_running: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> Result<(), PathError> {
     let keep = (Keep::Nothing, Keep::Tail(TAIL_BYTES));
     let (shell, arguments) = line(text, |name| which(name).is_some());
@@ -43,6 +46,11 @@ pub(crate) fn run(
     }
     let how = ending(finished.exit, finished.is_overdue, timeout);
     Err(PathError::new(format!("run the `{key}` command `{text}`: {how}{}", last_words(&finished.stderr))))
+}
+
+/// Whether a command may go on: not once this process was asked to stop.
+pub(crate) fn go_on() -> ControlFlow<()> {
+    if was_asked_to_stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// How a run ended, in words that name a kind of failure.
@@ -75,7 +83,8 @@ mod tests {
     fn a_failure_says_how_it_ended_and_what_it_wrote_last() {
         let load = LoadSettings::default();
         let outcome = |text: &str, timeout| {
-            run("setup", text, (&load, Span(timeout)), &mut || ()).map_err(|error| error.to_string())
+            run("setup", text, (&load, Span(timeout)), &mut || ControlFlow::Continue(()))
+                .map_err(|error| error.to_string())
         };
         const MINUTE: u64 = 60_000_000_000;
         assert_eq!(outcome("true", MINUTE), Ok(()));

@@ -1,6 +1,7 @@
 //! The side of the system: a command that runs beside the one that is measured, or nothing.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use plumb_path::{PathError, Place, Snapshot, System};
 use serde_json::Value;
 
 use crate::settings::CommandSettings;
-use crate::shell::{self, TAIL_BYTES, ending, in_shell, last_words};
+use crate::shell::{self, TAIL_BYTES, ending, go_on, in_shell, last_words};
 
 /// How often `ready` is tried.
 const TRY_EVERY: Duration = Duration::from_millis(50);
@@ -78,8 +79,11 @@ impl Started {
         loop {
             self.check_running("before it was ready")?;
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());
-            let tried = shell::run("ready", &ready, (&self.settings.load, Span(left_ns)), &mut || ());
+            let tried = shell::run("ready", &ready, (&self.settings.load, Span(left_ns)), &mut go_on);
             let Err(failed) = tried else { return self.check_running("before it was ready") };
+            if go_on().is_break() {
+                return Err(PathError::new("wait for the system to be ready: it was interrupted"));
+            }
             if monotonic_ns() >= deadline_ns {
                 let words = last_words(&tail(&self.log));
                 return Err(PathError::new(format!(
@@ -115,7 +119,9 @@ impl System for Started {
 
     fn stop(&mut self) -> Result<(), PathError> {
         let stopped = match &self.settings.system.stop {
-            Some(stop) => shell::run("stop", stop, (&self.settings.load, STOP_TIMEOUT), &mut || ()),
+            Some(stop) => shell::run("stop", stop, (&self.settings.load, STOP_TIMEOUT), &mut || {
+                ControlFlow::Continue(())
+            }),
             None => Ok(()),
         };
         // The command may have asked it to end and not waited for that.
@@ -187,6 +193,21 @@ mod tests {
         assert!(is_running(&pid) && !stopped.exists());
         system.stop().unwrap();
         assert!(!is_running(&pid) && stopped.exists());
+    }
+
+    #[test]
+    fn an_agent_that_is_to_stop_waits_for_no_system() {
+        let place = tempfile::tempdir().unwrap();
+        let tried = place.path().join("tried");
+        let (seen, ready) = (tried.clone(), format!("touch {}; sleep 600", tried.display()));
+        std::thread::spawn(move || {
+            while !seen.exists() {
+                sleep(TRY_EVERY);
+            }
+            plumb_host::signals::ask_to_stop();
+        });
+        let failed = start(&settings("sleep 600", Some(&ready), None)).err().unwrap().to_string();
+        assert_eq!(failed, "wait for the system to be ready: it was interrupted");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! path says how its tools are called ([`Tool`]) and which values they print ([`Says`]).
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -263,6 +264,7 @@ impl<T: Tool> DrivenLoad<T> {
         let finished = run_measured(command, keep, timeout, &mut |pid| {
             demand.look(pid);
             while_running();
+            ControlFlow::Continue(())
         })?;
         let is_whole = matches!(finished.exit, Exit::Code(code) if self.tool.is_whole(code));
         if !is_whole || finished.is_overdue {

@@ -67,6 +67,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use std::ops::ControlFlow;
+
     use crate::process::{Command, Keep, run_measured};
 
     #[test]
@@ -75,7 +77,11 @@ mod tests {
             let mut tree = TreeDemand::of_next();
             let command = Command::new("sh").args(["-c", script]);
             let keep = (Keep::Nothing, Keep::Nothing);
-            run_measured(command, keep, Duration::from_millis(900), &mut |pid| tree.look(pid)).unwrap();
+            let mut look = |pid| {
+                tree.look(pid);
+                ControlFlow::Continue(())
+            };
+            run_measured(command, keep, Duration::from_millis(900), &mut look).unwrap();
             let demands = tree.demands();
             assert!(!demands.is_empty(), "it ran for longer than it takes to look");
             assert!(

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ impl WrittenBytes {
 pub struct Finished {
     /// How it ended.
     pub exit: Exit,
-    /// Whether it was killed because its time was up.
+    /// Whether it was killed, because its time was up or it was not to go on.
     pub is_overdue: bool,
     /// How long it took, in ns.
     pub wall_ns: u64,
@@ -86,17 +87,17 @@ pub struct Finished {
 }
 
 /// Runs a program to its end in a separate process group, of which nothing is left afterwards. `while_running` is called some
-/// times a second, with its pid.
+/// times a second, with its pid, and says whether the program may go on.
 ///
 /// # Errors
 ///
-/// When it cannot be started, or the kernel refuses to tell of its end. A program that does not end within `timeout` is killed,
-/// which is not an error.
+/// When it cannot be started, or the kernel refuses to tell of its end. A program that does not end within `timeout`, or may not go
+/// on, is killed, which is not an error.
 pub fn run_measured(
     command: Command,
     (stdout, stderr): (Keep, Keep),
     timeout: Duration,
-    while_running: &mut dyn FnMut(u32),
+    while_running: &mut dyn FnMut(u32) -> ControlFlow<()>,
 ) -> Result<Finished, Error> {
     let captures = [stdout, stderr].map(Capture::new);
     let [mut stdout, mut stderr] = captures;
@@ -117,12 +118,12 @@ pub fn run_measured(
     })
 }
 
-/// Reads what the child writes until it ends, and returns that moment; `None` when its time was up before.
+/// Reads what the child writes until it ends, and returns that moment; `None` if it is to be killed before.
 fn follow(
     child: &Child,
     mut captures: [&mut Capture; 2],
     timeout: Duration,
-    while_running: &mut dyn FnMut(u32),
+    while_running: &mut dyn FnMut(u32) -> ControlFlow<()>,
 ) -> Result<Option<u64>, Error> {
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = child.started_ns().saturating_add(timeout_ns);
@@ -144,7 +145,9 @@ fn follow(
         for capture in &mut captures {
             capture.read(1)?;
         }
-        while_running(child.pid());
+        if while_running(child.pid()).is_break() {
+            return Ok(None);
+        }
     }
 }
 
@@ -245,7 +248,7 @@ mod tests {
     }
 
     fn run(script: &str, keep: (Keep, Keep)) -> Finished {
-        run_measured(shell(script), keep, LONG, &mut |_| ()).unwrap()
+        run_measured(shell(script), keep, LONG, &mut |_| ControlFlow::Continue(())).unwrap()
     }
 
     #[test]
@@ -281,14 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_does_not_end_is_killed_with_its_group() {
+    fn a_run_that_may_not_go_on_is_killed_with_its_group() {
         let mut ticks = 0;
         let keep = (Keep::Head(100), Keep::Nothing);
-        let timeout = Duration::from_millis(600);
+        let mut while_running = |_| {
+            ticks += 1;
+            if ticks < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
         let finished =
-            run_measured(shell("sleep 600 & echo $!; wait"), keep, timeout, &mut |_| ticks += 1).unwrap();
+            run_measured(shell("sleep 600 & echo $!; wait"), keep, LONG, &mut while_running).unwrap();
         assert_eq!((finished.exit, finished.is_overdue), (Exit::Signal(libc::SIGKILL), true));
-        assert!(ticks > 0);
+        assert_eq!(ticks, 3);
         let pid: u32 = String::from_utf8(finished.stdout.bytes).unwrap().trim().parse().unwrap();
         let is_there = || {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
@@ -300,9 +306,19 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_does_not_end_in_time_is_killed() {
+        let keep = (Keep::Nothing, Keep::Nothing);
+        let timeout = Duration::from_millis(50);
+        let finished =
+            run_measured(shell("sleep 600"), keep, timeout, &mut |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!((finished.exit, finished.is_overdue), (Exit::Signal(libc::SIGKILL), true));
+    }
+
+    #[test]
     fn a_program_that_is_not_there_is_an_error() {
         let command = Command::new("/no/such/program");
-        let failed = run_measured(command, (Keep::Nothing, Keep::Nothing), LONG, &mut |_| ());
+        let failed =
+            run_measured(command, (Keep::Nothing, Keep::Nothing), LONG, &mut |_| ControlFlow::Continue(()));
         assert!(failed.unwrap_err().to_string().starts_with("start /no/such/program: "));
     }
 }

@@ -1,5 +1,6 @@
 //! Commands of the user's that change something, undo it and show it; and services that have to notice a change.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -236,7 +237,7 @@ fn finished(line: &str, timeout_ms: u64, secrets: &Secrets) -> Result<Finished, 
     let shell = Command::new("sh").args(["-c", &line]).inherit(own).dies_with_parent(Signal::KILL);
     let shell = variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value));
     let keep = (Keep::Head(LONG_VALUE), Keep::Tail(LAST_WORDS));
-    run_measured(shell, keep, Duration::from_millis(timeout_ms), &mut |_| ())
+    run_measured(shell, keep, Duration::from_millis(timeout_ms), &mut |_| ControlFlow::Continue(()))
 }
 
 #[cfg(test)]
