@@ -62,6 +62,14 @@ pub enum Error {
         /// What was asked for.
         path: PathBuf,
     },
+    /// The name of a host leads to no address.
+    #[error("resolve `{host}`: {cause}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        cause: String,
+    },
     /// A program that was asked a question did not end in time.
     #[error("get an answer from {program} within {timeout:?}")]
     NoAnswer {

@@ -7,6 +7,7 @@
 //! missing value, never a panic.
 
 pub mod accelerators;
+pub mod address;
 pub mod assessment;
 pub mod cpu;
 pub mod epoll;

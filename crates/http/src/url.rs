@@ -2,7 +2,9 @@
 //!
 //! Written here because so little is needed: no user names, no fragments sent, no relative references.
 
-use std::net::IpAddr;
+use std::net::Ipv6Addr;
+
+use plumb_host::address::{from_url, zoned};
 
 /// A URL taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +44,17 @@ impl Url {
         }
         let (host, port) = split_port(authority).map_err(wrong)?;
         let port = port.unwrap_or(default_port);
-        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let authority = if port == default_port { host.to_owned() } else { format!("{host}:{port}") };
+        let bare = from_url(host.trim_start_matches('[').trim_end_matches(']'));
+        // The interface behind an address means something on this host alone (RFC 6874, section 1).
+        let shared = zoned(&bare).map_or_else(|| host.to_owned(), |(address, _)| format!("[{address}]"));
+        let authority = if port == default_port { shared } else { format!("{shared}:{port}") };
         Ok(Self { is_tls, host: bare, port, authority, path: origin_form(path) })
+    }
+
+    /// The host as its certificate names it: without the interface behind its address.
+    #[must_use]
+    pub fn name(&self) -> String {
+        zoned(&self.host).map_or_else(|| self.host.clone(), |(address, _)| address.to_string())
     }
 }
 
@@ -52,7 +62,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
     let after_host = match authority.strip_prefix('[') {
         Some(rest) => {
             let end = rest.find(']').ok_or("its `[` is not closed")?;
-            if !matches!(rest[..end].parse(), Ok(IpAddr::V6(_))) {
+            if rest[..end].parse::<Ipv6Addr>().is_err() && zoned(&rest[..end]).is_none() {
                 return Err("the text in brackets is not an IPv6 address");
             }
             end + 2
@@ -105,6 +115,9 @@ mod tests {
         assert_eq!(parts("https://a.b:8443?q"), expected(true, "a.b", 8443, "a.b:8443", "/?q"));
         assert_eq!(parts("http://[::1]:81/"), expected(false, "::1", 81, "[::1]:81", "/"));
         assert_eq!(parts("http://[::1]"), expected(false, "::1", 80, "[::1]", "/"));
+        let link = expected(false, "fe80::1%eth0", 81, "[fe80::1]:81", "/");
+        assert_eq!(parts("http://[fe80::1%25eth0]:81/"), link);
+        assert_eq!(parts("http://[fe80::1%eth0]:81/"), link);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct MigrateArguments {
     #[command(subcommand)]
     pub command: Option<MigrateCommand>,
     /// Move to a destination that `plumb migrate serve` has started there.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = plumb_host::address::parse)]
     pub to: Option<SocketAddr>,
     /// PEM file with the certificate that `plumb migrate --tls on serve` has printed there, for `--tls on`.
     #[arg(long, value_name = "FILE", requires = "to")]
@@ -39,7 +39,7 @@ pub enum MigrateCommand {
     /// source.
     Serve {
         /// Where.
-        #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+        #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT", value_parser = plumb_host::address::parse)]
         listen: SocketAddr,
     },
 }

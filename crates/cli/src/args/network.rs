@@ -38,7 +38,7 @@ pub enum NetworkCommand {
     /// password. Each client address may have 64 control connections and 2048 flows; all addresses together, 128 and 4096.
     Serve {
         /// Where, for TCP and UDP.
-        #[arg(long, default_value = "127.0.0.1:19766", value_name = "ADDRESS:PORT")]
+        #[arg(long, default_value = "127.0.0.1:19766", value_name = "ADDRESS:PORT", value_parser = plumb_host::address::parse)]
         listen: SocketAddr,
         /// Say nothing but errors.
         #[arg(long, short)]

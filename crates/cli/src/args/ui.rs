@@ -16,7 +16,7 @@ pub struct UiArguments {
     #[arg(long, value_name = "DATABASE")]
     pub database: Option<String>,
     /// Listen on this address; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = plumb_host::address::parse)]
     pub listen: SocketAddr,
     /// Listen on an address that other hosts reach, too. What the page sends is not encrypted.
     #[arg(long)]

@@ -196,7 +196,7 @@ mod tests {
         2 --time-limit: must be above 0 and at most 46 s, which is `load.duration` and 45 s
         2 --zero: `200%` is out of range; expected a percentage from `0%` to `100%`
         2 the following required arguments were not provided:
-          --to <HOST:PORT>
+          --to <ADDRESS:PORT>
         2 --tls on: the source must know the destination's certificate: save what `plumb migrate --tls on serve` prints, and name the file with `--ca FILE`
         2 --ca: only encrypted connections have a certificate: add `--tls on`
         5 failed to connect to the destination at 127.0.0.1:1: Connection refused (os error 111)

@@ -119,7 +119,7 @@ impl Offer {
             tls13: asked.tls13,
             cipher: asked.cipher,
             group: asked.group,
-            server_name: spec.sni.clone().unwrap_or_else(|| url.host.clone()),
+            server_name: spec.sni.clone().unwrap_or_else(|| url.name()),
             alpn: spec.alpn.clone(),
             trust,
             identity: spec.client_certificate.as_ref().map(read).transpose()?,

@@ -40,7 +40,8 @@ impl Address {
     #[must_use]
     pub fn uri(&self, volume: &str) -> String {
         match self {
-            Self::Tcp(address) => format!("nbd://{address}/{volume}"),
+            // The interface behind an address follows an encoded `%` (RFC 6874).
+            Self::Tcp(address) => format!("nbd://{}/{volume}", address.to_string().replace('%', "%25")),
             Self::Unix(path) => format!("nbd+unix:///{volume}?socket={}", path.display()),
         }
     }
@@ -76,9 +77,9 @@ impl FromStr for Address {
         match text.strip_prefix(UNIX) {
             Some("") => Err(format!("`{UNIX}` needs a path, such as `{UNIX}/run/plumb.sock`")),
             Some(path) => Ok(Self::Unix(path.into())),
-            None => text.parse().map(Self::Tcp).map_err(|_| {
-                format!("`{text}` is neither an address such as `127.0.0.1:10809` nor `{UNIX}PATH`")
-            }),
+            None => plumb_host::address::parse(text)
+                .map(Self::Tcp)
+                .map_err(|cause| format!("{cause}; a Unix socket is `{UNIX}PATH`")),
         }
     }
 }
@@ -194,6 +195,8 @@ mod tests {
         let unix: Address = "unix:/run/a.sock".parse().unwrap();
         assert_eq!(unix.uri("vol1"), "nbd+unix:///vol1?socket=/run/a.sock");
         assert_eq!(unix.tcp(), None);
+        let link: Address = "[fe80::1%7]:10809".parse().unwrap();
+        assert_eq!(link.uri("vol1"), "nbd://[fe80::1%257]:10809/vol1");
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub struct ServeArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
     pub listen: Address,
     /// Serve ONTAP's REST interface, too, by HTTPS at this address; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = plumb_host::address::parse)]
     pub rest: Option<SocketAddr>,
     /// The interface's certificate chain in PEM. By default one is signed by itself and kept with the state.
     #[arg(long, value_name = "FILE", requires_all = ["rest", "key"])]
