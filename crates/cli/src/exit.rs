@@ -1,6 +1,7 @@
 //! Exit codes, and failures that carry one.
 
 use plumb_history::HistoryError;
+use plumb_host::signals::was_asked_to_stop;
 use plumb_model::{Judgement, Run, VariantState, VariantSummary, Verdict};
 use plumb_volumes::state::StateError;
 
@@ -81,6 +82,11 @@ impl Failure {
     /// The harness failed; `error` completes "failed to …".
     pub fn harness(error: impl std::fmt::Display) -> Self {
         Self { code: FAILED, message: format!("failed to {error}"), is_painted: false }
+    }
+
+    /// The same failure, with the code of an interruption if the user stopped the command: then that is why it failed.
+    pub fn or_interruption(self) -> Self {
+        if was_asked_to_stop() { Self { code: INTERRUPTED, ..self } } else { self }
     }
 
     /// A message that is already laid out, in colours where standard error shows them.

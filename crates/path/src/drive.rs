@@ -20,8 +20,9 @@ use std::thread;
 use std::time::Duration;
 
 use plumb_host::cpu::{CpuSupply, process_cpu_time};
+use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::{keep_exact_timers, monotonic_ns, sleep};
-use plumb_model::SplitMix;
+use plumb_model::{Span, SplitMix};
 use plumb_pace::{Budget, Closing, Frame, Schedule};
 
 use crate::family::{Mark, PathError, Window};
@@ -35,7 +36,9 @@ pub fn lead_ns(threads: u32) -> u64 {
 /// How often progress is reported.
 const PROGRESS_NS: u64 = 1_000_000_000;
 /// How long after the window threads may finish work in progress.
-const PATIENCE_NS: u64 = 30_000_000_000;
+const PATIENCE: Span = Span(30_000_000_000);
+/// How long after an interruption they may.
+const HASTE: Span = Span(500_000_000);
 
 /// The work of one thread of a load. It is created in that thread and stays there.
 pub trait Worker {
@@ -48,11 +51,11 @@ pub trait Worker {
     /// When it cannot measure anything.
     fn run(self) -> Result<Ran<Self::Tally>, PathError>;
 
-    /// Why `missing` of `threads` threads still run `after_s` seconds after the window.
+    /// Why `missing` of `threads` threads still run this long after the window.
     #[must_use]
-    fn overdue(missing: usize, threads: usize, after_s: u64) -> PathError {
+    fn overdue(missing: usize, threads: usize, after: Span) -> PathError {
         PathError::Load(format!(
-            "finish the measurement: {missing} of {threads} load threads still run {after_s} s after the window"
+            "finish the measurement: {missing} of {threads} load threads still run {after} after the window"
         ))
     }
 }
@@ -96,15 +99,16 @@ impl Drive {
             progress: (0..self.threads).map(|_| Arc::default()).collect(),
             results,
             ran: Vec::new(),
+            is_interrupted: false,
             watch,
         };
         threads.watch.agreed(threads.closing.frame());
         threads.start(self, sender, make)?;
         let (opened, closed) = threads.measure()?;
-        let last_ns = monotonic_ns().saturating_add(PATIENCE_NS);
-        if !threads.wait(|_| last_ns)? {
+        let end_ns = monotonic_ns();
+        if !threads.wait(|threads| end_ns.saturating_add(threads.patience().0))? {
             let all = threads.progress.len();
-            return Err(W::overdue(all - threads.ran.len(), all, PATIENCE_NS / 1_000_000_000).into());
+            return Err(W::overdue(all - threads.ran.len(), all, threads.patience()).into());
         }
         Ok(Driven {
             threads: std::mem::take(&mut threads.ran),
@@ -141,6 +145,7 @@ struct Threads<'a, T, O> {
     progress: Vec<Arc<Progress>>,
     results: Receiver<Outcome<T>>,
     ran: Vec<Ran<T>>,
+    is_interrupted: bool,
     watch: &'a mut O,
 }
 
@@ -197,10 +202,10 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
     /// Marks the window's moments as they pass. Returns its opening and its close.
     fn measure(&mut self) -> Result<(Moment, Moment), O::Error> {
         let open_ns = self.closing.frame().open_ns;
-        self.wait(|closing| open_ns.min(closing.frame().close_ns))?;
+        self.wait(|threads| open_ns.min(threads.closing.frame().close_ns))?;
         let opened = self.mark_end(Mark::Opened)?;
         let mut next_ns = open_ns.saturating_add(PROGRESS_NS);
-        while !self.wait(|closing| next_ns.min(closing.frame().close_ns))?
+        while !self.wait(|threads| next_ns.min(threads.closing.frame().close_ns))?
             && next_ns < self.closing.frame().close_ns
         {
             self.mark(|threads| Mark::Progress { work: threads.work(), elapsed_ns: next_ns - open_ns })?;
@@ -216,6 +221,11 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
         Ok(Moment { cpu, supply: CpuSupply::now() })
     }
 
+    /// How long after the window threads may finish.
+    fn patience(&self) -> Span {
+        if self.is_interrupted { HASTE } else { PATIENCE }
+    }
+
     fn mark(&mut self, mark: impl FnOnce(&Standing<'_>) -> Mark) -> Result<(), O::Error> {
         let standing = Standing { frame: self.closing.frame(), progress: &self.progress };
         self.watch.mark(mark(&standing), &standing)
@@ -223,12 +233,12 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
 
     /// Collects the threads' results until a moment, which moves nearer if the window closes early. Returns
     /// whether all threads are done.
-    fn wait(&mut self, until_ns: impl Fn(&Closing) -> u64) -> Result<bool, O::Error> {
+    fn wait(&mut self, until_ns: impl Fn(&Self) -> u64) -> Result<bool, O::Error> {
         while self.ran.len() < self.progress.len() {
             let now_ns = monotonic_ns();
-            let is_interrupted = self.watch.look(now_ns)?;
-            self.closing.look(now_ns, is_interrupted);
-            let left_ns = until_ns(&self.closing).saturating_sub(now_ns);
+            self.is_interrupted = self.watch.look(now_ns)? || was_asked_to_stop();
+            self.closing.look(now_ns, self.is_interrupted);
+            let left_ns = until_ns(self).saturating_sub(now_ns);
             match self.results.recv_timeout(Duration::from_nanos(left_ns.min(self.look_ns))) {
                 Ok(outcome) => self.ran.push(outcome?),
                 Err(RecvTimeoutError::Timeout) if left_ns > self.look_ns => {}
@@ -362,6 +372,23 @@ mod tests {
     fn a_thread_that_fails_ends_the_others() {
         let (failed, _) = run(&drive(600_000), Some(1), false);
         assert_eq!(failed.unwrap_err(), PathError::new("count: it was told to fail"));
+    }
+
+    #[test]
+    fn an_interrupted_measurement_does_not_wait_for_a_thread_that_does_not_end() {
+        struct Stuck;
+        impl Worker for Stuck {
+            type Tally = ();
+            fn run(self) -> Result<Ran<()>, PathError> {
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+        let marks = &mut Marks { mark: &mut |_| (), interrupted: &AtomicBool::new(false) };
+        plumb_host::signals::ask_to_stop();
+        let failed = drive(600_000).run(marks, |_| || Ok(Stuck)).unwrap_err().to_string();
+        assert_eq!(failed, "finish the measurement: 3 of 3 load threads still run 500 ms after the window");
     }
 
     #[test]

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use plumb_host::named_file;
-use plumb_host::signals::was_asked_to_stop;
 use plumb_model::{PlaceOf, Places};
 use plumb_runner::Hosts;
 use plumb_runner::file::read_places;
 
 use crate::args::places::{OnArguments, PlacesArguments};
 use crate::commands::{planning, version::own_build};
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit::Failure;
 use crate::output;
 
 /// Connects to the hosts that the arguments name.
@@ -38,11 +37,7 @@ pub fn connect(places: Places) -> Result<Hosts, Failure> {
     if places == Places::default() {
         return Ok(Hosts::default());
     }
-    Hosts::connect(places, &own_build()?).map_err(|reason| {
-        let failure = Failure::harness(reason);
-        // Ctrl-C ended the wait for a host.
-        if was_asked_to_stop() { Failure { code: INTERRUPTED, ..failure } } else { failure }
-    })
+    Hosts::connect(places, &own_build()?).map_err(|reason| Failure::harness(reason).or_interruption())
 }
 
 /// Warns of hosts that are one machine, before anything runs there.

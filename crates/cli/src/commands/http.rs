@@ -41,7 +41,8 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
             .map_err(|error| Failure::usage(format!("failed to {error}")))?;
     let course = course(&spec);
     let measured = load.measure(window, &mut |mark| watch.mark(mark, course));
-    let measurement = watch.finish(measured).map_err(Failure::harness)?;
+    let finished = watch.finish(measured);
+    let measurement = finished.map_err(|error| Failure::harness(error).or_interruption())?;
     if interrupts.is_interrupted() && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
     }

@@ -159,7 +159,11 @@ fn code(measurement: &Measurement, evidence: &[Evidence]) -> u8 {
 }
 
 fn failure(error: Error) -> Failure {
-    if error.is_usage() { Failure::usage(format!("failed to {error}")) } else { Failure::harness(error) }
+    if error.is_usage() {
+        Failure::usage(format!("failed to {error}"))
+    } else {
+        Failure::harness(error).or_interruption()
+    }
 }
 
 /// Serves until it is interrupted.

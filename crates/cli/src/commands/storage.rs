@@ -37,7 +37,8 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
         let mut load = load.interruptible(interrupts.flag());
         load.measure(window, &mut |mark| watch.mark(mark, course("", &spec)))
     };
-    let mut measurement = watch.finish(measured).map_err(Failure::harness)?;
+    let finished = watch.finish(measured);
+    let mut measurement = finished.map_err(|error| Failure::harness(error).or_interruption())?;
     let is_interrupted = interrupts.is_interrupted();
     if is_interrupted && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
@@ -81,7 +82,9 @@ fn from_hosts(arguments: &StorageArguments, settings: StorageSettings, window: W
 /// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.
 fn failure(error: Error) -> Failure {
     match error {
-        Error::Fill { .. } | Error::Engine { .. } | Error::Nbd { .. } => Failure::harness(error),
+        Error::Fill { .. } | Error::Engine { .. } | Error::Nbd { .. } => {
+            Failure::harness(error).or_interruption()
+        }
         _ => Failure::usage(format!("failed to {error}")),
     }
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::Span;
 use plumb_pace::Proportion;
 use plumb_path::PathError;
 use plumb_path::drive::{Accounts, Part, Ran, Worker};
@@ -376,10 +377,10 @@ impl Worker for Job {
         Ok(Ran { tally: self.tally, end_ns, accounts })
     }
 
-    fn overdue(missing: usize, threads: usize, after_s: u64) -> PathError {
+    fn overdue(missing: usize, threads: usize, after: Span) -> PathError {
         PathError::new(format!(
-            "get an answer from the storage: reads or writes of {missing} of {threads} jobs are still under way {after_s} s \
-             after the window"
+            "get an answer from the storage: reads or writes of {missing} of {threads} jobs are still under way {after} after the \
+             window"
         ))
     }
 }

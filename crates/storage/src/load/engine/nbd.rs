@@ -8,6 +8,8 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use plumb_host::address::from_url;
+use plumb_host::signals::unless_asked_to_stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::error::Error;
@@ -77,16 +79,20 @@ impl Address {
             .rfind(']')
             .map_or_else(|| authority.find(':').unwrap_or(authority.len()), |end| end + 1);
         let (host, port) = authority.split_at(host_end);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = from_url(host.trim_start_matches('[').trim_end_matches(']'));
         let port = if port.is_empty() { PORT } else { port.strip_prefix(':')?.parse().ok()? };
         let is_named = !host.is_empty() && name.len() < 4096;
-        is_named.then(|| Self { text: text.to_owned(), host: host.to_owned(), port, name: name.to_owned() })
+        is_named.then(|| Self { text: text.to_owned(), host, port, name: name.to_owned() })
     }
 
     /// The host and the port.
     #[must_use]
     pub fn server(&self) -> (&str, u16) {
         (&self.host, self.port)
+    }
+
+    fn unanswered(&self, cause: &io::Error) -> Error {
+        self.error(format!("the server does not answer: {cause}"))
     }
 
     fn error(&self, message: impl Into<String>) -> Error {
@@ -111,18 +117,15 @@ pub struct Nbd {
 }
 
 impl Nbd {
-    /// Connects and negotiates.
+    /// Connects and negotiates, unless this process is asked to stop meanwhile.
     pub fn connect(address: &Address, depth: u32) -> Result<Self, Error> {
         Self::connect_within(PATIENCE, address, depth)
     }
 
     fn connect_within(patience: Duration, address: &Address, depth: u32) -> Result<Self, Error> {
-        let failed = |cause: io::Error| address.error(format!("the server does not answer: {cause}"));
-        let mut timed = Timed::connect(patience, address.server()).map_err(failed)?;
-        timed.stream.set_nodelay(true).map_err(failed)?;
-        let export = negotiate(&mut timed, address)?;
-        let stream = timed.stream;
-        stream.set_nonblocking(true).map_err(failed)?;
+        let to = address.clone();
+        let reached = unless_asked_to_stop(move || reach(patience, &to));
+        let (stream, export) = reached.map_err(|cause| address.unanswered(&cause))??;
         Ok(Self {
             address: address.clone(),
             stream,
@@ -261,6 +264,16 @@ impl Nbd {
             completions.push(Completion { seat: request.seat, result });
         }
     }
+}
+
+/// Connects to a server, and negotiates the export.
+fn reach(patience: Duration, address: &Address) -> Result<(TcpStream, Export), Error> {
+    let failed = |cause: io::Error| address.unanswered(&cause);
+    let mut timed = Timed::connect(patience, address.server()).map_err(failed)?;
+    timed.stream.set_nodelay(true).map_err(failed)?;
+    let export = negotiate(&mut timed, address)?;
+    timed.stream.set_nonblocking(true).map_err(failed)?;
+    Ok((timed.stream, export))
 }
 
 /// The part of the input that holds nothing yet, after making it larger if there is none.

@@ -2,9 +2,10 @@
 //! sends a byte now and then hold the client for ever.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::Duration;
 
+use plumb_host::address::resolve;
 use plumb_host::time::monotonic_ns;
 
 /// A connection whose reads and writes fail after its deadline.
@@ -25,10 +26,10 @@ impl Timed {
     ///
     /// # Errors
     /// When the name has no address, no address accepts the connection, or the time is over.
-    pub(super) fn connect(patience: Duration, host_and_port: (&str, u16)) -> io::Result<Self> {
+    pub(super) fn connect(patience: Duration, (host, port): (&str, u16)) -> io::Result<Self> {
         let deadline = Deadline::after(patience);
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in host_and_port.to_socket_addrs()? {
+        for address in resolve(host, port).map_err(io::Error::other)? {
             match deadline.left().and_then(|left| TcpStream::connect_timeout(&address, left)) {
                 Ok(stream) => return Ok(Self { stream, deadline }),
                 Err(error) => failure = error,
