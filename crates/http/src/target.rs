@@ -1,7 +1,8 @@
 //! What a started HTTP system tells the load.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
+use plumb_host::address::resolve;
 use serde::{Deserialize, Serialize};
 
 use crate::url::Url;
@@ -22,18 +23,11 @@ impl Target {
     /// The addresses to connect to.
     ///
     /// # Errors
-    /// When the name is unknown or has no address.
-    pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, String> {
+    /// As [`resolve`].
+    pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, plumb_host::Error> {
         match &self.connect {
             Some(host) => resolve(host, url.port),
             None => resolve(&url.host, url.port),
         }
     }
-}
-
-/// The addresses that a name has.
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-    let found = (host, port).to_socket_addrs().map_err(|cause| format!("resolve `{host}`: {cause}"))?;
-    let addresses: Vec<SocketAddr> = found.collect();
-    if addresses.is_empty() { Err(format!("resolve `{host}`: it has no address")) } else { Ok(addresses) }
 }

@@ -453,6 +453,9 @@ pub enum PathError {
     /// The system failed, or the side cannot attribute the failure.
     #[error("{0}")]
     System(String),
+    /// The system cannot be reached.
+    #[error("{0}")]
+    Unreachable(String),
     /// The load itself could not measure, independent of the system.
     #[error("{0}")]
     Load(String),
@@ -468,7 +471,7 @@ impl PathError {
     #[must_use]
     pub fn cause(&self) -> FailureCause {
         match self {
-            Self::System(_) => FailureCause::System,
+            Self::System(_) | Self::Unreachable(_) => FailureCause::System,
             Self::Load(_) => FailureCause::Harness,
         }
     }

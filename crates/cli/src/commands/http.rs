@@ -4,7 +4,7 @@ use plumb_host::signals::Interrupts;
 use plumb_http::settings::LoadSettings;
 use plumb_http::{Http, Target};
 use plumb_model::{Evidence, Measurement, Reading};
-use plumb_path::{Family, Settings};
+use plumb_path::{Family, PathError, Settings};
 
 use super::connecting;
 use super::single::{self, Watch};
@@ -38,7 +38,10 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
     let mut load =
         plumb_http::load::interruptible(&spec, &Target { url, ..Target::default() }, interrupts.flag())
-            .map_err(|error| Failure::usage(format!("failed to {error}")))?;
+            .map_err(|error| match error {
+                PathError::Unreachable(reason) => Failure::harness(reason).or_interruption(),
+                error => Failure::usage(format!("failed to {error}")),
+            })?;
     let course = course(&spec);
     let measured = load.measure(window, &mut |mark| watch.mark(mark, course));
     let finished = watch.finish(measured);
@@ -77,6 +80,7 @@ mod tests {
     use super::*;
     use crate::args::{Arguments, Command};
     use crate::exit::USAGE;
+    use crate::in_process;
 
     /// The message of a command line whose words are separated by `|`, and which is refused before anything is sent.
     fn refused(line: &str) -> String {
@@ -94,8 +98,14 @@ mod tests {
         assert_snapshot!(refused("http://127.0.0.1:1/|-d|5 parsec"), @"--duration: `parsec` is not a unit; known: s, ns, us, µs, ms, min, h");
         assert_snapshot!(refused("http://127.0.0.1:1/|--cipher|ROT13"), @"--cipher: `ROT13` is not a cipher suite; `openssl ciphers -stdname` lists the known ones");
         assert_snapshot!(refused("http://127.0.0.1:1/|-H|novalue"), @"--header: `novalue` has no colon; write `Name: value`");
-        let unknown = refused("http://no-such-host.invalid/|-d|300ms");
-        assert!(unknown.contains("no-such-host.invalid"), "{unknown}");
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_a_server_that_cannot_be_reached() {
+        let (code, message) =
+            in_process::refused(&["http", "-q", "http://no-such-host.invalid/", "-d", "300ms"]);
+        assert_eq!(code, FAILED, "{message}");
+        assert!(message.starts_with("failed to resolve `no-such-host.invalid`: "), "{message}");
     }
 
     #[test]

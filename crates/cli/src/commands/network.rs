@@ -222,8 +222,8 @@ mod tests {
         assert_snapshot!(refused("127.0.0.1:9 tcp_bw tcp_bw"), @"TEST: each test runs once; remove the duplicate");
         assert_snapshot!(refused("127.0.0.1:99999"), @"`99999` in `127.0.0.1:99999` is not a port; it is a number from 1 to 65535");
         let (code, message) = fails("no-such-host.invalid");
-        let begin = "failed to find no-such-host.invalid:19766: ";
-        assert!(code == USAGE && message.starts_with(begin), "{message}");
+        let begin = "failed to resolve `no-such-host.invalid`: ";
+        assert!(code == FAILED && message.starts_with(begin), "{message}");
     }
 
     /// A socket with a port of loopback, at which nothing listens yet.

@@ -35,7 +35,7 @@ pub(crate) fn feasible(driver: Driver, ingress: &IngressSettings) -> Result<(), 
     let (Some(connect), Some(url)) = (&ingress.connect, &ingress.url) else { return Ok(()) };
     let url = Url::parse(url)?;
     let at = |connect: Option<String>| Target { connect, ..Target::default() }.addresses(&url);
-    let there = at(Some(connect.clone()))?;
+    let there = at(Some(connect.clone())).map_err(|error| error.to_string())?;
     if at(None).is_ok_and(|named| named.iter().any(|address| there.contains(address))) {
         return Ok(());
     }

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use plumb_host::signals::unless_asked_to_stop;
 use plumb_model::Measurement;
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
@@ -116,7 +117,7 @@ pub fn interruptible(
     let url = Url::parse(&target.url).map_err(PathError::new)?;
     let offer = offer(spec, target, &url)?;
     let errand = Errand {
-        address: choose_address(&target.addresses(&url).map_err(PathError::new)?),
+        address: target.addresses(&url).map_err(unreachable).and_then(choose_address)?,
         request: Request::new(spec, &url),
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
         reuse: spec.reuse,
@@ -160,12 +161,17 @@ fn offer(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Option<Offer
 }
 
 /// The first address that accepts a connection, or the first one. A single one is not tried.
-fn choose_address(addresses: &[SocketAddr]) -> SocketAddr {
+fn choose_address(addresses: Vec<SocketAddr>) -> Result<SocketAddr, PathError> {
     let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();
-    match addresses {
-        [only] => *only,
-        several => *several.iter().find(accepts).unwrap_or(&several[0]),
+    match addresses[..] {
+        [only] => Ok(only),
+        _ => unless_asked_to_stop(move || *addresses.iter().find(accepts).unwrap_or(&addresses[0]))
+            .map_err(|cause| unreachable(format!("connect to the server: {cause}"))),
     }
+}
+
+fn unreachable(error: impl std::fmt::Display) -> PathError {
+    PathError::Unreachable(error.to_string())
 }
 
 /// A load that is ready to measure.

@@ -21,7 +21,7 @@ pub(super) fn find(ingress: &IngressSettings, reached_at: Option<IpAddr>) -> Res
     let parsed = Url::parse(url).map_err(PathError::new)?;
     let target = Target { url: url.to_owned(), connect: ingress.connect.clone(), ..Target::default() };
     let mut result = Err(failed("it has no address".to_owned()));
-    for address in target.addresses(&parsed).map_err(failed)? {
+    for address in target.addresses(&parsed).map_err(|error| failed(error.to_string()))? {
         if let Some(reached_at) = reached_at.filter(|_| address.ip().is_loopback()) {
             return Err(PathError::new(format!(
                 "reach {url} from another host: {} is a different host to each. In `system.ingress.url`, give an address that \

@@ -2,11 +2,13 @@
 //! error within seconds.
 
 use std::io::{self, BufReader};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use plumb_host::address::resolve;
+use plumb_host::signals::unless_asked_to_stop;
 use rustix::event::PollFlags;
 
 use super::error::Error;
@@ -30,6 +32,14 @@ pub struct Control {
     to: TcpStream,
     from: BufReader<TcpStream>,
     test: Option<Test>,
+}
+
+/// A server as messages name it.
+fn name_of(target: &Target) -> String {
+    match target.address.contains(':') {
+        true => format!("[{}]:{}", target.address, target.port),
+        false => format!("{}:{}", target.address, target.port),
+    }
 }
 
 /// Runs something in a thread that has entered a network namespace, where there is one to enter.
@@ -58,20 +68,16 @@ impl Control {
     /// # Errors
     /// When it does not answer, or is something else.
     pub fn connect(target: &Target) -> Result<Self, Error> {
-        within(target.netns.as_deref(), || Self::connect_here(target))
+        within(target.netns.as_deref(), || {
+            let (target, address) = (target.clone(), name_of(target));
+            let connected = unless_asked_to_stop(move || Self::connect_here(&target));
+            connected.map_err(|cause| Error::Connect { address, cause })?
+        })
     }
 
     fn connect_here(target: &Target) -> Result<Self, Error> {
-        let name = match target.address.contains(':') {
-            true => format!("[{}]:{}", target.address, target.port),
-            false => format!("{}:{}", target.address, target.port),
-        };
-        let addresses = (target.address.as_str(), target.port).to_socket_addrs();
-        let resolved = addresses.and_then(|addresses| match addresses.collect::<Vec<_>>() {
-            none if none.is_empty() => Err(io::Error::other("it has no address")),
-            some => Ok(some),
-        });
-        let addresses = resolved.map_err(|cause| Error::Resolve { address: name.clone(), cause })?;
+        let name = name_of(target);
+        let addresses = resolve(&target.address, target.port).map_err(Error::Resolve)?;
         let mut failed = None;
         for address in addresses.iter().take(2) {
             match socket::connect(*address, None, PATIENCE / 2) {

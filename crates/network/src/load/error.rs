@@ -10,13 +10,8 @@ use crate::wire::socket::ConnectError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name leads to no address.
-    #[error("find {address}: {cause}")]
-    Resolve {
-        /// The name.
-        address: String,
-        /// What the resolver said.
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Resolve(plumb_host::Error),
     /// Nobody answers.
     #[error("connect to {address}: {}", connect_words(.cause))]
     Connect {
@@ -119,8 +114,10 @@ impl Error {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Resolve { .. } | Self::Setting(_) | Self::Host(_) => true,
-            Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => false,
+            Self::Setting(_) | Self::Host(_) => true,
+            Self::Resolve(_) | Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => {
+                false
+            }
             Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
             Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } | Self::Late { .. } => false,
             Self::Drive(_) | Self::System { .. } => false,
