@@ -2,11 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use plumb_model::event::TimeLeft;
+use plumb_model::event::{PuttingBack, TimeLeft};
 use plumb_model::{ClaimVerdict, Event, Plan, SlotOutcome, Verdict};
 
 use crate::live::{LiveLine, pace};
 use crate::output;
+
+/// What an interrupted measurement waits for before it ends. A single measurement has one system, whose name tells nothing.
+pub fn putting_back(what: &PuttingBack, is_single: bool) -> String {
+    match what {
+        PuttingBack::System { name, at_most } => {
+            let of = if is_single { String::new() } else { format!(" of {name}") };
+            format!("interrupted; stopping the system{of}, which may take {at_most}")
+        }
+        PuttingBack::Changes(changes) => format!("interrupted; putting back {}", changes.join(", ")),
+    }
+}
 
 /// Draws progress from events.
 pub struct Progress<'a> {
@@ -92,6 +103,7 @@ impl<'a> Progress<'a> {
                 }
             }
             Event::BlockJudged { cell, blocks, verdicts } => self.judged(*cell, *blocks, verdicts),
+            Event::PuttingBack(what) => self.line(&putting_back(what, false)),
             Event::RunFinished { interrupted } => {
                 self.live.clear();
                 if *interrupted {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClaimVerdict, Slot};
+use crate::{ClaimVerdict, Slot, Span};
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,11 +103,27 @@ pub enum Event {
         /// All verdicts so far.
         verdicts: Vec<ClaimVerdict>,
     },
+    /// The run was interrupted, and puts something back before it ends.
+    PuttingBack(PuttingBack),
     /// The run is over.
     RunFinished {
         /// Whether it was interrupted.
         interrupted: bool,
     },
+}
+
+/// What an interrupted measurement puts back before it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PuttingBack {
+    /// A system that takes long to stop.
+    System {
+        /// The variant that it belongs to.
+        name: String,
+        /// How long stopping may take.
+        at_most: Span,
+    },
+    /// Changes of hosts, in the words of the experiment.
+    Changes(Vec<String>),
 }
 
 /// An honest time left.

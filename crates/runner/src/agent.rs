@@ -116,9 +116,19 @@ impl Agent {
     }
 
     /// Stops the agent and everything below it, by force if it does not stop by itself.
-    pub(crate) fn stop(mut self) {
+    pub(crate) fn stop(self) {
+        self.stop_telling(|_| ());
+    }
+
+    /// As [`Agent::stop`]. Tells how long stopping may take if it takes longer than usual.
+    pub(crate) fn stop_telling(mut self, tell: impl FnOnce(Duration)) {
         self.release();
-        let ended = self.link.ended(self.stop_grace);
+        let mut ended = self.link.ended(STOP_GRACE);
+        let more = self.stop_grace.saturating_sub(STOP_GRACE);
+        if ended.is_none() && !more.is_zero() {
+            tell(self.stop_grace);
+            ended = self.link.ended(more);
+        }
         self.link.close();
         match ended {
             Some(_) => self.hear_out(),

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumb_model::{Evidence, Measurement};
+use plumb_model::event::PuttingBack;
+use plumb_model::{Evidence, Measurement, Span};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
 use plumb_tunings::{Treatment, Tuner};
@@ -38,6 +39,7 @@ pub struct AgentExecutor<'a> {
     has_system: bool,
     patience: Patience<'a>,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
+    announce: Option<&'a dyn Fn(PuttingBack)>,
     tuner: Option<&'a mut Tuner>,
     /// The treatments of all variants, on whichever hosts.
     treatments: &'a [Treatment<'a>],
@@ -63,6 +65,7 @@ impl<'a> AgentExecutor<'a> {
             has_system,
             patience,
             watch: None,
+            announce: None,
             tuner: None,
             treatments: &[],
             systems: BTreeMap::new(),
@@ -75,6 +78,13 @@ impl<'a> AgentExecutor<'a> {
     #[must_use]
     pub fn watched_by(mut self, watch: &'a dyn Fn(Mark, Option<f64>)) -> Self {
         self.watch = Some(watch);
+        self
+    }
+
+    /// Sets the function that is told what is put back after an interruption, while that lasts.
+    #[must_use]
+    pub fn announcing(mut self, announce: &'a dyn Fn(PuttingBack)) -> Self {
+        self.announce = Some(announce);
         self
     }
 
@@ -127,9 +137,25 @@ impl<'a> AgentExecutor<'a> {
             }
             Ok(other) => Err(unexpected("ready", &other)),
             Err(error) => {
-                agent.stop();
+                self.stop_system(name, agent);
                 Err(error)
             }
+        }
+    }
+
+    /// Stops the system of a variant.
+    fn stop_system(&self, name: &str, agent: Agent) {
+        agent.stop_telling(|grace| {
+            let at_most = Span(grace.as_nanos() as u64);
+            self.tell_if_interrupted(|| PuttingBack::System { name: name.to_owned(), at_most });
+        });
+    }
+
+    fn tell_if_interrupted(&self, what: impl FnOnce() -> PuttingBack) {
+        if let Some(announce) = self.announce
+            && (self.patience.interrupted)()
+        {
+            announce(what());
         }
     }
 
@@ -269,6 +295,9 @@ impl<'a> AgentExecutor<'a> {
             Ok(()) => self.attempt_connected(order),
             Err(error) => Err(error),
         };
+        if !order.treatment.is_empty() {
+            self.tell_if_interrupted(|| PuttingBack::Changes(order.treatment.words()));
+        }
         let proof = self.end_on_others(attempted.is_ok());
         let (mut measured, of_here) = match (self.tuner.as_deref_mut(), before) {
             (Some(tuner), Some(before)) => host_tunings::end(tuner, here.as_treatment(), before, attempted)?,
@@ -340,8 +369,8 @@ impl Executor for AgentExecutor<'_> {
         for (agent, _) in self.systems.values_mut() {
             agent.release();
         }
-        for (_, (agent, _)) in std::mem::take(&mut self.systems) {
-            agent.stop();
+        for (name, (agent, _)) in std::mem::take(&mut self.systems) {
+            self.stop_system(&name, agent);
         }
     }
 }

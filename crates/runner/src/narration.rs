@@ -2,6 +2,7 @@
 //!
 //! No line is written while a window is open: progress is not logged.
 
+use plumb_model::event::PuttingBack;
 use plumb_model::{Ending, Event, Run, Slot, SlotOutcome};
 use plumb_path::log::Log;
 use plumb_store::RunLog;
@@ -72,6 +73,8 @@ pub(crate) fn narrate(event: &Event) {
             let open = verdicts.iter().filter(|verdict| verdict.verdict == plumb_model::Verdict::Undecided);
             info!(cell, blocks, undecided = open.count(), "judged a block");
         }
+        Event::PuttingBack(PuttingBack::System { name, .. }) => info!(name, "waiting for a system to stop"),
+        Event::PuttingBack(PuttingBack::Changes(_)) => info!("putting changes of hosts back"),
         Event::RunStarted { .. } | Event::SlotProgress { .. } | Event::RunFinished { .. } => {}
     }
 }

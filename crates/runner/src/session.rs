@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::available_cpus;
 use plumb_host::scratch::Scratch;
+use plumb_model::event::PuttingBack;
 use plumb_model::{Ending, Event, Header, Plan, Run, Slot, Source, VariantState};
 use plumb_path::{Mark, Place};
 use plumb_store::RunDirectory;
@@ -169,11 +170,12 @@ impl Session<'_> {
                 Mark::Agreed { open_ns, close_ns } => tell(&Event::WindowAgreed { open_ns, close_ns }),
                 Mark::Opened | Mark::Closed => {}
             };
+            let announce = |what: PuttingBack| tell(&Event::PuttingBack(what));
             let mut record = |slot: &Slot| store.borrow_mut().append(slot).map_err(RunError::from);
             let mut emit = tell;
             let mut outlets = Outlets { record: &mut record, emit: &mut emit, patience };
             let slots = std::mem::take(&mut run.slots);
-            measure(planned, slots, (launch, hosts, tuner.as_mut()), &watch, &mut outlets)
+            measure(planned, slots, (launch, hosts, tuner.as_mut()), &watch, &announce, &mut outlets)
         };
         let took_ns = patience.clock.monotonic_ns() - begun_ns;
         let took_s = before_s + Duration::from_nanos(took_ns).as_secs_f64();
@@ -202,6 +204,7 @@ fn measure(
     slots: Vec<Slot>,
     (launch, hosts, tuner): (Launch, Hosts, Option<&mut Tuner>),
     watch: &dyn Fn(Mark, Option<f64>),
+    announce: &dyn Fn(PuttingBack),
     outlets: &mut Outlets<'_>,
 ) -> (Dispatched, Result<(), RunError>) {
     if planned.runs_in_process(&hosts) {
@@ -214,6 +217,7 @@ fn measure(
     let mut executor =
         AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), outlets.patience)
             .watched_by(watch)
+            .announcing(announce)
             .tuned_by(tuner)
             .treating(&treatments);
     let dispatched = dispatch(planned, slots, &mut executor, outlets);

@@ -12,6 +12,12 @@ pub struct Treatment<'a> {
 }
 
 impl Treatment<'_> {
+    /// Each tuning and change, in words.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        self.tunings.iter().cloned().chain(self.changes.iter().map(ToString::to_string)).collect()
+    }
+
     /// Whether nothing is changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {

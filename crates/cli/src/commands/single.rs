@@ -16,6 +16,7 @@ use crate::args::shared::MeasurementArguments;
 use crate::exit::{Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
 use crate::live::{Course, LiveLine};
 use crate::output;
+use crate::progress::putting_back;
 
 /// The window that settings ask for.
 pub fn window(settings: &mut impl Settings) -> Window {
@@ -120,8 +121,10 @@ pub fn by_agents(
     };
     let interrupted = || interrupts.is_interrupted();
     let patience = Patience { clock: &HostClock, interrupted: &interrupted };
-    let mut executor =
-        AgentExecutor::new(path, launch, (hosts, settings.has_system()), patience).watched_by(watch);
+    let announce = |what| output::message(&putting_back(&what, true));
+    let mut executor = AgentExecutor::new(path, launch, (hosts, settings.has_system()), patience)
+        .watched_by(watch)
+        .announcing(&announce);
     let pods = PodSides::default();
     let treatment = Treatment::default();
     let order = SlotOrder { name: path.name, settings, treatment, pods: &pods, cooldown_ns: 0, window };
