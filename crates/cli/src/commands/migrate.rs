@@ -31,12 +31,11 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
         return serve(&settings, *listen);
     }
     single::headline(&arguments.shown, &what(&settings));
-    let interrupts = Interrupts::install().map_err(Failure::harness)?;
     // The memory's content is the same each time.
     let window = Window { seed: 1, ..single::window(&mut settings) };
     let measured = match arguments.to {
         Some(address) => to_another_host(&settings, window, address, arguments),
-        None => on_this_host(&settings, window, &interrupts, arguments),
+        None => on_this_host(&settings, window, arguments),
     };
     match measured? {
         Some(result) => {
@@ -58,9 +57,9 @@ fn what(settings: &MigrationSettings) -> String {
 fn on_this_host(
     settings: &MigrationSettings,
     window: Window,
-    interrupts: &Interrupts,
     arguments: &MigrateArguments,
 ) -> Result<Option<SlotResult>, Failure> {
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let line = single::live_line(&arguments.shown);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
     let of_path = PathSettings::of::<Migration>(settings.clone());
@@ -69,13 +68,13 @@ fn on_this_host(
         &of_path,
         window,
         Hosts::default(),
-        (interrupts, &watch),
+        (&interrupts, &watch),
     );
     line.clear();
     measured
 }
 
-/// The source in this process, to a destination that was started elsewhere.
+/// The source in this process, to a destination that was started elsewhere. Nothing has to be put back, so Ctrl-C ends it at once.
 fn to_another_host(
     settings: &MigrationSettings,
     window: Window,
