@@ -42,20 +42,32 @@ impl RunDirectory {
     /// Creates a run directory, or takes an existing one that holds no run.
     ///
     /// # Errors
-    /// When it holds a run already, another process writes to it, or it cannot be written.
+    /// When it holds a run already, another process writes to it, or it cannot be written. Then nothing is left of the attempt.
     pub fn create(path: &Path, header: &Header, experiment_text: &str) -> Result<Self, StoreError> {
         let experiment_bytes = experiment_text.len() as u64;
         bounds::check_plan(&header.plan)
             .and_then(|()| bounds::check_bytes(experiment_bytes, bounds::EXPERIMENT_BYTES_MAX))
             .map_err(unreadable(path))?;
+        let is_new = !path.exists();
         let folder = Folder::make(path)?;
+        let made: Vec<&str> =
+            [EXPERIMENT, SLOTS, RUN, LOCK].into_iter().filter(|name| !folder.has(name)).collect();
         let lock = lock(&folder)?;
         if folder.has(RUN) {
             return Err(StoreError::Exists { path: path.to_owned() });
         }
-        folder.write_whole(EXPERIMENT, experiment_text.as_bytes(), PRIVATE)?;
-        write_header(&folder, header, experiment_text)?;
-        let slots = slots_to_append(&folder)?;
+        let begin = || {
+            folder.write_whole(EXPERIMENT, experiment_text.as_bytes(), PRIVATE)?;
+            write_header(&folder, header, experiment_text)?;
+            slots_to_append(&folder)
+        };
+        let slots = begin().inspect_err(|_| {
+            // The first error is the one to report.
+            made.iter().for_each(|name| drop(folder.remove(name)));
+            if is_new {
+                let _ = std::fs::remove_dir(path);
+            }
+        })?;
         let plan = header.plan.clone();
         Ok(Self { folder, plan, slots, written: 0, whole_bytes: None, _lock: lock })
     }
@@ -391,6 +403,18 @@ mod tests {
             retried: vec!["x\ny".to_owned()],
             outcome: SlotOutcome::Failed { reason: "dead".to_owned(), cause: FailureCause::System },
         }
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_written_leaves_nothing() {
+        let temporary = tempfile::tempdir().unwrap();
+        // The header's place is taken, as if the disk were full after the experiment.
+        fs::create_dir(temporary.path().join("run.json.partial")).unwrap();
+        let error = RunDirectory::create(temporary.path(), &header(), "kind: Experiment\n").unwrap_err();
+        assert!(error.to_string().contains("run.json.partial"), "{error}");
+        let left: Vec<_> =
+            fs::read_dir(temporary.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["run.json.partial"]);
     }
 
     #[test]

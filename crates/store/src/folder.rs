@@ -185,12 +185,15 @@ impl Folder {
             Err(error) => return Err(StoreError::io("remove", &self.path.join(&partial))(error.into())),
         }
         let mut file = self.file_with(&partial, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)?;
-        file.write_all(bytes).map_err(StoreError::io("write", &path))?;
-        if is_synced {
-            file.sync_all().map_err(StoreError::io("sync", &path))?;
-        }
-        rustix::fs::renameat(&self.descriptor, &partial, &self.descriptor, name)
-            .map_err(|error| StoreError::io("rename to", &path)(error.into()))
+        let mut write = || {
+            file.write_all(bytes).map_err(StoreError::io("write", &path))?;
+            if is_synced {
+                file.sync_all().map_err(StoreError::io("sync", &path))?;
+            }
+            rustix::fs::renameat(&self.descriptor, &partial, &self.descriptor, name)
+                .map_err(|error| StoreError::io("rename to", &path)(error.into()))
+        };
+        write().inspect_err(|_| drop(self.remove(&partial)))
     }
 
     /// Removes a file; it need not exist.

@@ -1,13 +1,15 @@
 //! Runs that the page starts: separate processes in their own sessions, so that they outlive the page.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumb_host::process::{Command, Detached, Stream};
 use plumb_host::time::{monotonic_ns, sleep, wall_clock_rfc3339};
 use plumb_store::Stamp;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 use crate::fault::Fault;
 use crate::site::Site;
@@ -62,8 +64,10 @@ pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
     let name = plumb_store::run_name(&plain(&order.name), &wall_clock_rfc3339());
     let directory = plumb_store::make_unique(&folder(site).join(name)).map_err(Fault::broken)?;
     let log = directory.join(LOG);
-    let file =
-        File::create(&log).map_err(|error| Fault::broken(format!("write {}: {error}", log.display())))?;
+    let file = log_file(&log).map_err(|error| {
+        discard(&directory);
+        Fault::broken(format!("write {}: {error}", log.display()))
+    })?;
     let command = Command::new(&site.settings.program)
         .args(order.arguments())
         .args(["--quiet", "--output"])
@@ -79,13 +83,28 @@ pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
         }
         if !process.is_running() {
             let said = text_of(&log);
-            // A run that did not begin left nothing else in its directory.
-            let _ = std::fs::remove_file(&log).and_then(|()| std::fs::remove_dir(&directory));
+            discard(&directory);
             return Ok(Launched::Refused(said));
         }
         sleep(LOOK_EVERY);
     }
     Ok(Launched::Preparing)
+}
+
+/// Creates the log with room for what a run says, so that it can say that the disk is full.
+fn log_file(path: &Path) -> io::Result<File> {
+    let file = File::create(path)?;
+    match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, LOG_BYTES_MAX) {
+        // This file system cannot reserve room.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(file),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the directory of a run that did not begin, in which there is at most a log.
+fn discard(directory: &Path) {
+    let _ = std::fs::remove_file(directory.join(LOG));
+    let _ = std::fs::remove_dir(directory);
 }
 
 /// A name without characters that could lead to another folder.
@@ -149,6 +168,18 @@ mod tests {
             only: vec!["a".to_owned()],
         };
         assert_eq!(order.arguments(), ["run", "tls-cost", "--quick", "--blocks=7", "--only=a"]);
+    }
+
+    #[test]
+    fn a_log_has_room_for_what_a_run_says() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join(LOG);
+        let metadata = log_file(&log).unwrap().metadata().unwrap();
+        // A file system without `fallocate` reserves nothing.
+        assert!(metadata.len() == 0 && (metadata.blocks() == 0 || metadata.blocks() * 512 >= LOG_BYTES_MAX));
+        discard(folder.path());
+        assert!(!folder.path().exists());
     }
 
     #[test]
