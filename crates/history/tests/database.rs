@@ -324,6 +324,22 @@ fn an_export_that_is_damaged_is_refused_with_its_line() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(refused("").0, 1);
     assert_eq!(refused(&text.replace("history-export/1", "history-export/2")).0, 1);
+#[test]
+fn a_database_that_cannot_be_changed_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a ?#%41.db");
+    let location = Location::File(path.clone());
+    drop(filled(&location, 2, 9));
+    // SQLite cannot create the file that readers and writers share, as on a read-only file system.
+    let shared = |name: &str| folder.path().join(format!("a ?#%41.db-{name}"));
+    std::fs::create_dir(shared("shm")).unwrap();
+    let mut history = Database::open_existing(&location).unwrap().unwrap();
+    assert_eq!(history.count(&RunFilter::default()).unwrap(), 2);
+    // What a killed writer left would be missing.
+    std::fs::write(shared("wal"), "x".repeat(4096)).unwrap();
+    assert!(matches!(Database::open_existing(&location), Err(HistoryError::Open { .. })));
+}
+
     assert_eq!(refused(&lines[..3].join("\n")).0, 4, "cut short");
     assert_eq!(refused(&[lines[0], lines[1], lines[4]].join("\n")).0, 3, "a line is missing");
     assert_eq!(refused(&format!("{text}{}", lines[1])).0, 6);

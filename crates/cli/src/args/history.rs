@@ -86,6 +86,14 @@ pub enum HistoryCommand {
     Bisect(Box<BisectArguments>),
 }
 
+impl HistoryCommand {
+    /// Whether it reads the history and never changes it.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Show { .. } | Self::Export { .. } | Self::Trend(_))
+    }
+}
+
 /// `plumb history list`.
 #[derive(Debug, Args)]
 pub struct HistoryListArguments {

@@ -24,7 +24,9 @@ pub use self::document::{list_json_schema, run_json_schema, trend_json_schema};
 /// Does what was asked with the history.
 pub fn history(arguments: &HistoryArguments) -> Outcome {
     let location = Location::given_or_standard(arguments.place.database.as_deref())?;
-    let mut history = Database::open(&location)?;
+    // A file that cannot be changed can still be read.
+    let existing = if arguments.command.reads() { Database::open_existing(&location)? } else { None };
+    let mut history = existing.map_or_else(|| Database::open(&location), Ok)?;
     match &arguments.command {
         HistoryCommand::Add { directories } => add::add(&mut history, directories),
         HistoryCommand::List(list) => list::list(&mut history, list),

@@ -3,6 +3,8 @@
 //! Several processes may write: each write transaction takes the lock when it begins, and waits while another
 //! process holds it.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,14 +23,20 @@ const STATEMENTS: usize = 64;
 pub(crate) struct Sqlite(rusqlite::Connection);
 
 impl Sqlite {
-    /// Opens a file. With `create`, creates the file and its folder if they are missing.
+    /// Opens a file. With `create`, creates the file and its folder if they are missing. Without, a file that cannot be changed, as
+    /// on a read-only file system, is opened for reading.
     pub(crate) fn open(path: &Path, create: bool) -> Result<Self, Cause> {
         if create && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| Cause(error.to_string()))?;
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let flags = if create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
-        let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+        let mut connection = rusqlite::Connection::open_with_flags(path, flags)?;
+        if !create && is_unreadable_here(&connection) && !has_changes_beside(path) {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+            connection = rusqlite::Connection::open_with_flags(immutable(path), flags)?;
+        }
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -44,6 +52,32 @@ impl Sqlite {
         self.0.pragma_update(None, "synchronous", "normal")?;
         Ok(())
     }
+}
+
+/// Whether SQLite cannot create the files that it needs beside the database to read it.
+fn is_unreadable_here(connection: &rusqlite::Connection) -> bool {
+    let read = connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0));
+    read.is_err_and(|error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen))
+}
+
+/// Whether a writer was killed before it had moved its changes into the database.
+fn has_changes_beside(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// The URI of a file that nobody changes (<https://www.sqlite.org/uri.html>).
+fn immutable(path: &Path) -> OsString {
+    let mut uri = b"file:".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'%' | b'?' | b'#' => uri.extend(format!("%{byte:02x}").bytes()),
+            _ => uri.push(*byte),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    OsString::from_vec(uri)
 }
 
 impl Connection for Sqlite {
@@ -78,7 +112,7 @@ impl From<rusqlite::Error> for Cause {
     fn from(error: rusqlite::Error) -> Self {
         let text = error.to_string();
         match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::ReadOnly) => {
+            Some(rusqlite::ErrorCode::ReadOnly | rusqlite::ErrorCode::CannotOpen) => {
                 Self(format!("{text}; the file and its folder must be writable"))
             }
             Some(rusqlite::ErrorCode::DatabaseBusy) => {
