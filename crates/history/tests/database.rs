@@ -307,6 +307,9 @@ fn a_database_of_another_kind_is_refused_and_left_alone() {
     std::fs::write(&path, "this is a text, and it is much longer than the head of a database. ".repeat(30))
         .unwrap();
     let refused = Database::open(&location).err().unwrap();
+    change("PRAGMA user_version = -5");
+    let refused = Database::open(&location).err().unwrap().to_string();
+    assert!(refused.ends_with("something else, with the version -5 (`user_version`); use another --database"), "{refused}");
     assert!(matches!(refused, HistoryError::Open { .. }), "{refused}");
 }
 

@@ -143,7 +143,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
 pub(crate) enum Refusal {
     /// A later version wrote it.
     Newer(i64),
-    /// It holds something else; names some of its tables.
+    /// It holds something else; names some of its tables, or its version.
     Foreign(String),
     /// A statement failed.
     Failed(Cause),
@@ -172,6 +172,9 @@ pub(crate) fn migrate(connection: &mut dyn Connection, dialect: &Dialect) -> Res
         let found = version(connection, dialect)?;
         if found > VERSION {
             return Ok(Some(Refusal::Newer(found)));
+        }
+        if found < 0 {
+            return Ok(Some(Refusal::Foreign(format!("the version {found} (`user_version`)"))));
         }
         if found == 0
             && let Some(tables) = foreign(connection, dialect)?

@@ -110,7 +110,11 @@ impl Connection for Sqlite {
 
 impl From<rusqlite::Error> for Cause {
     fn from(error: rusqlite::Error) -> Self {
-        let text = error.to_string();
+        let text = match &error {
+            // The whole error repeats the statement.
+            rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+            _ => error.to_string(),
+        };
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::ReadOnly | rusqlite::ErrorCode::CannotOpen) => {
                 Self(format!("{text}; the file and its folder must be writable"))
