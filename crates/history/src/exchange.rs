@@ -125,7 +125,7 @@ impl Database {
                 Line::Record(record) => {
                     check(&record).map_err(malformed)?;
                     imported.runs += 1;
-                    imported.new += u64::from(self.add(&record)?.new);
+                    imported.new += u64::from(self.add(&record)?.is_new());
                 }
                 Line::Mark(mark) => {
                     self.import_mark(*mark).map_err(malformed)?;

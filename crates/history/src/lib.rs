@@ -29,6 +29,6 @@ pub use location::{DATABASE_VARIABLE, Location};
 pub use record::{Distribution, Record, RecordedPoint};
 pub use trend::{Grade, GradedShift, TREND_POINTS_MAX, Trend, trend};
 pub use types::{
-    Added, ExperimentRow, HostRow, Mark, MarkKind, Point, RunFilter, RunOrder, RunPoint, RunRow,
+    Added, ExperimentRow, HostRow, Mark, MarkKind, Outcome, Point, RunFilter, RunOrder, RunPoint, RunRow,
     SeriesFilter, SeriesIdentity, SeriesRow, VerdictCounts,
 };

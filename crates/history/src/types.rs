@@ -104,10 +104,31 @@ pub struct RunFilter {
 pub struct Added {
     /// The run's key.
     pub key: String,
-    /// Whether this record of the run was new.
-    pub new: bool,
-    /// The key of the record that it replaces: the same run before it was extended.
-    pub replaced: Option<String>,
+    /// What became of the record.
+    pub outcome: Outcome,
+}
+
+/// What became of a record that was to be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was added.
+    New,
+    /// It was added in place of the record with this key: the same run before it was extended.
+    Replaced(String),
+    /// The history has it already.
+    Known,
+    /// The history keeps a record of the same run with more slots.
+    Shorter,
+    /// The history keeps a record of the same run with another content: somebody edited one of the two.
+    Different,
+}
+
+impl Added {
+    /// Whether the record is now in the history and was not before.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        matches!(self.outcome, Outcome::New | Outcome::Replaced(_))
+    }
 }
 
 /// The identity of a series. Values with the same identity are comparable over time.

@@ -15,7 +15,8 @@ mod server;
 use std::io::Write;
 
 use plumb_history::{
-    Database, Grade, HistoryError, Location, Mark, MarkKind, Record, RunFilter, RunOrder, SeriesFilter, trend,
+    Database, Grade, HistoryError, Location, Mark, MarkKind, Outcome, Record, RunFilter, RunOrder,
+    SeriesFilter, trend,
 };
 use plumb_judge::judge;
 use plumb_model::{Ending, Run, Source, Statistic};
@@ -35,7 +36,7 @@ fn filled(location: &Location, runs: u32, at: u32) -> Database {
     let mut history = Database::open(location).unwrap();
     for number in 0..runs {
         let factor = if number < at { 1.0 } else { 0.67 };
-        assert!(history.add(&record(&made::run("x", number, factor))).unwrap().new);
+        assert!(history.add(&record(&made::run("x", number, factor))).unwrap().is_new());
     }
     history
 }
@@ -45,7 +46,7 @@ fn a_run_is_kept_once(place: Place<'_>) {
     let mut history = filled(&location, 3, 9);
     let first = record(&made::run("x", 0, 1.0));
     let added = history.add(&first).unwrap();
-    assert!(!added.new && added.key == first.run.key);
+    assert!(added.outcome == Outcome::Known && added.key == first.run.key);
     assert_eq!(history.count(&RunFilter::default()).unwrap(), 3);
     drop(history);
     let mut history = Database::open(&location).unwrap();
@@ -76,12 +77,12 @@ fn an_extended_run_replaces_what_it_was(place: Place<'_>) {
     part.header.plan.blocks.max = 3;
     part.header.plan.blocks.min = 3;
     let part = record(&part);
-    assert!(history.add(&part).unwrap().new);
+    assert!(history.add(&part).unwrap().is_new());
     let series = history.series(&SeriesFilter { ratios: Some(false), ..SeriesFilter::default() }).unwrap();
     history.accept(series[0].id, &part.run.key, "ann", "known", 5).unwrap();
     let whole = record(&whole);
     let added = history.add(&whole).unwrap();
-    assert_eq!((added.new, added.replaced.as_ref()), (true, Some(&part.run.key)));
+    assert_eq!(added.outcome, Outcome::Replaced(part.run.key.clone()));
     assert_eq!(history.count(&RunFilter::default()).unwrap(), 1);
     let marks = history.marks(series[0].id).unwrap();
     assert_eq!(
@@ -89,7 +90,16 @@ fn an_extended_run_replaces_what_it_was(place: Place<'_>) {
         (1, whole.run.key.as_str(), "known")
     );
     let added = history.add(&part).unwrap();
-    assert_eq!((added.new, added.key), (false, whole.run.key));
+    assert_eq!((added.outcome, added.key), (Outcome::Shorter, whole.run.key));
+}
+
+fn an_edited_run_is_told_from_the_recorded_one(place: Place<'_>) {
+    let mut history = filled(&place("edited"), 1, 9);
+    let (recorded, mut edited) = (made::run("x", 0, 1.0), made::run("x", 0, 1.0));
+    edited.experiment_text.push_str("# edited\n");
+    let added = history.add(&record(&edited)).unwrap();
+    assert_eq!((added.outcome, &added.key), (Outcome::Different, &record(&recorded).run.key));
+    assert_eq!(history.run(&added.key).unwrap(), record(&recorded).run, "nothing has changed");
 }
 
 fn filters_mean_what_they_say(place: Place<'_>) {
@@ -246,6 +256,7 @@ fn an_export_is_whole(from: Place<'_>, to: Place<'_>) {
 fn the_suite(place: Place<'_>) {
     a_run_is_kept_once(place);
     an_extended_run_replaces_what_it_was(place);
+    an_edited_run_is_told_from_the_recorded_one(place);
     filters_mean_what_they_say(place);
     a_shift_shows_in_its_series_until_it_is_accepted(place);
     a_distribution_comes_back(place);
@@ -296,6 +307,12 @@ fn a_database_of_another_kind_is_refused_and_left_alone() {
     let refused = Database::open(&location).err().unwrap();
     assert!(matches!(refused, HistoryError::Newer { found: 7, .. }) && !refused.is_usage(), "{refused}");
     assert!(refused.to_string().contains("update plumb"), "{refused}");
+    change("PRAGMA user_version = -5");
+    let refused = Database::open(&location).err().unwrap().to_string();
+    assert!(
+        refused.ends_with("something else, with the version -5 (`user_version`); use another --database"),
+        "{refused}"
+    );
     change("PRAGMA user_version = 1");
     assert!(Database::open_existing(&location).unwrap().is_some());
 
@@ -307,26 +324,9 @@ fn a_database_of_another_kind_is_refused_and_left_alone() {
     std::fs::write(&path, "this is a text, and it is much longer than the head of a database. ".repeat(30))
         .unwrap();
     let refused = Database::open(&location).err().unwrap();
-    change("PRAGMA user_version = -5");
-    let refused = Database::open(&location).err().unwrap().to_string();
-    assert!(refused.ends_with("something else, with the version -5 (`user_version`); use another --database"), "{refused}");
     assert!(matches!(refused, HistoryError::Open { .. }), "{refused}");
 }
 
-#[test]
-fn an_export_that_is_damaged_is_refused_with_its_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| Location::File(folder.path().join(format!("{name}.db")));
-    let mut history = filled(&place("whole"), 3, 9);
-    let text = String::from_utf8(exported(&mut history)).unwrap();
-    let mut target = Database::open(&place("target")).unwrap();
-    let mut refused = |text: &str| match target.import(&mut text.as_bytes()) {
-        Err(HistoryError::Malformed { line, reason }) => (line, reason),
-        other => panic!("{other:?}"),
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(refused("").0, 1);
-    assert_eq!(refused(&text.replace("history-export/1", "history-export/2")).0, 1);
 #[test]
 fn a_database_that_cannot_be_changed_is_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -343,6 +343,20 @@ fn a_database_that_cannot_be_changed_is_read() {
     assert!(matches!(Database::open_existing(&location), Err(HistoryError::Open { .. })));
 }
 
+#[test]
+fn an_export_that_is_damaged_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| Location::File(folder.path().join(format!("{name}.db")));
+    let mut history = filled(&place("whole"), 3, 9);
+    let text = String::from_utf8(exported(&mut history)).unwrap();
+    let mut target = Database::open(&place("target")).unwrap();
+    let mut refused = |text: &str| match target.import(&mut text.as_bytes()) {
+        Err(HistoryError::Malformed { line, reason }) => (line, reason),
+        other => panic!("{other:?}"),
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(refused("").0, 1);
+    assert_eq!(refused(&text.replace("history-export/1", "history-export/2")).0, 1);
     assert_eq!(refused(&lines[..3].join("\n")).0, 4, "cut short");
     assert_eq!(refused(&[lines[0], lines[1], lines[4]].join("\n")).0, 3, "a line is missing");
     assert_eq!(refused(&format!("{text}{}", lines[1])).0, 6);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plumb_history::{Added, Database, Location, Record};
+use plumb_history::{Database, Location, Record};
 use plumb_judge::judge;
 use plumb_model::{Ending, Run, Source};
 
@@ -55,7 +55,8 @@ pub fn record(mut history: Database, run: &Run, directory: &Path, quiet: bool) -
         ));
         return Ok(());
     }
-    let added = add_directory(&mut history, directory).map_err(|failure| {
+    let added = record_of(directory).and_then(|record| Ok(history.add(&record)?));
+    let added = added.map_err(|failure| {
         let later =
             format!("; the run is complete: `plumb history add {}` records it later", directory.display());
         Failure { message: failure.message + &later, ..failure }
@@ -66,16 +67,15 @@ pub fn record(mut history: Database, run: &Run, directory: &Path, quiet: bool) -
     Ok(())
 }
 
-/// Adds the run in a directory to the history. It is read from the disk even where it was just made, so that its key is always that of
-/// what the disk has.
-pub fn add_directory(history: &mut Database, directory: &Path) -> Result<Added, Failure> {
+/// The record of the run in a directory. It is read from the disk even where it was just made, so that its key is always that of what
+/// the disk has.
+pub fn record_of(directory: &Path) -> Result<Record, Failure> {
     let mut run = report::read(directory)?;
     if let Ok(whole) = directory.canonicalize() {
         run.directory = whole.display().to_string();
     }
     let judgement = judge(&run.header.plan, &run.slots);
-    let record = Record::of(&run, &judgement, exit::of_run(&run, &judgement))?;
-    Ok(history.add(&record)?)
+    Ok(Record::of(&run, &judgement, exit::of_run(&run, &judgement))?)
 }
 
 /// The beginning of a key, for people.

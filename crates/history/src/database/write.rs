@@ -1,8 +1,10 @@
 //! The statements that change a history. Each function runs within its caller's transaction.
 
+use std::cmp::Ordering;
+
 use super::connection::{Cause, Connection, first};
 use super::value::Value;
-use crate::types::{Added, Mark, MarkKind, RunRow, SeriesIdentity};
+use crate::types::{Added, Mark, MarkKind, Outcome, RunRow, SeriesIdentity};
 use crate::{Record, RecordedPoint};
 
 /// The columns of `run` without its id, in the order of [`run_values`].
@@ -16,16 +18,19 @@ const INSERT_RUN: &str = "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $1
 /// Adds a run, see [`super::Database::add`].
 pub(super) fn add(connection: &mut dyn Connection, record: &Record) -> Result<Added, Cause> {
     let key = record.run.key.clone();
-    let known = |key: String| Added { key, new: false, replaced: None };
     let Some(before) = earlier(connection, &record.run)? else {
-        return Ok(match insert(connection, record)? {
-            Some(_) => Added { key, new: true, replaced: None },
-            // Another writer added the run first.
-            None => known(key),
-        });
+        // Without a row, another writer added the run first.
+        let outcome = insert(connection, record)?.map_or(Outcome::Known, |_| Outcome::New);
+        return Ok(Added { key, outcome });
     };
-    if before.hash == key || before.points >= weight(record) {
-        return Ok(known(before.hash));
+    let kept = match before.points.cmp(&weight(record)) {
+        _ if before.hash == key => Some(Outcome::Known),
+        Ordering::Greater => Some(Outcome::Shorter),
+        Ordering::Equal => Some(Outcome::Different),
+        Ordering::Less => None,
+    };
+    if let Some(outcome) = kept {
+        return Ok(Added { key: before.hash, outcome });
     }
     let marks = connection
         .rows("SELECT series, kind, author, note, at_us FROM mark WHERE run = $1", &[before.id.into()])?;
@@ -43,7 +48,7 @@ pub(super) fn add(connection: &mut dyn Connection, record: &Record) -> Result<Ad
             &values,
         )?;
     }
-    Ok(Added { key, new: true, replaced: Some(before.hash) })
+    Ok(Added { key, outcome: Outcome::Replaced(before.hash) })
 }
 
 /// The record of the run that the database already has.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use plumb_history::Database;
+use plumb_history::{Added, Database};
 use plumb_report::plural;
 
-use crate::commands::recording::{add_directory, short};
+use crate::commands::recording::{record_of, short};
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 
@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 4;
 
 /// Adds the runs in directories. One that cannot be added does not keep the others out, and decides the exit code.
 pub fn add(history: &mut Database, directories: &[PathBuf]) -> Outcome {
-    let (mut new, mut known, mut failed) = (0, 0, None);
+    let (mut new, mut known, mut different, mut failed) = (0, 0, 0, None);
     for given in directories {
         let found = runs_in(given)?;
         if found.is_empty() {
@@ -25,33 +25,48 @@ pub fn add(history: &mut Database, directories: &[PathBuf]) -> Outcome {
         }
         let is_one = found.len() == 1 && found.contains(given);
         for directory in found {
-            match add_directory(history, &directory) {
-                Ok(added) => {
-                    new += usize::from(added.new);
-                    known += usize::from(!added.new);
-                    output::result(&line(&added, &directory))?;
-                }
+            let record = match record_of(&directory) {
+                Ok(record) => record,
                 Err(failure) if is_one && directories.len() == 1 => return Err(failure),
                 Err(failure) => {
                     output::failure(&failure);
                     let code = failed.map_or(failure.code, |code: u8| code.max(failure.code));
                     failed = Some(code);
+                    continue;
                 }
+            };
+            // If the database fails, every other run would fail in the same way.
+            let added = history.add(&record)?;
+            match added.outcome {
+                plumb_history::Outcome::Different => different += 1,
+                _ if added.is_new() => new += 1,
+                _ => known += 1,
             }
+            output::result(&line(&added, &directory))?;
         }
     }
     let known = if known > 0 { format!(", {} known already", plural(known, "run")) } else { String::new() };
     output::message(&format!("{} added{known}", plural(new, "run")));
+    if different > 0 {
+        output::message(&format!(
+            "{} not added, because the history has a record of the same run with other content: somebody edited one of the two. To record \
+             the run as it is now, first remove its record with `plumb history remove KEY`",
+            plural(different, "run")
+        ));
+    }
     Ok(failed.unwrap_or(HOLDS))
 }
 
-fn line(added: &plumb_history::Added, directory: &Path) -> String {
-    let what = match (&added.replaced, added.new) {
-        (Some(before), _) => format!("added in place of {}", short(before)),
-        (None, true) => "added".to_owned(),
-        (None, false) => "known".to_owned(),
-    };
-    format!("{}  {what}  {}", short(&added.key), directory.display())
+fn line(added: &Added, directory: &Path) -> String {
+    use plumb_history::Outcome::{Different, Known, New, Replaced, Shorter};
+    let (key, directory) = (short(&added.key), directory.display());
+    match &added.outcome {
+        New => format!("{key}  added  {directory}"),
+        Replaced(before) => format!("{key}  added in place of {}  {directory}", short(before)),
+        Known => format!("{key}  known  {directory}"),
+        Shorter => format!("{key}  known with more slots  {directory}"),
+        Different => format!("{key}  differs from  {directory}"),
+    }
 }
 
 /// The run directories at and below a directory. Links are not followed, and what belongs to a run, such as the noise of a gate, is no

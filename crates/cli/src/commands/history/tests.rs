@@ -50,6 +50,16 @@ fn runs_are_added_once_and_listed_with_the_newest_first() {
     let known = ["1", "2"].map(|number| format!("{runs}/x-{number}"));
     let again = history(at, &["add", &known[0], &known[1]]);
     assert_eq!((again.code, again.err.trim()), (0, "0 runs added, 2 runs known already"));
+    let mut edited = made::run("x", 1, 1.0);
+    edited.experiment_text.push_str("# edited\n");
+    std::fs::remove_dir_all(&known[0]).unwrap();
+    on_disk(at, &edited);
+    let edited = history(at, &["add", &known[0]]);
+    insta::assert_snapshot!(edited.out, @"KEY  differs from  /plumb-runs/x-1");
+    insta::assert_snapshot!(edited.err, @r"
+    0 runs added
+    1 run not added, because the history has a record of the same run with other content: somebody edited one of the two. To record the run as it is now, first remove its record with `plumb history remove KEY`
+    ");
     let listed = history(at, &["list", "--json", "--limit", "2"]).json();
     assert_eq!((listed["total"].as_u64(), listed["runs"].as_array().unwrap().len()), (Some(3), 2));
     assert_eq!(listed["runs"][0]["started_at"], "2026-01-01T02:00:00.000Z");
@@ -158,7 +168,7 @@ fn a_database_that_cannot_be_used_is_one_clear_error() {
     };
     let text = write(folder.path(), "text.db", "no database at all, ".repeat(100));
     insta::assert_snapshot!(refused(&text, 5), @"error: failed to open the history /text.db: file is not a database; move it away, and add the run directories to a new one");
-    insta::assert_snapshot!(refused("/proc/history.db", 5), @"error: failed to open the history /proc/history.db: unable to open database file: /proc/history.db");
+    insta::assert_snapshot!(refused("/proc/history.db", 5), @"error: failed to open the history /proc/history.db: unable to open database file: /proc/history.db; the file and its folder must be writable");
     insta::assert_snapshot!(refused(&format!("{text}/deep/h.db"), 5), @"error: failed to open the history /text.db/deep/h.db: Not a directory (os error 20)");
     insta::assert_snapshot!(refused("mysql://team:secret@db.example/x", 2), @"error: failed to use `mysql://team@db.example/x` as a database: there is no support for `mysql`; give a file, or `postgres://USER@HOST/DATABASE`");
     let nobody = NobodyAt::loopback();
