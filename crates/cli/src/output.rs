@@ -30,9 +30,9 @@ pub fn painted(text: &str) -> Result<(), Failure> {
     write(&with_colours(text))
 }
 
-/// Writes bytes to standard output as they are. The caller sees to it that this is no terminal.
+/// Writes the content of a file to standard output: as it is, or fit for a terminal.
 pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
-    write_all(&[bytes])
+    if is_terminal() { result(&String::from_utf8_lossy(bytes)) } else { write_all(&[bytes]) }
 }
 
 /// Writes a value to standard output as indented JSON.

@@ -12,11 +12,12 @@ pub fn is_unprintable(character: char) -> bool {
     match character {
         '\n' | '\r' | '\t' => false,
         // Unicode's property Bidi_Control (UAX #9), the separators of lines and paragraphs, and the byte order mark.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => true,
         '\u{2028}' | '\u{2029}' | '\u{feff}' => true,
         // Invisible characters, which can make two different names look the same. The joiners stay, because some scripts need them.
-        '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}' | '\u{3164}' | '\u{ffa0}' => true,
-        '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' => true,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{200b}' => true,
+        '\u{180b}'..='\u{180f}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' => true,
+        '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' => true,
         // Characters that XML 1.0 cannot hold, and tags, which no font shows.
         '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}' => true,
         other => other.is_control(),
@@ -73,7 +74,7 @@ mod tests {
         assert_eq!(printable("a\u{1b}[31mb\nc\0"), "a\\u{1b}[31mb c\\u{0}");
         assert_eq!(printable("user\u{202e}txt.exe"), "user\\u{202e}txt.exe");
         for invisible in
-            "\u{ad}\u{34f}\u{180e}\u{200b}\u{2060}\u{2064}\u{206a}\u{206f}\u{3164}\u{ffa0}\u{fff9}\u{fffb}"
+            "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{180b}\u{180e}\u{200b}\u{2060}\u{2066}\u{206f}\u{2800}\u{3164}\u{ffa0}\u{fff0}\u{fffb}\u{1d173}"
                 .chars()
         {
             assert_eq!(

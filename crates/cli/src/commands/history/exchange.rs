@@ -17,7 +17,10 @@ const STREAM: &str = "-";
 /// Writes the whole history.
 pub fn export(history: &mut Database, path: &Path) -> Outcome {
     let runs = if path.as_os_str() == STREAM {
-        history.export(&mut BufWriter::new(std::io::stdout().lock()))?
+        let mut content = Vec::new();
+        let runs = history.export(&mut content)?;
+        output::bytes(&content)?;
+        runs
     } else {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         let file =

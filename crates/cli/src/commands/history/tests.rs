@@ -312,6 +312,12 @@ fn a_history_is_exported_whole_and_an_export_that_was_cut_is_refused() {
     let again = history(at, &["export", file]);
     assert_eq!(again.code, 2, "a file is not overwritten");
     insta::assert_snapshot!(again.err, @"error: failed to make /one.jsonl: File exists (os error 17)");
+    let shown = history(at, &["export", "-"]);
+    assert_eq!(
+        shown.out.lines().count(),
+        std::fs::read_to_string(&one).unwrap().lines().count(),
+        "{shown:?}"
+    );
     let other = at.join("other");
     std::fs::create_dir(&other).unwrap();
     for new in [3, 0] {
