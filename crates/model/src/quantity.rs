@@ -68,6 +68,16 @@ struct UnitRow {
     scale: f64,
 }
 
+impl UnitRow {
+    /// This many of it in base units; `None` if that is not a whole number, or the digits are not.
+    fn whole(&self, digits: &str) -> Option<u64> {
+        let number: u64 = digits.replace('_', "").parse().ok()?;
+        let power = 10_u64.checked_pow(u32::try_from(self.power).ok()?)?;
+        let scale = (self.scale.fract() == 0.0).then_some(self.scale as u64)?;
+        number.checked_mul(power)?.checked_mul(scale)
+    }
+}
+
 const fn row(symbol: &'static str, dimension: Dimension, power: i32, scale: f64) -> UnitRow {
     UnitRow { symbol, dimension, power, scale }
 }
@@ -187,6 +197,8 @@ pub enum QuantityError {
 pub struct Quantity {
     /// The amount in base units.
     pub value: f64,
+    /// The amount exactly, if it was written as a whole number of a unit: an `f64` has only 53 bits.
+    pub whole: Option<u64>,
     /// What is measured.
     pub dimension: Dimension,
 }
@@ -255,7 +267,7 @@ impl Quantity {
         if !value.is_finite() || value < 0.0 {
             return Err(QuantityError::OutOfRange { text: owned(), expected });
         }
-        Ok(Self { value, dimension: unit.dimension })
+        Ok(Self { value, whole: unit.whole(digits), dimension: unit.dimension })
     }
 }
 
@@ -408,9 +420,9 @@ macro_rules! quantity_type {
             /// # Errors
             /// When the text is not a quantity of this dimension.
             pub fn parse(text: &str) -> Result<Self, QuantityError> {
-                let from: fn(f64) -> Option<$inner> = $from;
+                let from: fn(Quantity) -> Option<$inner> = $from;
                 let quantity = Quantity::parse_setting(text, $dimension)?;
-                from(quantity.value).map(Self).ok_or_else(|| QuantityError::OutOfRange {
+                from(quantity).map(Self).ok_or_else(|| QuantityError::OutOfRange {
                     text: text.trim().to_owned(),
                     expected: $dimension.describe(),
                 })
@@ -497,19 +509,19 @@ fn show_span(value: u64) -> String {
 
 quantity_type!(
     /// An amount of data in bytes.
-    Bytes(u64), Dimension::Data, "612 B", whole, show_bytes
+    Bytes(u64), Dimension::Data, "612 B", |data| data.whole.or_else(|| whole(data.value)), show_bytes
 );
 quantity_type!(
     /// A length of time in nanoseconds.
-    Span(u64), Dimension::Time, "5 s", |seconds| whole(seconds * 1e9), show_span
+    Span(u64), Dimension::Time, "5 s", |time| whole(time.value * 1e9), show_span
 );
 quantity_type!(
     /// Events per second.
-    Rate(f64), Dimension::EventRate, "500 /s", Some, |value| format!("{value} /s")
+    Rate(f64), Dimension::EventRate, "500 /s", |rate| Some(rate.value), |value| format!("{value} /s")
 );
 quantity_type!(
     /// Bytes per second.
-    ByteRate(f64), Dimension::DataRate, "100 MB/s", Some, |value| {
+    ByteRate(f64), Dimension::DataRate, "100 MB/s", |rate| Some(rate.value), |value| {
         match [(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")].iter().find(|(size, _)| value >= *size) {
             Some((size, symbol)) => format!("{} {symbol}", value / size),
             None => format!("{value} B/s"),
@@ -518,13 +530,13 @@ quantity_type!(
 );
 quantity_type!(
     /// Events per second for each byte of a capacity.
-    CapacityRate(f64), Dimension::EventRatePerData, "50 IOPS/GB", Some, |value| {
+    CapacityRate(f64), Dimension::EventRatePerData, "50 IOPS/GB", |rate| Some(rate.value), |value| {
         format!("{} IOPS/GB", (value * 1e15).round() / 1e6)
     }
 );
 quantity_type!(
     /// A share of one, written in percent.
-    Percent(f64), Dimension::Share, "5%", |share| Some(share).filter(|share| *share <= 1.0), |value| format!("{}%", (value * 1e8).round() / 1e6)
+    Percent(f64), Dimension::Share, "5%", |share| Some(share.value).filter(|share| *share <= 1.0), |value| format!("{}%", (value * 1e8).round() / 1e6)
 );
 
 /// Whole nanoseconds, unlike the quantities that are fractions.
@@ -548,6 +560,19 @@ impl Span {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn no_size_loses_a_byte() {
+        let bytes = |text: &str| Bytes::parse(text).map(|bytes| bytes.0).ok();
+        assert_eq!(bytes("9223372036854775807 B"), Some(i64::MAX as u64));
+        assert_eq!(bytes("9_007_199_254_740_993B"), Some((1 << 53) + 1));
+        assert_eq!(bytes("18446744073709551615 B"), Some(u64::MAX));
+        assert_eq!(bytes("9007199254741 kB"), Some(9_007_199_254_741_000));
+        assert_eq!(
+            (bytes("1.5 KiB"), bytes("1e3 B"), bytes("18446744073709551616 B")),
+            (Some(1536), Some(1000), None)
+        );
+    }
 
     #[test]
     fn every_form_of_the_documents_is_read() {
