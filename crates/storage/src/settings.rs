@@ -277,6 +277,9 @@ impl Default for LoadSettings {
 pub struct Target {
     /// A path, `nbd://HOST:PORT/NAME`, or `null:`.
     pub address: String,
+    /// Its name in messages, if that is not its address.
+    #[serde(default)]
+    pub name: Option<String>,
     /// Whether it was made for this measurement, so that nobody's data can be lost.
     pub is_ours: bool,
     /// Make a file of this size where there is none, and leave none behind.

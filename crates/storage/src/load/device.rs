@@ -109,7 +109,8 @@ impl Device {
         }
         let exclusive =
             if is_device && spec.access.writes() && !spec.destroy_data { libc::O_EXCL } else { 0 };
-        Self::of_file(path, spec, exclusive)
+        let name = target.name.clone().unwrap_or_else(|| path.clone());
+        Self::of_file(&path, name, spec, exclusive)
     }
 
     fn null(spec: &LoadSettings) -> Self {
@@ -157,7 +158,7 @@ impl Device {
         let file = created.map_err(|cause| Error::Open { path: path.clone(), cause })?;
         let device = fill(&file, size.0, spec)
             .map_err(|cause| Error::Fill { path: path.clone(), cause })
-            .and_then(|()| Self::of_file(path.clone(), spec, 0));
+            .and_then(|()| Self::of_file(&path, path.clone(), spec, 0));
         // It may have been removed by someone else meanwhile, which is what is wanted.
         let _ = std::fs::remove_file(&path);
         let mut device = device?;
@@ -165,11 +166,12 @@ impl Device {
         Ok(device)
     }
 
-    fn of_file(path: String, spec: &LoadSettings, flags: i32) -> Result<Self, Error> {
+    /// Opens what is at an address. Messages call it `path`.
+    fn of_file(address: &str, path: String, spec: &LoadSettings, flags: i32) -> Result<Self, Error> {
         let open = |flags: i32| {
             let mut options = OpenOptions::new();
             options.read(true).write(spec.access.writes()).custom_flags(flags);
-            options.open(&path)
+            options.open(address)
         };
         let mut messages = Vec::new();
         let direct = if spec.direct { libc::O_DIRECT } else { 0 };

@@ -39,7 +39,8 @@ pub fn prepare(spec: &LoadSettings, target: &Target) -> Result<Prepared, Error> 
     let address = format!("/proc/self/fd/{}", file.as_raw_fd());
     let messages =
         vec![format!("{path} did not exist: it was made for this measurement, and nothing of it is left")];
-    Ok(Prepared { target: Target::made(address), messages, bytes, _file: Some(file) })
+    let target = Target { name: Some(path), ..Target::made(address) };
+    Ok(Prepared { target, messages, bytes, _file: Some(file) })
 }
 
 impl Prepared {
@@ -59,5 +60,23 @@ impl Prepared {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn messages_name_a_file_as_the_user_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("made");
+        let target = Target { create: Some(Bytes(64 << 10)), ..Target::existing(path.to_str().unwrap()) };
+        let spec = LoadSettings { block_size: Bytes(128 << 10), ..LoadSettings::default() };
+        let prepared = prepare(&spec, &target).unwrap();
+        let refused = super::super::storage_load(&spec, prepared.target()).unwrap_err().to_string();
+        assert!(refused.contains(path.to_str().unwrap()) && !refused.contains("/proc/self"), "{refused}");
     }
 }
