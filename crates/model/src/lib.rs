@@ -27,6 +27,7 @@ pub mod run;
 pub mod slot;
 pub mod stall;
 mod trust;
+mod steady_rate;
 pub mod union;
 pub mod user_change;
 pub mod verdict;
@@ -57,6 +58,7 @@ pub use run::{Ending, Header, Run, Source};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
 pub use trust::{Doubt, Trust};
+pub use steady_rate::SteadyRate;
 pub use union::UnionError;
 pub use user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,

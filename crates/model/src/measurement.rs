@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::metric::CPU_LOAD;
-use crate::{Histogram, Metric, Statistic, Unit};
+use crate::{Histogram, Metric, Statistic, SteadyRate, Unit};
 
 /// The value of one metric in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -249,6 +249,9 @@ pub struct Measurement {
     /// it is the shortest of theirs, which nothing at all can have exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_ns_max: Option<u64>,
+    /// The rate, if it came as steadily as under a limiter. Of several load agents it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<SteadyRate>,
     /// Whether the load was the limit.
     pub health: LoadHealth,
     /// CPU time of the load in the window, in ns: user and system.

@@ -6,7 +6,7 @@
 
 use plumb_model::{
     Claim, Histogram, LoadHealth, Measurement, Operand, Plan, Reading, Relation, Share, Slot, SlotResult,
-    Term,
+    SteadyRate, Term,
 };
 
 /// The plan with every variant's settings. The reader of experiments limits those to 16 MiB.
@@ -151,6 +151,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
     ];
     counts.into_iter().try_for_each(|(name, count)| check_count(name, count))?;
     check_health(&measurement.health)?;
+    measurement.steady.as_ref().map_or(Ok(()), check_steady)?;
     let observed: usize = measurement.observed.values().map(std::collections::BTreeMap::len).sum();
     at_most("observations", observed + measurement.observed.len(), NAMES_MAX)?;
     at_most("errors", measurement.errors.len(), NAMES_MAX)?;
@@ -190,6 +191,13 @@ fn check_share(share: &Share) -> Checked {
     at_most("distributions of an agent", share.times.len(), METRICS_MAX)?;
     let times = share.times.iter().flat_map(|(name, times)| [(name, times.median_ns), (name, times.p99_ns)]);
     times.into_iter().try_for_each(|(name, time_ns)| check_number(name, time_ns.unwrap_or_default()))
+}
+
+fn check_steady(steady: &SteadyRate) -> Checked {
+    check_number("the steady rate", steady.rate_per_s)?;
+    check_number("the mean time at the steady rate", steady.mean_ns)?;
+    check_number("the shortest time at the steady rate", steady.fastest_ns)?;
+    at_most("seconds of a steady rate", steady.seconds, ROWS_MAX)
 }
 
 fn check_health(health: &LoadHealth) -> Checked {

@@ -1,0 +1,140 @@
+//! A rate that came as steadily as under a limiter, while its units of work waited.
+//!
+//! A limiter by delay, such as nginx's `limit_req` with a burst or the IOPS limit of a volume, answers at one rate, whatever the
+//! system could do. A closed loop then waits: by Little's law (J. D. C. Little, 1961) each unit of work takes as long as there
+//! are units in flight over the rate. Three facts tell that from a system at its capacity: the rate is the same in every second,
+//! at least one unit of work took far less time, and the system's CPUs are idle.
+
+use serde::{Deserialize, Serialize};
+
+use crate::LoadHealth;
+
+/// The largest share by which a second of a steady rate differs from the median.
+const STEADY: f64 = 0.005;
+/// A unit of work may fall on either side of a second's end.
+const STEADY_UNITS: f64 = 1.0;
+/// Seconds differ by at most this part of that on average.
+const MEAN_PART: f64 = 0.5;
+/// So few units of work a second may be steady by chance.
+const RATE_MIN: f64 = 5.0;
+/// Units of work waited if the fastest took at most this share of their mean time. With a fixed delay, none is so fast.
+const FASTEST_MAX: f64 = 0.5;
+/// Seconds from which on a rate counts as steady.
+const SECONDS_MIN: usize = 3;
+/// CPUs from which on a system counts as busy.
+const CPUS_MAX: f64 = 0.5;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SteadyRate {
+    /// Units of work per second: the median of the seconds.
+    pub rate_per_s: f64,
+    /// The mean time of a unit of work, in ns.
+    pub mean_ns: f64,
+    /// The shortest time of a unit of work from the load's start on, in ns.
+    pub fastest_ns: f64,
+    /// How many seconds had this rate.
+    pub seconds: usize,
+}
+
+impl SteadyRate {
+    /// Looks for one in a closed loop's units of work per second. `fastest_ns` is of all units of work from the load's start on.
+    /// `None` where the load was the limit.
+    #[must_use]
+    pub fn find(seconds: &[f64], mean_ns: f64, fastest_ns: u64, health: &LoadHealth) -> Option<Self> {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let rate_per_s = sorted.get(sorted.len() / 2).copied().filter(|rate| *rate >= RATE_MIN)?;
+        let fastest_ns = fastest_ns as f64;
+        let found = Self { rate_per_s, mean_ns, fastest_ns, seconds: seconds.len() };
+        let difference = seconds.iter().map(|second| (second - rate_per_s).abs()).sum::<f64>();
+        let is_steady = seconds.iter().all(|second| found.is_at(*second))
+            && difference <= MEAN_PART * found.tolerance() * seconds.len() as f64;
+        (is_steady && fastest_ns <= FASTEST_MAX * mean_ns && !health.is_load_bound()).then_some(found)
+    }
+
+    /// What was steady in all of several windows at the same rate; `None` if they are too short together.
+    #[must_use]
+    pub fn of_all(windows: &[Self]) -> Option<Self> {
+        let mut sorted = windows.to_vec();
+        sorted.sort_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
+        let typical = sorted.get(sorted.len() / 2)?;
+        let seconds = windows.iter().map(|one| one.seconds).sum();
+        let fastest_ns = windows.iter().map(|one| one.fastest_ns).fold(f64::INFINITY, f64::min);
+        let is_one = windows.iter().all(|one| typical.is_at(one.rate_per_s));
+        (is_one && seconds >= SECONDS_MIN).then_some(Self { seconds, fastest_ns, ..*typical })
+    }
+
+    fn is_at(&self, rate_per_s: f64) -> bool {
+        (rate_per_s - self.rate_per_s).abs() <= self.tolerance()
+    }
+
+    fn tolerance(&self) -> f64 {
+        (STEADY * self.rate_per_s).max(STEADY_UNITS)
+    }
+
+    /// Units of work in flight, by Little's law.
+    #[must_use]
+    pub fn in_flight(&self) -> f64 {
+        self.rate_per_s * self.mean_ns / 1e9
+    }
+
+    /// Whether something else than the system's capacity must have set the rate, if the system used so many CPUs.
+    ///
+    /// Where that is not known, the utilisation law (P. J. Denning and J. P. Buzen, 1978) has to show it: at its capacity a system
+    /// serves at least one unit of work at every moment, and as many as the rate times the time of the service.
+    #[must_use]
+    pub fn is_limited(&self, system_cpus: Option<f64>) -> bool {
+        match system_cpus {
+            Some(cpus) => cpus < CPUS_MAX,
+            None => self.rate_per_s * self.fastest_ns / 1e9 < 1.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn find(seconds: &[f64], mean_ms: f64, fastest_ns: u64) -> Option<SteadyRate> {
+        SteadyRate::find(seconds, mean_ms * 1e6, fastest_ns, &LoadHealth::default())
+    }
+
+    /// nginx under 200 requests per second, with 20 connections.
+    #[test]
+    fn waiting_at_one_rate_in_every_second_is_found() {
+        let found = find(&[200.0, 201.0, 199.0, 200.0], 100.0, MS / 5).unwrap();
+        assert_eq!((found.rate_per_s, found.seconds), (200.0, 4));
+        assert!((found.in_flight() - 20.0).abs() < 1e-9 && found.is_limited(None));
+        assert!(found.is_limited(Some(0.02)) && !found.is_limited(Some(0.9)));
+    }
+
+    #[test]
+    fn what_varies_does_not_wait_or_is_the_loads_is_not() {
+        assert_eq!(find(&[200.0, 203.0, 199.0], 100.0, MS / 5), None, "it varies");
+        assert_eq!(
+            find(&[10.0, 11.0, 9.0, 11.0, 9.0], 100.0, MS / 5),
+            None,
+            "it varies in nearly every second"
+        );
+        assert_eq!(find(&[2.0; 5], 100.0, MS / 5), None, "so few are steady by chance");
+        assert_eq!(find(&[200.0; 4], 20.0, 19 * MS), None, "a fixed delay: nothing waits");
+        assert_eq!(find(&[], 100.0, MS), None);
+        assert_eq!(find(&[0.0; 4], 0.0, u64::MAX), None, "nothing was done");
+        let bound = LoadHealth { busiest_thread: 0.95, ..LoadHealth::default() };
+        assert_eq!(SteadyRate::find(&[200.0; 4], 1e8, MS, &bound), None);
+        // A worker that takes 5 ms for each is at its capacity at 200 a second.
+        assert!(!find(&[200.0; 4], 100.0, 5 * MS).unwrap().is_limited(None));
+    }
+
+    #[test]
+    fn windows_are_one_steady_rate_only_at_the_same_rate() {
+        let at = |rate: f64| find(&[rate; 2], 100.0, MS / 5).unwrap();
+        assert_eq!(SteadyRate::of_all(&[at(1000.0)]), None, "two seconds are too few");
+        assert_eq!(SteadyRate::of_all(&[at(1000.0), at(1001.0)]).unwrap().seconds, 4);
+        assert_eq!(SteadyRate::of_all(&[at(1000.0), at(1020.0), at(1000.0)]), None);
+        assert_eq!(SteadyRate::of_all(&[]), None);
+    }
+}
