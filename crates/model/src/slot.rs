@@ -100,6 +100,15 @@ pub struct SlotResult {
     pub skew_ns: Option<u64>,
 }
 
+impl SlotResult {
+    /// How many CPUs the system used in the window; `None` where its CPU time is not known.
+    #[must_use]
+    pub fn system_cpus(&self) -> Option<f64> {
+        let (cpu_ns, window_ns) = (self.system_cpu.total_ns(), self.measurement.window_ns);
+        (cpu_ns > 0 && window_ns > 0).then(|| cpu_ns as f64 / window_ns as f64)
+    }
+}
+
 /// Whose failure a failed slot is, which decides what the slot says of its variant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,6 +1,6 @@
 //! Cautions as sentences.
 
-use plumb_model::{Caution, Unit, WorkDifference};
+use plumb_model::{Caution, SteadyRate, Unit, WorkDifference};
 
 use crate::figures;
 
@@ -83,6 +83,24 @@ pub fn words(caution: &Caution) -> String {
     }
 }
 
+/// The rate of a single measurement, if it came as steadily as under a limiter for long enough.
+pub fn steady(found: &SteadyRate) -> Option<String> {
+    let found = SteadyRate::of_all(std::slice::from_ref(found))?;
+    let rate = figures::count(found.rate_per_s);
+    let waits = waits(found.in_flight(), found.mean_ns, found.fastest_ns);
+    Some(format!("the rate was as steady as under a limiter, {rate} in every second; {waits}"))
+}
+
+/// What waiting at a steady rate means.
+fn waits(in_flight: f64, mean_ns: f64, fastest_ns: f64) -> String {
+    format!(
+        "with {in_flight:.0} in flight each took {} on average, and the fastest took {}: a limiter or a fixed delay, and not the \
+         system's capacity, may set the rate and the times",
+        figures::time_ns(mean_ns),
+        figures::time_ns(fastest_ns)
+    )
+}
+
 /// A size, which has no parts of a byte.
 fn bytes(size: f64) -> String {
     if size < 1e3 { format!("{size:.0} B") } else { figures::value(size, Unit::Bytes) }
@@ -160,6 +178,14 @@ mod tests {
         };
         insta::assert_snapshot!(sentence(&waited), @"with b, 0.36 of the system's threads were waiting for a CPU on average, and 0.01 with a: they may share CPUs with the load or with other programs, and rates and times include the wait; give each side its own CPUs");
         insta::assert_snapshot!(words(&waited), @"0.36 of the system's threads were waiting for a CPU with b, 0.01 with a");
+    }
+
+    #[test]
+    fn a_rate_as_steady_as_under_a_limiter_is_said_in_figures() {
+        let (rate_per_s, mean_ns, fastest_ns) = (200.0, 1e8, 2e5);
+        let single = SteadyRate { rate_per_s, mean_ns, fastest_ns, seconds: 10 };
+        insta::assert_snapshot!(steady(&single).unwrap(), @"the rate was as steady as under a limiter, 200 in every second; with 20 in flight each took 100 ms on average, and the fastest took 200 µs: a limiter or a fixed delay, and not the system's capacity, may set the rate and the times");
+        assert_eq!(steady(&SteadyRate { seconds: 2, ..single }), None, "two seconds say little");
     }
 
     #[test]

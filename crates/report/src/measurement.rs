@@ -10,6 +10,7 @@ use plumb_model::{Better, Evidence, Measurement, MetricInfo, Reading, Shortage, 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cautions;
 use crate::figures;
 use crate::json::{UNITS, pretty};
 use crate::layout::{Paint, Tone, clean, left, right, widest, wrap};
@@ -245,7 +246,7 @@ fn document(
         attempts: AttemptsDocument { tried: measurement.attempts.tried, failed: measurement.attempts.failed },
         stall_ns_max: measurement.stall_ns_max,
         load: source.is_none().then(|| load_document(measurement)),
-        warnings: measurement.warnings.clone(),
+        warnings: warnings(measurement),
         tables: measurement.tables.clone(),
         evidence: evidence.to_vec(),
         source: source.cloned(),
@@ -518,8 +519,14 @@ impl Summary<'_> {
             let first = lines.next().map(|line| format!("  {} {line}", self.paint.on(Tone::Doubt, "!")));
             first.into_iter().chain(lines.map(|line| format!("    {line}"))).collect::<Vec<String>>()
         };
-        self.measurement.warnings.iter().flat_map(lines).collect()
+        warnings(self.measurement).iter().flat_map(lines).collect()
     }
+}
+
+/// What cannot be trusted, in sentences.
+fn warnings(measurement: &Measurement) -> Vec<String> {
+    let steady = measurement.steady.as_ref().and_then(cautions::steady);
+    measurement.warnings.iter().cloned().chain(steady).collect()
 }
 
 fn passed(is_good: bool) -> (&'static str, Tone) {

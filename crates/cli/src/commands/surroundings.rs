@@ -43,13 +43,17 @@ impl Surroundings {
         Some(Sight { host: Snapshot::take().ok()?, own, service })
     }
 
+    /// CPU time of the system in the window; `None` where it is not known.
+    pub fn system_cpu(&self) -> Option<CpuTime> {
+        let service = |sight: &Option<Sight>| sight.as_ref()?.service;
+        service(&self.closed).zip(service(&self.opened)).map(|(after, before)| after.saturating_sub(before))
+    }
+
     /// A warning for each kind of noise above its limit.
     pub fn warnings(&self) -> Vec<String> {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Vec::new() };
         let mut own = closed.own.saturating_sub(opened.own);
-        if let (Some(before), Some(after)) = (opened.service, closed.service) {
-            own += after.saturating_sub(before);
-        }
+        own += self.system_cpu().unwrap_or_default();
         sentences(&noise_between(&opened.host, &closed.host, own))
     }
 }
