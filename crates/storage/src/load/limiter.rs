@@ -1,4 +1,4 @@
-//! What limiter a load met: the rate that it let through, what it had saved up, what it charged, and how much of the latency
+//! What a policy's limiter did to a load: the rate that it let through, what it had saved up, what it charged, and how much of the latency
 //! is its doing and not the storage's.
 //!
 //! The rate is that of the window's middle second; what came above it from the load's start on was saved up (a token
@@ -16,10 +16,6 @@ use crate::settings::Limit;
 pub const TABLE: &str = "limiter";
 /// From this share of a policy's rate on the policy is what was met.
 const MET: f64 = 0.95;
-/// Without a policy, seconds that differ by less than this from their median are taken for a limiter's.
-const STEADY: f64 = 0.005;
-/// And it takes this many of them.
-const SECONDS_MIN: usize = 3;
 /// Operations charged as several were so if the rate is so near to a whole part of the policy's.
 const WHOLE: f64 = 0.03;
 const CHARGE_MAX: f64 = 4096.0;
@@ -39,10 +35,8 @@ pub struct Course<'a> {
     pub latency_us: Option<f64>,
     /// Their size.
     pub block_bytes: f64,
-    /// What the policy allows, where there is one.
-    pub limit: Option<Limit>,
-    /// Whether the load itself was the bound.
-    pub is_load_bound: bool,
+    /// What the policy allows.
+    pub limit: Limit,
 }
 
 /// A limiter that was met.
@@ -52,7 +46,7 @@ pub struct Met {
     pub rate: f64,
     /// Operations that it had saved up.
     pub burst: f64,
-    /// Operations per second that the policy allows at this size, each charged as one.
+    /// Operations per second that the policy allows at this size, each charged as one; `None` if it has no limit.
     pub policy: Option<f64>,
     /// How many operations each was charged as.
     pub charged_as: f64,
@@ -63,29 +57,17 @@ pub struct Met {
 }
 
 impl Met {
-    /// What was met; `None` where nothing looks like a limiter.
+    /// What was met; `None` where nothing was done.
     pub fn of(seen: &Course<'_>) -> Option<Self> {
         let rate = typical(seen.seconds).unwrap_or(seen.rate);
         if rate <= 0.0 {
             return None;
         }
-        let (policy, is_by_operations) = match seen.limit {
-            None => {
-                let is_steady = seen.seconds.len() >= SECONDS_MIN
-                    && seen.seconds.iter().all(|second| (second / rate - 1.0).abs() <= STEADY);
-                if !is_steady || seen.is_load_bound || seen.latency_us.is_none() {
-                    return None;
-                }
-                (None, false)
-            }
-            Some(limit) => {
-                let by_bytes = limit.bytes_per_s.map_or(f64::INFINITY, |bytes| bytes / seen.block_bytes);
-                let by_operations = limit.iops.unwrap_or(f64::INFINITY);
-                let policy = by_operations.min(by_bytes);
-                (policy.is_finite().then_some(policy), by_operations <= by_bytes)
-            }
-        };
-        let charged_as = policy.filter(|_| is_by_operations).map_or(1.0, |policy| charge(policy / rate));
+        let by_bytes = seen.limit.bytes_per_s.map_or(f64::INFINITY, |bytes| bytes / seen.block_bytes);
+        let by_operations = seen.limit.iops.unwrap_or(f64::INFINITY);
+        let policy = Some(by_operations.min(by_bytes)).filter(|policy| policy.is_finite());
+        let is_charged = by_operations <= by_bytes;
+        let charged_as = policy.filter(|_| is_charged).map_or(1.0, |policy| charge(policy / rate));
         // Little's law with the limit, not with what was measured: that would explain any latency whole.
         let limit = policy.map_or(rate, |policy| policy / charged_as);
         let is_met = rate >= MET * limit;
@@ -122,16 +104,6 @@ impl Met {
         table.rows.push(row);
         BTreeMap::from([(TABLE.to_owned(), table)])
     }
-
-    /// What a reader of one measurement without a policy has to know.
-    pub fn warning(&self, in_flight: f64) -> Option<String> {
-        let (latency_us, _) = self.latency_us.filter(|_| self.policy.is_none())?;
-        Some(format!(
-            "it came as steadily as under a limiter, {:.1} per second: if it is one, {in_flight:.1} in flight \
-             at that rate take {latency_us:.0} us because of it, not because of the storage",
-            self.rate
-        ))
-    }
 }
 
 /// The middle one.
@@ -152,7 +124,7 @@ fn charge(times: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen<'a>(seconds: &'a [f64], steps: &'a [u64], limit: Option<Limit>) -> Course<'a> {
+    fn seen<'a>(seconds: &'a [f64], steps: &'a [u64], limit: Limit) -> Course<'a> {
         let rate = typical(seconds).unwrap();
         Course {
             seconds,
@@ -162,11 +134,10 @@ mod tests {
             latency_us: Some(4.0 / rate * 1e6),
             block_bytes: 4096.0,
             limit,
-            is_load_bound: false,
         }
     }
 
-    const IOPS: Option<Limit> = Some(Limit { iops: Some(500.0), bytes_per_s: None });
+    const IOPS: Limit = Limit { iops: Some(500.0), bytes_per_s: None };
 
     /// dbench under 500 IOPS at depth 4: 8,003 us, of which the storage has 3.
     #[test]
@@ -203,21 +174,14 @@ mod tests {
 
     #[test]
     fn bytes_limit_where_they_are_reached_first() {
-        let limit = Some(Limit { iops: Some(500.0), bytes_per_s: Some(409_600.0) });
+        let limit = Limit { iops: Some(500.0), bytes_per_s: Some(409_600.0) };
         let met = Met::of(&seen(&[100.0; 3], &[], limit)).unwrap();
         assert_eq!((met.policy, met.charged_as), (Some(100.0), 1.0));
     }
 
     #[test]
-    fn without_a_policy_only_steadiness_speaks_of_a_limiter() {
-        assert!(
-            Met::of(&seen(&[500.0, 501.0, 499.0], &[], None)).is_some_and(|met| met.warning(4.0).is_some())
-        );
-        assert_eq!(Met::of(&seen(&[500.0, 520.0, 499.0], &[], None)), None);
-        assert_eq!(Met::of(&seen(&[500.0, 500.0], &[], None)), None);
-        let bound = Course { is_load_bound: true, ..seen(&[500.0; 3], &[], None) };
-        assert_eq!(Met::of(&bound), None);
-        let unlimited = seen(&[100.0, 900.0, 500.0], &[], Some(Limit::default()));
-        assert_eq!(Met::of(&unlimited).unwrap().policy, None);
+    fn a_policy_without_a_limit_explains_nothing() {
+        let met = Met::of(&seen(&[100.0, 900.0, 500.0], &[], Limit::default())).unwrap();
+        assert_eq!((met.policy, met.charged_as), (None, 1.0));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, Measurement, Metric, Reading};
+use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, Measurement, Metric, Reading, SteadyRate};
 use plumb_pace::Frame;
 use plumb_path::drive::Driven;
 
@@ -101,7 +101,8 @@ fn burst_text(burst: &Burst, seconds: usize) -> String {
     )
 }
 
-/// Adds what limiter was met, if one was, in the seconds that no burst was a part of.
+/// Adds what limiter was met, if one was, in the seconds that no burst was a part of. Without a policy, only a steady rate can
+/// show one.
 fn look_for_a_limiter(
     measurement: &mut Measurement,
     tally: &Tally,
@@ -116,20 +117,22 @@ fn look_for_a_limiter(
         work += seconds.count_from(all - settled.len()) as f64;
     }
     let in_flight = per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9;
+    let mean_ns = Some(latency_ns / work.max(1.0)).filter(|_| of.spec.rate.is_none());
+    let Some(limit) = of.limit else {
+        let find = |mean_ns| SteadyRate::find(settled, mean_ns, tally.fastest_ns, &measurement.health);
+        measurement.steady = mean_ns.and_then(find);
+        return;
+    };
     let met = Met::of(&Course {
         seconds: settled,
         steps: &tally.steps,
         rate: per_second(measurement.work, measurement.window_ns),
         in_flight,
-        latency_us: of.spec.rate.is_none().then_some(latency_ns / 1e3 / work.max(1.0)),
+        latency_us: mean_ns.map(|mean_ns| mean_ns / 1e3),
         block_bytes: of.spec.block_size.0 as f64,
-        limit: of.limit,
-        is_load_bound: measurement.health.is_load_bound(),
+        limit,
     });
-    if let Some(met) = met {
-        measurement.tables = met.tables();
-        measurement.warnings.extend(met.warning(in_flight));
-    }
+    measurement.tables = met.map(|met| met.tables()).unwrap_or_default();
 }
 
 /// What was read off the window; rates from its second `first` on.

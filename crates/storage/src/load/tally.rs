@@ -51,6 +51,8 @@ pub struct Tally {
     pub directions: [Direction; 2],
     /// Completions of both in short steps from the load's start on, for some seconds.
     pub steps: Vec<u64>,
+    /// The shortest time of a read or write from the load's start on; `u64::MAX` without one.
+    pub fastest_ns: u64,
     /// Handing over, of sampled batches.
     pub submission: Histogram,
     /// Failures by kind.
@@ -85,6 +87,7 @@ impl Tally {
             is_open_loop,
             directions: Default::default(),
             steps: Vec::new(),
+            fastest_ns: u64::MAX,
             submission: Histogram::new(),
             errors: BTreeMap::new(),
             verified: [0; 2],
@@ -112,6 +115,7 @@ impl Tally {
         self.attempts.tried += u64::from(counts);
         let direction = &mut self.directions[usize::from(seat.is_write)];
         let latency_ns = now_ns - seat.intended_ns;
+        self.fastest_ns = self.fastest_ns.min(latency_ns);
         if let Some(second) = second {
             direction.completed += 1;
             direction.seconds.note(second, latency_ns);
@@ -172,6 +176,7 @@ impl Tally {
             sum.seconds.merge(&one.seconds);
         }
         add(&mut self.steps, &other.steps);
+        self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
         self.submission.merge(&other.submission);
         add_counts(&mut self.errors, &other.errors);
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
