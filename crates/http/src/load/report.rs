@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{HiddenStall, Histogram, Measurement, Metric, Reading, Statistic};
+use plumb_model::{HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading, Statistic, SteadyRate};
 use plumb_path::drive::Driven;
 
 use super::core::Errand;
@@ -71,8 +71,9 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     driven.tallies().for_each(|one| tally.merge(one));
     let slowest_pending = slowest_pending(&tally);
     tally.times.settle();
+    let seconds = driven.frame.whole_seconds(driven.end_ns());
     let mut measurement = Measurement {
-        windows: windows(driven.tallies(), &tally, driven.frame.whole_seconds(driven.end_ns())),
+        windows: windows(driven.tallies(), &tally, seconds),
         observed: observed(&tally, errand),
         sizes: [(BODY.to_owned(), tally.bodies.clone())].into(),
         errors: tally.errors.clone(),
@@ -93,12 +94,19 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
         let reading = Reading::rate(rate, measurement.window_ns);
         measurement.readings.insert(metric.name.to_owned(), reading);
     }
+    measurement.steady = steady(&tally, seconds, &measurement.health).filter(|_| !is_open_loop);
     let stall_ns_max = measurement.stall_ns_max;
     let hidden = HiddenStall::find(metrics::ITERATION_DURATION.name, &tally.times.iteration(), stall_ns_max);
     let hidden = hidden.filter(|_| !is_open_loop).map(|hidden| hidden.to_string());
     measurement.warnings.extend(hidden);
     measurement.warnings.extend(asked.too_few_connections(&tally.times));
     measurement
+}
+
+fn steady(tally: &Tally, seconds: usize, health: &LoadHealth) -> Option<SteadyRate> {
+    let all = &tally.seconds;
+    let mean_ns = all.time_ns_from(0) as f64 / all.count_from(0).max(1) as f64;
+    SteadyRate::find(&all.counts(seconds), mean_ns, tally.fastest_ns, health)
 }
 
 fn grown(one: &Tally, counter: impl Fn(&OnWire) -> u64) -> u64 {

@@ -94,6 +94,8 @@ pub struct Tally {
     pub connections_opened: u64,
     /// The longest time from the beginning of a request to its complete answer.
     pub slowest_ns: u64,
+    /// The shortest time of a good answer from the load's start on; `u64::MAX` without one.
+    pub fastest_ns: u64,
     /// The times in which nothing was answered.
     pub gaps: Gaps,
     /// How far sends lagged their schedule.
@@ -180,6 +182,7 @@ impl Tally {
             sessions_missing: 0,
             connections_opened: 0,
             slowest_ns: 0,
+            fastest_ns: u64::MAX,
             gaps: Gaps::new(frame),
             lateness: Lateness::default(),
             on_wire: Vec::new(),
@@ -202,6 +205,9 @@ impl Tally {
 
     /// A request was answered. Returns whether its times belong to the window.
     pub fn answered(&mut self, answer: &Answer) -> bool {
+        if answer.status < 400 {
+            self.fastest_ns = self.fastest_ns.min(answer.service_ns());
+        }
         if let Some(second) = self.frame.second(answer.end_ns) {
             self.completed += 1;
             self.seconds.note(second, answer.end_ns - answer.intended_ns);
@@ -356,6 +362,7 @@ impl Tally {
         self.sessions_missing += other.sessions_missing;
         self.connections_opened += other.connections_opened;
         self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
+        self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
         self.lateness.merge(&other.lateness);
         self.spread_addresses |= other.spread_addresses;
         self.times.merge(&other.times);

@@ -1,7 +1,10 @@
 //! The closed loop: what is counted, and how connections are used.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
 
 use super::*;
 
@@ -181,4 +184,31 @@ fn a_thread_that_never_had_its_window_is_not_busier_than_a_thread_can_be() {
     let spec = LoadSettings { connections: 200, duration: Span(1), ..spec() };
     let busiest = measure(&spec, &Server::ok().url).health.busiest_thread;
     assert!((0.0..=1.0).contains(&busiest), "{busiest}");
+}
+
+/// A server that delays its answers to one each 100 ms, as nginx does under `limit_req` with a burst.
+fn limited() -> Server {
+    let next_ns = Mutex::new(0);
+    Server::start(move |conversation| {
+        let turn = || {
+            let mut next_ns = next_ns.lock().unwrap();
+            let turn_ns = monotonic_ns().max(*next_ns);
+            *next_ns = turn_ns + 100 * MS;
+            turn_ns
+        };
+        while conversation.request().is_some() {
+            sleep(Duration::from_nanos(turn().saturating_sub(monotonic_ns())));
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    })
+}
+
+#[test]
+fn a_limiter_by_delay_shows_as_a_steady_rate_with_waits() {
+    let spec = LoadSettings { connections: 4, duration: Span(3000 * MS), ..spec() };
+    let found = measure(&spec, &limited().url).steady.expect("ten answers came in each second");
+    assert!((9.0..=11.0).contains(&found.rate_per_s) && found.is_limited(None), "{found:?}");
+    assert_eq!(found.in_flight().round(), 4.0, "{found:?}");
+    let open = LoadSettings { rate: Some(Rate(5.0)), ..spec.clone() };
+    assert_eq!(measure(&open, &limited().url).steady, None, "an open loop does not wait for its answers");
 }
