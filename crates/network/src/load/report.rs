@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::Demand;
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading};
+use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading, SteadyRate};
 use plumb_path::drive::load_health;
 
 use super::run::{Outcome, Sample};
@@ -37,7 +37,9 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
         let seen = TestCounts { spec, outcome, tally: &tally };
         seen.read(&mut measurement);
         seen.observe(&mut measurement);
-        measurement.health = measurement.health.or_worse(&health(outcome, &tally));
+        let health = health(outcome, &tally);
+        measurement.steady = measurement.steady.or_else(|| seen.steady(&health));
+        measurement.health = measurement.health.or_worse(&health);
         seen.attempts(&mut measurement);
         seen.warn(&mut measurement.warnings);
         measurement.warnings.extend(seen.hidden_stall());
@@ -178,6 +180,17 @@ impl TestCounts<'_> {
 
     fn stall_ns_max(&self) -> Option<u64> {
         self.outcome.driven.stall_ns_max(|tally| &tally.gaps)
+    }
+
+    /// The rate of a closed loop of round trips or connections, if it came as steadily as under a limiter.
+    fn steady(&self, health: &LoadHealth) -> Option<SteadyRate> {
+        if self.spec.rate.is_some() || self.outcome.test.is_bandwidth() {
+            return None;
+        }
+        let ended = &self.tally.ended;
+        let mean_ns = ended.time_ns_from(0) as f64 / ended.count_from(0).max(1) as f64;
+        let seconds = self.outcome.driven.frame.whole_seconds(u64::MAX);
+        SteadyRate::find(&ended.counts(seconds), mean_ns, self.tally.fastest_ns, health)
     }
 
     /// A stall of a closed loop of round trips or connections that its percentiles do not show.

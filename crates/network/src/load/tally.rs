@@ -84,6 +84,8 @@ pub struct Tally {
     pub messages: u64,
     /// Messages that ended within the window, by second.
     pub ended: Seconds,
+    /// The shortest time of a message in the whole test; `u64::MAX` without one.
+    pub fastest_ns: u64,
     /// Times by the second in which a message was due.
     pub seconds: Seconds,
     /// Times, at a fixed rate from the intended start.
@@ -114,6 +116,7 @@ impl Tally {
             frame,
             messages: 0,
             ended: Seconds::default(),
+            fastest_ns: u64::MAX,
             seconds: Seconds::default(),
             latency: Histogram::new(),
             service: Histogram::new(),
@@ -131,6 +134,7 @@ impl Tally {
     #[inline]
     pub fn complete(&mut self, due_ns: u64, now_ns: u64, time_ns: u64) {
         self.messages += 1;
+        self.fastest_ns = self.fastest_ns.min(time_ns);
         self.gaps.completed(now_ns);
         if let Some(second) = self.frame.second(now_ns) {
             self.ended.note(second, time_ns);
@@ -174,6 +178,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         self.messages += other.messages;
         self.ended.merge(&other.ended);
+        self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
         self.seconds.merge(&other.seconds);
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
