@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::user_change::{FileChange, ServiceChange};
 use plumb_model::{
-    Caution, Measurement, MetricKind, Operand, Plan, Slot, Term, UserChange, metric, metric_key,
+    Caution, Measurement, MetricKind, Operand, Plan, Slot, SlotResult, SteadyRate, Term, UserChange, metric,
+    metric_key,
 };
 use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 
@@ -22,6 +23,7 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
     cautions.extend(redirects(table));
     cautions.extend(unseen_parts(table));
     cautions.extend(system_waits(table));
+    cautions.extend(limiters(table));
     cautions.extend(after_effects.iter().map(|Effect { cell, term, after, found, fades, lasts_s }| {
         Caution::AfterEffect {
             cell: table.plan.cells[*cell].label(),
@@ -75,6 +77,30 @@ fn redirects(table: &Table<'_>) -> Vec<Caution> {
         .flat_map(|cell| variants.clone().map(move |variant| (cell, variant)))
         .filter_map(of)
         .collect()
+}
+
+/// Variants whose rates came as steadily as under a limiter in all slots.
+fn limiters<'t>(table: &'t Table<'_>) -> impl Iterator<Item = Caution> + 't {
+    let of = |cell: usize, variant: &str| {
+        let slots = || table.results(cell, variant);
+        let steady: Option<Vec<SteadyRate>> = slots().map(|result| result.measurement.steady).collect();
+        let found = SteadyRate::of_all(&steady?)?;
+        let mut cpus = Moments::default();
+        slots().filter_map(SlotResult::system_cpus).for_each(|used| cpus.push(used));
+        let system_cpus = cpus.mean();
+        found.is_limited(system_cpus).then(|| Caution::Limiter {
+            cell: table.plan.cells[cell].label(),
+            variant: variant.to_owned(),
+            units: table.plan.units.clone(),
+            rate_per_s: found.rate_per_s,
+            in_flight: found.in_flight(),
+            mean_ns: found.mean_ns,
+            fastest_ns: found.fastest_ns,
+            system_cpus,
+        })
+    };
+    let names = || table.plan.variants.iter().map(|variant| variant.name.as_str());
+    (0..table.plan.cells.len()).flat_map(move |cell| names().filter_map(move |name| of(cell, name)))
 }
 
 /// Variants with which the system's threads wait for CPUs longer than with the baseline, or less long, as where they share CPUs with

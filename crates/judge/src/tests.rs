@@ -6,8 +6,8 @@ use plumb_model::user_change::{
 };
 use plumb_model::{
     Attempts, Better, Caution, Claim, Evidence, FailureCause, Histogram, LoadHealth, Measurement, MetricInfo,
-    MetricKind, Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, SplitMix, Term, Unit,
-    UserChange, Variant, VariantState, Verdict, WorkDifference, claim::Scope,
+    MetricKind, Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, SplitMix, SteadyRate, Term,
+    Unit, UserChange, Variant, VariantState, Verdict, WorkDifference, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -837,6 +837,59 @@ fn a_system_that_waits_for_cpus_with_one_variant_alone_is_a_caution() {
     assert_eq!(variant, "b");
     assert!((variant_share - 0.396).abs() < 0.01 && (baseline_share - 0.0066).abs() < 0.001);
     assert_eq!(found(0.05), []);
+}
+
+/// The cautions of a run whose slots of b have these seconds, of a system that uses so many CPUs.
+fn with_seconds(mut seconds: impl FnMut() -> Vec<f64>, cpus: f64, fastest_ns: u64) -> Vec<Caution> {
+    let slots = slots(6, 0.03, |slot| {
+        let is_baseline = slot.variant == "a";
+        let result = measured(slot);
+        result.measurement.window_ns = 1_000_000_000;
+        result.system_cpu.user_ns = (cpus * 1e9) as u64;
+        if !is_baseline {
+            let seconds = seconds();
+            let mean_ns = 20.0 / seconds[0] * 1e9;
+            result.measurement.steady =
+                SteadyRate::find(&seconds, mean_ns, fastest_ns, &LoadHealth::default());
+        }
+    });
+    judge(&plan(&[]), &slots).cautions
+}
+
+#[test]
+fn a_rate_as_under_a_limiter_is_a_caution_if_the_system_is_idle() {
+    let [Caution::Limiter { variant, rate_per_s, in_flight, system_cpus, .. }] =
+        &with_seconds(|| vec![200.0, 201.0, 200.0], 0.01, 200_000)[..]
+    else {
+        panic!("b has a limiter")
+    };
+    assert_eq!(
+        (variant.as_str(), *rate_per_s, in_flight.round(), *system_cpus),
+        ("b", 200.0, 20.0, Some(0.01))
+    );
+    assert_eq!(with_seconds(|| vec![200.0; 3], 0.9, 200_000), [], "its CPUs are busy");
+    assert_eq!(with_seconds(|| vec![200.0; 3], 0.0, 200_000).len(), 1, "nobody knows its CPU time");
+    let mut rates = [200.0, 203.0].into_iter().cycle();
+    assert_eq!(with_seconds(|| vec![rates.next().unwrap(); 3], 0.01, 200_000), [], "slots differ");
+}
+
+/// Servers at their capacity: busy ones, and ones of which nobody knows the CPU time, or that wait for a backend.
+#[test]
+fn an_ordinary_server_has_no_limiter() {
+    let mut random = SplitMix::new(5);
+    for run in 0..200 {
+        let mut unit = || (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
+        let rate = 10.0_f64.powf(1.0 + 4.0 * unit());
+        // From 0.3% of what it does in a second to 3%, or what chance makes of few requests.
+        let scatter = (0.003 * 10.0_f64.powf(unit())).max(0.3 / rate.sqrt());
+        let cpus = [0.0, 0.2, 0.95][run % 3];
+        let fastest_ns = (0.3 / rate * 1e9) as u64;
+        let seconds = || {
+            let normal = |_| (0..12).map(|_| unit()).sum::<f64>() - 6.0;
+            (0..5).map(normal).map(|z| (rate * (1.0 + scatter * z)).round()).collect()
+        };
+        assert_eq!(with_seconds(seconds, cpus, fastest_ns), [], "{run}: {rate} with {scatter}");
+    }
 }
 
 #[test]

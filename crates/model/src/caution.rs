@@ -27,6 +27,25 @@ pub enum Caution {
         /// The share of its answers, from 0 to 1.
         share: f64,
     },
+    /// A variant's rate was the same in every second of all its slots while its units of work waited: see [`crate::SteadyRate`].
+    Limiter {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// What the units of work are, in the plural.
+        units: String,
+        /// Units of work per second.
+        rate_per_s: f64,
+        /// Units of work in flight, on average.
+        in_flight: f64,
+        /// The mean time of a unit of work, in ns.
+        mean_ns: f64,
+        /// The shortest time of a unit of work, in ns.
+        fastest_ns: f64,
+        /// How many CPUs the system used, where that is known.
+        system_cpus: Option<f64>,
+    },
     /// Nothing shows how earlier parts of the pipeline that a variant runs ended: its shell tells that of the last part alone.
     UnseenParts {
         /// The variant.

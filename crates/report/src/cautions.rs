@@ -27,6 +27,25 @@ pub fn sentence(caution: &Caution) -> String {
              its own CPUs",
             in_cell(cell)
         ),
+        Caution::Limiter {
+            cell,
+            variant,
+            units,
+            rate_per_s,
+            in_flight,
+            mean_ns,
+            fastest_ns,
+            system_cpus,
+        } => {
+            let idle =
+                system_cpus.map_or_else(String::new, |cpus| format!(" while the system used {cpus:.2} CPUs"));
+            format!(
+                "{variant}{} completed {} {units} in every second of every slot{idle}; {}",
+                in_cell(cell),
+                figures::count(*rate_per_s),
+                waits(*in_flight, *mean_ns, *fastest_ns)
+            )
+        }
         Caution::UnseenParts { variant } => format!(
             "{variant} runs a pipeline in `sh`, which does not tell how its earlier parts ended: they may all have failed; install bash"
         ),
@@ -72,6 +91,10 @@ pub fn words(caution: &Caution) -> String {
         }
         Caution::SystemWaited { variant, baseline, variant_share, baseline_share, .. } => format!(
             "{variant_share:.2} of the system's threads were waiting for a CPU with {variant}, {baseline_share:.2} with {baseline}"
+        ),
+        Caution::Limiter { variant, rate_per_s, units, .. } => format!(
+            "{variant}'s rate was as steady as under a limiter ({} {units} in every second)",
+            figures::count(*rate_per_s)
         ),
         Caution::UnseenParts { variant } => {
             format!("nothing shows how earlier parts of {variant}'s pipeline ended")
@@ -181,8 +204,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_as_steady_as_under_a_limiter_is_said_in_figures() {
+    fn a_limiter_is_said_in_figures() {
         let (rate_per_s, mean_ns, fastest_ns) = (200.0, 1e8, 2e5);
+        let found = Caution::Limiter {
+            cell: String::new(),
+            variant: "b".to_owned(),
+            units: "requests".to_owned(),
+            rate_per_s,
+            in_flight: 20.0,
+            mean_ns,
+            fastest_ns,
+            system_cpus: Some(0.014),
+        };
+        insta::assert_snapshot!(sentence(&found), @"b completed 200 requests in every second of every slot while the system used 0.01 CPUs; with 20 in flight each took 100 ms on average, and the fastest took 200 µs: a limiter or a fixed delay, and not the system's capacity, may set the rate and the times");
+        insta::assert_snapshot!(words(&found), @"b's rate was as steady as under a limiter (200 requests in every second)");
         let single = SteadyRate { rate_per_s, mean_ns, fastest_ns, seconds: 10 };
         insta::assert_snapshot!(steady(&single).unwrap(), @"the rate was as steady as under a limiter, 200 in every second; with 20 in flight each took 100 ms on average, and the fastest took 200 µs: a limiter or a fixed delay, and not the system's capacity, may set the rate and the times");
         assert_eq!(steady(&SteadyRate { seconds: 2, ..single }), None, "two seconds say little");

@@ -23,12 +23,13 @@ impl Drop for Nginx {
 fn nginx(directory: &Path) -> (Nginx, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = format!(
-        "daemon off; pid nginx.pid; error_log error.log; worker_processes 1;\nevents {{}}\nhttp {{ access_log off;\n  \
+        "daemon off; pid nginx.pid; error_log error.log; worker_processes 1;\nevents {{}}\nhttp {{ access_log off;\n  limit_req_zone x zone=all:1m rate=10r/s;\n  \
          client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d; scgi_temp_path e;\n  \
          server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"hello\\n\"; }}\n    \
          location /error {{ default_type application/json; return 200 '{{\"error\":\"no such user\"}}'; }}\n    \
          location /zipped {{ add_header Content-Encoding gzip; return 200 \"hello\\n\"; }}\n    \
-         location /moved {{ return 301 /; }} }} }}\n"
+         location /moved {{ return 301 /; }}\n    \
+         location /limited {{ limit_req zone=all burst=100; proxy_pass http://127.0.0.1:{port}/; }} }} }}\n"
     );
     write(directory, "nginx.conf", text);
     let mut command = Command::new("nginx");
@@ -84,6 +85,33 @@ fn a_system_that_exists_has_counters_however_it_is_named() {
             assert!(metrics["softirq_system"]["median"].as_f64().is_some(), "{name}");
         }
     }
+}
+
+#[test]
+fn a_limiter_by_delay_is_said_first_and_an_ordinary_server_has_none() {
+    if !installed("nginx") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, port) = nginx(directory.path());
+    let limited =
+        format!("    limited: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{port}/limited\" }} }} }}\n");
+    let text = experiment(port, &limited, "limited.http_reqs >= 0.1 * found.http_reqs");
+    let text = text.replace("rate: 500 /s, duration: 200 ms", "duration: 2 s");
+    let file = write(directory.path(), "limited.yaml", text);
+    let into = directory.path().join("run");
+    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
+    let report: Value =
+        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let cautions = report["cautions"].as_array().unwrap();
+    let limiters: Vec<&Value> = cautions.iter().filter(|caution| caution["kind"] == "limiter").collect();
+    let [limiter] = limiters[..] else { panic!("{cautions:#?}") };
+    assert_eq!((&limiter["variant"], limiter["rate_per_s"].as_f64()), (&Value::from("limited"), Some(10.0)));
+    let text = stdout(&run(&["report", into.to_str().unwrap()]));
+    assert!(text.contains("limited's rate was as steady as under a limiter"), "{text}");
+    let single =
+        run(&["http", &format!("http://127.0.0.1:{port}/limited"), "-c", "2", "-d", "3s", "--warmup", "0"]);
+    assert!(stdout(&single).contains("a limiter or a fixed delay"), "{}", stdout(&single));
 }
 
 #[test]
