@@ -859,7 +859,7 @@ fn with_seconds(mut seconds: impl FnMut() -> Vec<f64>, cpus: f64, fastest_ns: u6
 #[test]
 fn a_rate_as_under_a_limiter_is_a_caution_if_the_system_is_idle() {
     let [Caution::Limiter { variant, rate_per_s, in_flight, system_cpus, .. }] =
-        &with_seconds(|| vec![200.0, 201.0, 200.0], 0.01, 200_000)[..]
+        &with_seconds(|| vec![200.0, 201.0, 199.0], 0.01, 200_000)[..]
     else {
         panic!("b has a limiter")
     };

@@ -9,12 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::LoadHealth;
 
-/// The largest share by which a second of a steady rate differs from the median.
+/// The largest share of a second's work by which a second, or all seconds up to it, differ from the mean.
 const STEADY: f64 = 0.005;
-/// A unit of work may fall on either side of a second's end.
-const STEADY_UNITS: f64 = 1.0;
-/// Seconds differ by at most this part of that on average.
-const MEAN_PART: f64 = 0.5;
+/// A unit of work may fall on either side of a moment, such as the window's opening.
+const MOMENT_UNITS: f64 = 1.0;
 /// So few units of work a second may be steady by chance.
 const RATE_MIN: f64 = 5.0;
 /// Units of work waited if the fastest took at most this share of their mean time. With a fixed delay, none is so fast.
@@ -27,7 +25,7 @@ const CPUS_MAX: f64 = 0.5;
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SteadyRate {
-    /// Units of work per second: the median of the seconds.
+    /// Units of work per second: the mean of the seconds.
     pub rate_per_s: f64,
     /// The mean time of a unit of work, in ns.
     pub mean_ns: f64,
@@ -42,18 +40,24 @@ impl SteadyRate {
     /// `None` where the load was the limit.
     #[must_use]
     pub fn find(seconds: &[f64], mean_ns: f64, fastest_ns: u64, health: &LoadHealth) -> Option<Self> {
-        let mut sorted = seconds.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let rate_per_s = sorted.get(sorted.len() / 2).copied().filter(|rate| *rate >= RATE_MIN)?;
+        let rate_per_s = seconds.iter().sum::<f64>() / seconds.len() as f64;
+        if seconds.is_empty() || rate_per_s < RATE_MIN || health.is_load_bound() {
+            return None;
+        }
+        let mut ahead = 0.0;
+        let is_steady = seconds.iter().all(|second| {
+            let difference = second - rate_per_s;
+            ahead += difference;
+            is_near(difference, rate_per_s, 2.0 * MOMENT_UNITS) && is_near(ahead, rate_per_s, MOMENT_UNITS)
+        });
         let fastest_ns = fastest_ns as f64;
-        let found = Self { rate_per_s, mean_ns, fastest_ns, seconds: seconds.len() };
-        let difference = seconds.iter().map(|second| (second - rate_per_s).abs()).sum::<f64>();
-        let is_steady = seconds.iter().all(|second| found.is_at(*second))
-            && difference <= MEAN_PART * found.tolerance() * seconds.len() as f64;
-        (is_steady && fastest_ns <= FASTEST_MAX * mean_ns && !health.is_load_bound()).then_some(found)
+        is_steady.then_some(Self { rate_per_s, mean_ns, fastest_ns, seconds: seconds.len() })
     }
 
-    /// What was steady in all of several windows at the same rate; `None` if they are too short together.
+    /// What was steady in all of several windows at the same rate, while units of work waited. `None` if the windows are too short
+    /// together.
+    ///
+    /// Whether they waited only all windows show: a limiter may still hold up the first of a window for what came before it.
     #[must_use]
     pub fn of_all(windows: &[Self]) -> Option<Self> {
         let mut sorted = windows.to_vec();
@@ -61,16 +65,12 @@ impl SteadyRate {
         let typical = sorted.get(sorted.len() / 2)?;
         let seconds = windows.iter().map(|one| one.seconds).sum();
         let fastest_ns = windows.iter().map(|one| one.fastest_ns).fold(f64::INFINITY, f64::min);
-        let is_one = windows.iter().all(|one| typical.is_at(one.rate_per_s));
-        (is_one && seconds >= SECONDS_MIN).then_some(Self { seconds, fastest_ns, ..*typical })
-    }
-
-    fn is_at(&self, rate_per_s: f64) -> bool {
-        (rate_per_s - self.rate_per_s).abs() <= self.tolerance()
-    }
-
-    fn tolerance(&self) -> f64 {
-        (STEADY * self.rate_per_s).max(STEADY_UNITS)
+        let is_one = windows.iter().all(|one| {
+            let units = MOMENT_UNITS / one.seconds.max(1) as f64;
+            is_near(one.rate_per_s - typical.rate_per_s, typical.rate_per_s, units)
+        });
+        let has_waited = fastest_ns <= FASTEST_MAX * typical.mean_ns;
+        (is_one && has_waited && seconds >= SECONDS_MIN).then_some(Self { seconds, fastest_ns, ..*typical })
     }
 
     /// Units of work in flight, by Little's law.
@@ -90,6 +90,11 @@ impl SteadyRate {
             None => self.rate_per_s * self.fastest_ns / 1e9 < 1.0,
         }
     }
+}
+
+/// Whether a difference of units of work is that of a steady rate; so many may be a moment's.
+fn is_near(difference: f64, rate_per_s: f64, units: f64) -> bool {
+    difference.abs() <= (STEADY * rate_per_s).max(units)
 }
 
 #[cfg(test)]
@@ -112,17 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_does_not_wait_or_is_the_loads_is_not() {
+    fn what_varies_or_is_the_loads_is_not() {
         assert_eq!(find(&[200.0, 203.0, 199.0], 100.0, MS / 5), None, "it varies");
-        assert_eq!(
-            find(&[10.0, 11.0, 9.0, 11.0, 9.0], 100.0, MS / 5),
-            None,
-            "it varies in nearly every second"
-        );
+        assert_eq!(find(&[10.0, 12.0, 8.0, 12.0, 8.0], 100.0, MS / 5), None, "it varies");
+        assert!(find(&[11.0, 9.0, 10.0, 10.0], 100.0, MS / 5).is_some(), "one fell on the other side");
         assert_eq!(find(&[2.0; 5], 100.0, MS / 5), None, "so few are steady by chance");
-        assert_eq!(find(&[200.0; 4], 20.0, 19 * MS), None, "a fixed delay: nothing waits");
         assert_eq!(find(&[], 100.0, MS), None);
-        assert_eq!(find(&[0.0; 4], 0.0, u64::MAX), None, "nothing was done");
         let bound = LoadHealth { busiest_thread: 0.95, ..LoadHealth::default() };
         assert_eq!(SteadyRate::find(&[200.0; 4], 1e8, MS, &bound), None);
         // A worker that takes 5 ms for each is at its capacity at 200 a second.
@@ -136,5 +136,10 @@ mod tests {
         assert_eq!(SteadyRate::of_all(&[at(1000.0), at(1001.0)]).unwrap().seconds, 4);
         assert_eq!(SteadyRate::of_all(&[at(1000.0), at(1020.0), at(1000.0)]), None);
         assert_eq!(SteadyRate::of_all(&[]), None);
+        let delayed = find(&[200.0; 4], 20.0, 19 * MS).unwrap();
+        assert_eq!(SteadyRate::of_all(&[delayed]), None, "a fixed delay: nothing waits");
+        // The first of a window waited for the work before it.
+        let late = SteadyRate { fastest_ns: 9e7, ..at(1000.0) };
+        assert!(SteadyRate::of_all(&[late, at(1000.0)]).is_some());
     }
 }

@@ -106,7 +106,8 @@ fn a_limiter_by_delay_is_said_first_and_an_ordinary_server_has_none() {
     let cautions = report["cautions"].as_array().unwrap();
     let limiters: Vec<&Value> = cautions.iter().filter(|caution| caution["kind"] == "limiter").collect();
     let [limiter] = limiters[..] else { panic!("{cautions:#?}") };
-    assert_eq!((&limiter["variant"], limiter["rate_per_s"].as_f64()), (&Value::from("limited"), Some(10.0)));
+    assert_eq!(limiter["variant"], "limited");
+    assert!(limiter["rate_per_s"].as_f64().is_some_and(|rate| (9.0..=11.0).contains(&rate)), "{limiter}");
     let text = stdout(&run(&["report", into.to_str().unwrap()]));
     assert!(text.contains("limited's rate was as steady as under a limiter"), "{text}");
     let single =
