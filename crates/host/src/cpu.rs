@@ -2,6 +2,7 @@
 
 mod affinity;
 mod demand;
+mod placement;
 mod set;
 mod slice;
 mod time;
@@ -10,6 +11,7 @@ mod tree_demand;
 pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides};
 pub use demand::{CpuSupply, Demand, Shortage, ThreadAccount};
+pub use placement::Placement;
 pub use set::{CpuSet, NotCpuList};
 pub use slice::{run_behind, run_first, run_last, run_soon};
 pub(crate) use time::ns_per_tick;

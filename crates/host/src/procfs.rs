@@ -78,6 +78,15 @@ fn read_stat(path: &Path) -> Option<Stat> {
     parse_stat(&String::from_utf8_lossy(&fs::read(path).ok()?))
 }
 
+/// The CPU on which a thread ran last, from its directory in /proc.
+pub(crate) fn last_cpu(task: &Path) -> Option<u32> {
+    let bytes = fs::read(task.join("stat")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (_name, fields) = text.rsplit_once(") ")?;
+    // Field 39 in the manual, which numbers the state 3.
+    fields.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
+}
+
 fn parse_stat(text: &str) -> Option<Stat> {
     let (pid, rest) = text.split_once(" (")?;
     // The name in parentheses may itself hold parentheses and spaces: only the last one ends it.

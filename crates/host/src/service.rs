@@ -7,7 +7,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
-use crate::cpu::{CpuTime, process_cpu_time, tree_cpu_time};
+use crate::cpu::{CpuSet, CpuTime, Placement, process_cpu_time, tree_cpu_time};
 use crate::procfs::{self, Stat};
 use crate::{Error, text};
 
@@ -171,6 +171,18 @@ impl Service {
         };
         let kibibytes: u64 = self.pids().into_iter().filter_map(of_process).sum();
         Some(kibibytes.saturating_mul(1 << 10)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Where its threads are; `None` if none can be seen.
+    #[must_use]
+    pub fn placement(&self) -> Option<Placement> {
+        Some(Placement::of(&self.pids())).filter(|placement| *placement != Placement::default())
+    }
+
+    /// The CPUs on which any of its threads may run; `None` if none can be seen.
+    #[must_use]
+    pub fn allowed_cpus(&self) -> Option<CpuSet> {
+        self.placement().map(|placement| placement.allowed())
     }
 
     fn pids(&self) -> Vec<u32> {

@@ -20,18 +20,24 @@ use crate::{Error, text};
 ///
 /// When the kernel refuses to tell.
 pub fn available_cpus() -> Result<CpuSet, Error> {
+    affinity_of(0)
+}
+
+/// The CPUs that a thread may run on; 0 is the calling one.
+pub(super) fn affinity_of(tid: u32) -> Result<CpuSet, Error> {
+    let tid = libc::pid_t::try_from(tid).unwrap_or(libc::pid_t::MAX);
     // The kernel refuses a mask that is shorter than its own; it does not say how long that is.
     let mut mask: Vec<libc::c_ulong> = vec![0; 16];
     loop {
         // SAFETY: the pointer and the length in bytes describe `mask`, which the kernel fills.
         let result =
-            unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
+            unsafe { libc::sched_getaffinity(tid, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
         if result == 0 {
             return Ok(CpuSet::from_mask(&mask));
         }
         let cause = io::Error::last_os_error();
         if cause.raw_os_error() != Some(libc::EINVAL) || mask.len() > 1 << 12 {
-            return Err(Error::System { what: "ask for the CPUs of this thread", cause });
+            return Err(Error::System { what: "ask for the CPUs of a thread", cause });
         }
         mask.resize(mask.len() * 2, 0);
     }

@@ -49,6 +49,12 @@ impl CpuSet {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
+    /// The CPUs that are not in another set.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).copied().collect())
+    }
+
     /// The bit mask that the affinity system calls take: bit n of the whole is CPU n.
     pub(crate) fn to_mask(&self) -> Vec<libc::c_ulong> {
         let mut words = vec![0; self.0.last().map_or(1, |&last| last as usize / BITS_PER_WORD + 1)];
