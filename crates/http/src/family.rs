@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use plumb_host::service::Service;
 use plumb_model::{
     ClusterObject, Endpoint, Evidence, Measurement, Metric, Question, RequiredSaving, Statistic,
 };
@@ -106,6 +107,10 @@ impl Settings for HttpSettings {
 
     fn has_foreign_system(&self) -> bool {
         self.system.ingress.kind == IngressKind::External
+    }
+
+    fn service(&self) -> Option<Service> {
+        Some(&self.system.ingress).filter(|_| self.has_foreign_system()).and_then(system::service)
     }
 
     fn cluster_object(&self) -> Option<ClusterObject> {

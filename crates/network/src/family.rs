@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use plumb_host::service::Service;
 use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::{
     Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
@@ -82,6 +83,10 @@ impl Settings for NetworkSettings {
 
     fn has_foreign_system(&self) -> bool {
         self.system.kind == SystemKind::External
+    }
+
+    fn service(&self) -> Option<Service> {
+        Some(self).filter(|_| self.has_foreign_system()).and_then(system::service)
     }
 
     fn cluster_object(&self) -> Option<ClusterObject> {

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use plumb_host::service::Service;
 use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
 use serde_json::Value;
 
@@ -89,6 +90,9 @@ pub trait AnySettings {
 
     /// See [`Settings::has_foreign_system`].
     fn has_foreign_system(&self) -> bool;
+
+    /// See [`Settings::service`].
+    fn service(&self) -> Option<Service>;
 
     /// See [`Settings::cluster_object`].
     fn cluster_object(&self) -> Option<ClusterObject>;
@@ -181,6 +185,10 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
 
     fn has_foreign_system(&self) -> bool {
         self.0.has_foreign_system()
+    }
+
+    fn service(&self) -> Option<Service> {
+        self.0.service()
     }
 
     fn cluster_object(&self) -> Option<ClusterObject> {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plumb_host::service::Service;
 use plumb_model::{
     ArrayVolume, Bytes, ClusterObject, CpuCost, Endpoint, Evidence, FailureCause, Measurement, Metric,
     MetricInfo, Question, RequiredSaving, Span, Statistic,
@@ -166,6 +167,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     /// Whether the system exists already, so that its processes are not children of this program.
     fn has_foreign_system(&self) -> bool {
         false
+    }
+
+    /// The processes of a system on this host that exists already; `None` if there is none that can be seen.
+    fn service(&self) -> Option<Service> {
+        None
     }
 
     /// The cluster object that leads to an existing system, if the settings name one.

@@ -4,6 +4,7 @@
 //! The two data paths do not know each other. Each reads its own settings, `system.path` names the data path
 //! of the system, and the load gets the system's target unchanged.
 
+use plumb_host::service::Service;
 use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
 use serde_json::{Map, Value, json};
 
@@ -120,6 +121,10 @@ impl AnySettings for Joined {
 
     fn has_foreign_system(&self) -> bool {
         self.system.has_foreign_system()
+    }
+
+    fn service(&self) -> Option<Service> {
+        self.system.service()
     }
 
     fn cluster_object(&self) -> Option<ClusterObject> {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use plumb_host::service::Service;
 use plumb_model::{ArrayVolume, Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::family::{ArrayAccess, ArrayPolicy, one_host};
 use plumb_path::{
@@ -122,6 +123,10 @@ impl Settings for StorageSettings {
 
     fn has_foreign_system(&self) -> bool {
         self.system.kind == SystemKind::External
+    }
+
+    fn service(&self) -> Option<Service> {
+        Some(&self.system).filter(|_| self.has_foreign_system()).and_then(system::service)
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

@@ -40,6 +40,13 @@ pub(super) fn find(ingress: &IngressSettings, reached_at: Option<IpAddr>) -> Res
     result
 }
 
+/// The processes of this host that are the system; `None` where they cannot be found.
+pub(crate) fn service(ingress: &IngressSettings) -> Option<Service> {
+    let Url { host, port, .. } = Url::parse(ingress.url.as_deref()?).ok()?;
+    let host = ingress.connect.as_deref().unwrap_or(&host);
+    ingress.run_by().find(Some((host, port))).ok()?
+}
+
 /// The processes of this host that answer at a URL; `None` where they cannot be found, as on another host.
 #[must_use]
 pub fn service_at(url: &str) -> Option<Service> {

@@ -24,6 +24,7 @@ use running::Running;
 
 pub(crate) use check::{check, feasible};
 pub(crate) use config::CONFIG_STATE;
+pub(crate) use external::service;
 pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, is_qat};
 pub use template::{NginxTemplate, nginx_template};

@@ -14,6 +14,7 @@ mod rules;
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use plumb_host::service::Service;
 use plumb_model::CpuCost;
 use plumb_path::{Existing, PathError, Place, Snapshot, System};
 
@@ -75,6 +76,13 @@ impl System for Loopback {
 }
 
 /// Where the server is that runs already.
+/// The processes of this host that are the server; `None` where they cannot be found.
+pub(crate) fn service(settings: &NetworkSettings) -> Option<Service> {
+    let NetworkSettings { system: spec, load } = settings;
+    let target = external(spec, load.driver.port()).ok()?;
+    spec.run_by().find(Some((target.address.as_str(), target.port))).ok()?
+}
+
 fn external(spec: &SystemSettings, port: u16) -> Result<Target, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;

@@ -85,6 +85,12 @@ pub fn service_at(path: &str) -> Option<Service> {
     RunBy::default().find(Some(NbdAddress::parse(path)?.server())).ok()?
 }
 
+/// The processes of this host that are the system; `None` where they cannot be found, and for files and devices.
+pub(crate) fn service(spec: &SystemSettings) -> Option<Service> {
+    let server = spec.path.as_deref().and_then(NbdAddress::parse);
+    spec.run_by().find(server.as_ref().map(NbdAddress::server)).ok()?
+}
+
 /// Something that exists.
 fn existing(spec: &SystemSettings) -> Result<Existing, PathError> {
     let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
