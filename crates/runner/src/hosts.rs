@@ -22,6 +22,7 @@ mod pod;
 mod process_log;
 mod readers;
 mod remote;
+mod running;
 mod service;
 mod sight;
 mod ssh;
@@ -62,6 +63,7 @@ pub(crate) use node::SeenNode;
 use objects::Objects;
 pub(crate) use process_log::ProcessLog;
 pub(crate) use remote::Remote;
+use running::Running;
 pub use sight::noise_between;
 pub(crate) use sight::{HostSight, SeenHost, noise_by_machine};
 
@@ -74,6 +76,8 @@ pub struct Hosts {
     places: Places,
     build: String,
     others: Vec<Other>,
+    /// Systems that run here already.
+    running: Running,
     /// Pods that read the counters of nodes.
     readers: Vec<Other>,
     cluster: Option<Cluster>,

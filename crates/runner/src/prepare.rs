@@ -158,8 +158,9 @@ impl Planned {
             && self.settings.iter().flatten().all(|settings| settings.runs_in_process())
     }
 
-    /// The hosts, for the run that begins.
+    /// The hosts, for the run that begins. Systems that run already have been looked for.
     pub(crate) fn take_hosts(&mut self) -> Hosts {
+        self.hosts.find_running(self.settings.iter().flatten());
         std::mem::take(&mut self.hosts)
     }
 

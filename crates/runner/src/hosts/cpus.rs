@@ -1,12 +1,37 @@
 //! The CPUs of each side, and the words for them.
 
-use plumb_host::cpu::{available_cpus, sides};
+use std::collections::BTreeMap;
+
+use plumb_host::cpu::{CpuSet, Sides, available_cpus, sides, split_sides};
 use plumb_host::facts::HostFacts;
+use plumb_path::PathSettings;
 
 use super::facts::{self, host_lines};
+use super::running::Running;
 use super::{Hosts, Other, Side};
 
 impl Hosts {
+    /// Finds the systems of these settings that run on this host already.
+    pub(crate) fn find_running<'s>(&mut self, settings: impl Iterator<Item = &'s PathSettings>) {
+        let Some(available) = available_cpus().ok().filter(|_| self.is_here(Side::System)) else { return };
+        let built = split_sides(&available).system;
+        // Finding a process takes long, and most cells differ in the load alone.
+        let mut found: BTreeMap<String, (bool, CpuSet)> = BTreeMap::new();
+        for settings in settings.filter(|settings| settings.has_system()) {
+            let mut json = settings.to_json().unwrap_or_default();
+            if let Some(keys) = json.as_object_mut() {
+                keys.remove("load");
+            }
+            found.entry(json.to_string()).or_insert_with(|| match settings.has_foreign_system() {
+                true => (true, settings.service().and_then(|it| it.allowed_cpus()).unwrap_or_default()),
+                false => (false, built.clone()),
+            });
+        }
+        let are_running = !found.is_empty() && found.values().all(|(is_running, _)| *is_running);
+        let systems: Vec<CpuSet> = found.into_values().map(|(_, cpus)| cpus).collect();
+        self.running = Running::of(&available, &systems, are_running);
+    }
+
     /// The CPUs of a side.
     pub(crate) fn cpus(&self, side: Side, has_system: bool) -> Result<String, String> {
         let place = self.place(side);
@@ -24,7 +49,10 @@ impl Hosts {
             (None, true, Side::System) => {
                 sides(has_system).map_err(|error| error.to_string())?.system.to_string()
             }
-            (None, true, Side::Load(_)) => sides(true).map_err(|error| error.to_string())?.load.to_string(),
+            (None, true, Side::Load(_)) => match &self.running.load {
+                Some(cpus) => cpus.to_string(),
+                None => sides(true).map_err(|error| error.to_string())?.load.to_string(),
+            },
             (None, false, _) => available_cpus().map_err(|error| error.to_string())?.to_string(),
             (Some(other), true, Side::System) => other.remote.hello().halves.0.clone(),
             (Some(other), true, Side::Load(_)) => other.remote.hello().halves.1.clone(),
@@ -36,7 +64,13 @@ impl Hosts {
     pub(crate) fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, String> {
         if self.others.is_empty() && self.places.system.cpus.is_none() {
             let sides = sides(has_system).map_err(|error| error.to_string())?;
-            return Ok(host_lines(&HostFacts::read(), &sides));
+            let load = self.running.load.clone().unwrap_or(sides.load);
+            let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
+            let system = lines.iter_mut().find(|(name, _)| name == facts::SYSTEM_ON_CPUS);
+            if let (Some((_, value)), Some(words)) = (system, self.running.words()) {
+                *value = words;
+            }
+            return Ok(lines);
         }
         let mut lines = Vec::new();
         if self.has_one_here() {
@@ -51,14 +85,17 @@ impl Hosts {
             lines.push((format!("{}: round trip", remote.name()), format!("{trip_ms:.2} ms")));
         }
         if has_system {
-            lines.push(("system on cpus".to_owned(), self.cpus_of(Side::System, has_system)?));
+            lines.push((facts::SYSTEM_ON_CPUS.to_owned(), self.cpus_of(Side::System, has_system)?));
         }
         lines.push(("load on cpus".to_owned(), self.cpus_of_loads(has_system)?));
         Ok(lines)
     }
 
-    /// The CPUs of a side, with its host unless that is this one.
+    /// The CPUs of a side in words, with its host unless that is this one.
     pub(crate) fn cpus_of(&self, side: Side, has_system: bool) -> Result<String, String> {
+        if let Some(words) = self.running.words().filter(|_| side == Side::System) {
+            return Ok(words);
+        }
         let cpus = self.cpus(side, has_system)?;
         Ok(if self.is_here(side) { cpus } else { format!("{cpus} of {}", self.name(side)) })
     }

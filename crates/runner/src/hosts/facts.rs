@@ -6,6 +6,9 @@ use plumb_host::facts::HostFacts;
 
 use crate::host_tunings;
 
+/// The name of the fact on which CPUs the system runs.
+pub(crate) const SYSTEM_ON_CPUS: &str = "system on cpus";
+
 /// Facts about this host as lines, the most telling first, with the CPUs of each side.
 #[must_use]
 pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
@@ -15,7 +18,7 @@ pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
         (true, 0 | 1) => " (shared: there is only one CPU)",
         (true, _) => " (shared: there is no system beside the load)",
     };
-    lines.push(("system on cpus".to_owned(), format!("{}{shared}", sides.system)));
+    lines.push((SYSTEM_ON_CPUS.to_owned(), format!("{}{shared}", sides.system)));
     lines.push(("load on cpus".to_owned(), format!("{}{shared}", sides.load)));
     lines
 }

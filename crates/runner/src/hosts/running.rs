@@ -1,0 +1,70 @@
+//! Systems that run on this host already, which keep the CPUs that they have.
+//!
+//! The load keeps clear of a server that is pinned, as far as there are CPUs left.
+
+use plumb_host::cpu::{CpuSet, split_sides};
+
+/// What systems that run on this host already mean for the CPUs of both sides.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    /// The load's CPUs, if its half is not clear of these systems.
+    pub(super) load: Option<CpuSet>,
+    /// The CPUs on which these systems may run, if the run builds no others. Empty if nobody knows.
+    systems: Option<CpuSet>,
+}
+
+impl Running {
+    /// What systems on these CPUs mean where these are `available`. `are_running` says that all run already.
+    pub(super) fn of(available: &CpuSet, systems: &[CpuSet], are_running: bool) -> Self {
+        let all = || systems.iter().flat_map(CpuSet::iter).collect();
+        Self { load: clear_of(available, systems), systems: are_running.then(all) }
+    }
+
+    /// What stands for the system's CPUs, which nobody has chosen.
+    pub(super) fn words(&self) -> Option<String> {
+        let cpus = self.systems.as_ref()?;
+        let cpus = if cpus.is_empty() { "unknown".to_owned() } else { cpus.to_string() };
+        Some(format!("{cpus} (it runs already)"))
+    }
+}
+
+/// The load's CPUs, if its half of the `available` ones is not clear of systems that may run on these.
+fn clear_of(available: &CpuSet, systems: &[CpuSet]) -> Option<CpuSet> {
+    let is_pinned = |system: &&CpuSet| !available.without(system).is_empty();
+    let taken: CpuSet = systems.iter().filter(is_pinned).flat_map(CpuSet::iter).collect();
+    let half = split_sides(available).load;
+    let mut clear = [half.without(&taken), available.without(&taken)].into_iter();
+    clear.find(|cpus| !cpus.is_empty()).filter(|cpus| *cpus != half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(available: &str, systems: &[&str]) -> Option<String> {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        let systems: Vec<CpuSet> = systems.iter().map(|text| set(text)).collect();
+        clear_of(&set(available), &systems).map(|cpus| cpus.to_string())
+    }
+
+    #[test]
+    fn a_load_keeps_clear_of_pinned_servers_while_there_are_cpus_left() {
+        // Numbers of CPUs that no machine has, so that none of them are of one core.
+        let (two, four) = ("50000-50001", "50000-50003");
+        assert_eq!(load(two, &["50000"]), None, "its half is clear");
+        assert_eq!(load(two, &["50001"]).as_deref(), Some("50000"));
+        assert_eq!(load(two, &["50000-50001"]), None, "it is not pinned");
+        assert_eq!(load(two, &["50000", "50001"]), None, "nothing is left");
+        assert_eq!(load(four, &["50002", four]).as_deref(), Some("50003"));
+        assert_eq!(load(four, &["50002-50003"]).as_deref(), Some("50000-50001"));
+        assert_eq!(load("50000", &["50000"]), None, "there is one CPU");
+    }
+
+    #[test]
+    fn nobody_has_chosen_the_cpus_of_a_system_that_runs_already() {
+        let words = |systems: &str| Running { systems: Some(systems.parse().unwrap()), load: None }.words();
+        assert_eq!(words("0-1").unwrap(), "0-1 (it runs already)");
+        assert_eq!(words("").unwrap(), "unknown (it runs already)");
+        assert_eq!(Running::default().words(), None);
+    }
+}
