@@ -1,6 +1,6 @@
 //! Slots: one variant measured once, with everything that is known about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +78,28 @@ impl Noise {
     }
 }
 
+/// The CPUs of the threads of a system, and of the load beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Placement {
+    /// CPUs on which threads of the system were seen that ran in the window.
+    pub ran: BTreeSet<u32>,
+    /// CPUs on which these threads may run.
+    pub allowed: BTreeSet<u32>,
+    /// CPUs of the loads on the system's host.
+    pub load: BTreeSet<u32>,
+}
+
+impl Placement {
+    /// What is in either.
+    #[must_use]
+    pub fn union(mut self, other: &Self) -> Self {
+        self.ran.extend(&other.ran);
+        self.allowed.extend(&other.allowed);
+        self.load.extend(&other.load);
+        self
+    }
+}
+
 /// What a successful slot holds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlotResult {
@@ -89,6 +111,9 @@ pub struct SlotResult {
     pub load_cpu: CpuCost,
     /// Proof that the treatment was in effect.
     pub evidence: Vec<Evidence>,
+    /// Where the system's threads were; absent if none can be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// What else the host did; of several hosts, the most that any of them did.
     pub noise: Noise,
     /// The same of each host by its name, where there are others than the one that runs plumb.

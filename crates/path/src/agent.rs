@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::signals::ask_to_stop;
+use plumb_host::cpu::Placement;
 use plumb_host::time::monotonic_ns;
 use plumb_model::FailureCause;
 use serde::Serialize;
@@ -212,7 +213,10 @@ impl<W: Write> Agent<'_, W> {
                 trace!("reading the counters");
                 let system =
                     self.system.as_mut().ok_or_else(|| PathError::new("there is no system to ask"))?;
-                let snapshot = system.snapshot()?;
+                let mut snapshot = system.snapshot()?;
+                if !snapshot.is_foreign && snapshot.cpu.total_ns() > 0 {
+                    snapshot.placement = Some(own_placement());
+                }
                 Ok(Reply::Snapshot { at_ns: monotonic_ns(), snapshot })
             }
             Request::Measure { window } => self.measure(window),
@@ -254,6 +258,13 @@ impl<W: Write> Agent<'_, W> {
         info!("stopped");
         self.output.write(Some(&reply))
     }
+}
+
+/// Where the threads of a system are that this agent has started.
+fn own_placement() -> Placement {
+    let own = std::process::id();
+    let pids: Vec<u32> = std::iter::once(own).chain(plumb_host::process::descendants(own)).collect();
+    Placement::of(&pids)
 }
 
 fn failed(error: &PathError) -> Reply {

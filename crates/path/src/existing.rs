@@ -95,7 +95,8 @@ impl System for Existing {
             memory_bytes: service.and_then(Service::memory_bytes),
             softirq_ns: plumb_host::noise::softirq_ns().ok(),
         };
-        Ok(Snapshot { cpu, is_foreign: true, processes, warnings, ..Snapshot::default() })
+        let placement = service.and_then(Service::placement);
+        Ok(Snapshot { cpu, is_foreign: true, processes, placement, warnings, ..Snapshot::default() })
     }
 
     fn stop(&mut self) -> Result<(), PathError> {

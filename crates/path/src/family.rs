@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plumb_host::cpu::Placement;
 use plumb_host::service::Service;
 use plumb_model::{
     ArrayVolume, Bytes, ClusterObject, CpuCost, Endpoint, Evidence, FailureCause, Measurement, Metric,
@@ -428,6 +429,9 @@ pub struct Snapshot {
     /// Figures beside CPU time of processes that this program did not start.
     #[serde(default)]
     pub processes: Processes,
+    /// Where its threads are; `None` if it has no process that can be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// Notes for the reader of a report about these figures, such as why one is unknown.
     #[serde(default)]
     pub warnings: Vec<String>,

@@ -144,6 +144,15 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_with_threads_is_read_back() {
+        let placement = plumb_host::cpu::Placement::of(&[std::process::id()]);
+        let snapshot = Snapshot { placement: Some(placement), ..Snapshot::default() };
+        let reply = Reply::Snapshot { at_ns: 7, snapshot };
+        let line = serde_json::to_string(&reply).unwrap();
+        assert_eq!(serde_json::from_str::<Reply>(&line).unwrap(), reply);
+    }
+
+    #[test]
     fn a_foreign_line_is_refused() {
         for line in ["", "{}", "[]", r#"{"request":"fly"}"#, r#"{"reply":"ready"}"#] {
             assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");

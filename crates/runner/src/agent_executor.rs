@@ -243,7 +243,8 @@ impl<'a> AgentExecutor<'a> {
         more.extend(nodes.iter().flat_map(SeenNode::evidence));
         let ends = (&opened, &closed);
         let is_late = is_late(ends, measurement.window_ns);
-        let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns, is_late };
+        let load_cpus = self.hosts.cpus_beside_system(self.has_system).map_err(SlotError::Harness)?;
+        let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns, load_cpus, is_late };
         Ok((seen.interpreted(order.settings, more), opened.settings.zip(closed.settings)))
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use plumb_host::cpu::CpuSet;
 use plumb_model::FailureCause;
 use plumb_path::{Load, Mark, PathError, Place, System};
 use serde_json::Value;
@@ -145,7 +146,8 @@ impl Watcher<'_> {
         let ends = (&opened, &closed);
         // Counters that are read while the load waits for it are of that moment, however long its window claims to be.
         let is_late = agreed_ns.is_some() && is_late(ends, measurement.window_ns);
-        let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns: None, is_late };
+        let load_cpus = CpuSet::default();
+        let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns: None, load_cpus, is_late };
         Ok(seen.interpreted(order.settings, Vec::new()))
     }
 

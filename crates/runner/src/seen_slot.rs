@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::CpuTime;
+use plumb_host::cpu::{CpuSet, CpuTime};
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{CpuCost, Evidence, Measurement, Noise, SlotResult};
+use plumb_model::{CpuCost, Evidence, Measurement, Noise, Placement, SlotResult};
 use plumb_path::{PathSettings, Snapshot};
 use plumb_tunings::Sight as SettingsSight;
 
@@ -34,6 +34,8 @@ pub(crate) struct SeenSlot<'a> {
     pub hosts: &'a [SeenHost],
     /// The uncertainty between moments of different hosts.
     pub skew_ns: Option<u64>,
+    /// The CPUs of the loads on the system's host.
+    pub load_cpus: CpuSet,
     /// Whether the system's counters were read late, see [`is_late`].
     pub is_late: bool,
 }
@@ -41,7 +43,7 @@ pub(crate) struct SeenSlot<'a> {
 impl SeenSlot<'_> {
     /// The slot's result, with `more` evidence than the settings ask for.
     pub(crate) fn interpreted(self, settings: &PathSettings, more: Vec<Evidence>) -> Measured {
-        let Self { mut measurement, ends: (opened, closed), hosts, skew_ns, is_late } = self;
+        let Self { mut measurement, ends: (opened, closed), hosts, skew_ns, load_cpus, is_late } = self;
         let mut evidence = settings.evidence(&opened.system, &closed.system, &measurement);
         // Without a system, no counters of it can be late.
         let is_late = is_late && settings.has_system();
@@ -52,7 +54,9 @@ impl SeenSlot<'_> {
         measurement.warnings.extend(skew_ns.and_then(|skew_ns| skew_warning(skew_ns, measurement.window_ns)));
         measurement.warnings.extend(closed.system.warnings.iter().cloned());
         evidence.extend(more);
-        let result = SlotResult { skew_ns, ..assemble(measurement, (opened, closed), hosts, evidence) };
+        let placement = placement((&opened.system, &closed.system), &load_cpus);
+        let result =
+            SlotResult { skew_ns, placement, ..assemble(measurement, (opened, closed), hosts, evidence) };
         Measured { result, opened_ns: opened.at_ns, opened_at: opened.at.clone(), doubt }
     }
 }
@@ -67,6 +71,14 @@ pub(crate) fn foreign_cpu_time(opened: &Snapshot, closed: &Snapshot) -> CpuTime 
         },
         false => CpuTime::default(),
     }
+}
+
+/// Where the threads of the system that ran in the window were; `None` if none can be seen.
+fn placement((opened, closed): (&Snapshot, &Snapshot), load: &CpuSet) -> Option<Placement> {
+    let (before, after) = opened.placement.as_ref().zip(closed.placement.as_ref())?;
+    let (ran, allowed) = after.ran_since(before);
+    let all = |cpus: &CpuSet| cpus.iter().collect();
+    (!ran.is_empty()).then(|| Placement { ran: all(&ran), allowed: all(&allowed), load: all(load) })
 }
 
 /// How much earlier than planned a window must close to count as cut short, in ns.
@@ -96,7 +108,7 @@ fn assemble(
     let noise = noise_by_host.values().fold(Noise::default(), |worst, noise| worst.worst(noise));
     // A run on this host alone needs no distinction by host.
     let noise_by_host = if hosts.len() < 2 { BTreeMap::new() } else { noise_by_host };
-    SlotResult { measurement, system_cpu, load_cpu, evidence, noise, noise_by_host, skew_ns: None }
+    SlotResult { measurement, system_cpu, load_cpu, evidence, noise, noise_by_host, ..SlotResult::default() }
 }
 
 /// The warning for clocks whose uncertainty is large for the window.

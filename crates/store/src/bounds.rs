@@ -129,6 +129,10 @@ fn check_result(result: &SlotResult) -> Checked {
         cost.components.iter().try_for_each(|(name, cpu_ns)| check_count(name, *cpu_ns))?;
     }
     at_most("pieces of evidence", result.evidence.len(), NAMES_MAX)?;
+    if let Some(placement) = &result.placement {
+        let sets = [&placement.ran, &placement.allowed, &placement.load];
+        at_most("CPUs", sets.iter().map(|cpus| cpus.len()).sum(), ROWS_MAX)?;
+    }
     let noise = &result.noise;
     check_number("steal", noise.steal)?;
     check_number("softirq", noise.softirq)?;

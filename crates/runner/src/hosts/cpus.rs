@@ -32,6 +32,17 @@ impl Hosts {
         self.running = Running::of(&available, &systems, are_running);
     }
 
+    /// The CPUs of all loads on the system's host.
+    pub(crate) fn cpus_beside_system(&self, has_system: bool) -> Result<CpuSet, String> {
+        let beside = (0..self.loads()).map(Side::Load).filter(|load| self.are_together(*load, Side::System));
+        let mut all = CpuSet::default();
+        for load in beside {
+            let cpus: CpuSet = self.cpus(load, has_system)?.parse().map_err(|error| format!("{error}"))?;
+            all = all.iter().chain(cpus.iter()).collect();
+        }
+        Ok(all)
+    }
+
     /// The CPUs of a side.
     pub(crate) fn cpus(&self, side: Side, has_system: bool) -> Result<String, String> {
         let place = self.place(side);
