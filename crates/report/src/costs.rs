@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{CpuCost, LoadHealth, SlotResult};
+use plumb_model::{CpuCost, LoadHealth, Placement, SlotResult};
 
 use crate::figures;
 use crate::layout::clean;
@@ -42,11 +42,27 @@ pub struct Costs {
     pub load: SideCost,
     /// The mean share of all CPU time that the host spent in softirq.
     pub softirq: f64,
+    /// Where the system's threads were in any slot; `None` if nobody could see them.
+    pub placement: Option<Placement>,
     /// What the load's threads had and wanted of the CPUs, in the worst slot.
     pub health: LoadHealth,
 }
 
+/// Where the threads of a variant's system were in any of its slots.
+pub fn placement(view: &View<'_>, cell: usize, variant: usize) -> Option<Placement> {
+    let all = view.results(cell, variant).filter_map(|result| result.placement.as_ref());
+    all.fold(None, |sum: Option<Placement>, one| Some(sum.unwrap_or_default().union(one)))
+}
+
 impl Costs {
+    /// `server threads ran on CPU 1 (allowed: 0-1)`, if somebody could see them.
+    pub fn placement_words(&self) -> Option<String> {
+        let Placement { ran, allowed, .. } = self.placement.as_ref()?;
+        let more =
+            if ran == allowed { String::new() } else { format!(" (allowed: {})", figures::ranges(allowed)) };
+        Some(format!("server threads ran on {}{more}", figures::cpus(ran)))
+    }
+
     /// `None` where no work was done, or another tool did it.
     pub fn of(view: &View<'_>, cell: usize, variant: usize) -> Option<Self> {
         if view.plan().imported.is_some() {
@@ -63,6 +79,7 @@ impl Costs {
                 .filter(|side| side.total_us() > 0.0),
             load: side(results.iter().map(|result| &result.load_cpu), work),
             softirq: softirq / results.len() as f64,
+            placement: placement(view, cell, variant),
             health: results
                 .iter()
                 .map(|result| &result.measurement.health)
@@ -126,6 +143,26 @@ mod tests {
             ["system", "–", "–", "–", "not", "known"]
         );
         assert!(crate::html(&run, &judgement).contains("not known"));
+    }
+
+    #[test]
+    fn the_cpus_of_a_systems_threads_are_those_of_all_its_slots() {
+        let (mut run, judgement) = Scenario::tls_offload().run();
+        let mut cpus = [0, 1].into_iter().cycle();
+        for slot in &mut run.slots {
+            if let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome {
+                let ran = [cpus.next().unwrap()].into();
+                result.placement = Some(Placement { ran, allowed: [0, 1, 2, 3].into(), load: [3].into() });
+            }
+        }
+        let view = View::new(&run, &judgement);
+        let words = Costs::of(&view, 0, 0).unwrap().placement_words().unwrap();
+        assert_eq!(words, "server threads ran on CPUs 0 and 1 (allowed: 0-3)");
+        let style = crate::TextStyle { colour: false, width: 200 };
+        let text = crate::text(&run, &judgement, &style);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&words), "{text}");
+        assert!(crate::html(&run, &judgement).contains(&words));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! Everything that a report prints for people goes through here, so that a table, a plot's label and a sentence about
 //! the same value show the same digits. JSON does not: it carries the full value.
 
+use std::collections::BTreeSet;
+
 use plumb_model::Unit;
 
 /// A value of a metric with its unit: `12.3k/s`, `4.17 ms`, `99.98%`.
@@ -26,6 +28,30 @@ pub fn value(value: f64, unit: Unit) -> String {
 const DECIMAL: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
 const BYTES: [(f64, &str); 5] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
 const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+
+/// CPUs by their numbers: `CPU 1`, `CPUs 0 and 1`, `CPUs 0-3,8`.
+pub fn cpus(cpus: &BTreeSet<u32>) -> String {
+    match cpus.iter().collect::<Vec<_>>()[..] {
+        [one] => format!("CPU {one}"),
+        [one, other] => format!("CPUs {one} and {other}"),
+        _ => format!("CPUs {}", ranges(cpus)),
+    }
+}
+
+/// The numbers of CPUs as the kernel lists them: `0-3,8`.
+pub fn ranges(cpus: &BTreeSet<u32>) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut().filter(|(_, last)| last.checked_add(1) == Some(*cpu)) {
+            Some((_, last)) => *last = *cpu,
+            None => ranges.push((*cpu, *cpu)),
+        }
+    }
+    let words = |(first, last): (u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.into_iter().map(words).collect::<Vec<String>>().join(",")
+}
 
 /// A length of time given in ns: `276 µs`, `4.17 ms`, `1.50 s`. None at all has no unit.
 pub fn time_ns(nanoseconds: f64) -> String {
@@ -184,6 +210,13 @@ pub fn plural(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_are_listed_as_the_kernel_does() {
+        let words = |list: &[u32]| cpus(&list.iter().copied().collect());
+        let found = [&[1][..], &[0, 1], &[0, 1, 2, 3, 8]].map(words);
+        assert_eq!(found, ["CPU 1", "CPUs 0 and 1", "CPUs 0-3,8"]);
+    }
     use proptest::prelude::*;
 
     #[test]

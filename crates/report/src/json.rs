@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 
 use plumb_model::finding::{AgentPart, BreakEven, Limit, Outlying, Pays, Point, Spread};
 use plumb_model::{
-    Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic, Trust,
+    Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Placement, Run, Statistic,
+    Trust,
     VariantState, Verdict,
 };
 use plumb_stats::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::costs;
 use crate::rows::Row;
 use crate::summary::doubt_words;
 use crate::view::View;
@@ -219,6 +221,8 @@ pub struct VariantDocument {
     pub reason: Option<String>,
     /// Proof that the treatment was in effect: the worst observation of each kind.
     pub evidence: Vec<Evidence>,
+    /// Where the system's threads were in any slot; `null` if nobody could see them.
+    pub placement: Option<Placement>,
     /// Units of work that were tried over all slots, and how many of them failed; both 0 where the data path does not count.
     pub attempts: Attempts,
     /// Its metrics by name.
@@ -407,6 +411,7 @@ fn variant_document(view: &View<'_>, cell: usize, variant: usize) -> VariantDocu
         state,
         reason,
         evidence: view.summary(cell, variant).map(|summary| summary.evidence.clone()).unwrap_or_default(),
+        placement: costs::placement(view, cell, variant),
         attempts: view.summary(cell, variant).map(|summary| summary.attempts).unwrap_or_default(),
         metrics: metrics.filter_map(|metric| metric_document(view, cell, variant, metric)).collect(),
     }

@@ -44,19 +44,24 @@ fn variant_costs(view: &View<'_>, variant: usize, costs: &Costs, most: f64) -> M
             @match &costs.system {
                 Some(system) => {
                     (side("system", system, ["su", "ss"], most))
-                    span.parts { (system.component_words().join(" · ")) }
+                    span.parts { (words(system.component_words(), costs)) }
                 }
                 None => {
                     span.quiet { "system" }
                     span {}
                     span.total { "–" }
-                    span.parts { (UNKNOWN) }
+                    span.parts { (words(vec![UNKNOWN.to_owned()], costs)) }
                 }
             }
             (side("load", &costs.load, ["lu", "ls"], most))
             span.parts.last { (busy) " · host's softirq " (softirq) }
         }
     }
+}
+
+/// The parts of a system's cost, and where its threads were.
+fn words(parts: Vec<String>, costs: &Costs) -> String {
+    parts.into_iter().chain(costs.placement_words()).collect::<Vec<String>>().join(" · ")
 }
 
 fn side(label: &str, cost: &SideCost, classes: [&str; 2], most: f64) -> Markup {

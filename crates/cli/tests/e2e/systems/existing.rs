@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{code, plumb, run, skip_unprivileged, stderr, stdout, wait, wait_until, write};
 use crate::systems::ingresses::{installed, serve};
@@ -113,6 +113,37 @@ fn a_limiter_by_delay_is_said_first_and_an_ordinary_server_has_none() {
     let single =
         run(&["http", &format!("http://127.0.0.1:{port}/limited"), "-c", "2", "-d", "3s", "--warmup", "0"]);
     assert!(stdout(&single).contains("a limiter or a fixed delay"), "{}", stdout(&single));
+}
+
+#[test]
+fn a_load_keeps_clear_of_a_pinned_server_and_the_report_says_where_its_threads_ran() {
+    if !installed("nginx") {
+        return;
+    }
+    let available = plumb_host::cpu::available_cpus().unwrap();
+    let load = plumb_host::cpu::split_sides(&available).load;
+    let last = load.iter().last().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (server, port) = nginx(directory.path());
+    for process in std::iter::once(server.0.id()).chain(plumb_host::process::descendants(server.0.id())) {
+        let mut pin = Command::new("taskset");
+        pin.args(["-pc", &last.to_string(), &process.to_string()]).stdout(Stdio::null());
+        assert!(pin.status().unwrap().success());
+    }
+    let file = write(directory.path(), "pinned.yaml", experiment(port, "  control: true\n", ""));
+    let into = directory.path().join("run");
+    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
+    let report: Value =
+        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let placement = &report["variants"][0]["placement"];
+    assert_eq!((&placement["ran"], &placement["allowed"]), (&json!([last]), &json!([last])));
+    // With one CPU there is nothing to choose.
+    let is_clear = !placement["load"].as_array().unwrap().contains(&json!(last));
+    assert_eq!(is_clear, available.len() > 1, "{placement}");
+    let text = stdout(&run(&["report", into.to_str().unwrap(), "--full"]));
+    assert!(text.contains(&format!("server threads ran on CPU {last}")), "{text}");
+    let page = stdout(&run(&["report", into.to_str().unwrap(), "--format", "markdown"]));
+    assert!(page.contains(&format!("{last} (it runs already) and ")), "{page}");
 }
 
 #[test]
