@@ -126,12 +126,16 @@ fn system_waits(table: &Table<'_>) -> Vec<Caution> {
         }
         let blocks = differences.len() as f64;
         let [name, baseline] = names;
+        let both = table.results(cell, &name).chain(table.results(cell, &baseline));
+        let placements = both.filter_map(|result| result.placement.as_ref());
+        let shared = placements.flat_map(|it| it.ran.intersection(&it.load).copied()).collect();
         is_apart(&differences, WAITS_MARGIN).then(|| Caution::SystemWaited {
             cell: plan.cells[cell].label(),
             variant: name,
             baseline,
             variant_share: sums[0] / blocks,
             baseline_share: sums[1] / blocks,
+            shared,
         })
     };
     let others = (0..plan.variants.len()).filter(|variant| *variant != plan.baseline);

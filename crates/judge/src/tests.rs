@@ -6,8 +6,8 @@ use plumb_model::user_change::{
 };
 use plumb_model::{
     Attempts, Better, Caution, Claim, Evidence, FailureCause, Histogram, LoadHealth, Measurement, MetricInfo,
-    MetricKind, Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, SplitMix, SteadyRate, Term,
-    Unit, UserChange, Variant, VariantState, Verdict, WorkDifference, claim::Scope,
+    MetricKind, Operand, Placement, Reading, Relation, Shortage, SlotOutcome, SlotResult, SplitMix,
+    SteadyRate, Term, Unit, UserChange, Variant, VariantState, Verdict, WorkDifference, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -828,13 +828,16 @@ fn a_system_that_waits_for_cpus_with_one_variant_alone_is_a_caution() {
             turn += 1;
             let own = if slot.variant == "b" { wait } else { 0.006 } * (1.0 + 0.1 * f64::from(turn % 3));
             measured(slot).measurement.readings.insert("run_delay_system".to_owned(), Reading::Gauge(own));
+            let ran = if slot.variant == "b" { [1].into() } else { [0].into() };
+            measured(slot).placement = Some(Placement { ran, allowed: [0, 1].into(), load: [1].into() });
         });
         judge(&plan, &waits).cautions
     };
-    let [Caution::SystemWaited { variant, variant_share, baseline_share, .. }] = &found(0.36)[..] else {
+    let [Caution::SystemWaited { variant, variant_share, baseline_share, shared, .. }] = &found(0.36)[..]
+    else {
         panic!("{:?}", found(0.36))
     };
-    assert_eq!(variant, "b");
+    assert_eq!((variant.as_str(), shared), ("b", &[1].into()));
     assert!((variant_share - 0.396).abs() < 0.01 && (baseline_share - 0.0066).abs() < 0.001);
     assert_eq!(found(0.05), []);
 }

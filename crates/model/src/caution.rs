@@ -1,5 +1,7 @@
 //! Reasons not to rely on a run as it stands, as facts. The report makes sentences of them.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +65,9 @@ pub enum Caution {
         variant_share: f64,
         /// The same with the baseline.
         baseline_share: f64,
+        /// CPUs on which both its threads and the load ran.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        shared: BTreeSet<u32>,
     },
     /// Nothing shows that the files and services that a variant changed are used.
     UseUnproven {

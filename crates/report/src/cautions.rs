@@ -21,12 +21,17 @@ pub fn sentence(caution: &Caution) -> String {
             figures::share(*share),
             in_cell(cell)
         ),
-        Caution::SystemWaited { cell, variant, baseline, variant_share, baseline_share } => format!(
-            "with {variant}{}, {variant_share:.2} of the system's threads were waiting for a CPU on average, and {baseline_share:.2} with \
-             {baseline}: they may share CPUs with the load or with other programs, and rates and times include the wait; give each side \
-             its own CPUs",
-            in_cell(cell)
-        ),
+        Caution::SystemWaited { cell, variant, baseline, variant_share, baseline_share, shared } => {
+            let why = match shared.is_empty() {
+                true => "they may share CPUs with the load or with other programs".to_owned(),
+                false => format!("they and the load ran on {}", figures::cpus(shared)),
+            };
+            format!(
+                "with {variant}{}, {variant_share:.2} of the system's threads were waiting for a CPU on average, and \
+                 {baseline_share:.2} with {baseline}: {why}, and rates and times include the wait; give each side its own CPUs",
+                in_cell(cell)
+            )
+        }
         Caution::Limiter {
             cell,
             variant,
@@ -198,8 +203,9 @@ mod tests {
             baseline: "a".to_owned(),
             variant_share: 0.36,
             baseline_share: 0.006,
+            shared: [1].into(),
         };
-        insta::assert_snapshot!(sentence(&waited), @"with b, 0.36 of the system's threads were waiting for a CPU on average, and 0.01 with a: they may share CPUs with the load or with other programs, and rates and times include the wait; give each side its own CPUs");
+        insta::assert_snapshot!(sentence(&waited), @"with b, 0.36 of the system's threads were waiting for a CPU on average, and 0.01 with a: they and the load ran on CPU 1, and rates and times include the wait; give each side its own CPUs");
         insta::assert_snapshot!(words(&waited), @"0.36 of the system's threads were waiting for a CPU with b, 0.01 with a");
     }
 
