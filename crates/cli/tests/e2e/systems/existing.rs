@@ -97,7 +97,7 @@ fn a_limiter_by_delay_is_said_first_and_an_ordinary_server_has_none() {
     let limited =
         format!("    limited: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{port}/limited\" }} }} }}\n");
     let text = experiment(port, &limited, "limited.http_reqs >= 0.1 * found.http_reqs");
-    let text = text.replace("rate: 500 /s, duration: 200 ms", "duration: 2 s");
+    let text = text.replace("rate: 500 /s, duration: 200 ms, warmup: 50 ms", "duration: 2 s, warmup: 500 ms");
     let file = write(directory.path(), "limited.yaml", text);
     let into = directory.path().join("run");
     let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
