@@ -1,5 +1,7 @@
 //! Cautions as sentences.
 
+use std::collections::BTreeSet;
+
 use plumb_model::{Caution, SteadyRate, Unit, WorkDifference};
 
 use crate::figures;
@@ -21,17 +23,12 @@ pub fn sentence(caution: &Caution) -> String {
             figures::share(*share),
             in_cell(cell)
         ),
-        Caution::SystemWaited { cell, variant, baseline, variant_share, baseline_share, shared } => {
-            let why = match shared.is_empty() {
-                true => "they may share CPUs with the load or with other programs".to_owned(),
-                false => format!("they and the load ran on {}", figures::cpus(shared)),
-            };
-            format!(
-                "with {variant}{}, {variant_share:.2} of the system's threads were waiting for a CPU on average, and \
-                 {baseline_share:.2} with {baseline}: {why}, and rates and times include the wait; give each side its own CPUs",
-                in_cell(cell)
-            )
-        }
+        Caution::SystemWaited { cell, variant, baseline, variant_share, baseline_share, shared } => format!(
+            "with {variant}{}, {variant_share:.2} of the system's threads were waiting for a CPU on average, and {baseline_share:.2} with \
+             {baseline}: {}, and rates and times include the wait; give each side its own CPUs",
+            in_cell(cell),
+            why_waited(shared)
+        ),
         Caution::Limiter {
             cell,
             variant,
@@ -127,6 +124,14 @@ fn waits(in_flight: f64, mean_ns: f64, fastest_ns: f64) -> String {
         figures::time_ns(mean_ns),
         figures::time_ns(fastest_ns)
     )
+}
+
+/// Why threads of the system waited for CPUs, given those on which the load ran too.
+fn why_waited(shared: &BTreeSet<u32>) -> String {
+    match shared.is_empty() {
+        true => "they may share CPUs with the load or with other programs".to_owned(),
+        false => format!("they and the load ran on {}", figures::cpus(shared)),
+    }
 }
 
 /// A size, which has no parts of a byte.
