@@ -83,7 +83,8 @@ fn redirects(table: &Table<'_>) -> Vec<Caution> {
 fn limiters<'t>(table: &'t Table<'_>) -> impl Iterator<Item = Caution> + 't {
     let of = |cell: usize, variant: &str| {
         let slots = || table.results(cell, variant);
-        let steady: Option<Vec<SteadyRate>> = slots().map(|result| result.measurement.steady).collect();
+        let steady: Option<Vec<SteadyRate>> =
+            slots().map(|result| result.measurement.steady_rate()).collect();
         let found = SteadyRate::of_all(&steady?)?;
         let mut cpus = Moments::default();
         slots().filter_map(SlotResult::system_cpus).for_each(|used| cpus.push(used));

@@ -842,7 +842,7 @@ fn a_system_that_waits_for_cpus_with_one_variant_alone_is_a_caution() {
     assert_eq!(found(0.05), []);
 }
 
-/// The cautions of a run whose slots of b have these seconds, of a system that uses so many CPUs.
+/// The cautions of a run whose slots of b have these seconds, of a system that uses this many CPUs.
 fn with_seconds(mut seconds: impl FnMut() -> Vec<f64>, cpus: f64, fastest_ns: u64) -> Vec<Caution> {
     let slots = slots(6, 0.03, |slot| {
         let is_baseline = slot.variant == "a";
@@ -852,8 +852,7 @@ fn with_seconds(mut seconds: impl FnMut() -> Vec<f64>, cpus: f64, fastest_ns: u6
         if !is_baseline {
             let seconds = seconds();
             let mean_ns = 20.0 / seconds[0] * 1e9;
-            result.measurement.steady =
-                SteadyRate::find(&seconds, mean_ns, fastest_ns, &LoadHealth::default());
+            result.measurement.steady = SteadyRate::find(&seconds, mean_ns, fastest_ns);
         }
     });
     judge(&plan(&[]), &slots).cautions

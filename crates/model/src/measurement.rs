@@ -331,6 +331,12 @@ impl Measurement {
     /// A larger share of redirects among the answers is said first.
     pub const REDIRECTS_MAX: f64 = 0.01;
 
+    /// The rate, if it came as steadily as under a limiter and the load was not the limit.
+    #[must_use]
+    pub fn steady_rate(&self) -> Option<SteadyRate> {
+        self.steady.filter(|_| !self.health.is_load_bound())
+    }
+
     /// Reads `cpu_load`: CPU time of the load's process from when the window opened to when it closed.
     pub fn read_cpu_load(&mut self) {
         self.read_cpu(CPU_LOAD, self.cpu_user_ns.saturating_add(self.cpu_system_ns));

@@ -7,8 +7,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::LoadHealth;
-
 /// The largest share of a second's work by which a second, or all seconds up to it, differ from the mean.
 const STEADY: f64 = 0.005;
 /// A unit of work may fall on either side of a moment, such as the window's opening.
@@ -37,11 +35,10 @@ pub struct SteadyRate {
 
 impl SteadyRate {
     /// Looks for one in a closed loop's units of work per second. `fastest_ns` is of all units of work from the load's start on.
-    /// `None` where the load was the limit.
     #[must_use]
-    pub fn find(seconds: &[f64], mean_ns: f64, fastest_ns: u64, health: &LoadHealth) -> Option<Self> {
+    pub fn find(seconds: &[f64], mean_ns: f64, fastest_ns: u64) -> Option<Self> {
         let rate_per_s = seconds.iter().sum::<f64>() / seconds.len() as f64;
-        if seconds.is_empty() || rate_per_s < RATE_MIN || health.is_load_bound() {
+        if seconds.is_empty() || rate_per_s < RATE_MIN {
             return None;
         }
         let mut ahead = 0.0;
@@ -79,7 +76,7 @@ impl SteadyRate {
         self.rate_per_s * self.mean_ns / 1e9
     }
 
-    /// Whether something else than the system's capacity must have set the rate, if the system used so many CPUs.
+    /// Whether something else than the system's capacity must have set the rate, if the system used this many CPUs.
     ///
     /// Where that is not known, the utilisation law (P. J. Denning and J. P. Buzen, 1978) has to show it: at its capacity a system
     /// serves at least one unit of work at every moment, and as many as the rate times the time of the service.
@@ -92,7 +89,7 @@ impl SteadyRate {
     }
 }
 
-/// Whether a difference of units of work is that of a steady rate; so many may be a moment's.
+/// Whether a difference of units of work is that of a steady rate; `units` of them may be a moment's.
 fn is_near(difference: f64, rate_per_s: f64, units: f64) -> bool {
     difference.abs() <= (STEADY * rate_per_s).max(units)
 }
@@ -104,7 +101,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn find(seconds: &[f64], mean_ms: f64, fastest_ns: u64) -> Option<SteadyRate> {
-        SteadyRate::find(seconds, mean_ms * 1e6, fastest_ns, &LoadHealth::default())
+        SteadyRate::find(seconds, mean_ms * 1e6, fastest_ns)
     }
 
     /// nginx under 200 requests per second, with 20 connections.
@@ -117,14 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_or_is_the_loads_is_not() {
+    fn what_varies_is_not() {
         assert_eq!(find(&[200.0, 203.0, 199.0], 100.0, MS / 5), None, "it varies");
         assert_eq!(find(&[10.0, 12.0, 8.0, 12.0, 8.0], 100.0, MS / 5), None, "it varies");
         assert!(find(&[11.0, 9.0, 10.0, 10.0], 100.0, MS / 5).is_some(), "one fell on the other side");
         assert_eq!(find(&[2.0; 5], 100.0, MS / 5), None, "so few are steady by chance");
         assert_eq!(find(&[], 100.0, MS), None);
-        let bound = LoadHealth { busiest_thread: 0.95, ..LoadHealth::default() };
-        assert_eq!(SteadyRate::find(&[200.0; 4], 1e8, MS, &bound), None);
         // A worker that takes 5 ms for each is at its capacity at 200 a second.
         assert!(!find(&[200.0; 4], 100.0, 5 * MS).unwrap().is_limited(None));
     }

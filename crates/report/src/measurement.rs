@@ -525,7 +525,7 @@ impl Summary<'_> {
 
 /// What cannot be trusted, in sentences.
 fn warnings(measurement: &Measurement) -> Vec<String> {
-    let steady = measurement.steady.as_ref().and_then(cautions::steady);
+    let steady = measurement.steady_rate().and_then(|found| cautions::steady(&found));
     measurement.warnings.iter().cloned().chain(steady).collect()
 }
 

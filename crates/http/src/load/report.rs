@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading, Statistic, SteadyRate};
+use plumb_model::{HiddenStall, Histogram, Measurement, Metric, Reading, Statistic, SteadyRate};
 use plumb_path::drive::Driven;
 
 use super::core::Errand;
@@ -94,7 +94,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
         let reading = Reading::rate(rate, measurement.window_ns);
         measurement.readings.insert(metric.name.to_owned(), reading);
     }
-    measurement.steady = steady(&tally, seconds, &measurement.health).filter(|_| !is_open_loop);
+    measurement.steady = steady(&tally, seconds).filter(|_| !is_open_loop);
     let stall_ns_max = measurement.stall_ns_max;
     let hidden = HiddenStall::find(metrics::ITERATION_DURATION.name, &tally.times.iteration(), stall_ns_max);
     let hidden = hidden.filter(|_| !is_open_loop).map(|hidden| hidden.to_string());
@@ -103,10 +103,10 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     measurement
 }
 
-fn steady(tally: &Tally, seconds: usize, health: &LoadHealth) -> Option<SteadyRate> {
+fn steady(tally: &Tally, seconds: usize) -> Option<SteadyRate> {
     let all = &tally.seconds;
     let mean_ns = all.time_ns_from(0) as f64 / all.count_from(0).max(1) as f64;
-    SteadyRate::find(&all.counts(seconds), mean_ns, tally.fastest_ns, health)
+    SteadyRate::find(&all.counts(seconds), mean_ns, tally.fastest_ns)
 }
 
 fn grown(one: &Tally, counter: impl Fn(&OnWire) -> u64) -> u64 {

@@ -37,9 +37,8 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
         let seen = TestCounts { spec, outcome, tally: &tally };
         seen.read(&mut measurement);
         seen.observe(&mut measurement);
-        let health = health(outcome, &tally);
-        measurement.steady = measurement.steady.or_else(|| seen.steady(&health));
-        measurement.health = measurement.health.or_worse(&health);
+        measurement.steady = measurement.steady.or_else(|| seen.steady());
+        measurement.health = measurement.health.or_worse(&health(outcome, &tally));
         seen.attempts(&mut measurement);
         seen.warn(&mut measurement.warnings);
         measurement.warnings.extend(seen.hidden_stall());
@@ -183,14 +182,14 @@ impl TestCounts<'_> {
     }
 
     /// The rate of a closed loop of round trips or connections, if it came as steadily as under a limiter.
-    fn steady(&self, health: &LoadHealth) -> Option<SteadyRate> {
+    fn steady(&self) -> Option<SteadyRate> {
         if self.spec.rate.is_some() || self.outcome.test.is_bandwidth() {
             return None;
         }
         let ended = &self.tally.ended;
         let mean_ns = ended.time_ns_from(0) as f64 / ended.count_from(0).max(1) as f64;
         let seconds = self.outcome.driven.frame.whole_seconds(u64::MAX);
-        SteadyRate::find(&ended.counts(seconds), mean_ns, self.tally.fastest_ns, health)
+        SteadyRate::find(&ended.counts(seconds), mean_ns, self.tally.fastest_ns)
     }
 
     /// A stall of a closed loop of round trips or connections that its percentiles do not show.

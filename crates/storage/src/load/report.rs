@@ -119,8 +119,7 @@ fn look_for_a_limiter(
     let in_flight = per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9;
     let mean_ns = Some(latency_ns / work.max(1.0)).filter(|_| of.spec.rate.is_none());
     let Some(limit) = of.limit else {
-        let find = |mean_ns| SteadyRate::find(settled, mean_ns, tally.fastest_ns, &measurement.health);
-        measurement.steady = mean_ns.and_then(find);
+        measurement.steady = mean_ns.and_then(|mean_ns| SteadyRate::find(settled, mean_ns, tally.fastest_ns));
         return;
     };
     let met = Met::of(&Course {
