@@ -26,8 +26,8 @@ pub mod random;
 pub mod run;
 pub mod slot;
 pub mod stall;
-mod trust;
 mod steady_rate;
+mod trust;
 pub mod union;
 pub mod user_change;
 pub mod verdict;
@@ -57,8 +57,8 @@ pub use random::SplitMix;
 pub use run::{Ending, Header, Run, Source};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
-pub use trust::{Doubt, Trust};
 pub use steady_rate::SteadyRate;
+pub use trust::{Doubt, Trust};
 pub use union::UnionError;
 pub use user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,

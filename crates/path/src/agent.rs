@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plumb_host::signals::ask_to_stop;
 use plumb_host::cpu::Placement;
+use plumb_host::signals::ask_to_stop;
 use plumb_host::time::monotonic_ns;
 use plumb_model::FailureCause;
 use serde::Serialize;

@@ -440,6 +440,7 @@ mod tests {
             baseline: "software".to_owned(),
             variant_share: 0.36,
             baseline_share: 0.006,
+            shared: std::collections::BTreeSet::new(),
         });
         run.directory = format!("runs/{}", "long-name".repeat(9));
         for width in [60, 80, 120] {

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use plumb_model::finding::{AgentPart, BreakEven, Limit, Outlying, Pays, Point, Spread};
 use plumb_model::{
     Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Placement, Run, Statistic,
-    Trust,
-    VariantState, Verdict,
+    Trust, VariantState, Verdict,
 };
 use plumb_stats::median;
 use schemars::JsonSchema;
