@@ -987,6 +987,25 @@ fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carri
     asked.cells[0].variants[1].differs = Some(vec!["load.reuse".to_owned()]);
     assert_eq!(judge(&asked, &reconnecting).cautions, []);
 
+    let mut segments = answered(6, |_, _| (vec![612; 9], "200"));
+    for slot in &mut segments {
+        let size = if slot.variant == "b" {
+            "1398 B in packets of up to 1450 B"
+        } else {
+            "1448 B in packets of up to 1500 B"
+        };
+        measured(slot).measurement.observed.insert("tcp_segment".to_owned(), [(size.to_owned(), 1)].into());
+    }
+    let [Caution::DifferentWork { differences, .. }] = &judge(&plan(&claims), &segments).cautions[..] else {
+        panic!("the paths differ")
+    };
+    assert!(
+        matches!(&differences[..], [WorkDifference::Share { property, .. }] if property == "tcp_segment")
+    );
+    let mut asked = plan(&claims);
+    asked.cells[0].variants[1].tunings = vec!["jumbo-frames".to_owned()];
+    assert_eq!(judge(&asked, &segments).cautions, [], "a tuning of the host may set it");
+
     let alike = answered(6, |_, _| (vec![612; 9], "200"));
     let found = judge(&plan(&claims), &alike);
     assert!(found.cautions.is_empty() && !found.claims[0].different_work);

@@ -33,6 +33,10 @@ const SHARES: &[Aspect] = &[
     Aspect { name: "group", set_by: &["group", "tls"] },
     Aspect { name: "handshakes", set_by: &["resumption", "tickets", "tls", "reuse"] },
     Aspect { name: "peer", set_by: &["system", "host"] },
+    Aspect {
+        name: "tcp_segment",
+        set_by: &["mtu", "kind", "tunnel", "offloads", "fastpath", "link", "driver", "host", "changes"],
+    },
     Aspect { name: "direct", set_by: &["direct", "driver"] },
     Aspect { name: "ending", set_by: &[] },
     Aspect { name: "shell", set_by: &["shell"] },
@@ -127,9 +131,10 @@ fn differences(
         .collect();
     // Of a run from before settings were compared nobody knows what a variant asks for.
     let Some(differs) = &planned.differs else { return Vec::new() };
-    let is_open = |aspect: &&Aspect| {
-        !differs.iter().any(|key| key.split('.').any(|part| aspect.set_by.contains(&part)))
-    };
+    let by_host = [("host", !planned.tunings.is_empty()), ("changes", !planned.changes.is_empty())];
+    let by_host = by_host.into_iter().filter(|(_, is_set)| *is_set).map(|(part, _)| part);
+    let parts: Vec<&str> = differs.iter().flat_map(|key| key.split('.')).chain(by_host).collect();
+    let is_open = |aspect: &&Aspect| !parts.iter().any(|part| aspect.set_by.contains(part));
     let shares = SHARES.iter().filter(is_open).filter_map(|aspect| share_apart(&blocks, aspect.name));
     let per_work = PER_WORK.iter().filter(|(aspect, ..)| is_open(&aspect));
     let per_work =
