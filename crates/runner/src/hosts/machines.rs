@@ -1,5 +1,6 @@
 //! Hosts that are one machine: two names of it, containers on it, or pods on one node.
 
+use plumb_host::cpu::CpuSet;
 use plumb_host::facts::boot;
 use plumb_model::PlaceOf;
 
@@ -13,25 +14,38 @@ const HERE: &str = "this host";
 pub(super) struct Machine {
     name: String,
     boot: Option<String>,
-    has_cpus: bool,
+    /// The CPUs that its place has to itself; `None` if it may use all.
+    cpus: Option<CpuSet>,
 }
 
 impl Machine {
     /// This host, if it has one of these places.
     pub(super) fn here(places: &[&PlaceOf]) -> Option<Self> {
         let own: Vec<&&PlaceOf> = places.iter().filter(|place| place.is_here()).collect();
-        let has_cpus = own.iter().all(|place| place.cpus.is_some());
-        (!own.is_empty()).then(|| Self { name: HERE.to_owned(), boot: boot(), has_cpus })
+        let each: Option<Vec<CpuSet>> = own.iter().map(|place| cpus(place)).collect();
+        let cpus = each.map(|sets| sets.iter().flat_map(CpuSet::iter).collect());
+        (!own.is_empty()).then(|| Self { name: HERE.to_owned(), boot: boot(), cpus })
     }
 
     /// The machine of a place that is not here.
     pub(super) fn of(place: &PlaceOf, remote: &Remote) -> Self {
         let boot = remote.hello().boot.clone();
-        Self { name: remote.name().to_owned(), boot, has_cpus: place.cpus.is_some() }
+        Self { name: remote.name().to_owned(), boot, cpus: cpus(place) }
+    }
+
+    fn shares_cpus_with(&self, other: &Self) -> bool {
+        match (&self.cpus, &other.cpus) {
+            (Some(own), Some(others)) => !own.intersection(others).is_empty(),
+            _ => true,
+        }
     }
 }
 
-/// The names of hosts that are one machine, in groups. A group whose places all name their CPUs is left out.
+fn cpus(place: &PlaceOf) -> Option<CpuSet> {
+    place.cpus.as_ref()?.parse().ok()
+}
+
+/// The names of hosts that are one machine, in groups. A group whose places all have CPUs of their own is left out.
 pub(super) fn shared(hosts: &[Machine]) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<&Machine>> = Vec::new();
     for host in hosts.iter().filter(|host| host.boot.is_some()) {
@@ -40,7 +54,10 @@ pub(super) fn shared(hosts: &[Machine]) -> Vec<Vec<String>> {
             None => groups.push(vec![host]),
         }
     }
-    groups.retain(|group| group.len() > 1 && !group.iter().all(|host| host.has_cpus));
+    let shares = |group: &Vec<&Machine>| {
+        (1..group.len()).any(|at| group[..at].iter().any(|host| host.shares_cpus_with(group[at])))
+    };
+    groups.retain(shares);
     groups.iter().map(|group| group.iter().map(|host| host.name.clone()).collect()).collect()
 }
 
@@ -60,17 +77,18 @@ mod tests {
 
     #[test]
     fn hosts_of_one_boot_are_one_machine_unless_each_has_its_cpus() {
-        let host = |name: &str, boot: Option<&str>, has_cpus| Machine {
+        let host = |name: &str, boot: Option<&str>, cpus: Option<&str>| Machine {
             name: name.to_owned(),
             boot: boot.map(str::to_owned),
-            has_cpus,
+            cpus: cpus.map(|cpus| cpus.parse().unwrap()),
         };
-        let (one, two) = (host("a", Some("1"), false), host("b", Some("2"), false));
+        let (one, two) = (host("a", Some("1"), None), host("b", Some("2"), None));
         assert_eq!(shared(&[one.clone(), two.clone()]), Vec::<Vec<String>>::new());
-        let again = host("c", Some("1"), true);
+        let again = host("c", Some("1"), Some("0"));
         assert_eq!(shared(&[one, two, again.clone()]), [["a", "c"]]);
-        assert!(shared(&[again.clone(), host("d", Some("1"), true)]).is_empty(), "each has its CPUs");
-        assert!(shared(&[host("e", None, false), host("f", None, false)]).is_empty(), "nobody knows");
+        assert!(shared(&[again.clone(), host("d", Some("1"), Some("1-3"))]).is_empty(), "each has its CPUs");
+        assert_eq!(shared(&[again.clone(), host("d", Some("1"), Some("0-3"))]), [["c", "d"]]);
+        assert!(shared(&[host("e", None, None), host("f", None, None)]).is_empty(), "nobody knows");
         let elsewhere = PlaceOf::parse("ssh://a").unwrap();
         assert!(Machine::here(&[&elsewhere]).is_none());
         assert!(Machine::here(&[&elsewhere, &PlaceOf::default()]).is_some_and(|here| here.name == HERE));
