@@ -10,14 +10,15 @@
     const open = [...element.querySelectorAll("details[open]")].map((details) => details.id);
     const checked = [...element.querySelectorAll("input:checked")].map((box) => box.id);
     const scrolled = [...element.querySelectorAll(".scroll")].map((region) => [region.scrollLeft, region.scrollTop]);
-    const focus = path(element, document.activeElement);
+    const active = document.activeElement;
+    const focus = element.contains(active) && (active.id ? `#${active.id}` : path(element, active));
     element.innerHTML = html;
     for (const id of open) { const details = document.getElementById(id); if (details) details.open = true; }
     for (const id of checked) { const box = document.getElementById(id); if (box) box.checked = true; }
     element.querySelectorAll(".scroll").forEach((region, at) => {
       if (scrolled[at]) [region.scrollLeft, region.scrollTop] = scrolled[at];
     });
-    const again = focus && follow(element, focus);
+    const again = typeof focus === "string" ? element.querySelector(focus) : focus && follow(element, focus);
     if (again) again.focus({ preventScroll: true });
   };
   const path = (from, to) => {
@@ -30,11 +31,14 @@
 
   const list = document.getElementById("list");
   const readOn = async () => {
-    const answer = await fetch(location.href).catch(() => null);
-    if (!answer || !answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("list");
-    replace(list, fresh.innerHTML);
-    if ("unread" in fresh.dataset) setTimeout(readOn, 500);
+    const text = await fetch(location.href).then((answer) => (answer.ok ? answer.text() : "")).catch(() => "");
+    const page = new DOMParser().parseFromString(text, "text/html");
+    const fresh = page.getElementById("list");
+    if (fresh) {
+      document.title = page.title;
+      replace(list, fresh.innerHTML);
+    }
+    if (!fresh || "unread" in fresh.dataset) setTimeout(readOn, fresh ? 500 : 5000);
   };
   if (list && "unread" in list.dataset) setTimeout(readOn, 500);
 

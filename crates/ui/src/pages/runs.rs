@@ -43,11 +43,13 @@ pub fn runs(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let pages = found.len().div_ceil(ROWS).max(1);
     let at = match asked.query.get("page") {
         None => 1,
+        // Later pages fill while runs are being read.
+        Some(text) if unread > 0 => text.parse().ok().filter(|at| *at > 0).unwrap_or(1),
         Some(text) => text.parse().ok().filter(|at| (1..=pages).contains(at)).ok_or_else(|| {
             Fault::missing(format!("There is no page {text}: the list has {}.", plural(pages, "page")))
         })?,
     };
-    let shown: Vec<&Arc<Summary>> = found.iter().skip((at - 1) * ROWS).take(ROWS).collect();
+    let shown: Vec<&Arc<Summary>> = found.iter().skip((at - 1).saturating_mul(ROWS)).take(ROWS).collect();
     let running = found.iter().filter(|run| run.state == State::Running).count();
     let title = if running > 0 { format!("Runs, {running} running") } else { "Runs".to_owned() };
     let content = html! {
@@ -55,7 +57,8 @@ pub fn runs(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
         (search(&asked.query))
         div #list data-unread=[(unread > 0).then_some(unread)] {
             p.note role="status" { (count(all, found.len(), unread)) }
-            @if shown.is_empty() { (nothing(site, all)) }
+            @if shown.is_empty() && unread > 0 { p { "The runs of this page are still being read." } }
+            @else if shown.is_empty() { (nothing(site, all)) }
             @else { (table(&shown, &asked.query, (order, is_descending))) (paging(&asked.query, at, pages)) }
         }
     };
