@@ -5,6 +5,8 @@ use std::path::Path;
 use plumb_host::Error;
 use plumb_host::named_file::read_at_most;
 
+use plumb_model::Ending;
+
 use crate::exit::Failure;
 
 /// Name and text of every built-in experiment.
@@ -74,7 +76,20 @@ fn of_directory(path: &Path) -> String {
     let Ok(run) = plumb_store::read(path) else {
         return format!("{shown} is a directory; an experiment is a YAML file");
     };
+    if matches!(run.ending, None | Some(Ending::Interrupted)) {
+        return format!(
+            "{shown} is the directory of a run that has not ended; continue it with `plumb run --resume {}`",
+            plumb_report::quoted(&shown.to_string())
+        );
+    }
     let file = path.join("experiment.yaml");
+    if !file.is_file() || plumb_store::edited_experiment(&run).map_or(true, |edited| edited.is_some()) {
+        return format!(
+            "{shown} is the directory of a run whose experiment.yaml was edited or removed since; \
+             `plumb report {} --format markdown` shows the experiment that ran",
+            plumb_report::quoted(&shown.to_string())
+        );
+    }
     let again = plumb_report::command_again(&run.header.plan, &file.display().to_string());
     format!("{shown} is the directory of a run; repeat the run with `{again}`")
 }
@@ -89,9 +104,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = made::run("x", 1, 1.0);
         let directory = on_disk(folder.path(), &run);
-        let message = find(directory.to_str().unwrap()).unwrap_err().message;
-        let message = message.replace(&folder.path().display().to_string(), "F");
-        insta::assert_snapshot!(message, @"F/plumb-runs/x-1 is the directory of a run; repeat the run with `plumb run F/plumb-runs/x-1/experiment.yaml --seed 1`");
+        let message = || {
+            let message = find(directory.to_str().unwrap()).unwrap_err().message;
+            message.replace(&folder.path().display().to_string(), "F")
+        };
+        insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run; repeat the run with `plumb run F/plumb-runs/x-1/experiment.yaml --seed 1`");
+        std::fs::write(directory.join("experiment.yaml"), "kind: Other\n").unwrap();
+        insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run whose experiment.yaml was edited or removed since; `plumb report F/plumb-runs/x-1 --format markdown` shows the experiment that ran");
+        std::fs::remove_file(directory.join("end.json")).unwrap();
+        insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run that has not ended; continue it with `plumb run --resume F/plumb-runs/x-1`");
     }
 
     #[test]
