@@ -987,6 +987,27 @@ fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carri
     asked.cells[0].variants[1].differs = Some(vec!["load.reuse".to_owned()]);
     assert_eq!(judge(&asked, &reconnecting).cautions, []);
 
+    let alike = answered(6, |_, _| (vec![612; 9], "200"));
+    let found = judge(&plan(&claims), &alike);
+    assert!(found.cautions.is_empty() && !found.claims[0].different_work);
+
+    let mut asked = plan(&claims);
+    asked.cells[0].variants[1].differs = Some(vec!["load.path".to_owned()]);
+    // Far fewer answers of the one, and sizes that no bin holds exactly.
+    let uneven =
+        answered(
+            6,
+            |variant, _| if variant == "b" { (vec![98_765; 2], "200") } else { (vec![100_001; 99], "200") },
+        );
+    assert_eq!(judge(&plan(&claims), &uneven).cautions.len(), 1);
+    let small = answered(6, |variant, _| (vec![if variant == "b" { 32 } else { 612 }; 9], "200"));
+    assert_eq!(judge(&asked, &small).cautions, [], "the variant asks for something else");
+    assert_eq!(judge(&plan(&claims), &small).cautions.len(), 1);
+}
+
+#[test]
+fn segments_of_other_sizes_are_different_work_unless_asked_for() {
+    let claims = ["b.reqs >= 1.2 * a.reqs"];
     let mut segments = answered(6, |_, _| (vec![612; 9], "200"));
     for slot in &mut segments {
         let size = if slot.variant == "b" {
@@ -1005,23 +1026,6 @@ fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carri
     let mut asked = plan(&claims);
     asked.cells[0].variants[1].tunings = vec!["jumbo-frames".to_owned()];
     assert_eq!(judge(&asked, &segments).cautions, [], "a tuning of the host may set it");
-
-    let alike = answered(6, |_, _| (vec![612; 9], "200"));
-    let found = judge(&plan(&claims), &alike);
-    assert!(found.cautions.is_empty() && !found.claims[0].different_work);
-
-    let mut asked = plan(&claims);
-    asked.cells[0].variants[1].differs = Some(vec!["load.path".to_owned()]);
-    // Far fewer answers of the one, and sizes that no bin holds exactly.
-    let uneven =
-        answered(
-            6,
-            |variant, _| if variant == "b" { (vec![98_765; 2], "200") } else { (vec![100_001; 99], "200") },
-        );
-    assert_eq!(judge(&plan(&claims), &uneven).cautions.len(), 1);
-    let small = answered(6, |variant, _| (vec![if variant == "b" { 32 } else { 612 }; 9], "200"));
-    assert_eq!(judge(&asked, &small).cautions, [], "the variant asks for something else");
-    assert_eq!(judge(&plan(&claims), &small).cautions.len(), 1);
 }
 
 #[test]
