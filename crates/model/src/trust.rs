@@ -64,7 +64,8 @@ impl Doubt {
     #[must_use]
     pub fn all(run: &Run, judgement: &Judgement, main: Option<&str>) -> Vec<Self> {
         if run.slots.is_empty() {
-            return vec![Self::NothingMeasured];
+            let harness = of_ending(run.ending).filter(|doubt| *doubt == Self::HarnessFailed);
+            return std::iter::once(Self::NothingMeasured).chain(harness).collect();
         }
         if run.slots.iter().all(|slot| slot.result().is_none()) {
             return vec![Self::EverySlotFailed];

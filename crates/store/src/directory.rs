@@ -194,7 +194,6 @@ pub fn read(path: &Path) -> Result<Run, StoreError> {
     read_counting(&folder, bounds::SLOTS_BYTES_MAX).map(|(run, _)| run)
 }
 
-/// Turns the error of a missing directory into [`StoreError::NoRun`].
 /// The experiment file in a run's directory if it is not the one that ran.
 ///
 /// # Errors
@@ -210,6 +209,7 @@ fn is_edited(folder: &Folder, run: &Run) -> Result<bool, StoreError> {
     Ok(found.is_some_and(|bytes| bytes != run.experiment_text.as_bytes()))
 }
 
+/// Turns the error of a missing directory into [`StoreError::NoRun`].
 pub(crate) fn no_run(error: StoreError, path: &Path) -> StoreError {
     match error {
         StoreError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {

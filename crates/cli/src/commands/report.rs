@@ -25,11 +25,13 @@ pub fn read(directory: &std::path::Path) -> Result<Run, Failure> {
         plumb_store::StoreError::NoRun { .. } => Failure::usage(format!("failed to {error}")),
         other => Failure::harness(other),
     })?;
-    if let Some(path) = plumb_store::edited_experiment(&run).map_err(Failure::harness)? {
-        output::message(&format!(
+    match plumb_store::edited_experiment(&run) {
+        Ok(None) => {}
+        Ok(Some(path)) => output::message(&format!(
             "warning: {} was edited since the run; the report shows the experiment that ran",
             path.display()
-        ));
+        )),
+        Err(error) => output::message(&format!("warning: failed to {error}")),
     }
     Ok(run)
 }

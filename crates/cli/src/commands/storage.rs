@@ -26,8 +26,8 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     if !arguments.places.on.is_empty() {
         return from_hosts(arguments, settings, window);
     }
-    let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
     let mut watch = Watch::new(&arguments.shown, plumb_storage::system::service_at(&address));
     let measured = if arguments.suite.is_some() {
         let mut mark = |job: &str, mark| watch.mark(mark, course(&format!("{job}: "), &spec));
