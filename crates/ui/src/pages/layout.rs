@@ -120,7 +120,7 @@ pub fn verdicts(summary: &Summary) -> Markup {
         @if summary.verdicts.iter().sum::<usize>() == 0 { span.quiet { "no claims" } }
         @for ((verdict, count), tone) in found {
             span class={ "verdict " (tone) } title={ (count) " " (verdict.word()) } {
-                span aria-hidden="true" { (plumb_report::mark(*verdict)) } span.unseen { (verdict.word()) " " } (count)
+                span aria-hidden="true" { (plumb_report::mark(*verdict)) } " " span.unseen { (verdict.word()) " " } (count)
             }
             " "
         }

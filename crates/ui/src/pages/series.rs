@@ -165,13 +165,20 @@ fn figure(known: &Known, count: usize) -> Markup {
     }
 }
 
-/// The times of runs for an axis: dates, with the time of day if all are of one day.
+/// The times of runs for an axis: dates, with the time of day if all are of one day, and seconds if all are of one minute.
 fn axis_times(all_us: &[i64]) -> Vec<String> {
     let times: Vec<String> =
         all_us.iter().map(|at_us| plumb_host::time::rfc3339_of(*at_us as f64 / 1e6)).collect();
-    let day = |time: &String| time.chars().take(10).collect::<String>();
-    let (first, last) = (times.first().map(day), times.last().map(day));
-    let characters = if first == last { 16 } else { 10 };
+    let (first, last) = (times.first(), times.last());
+    let is_one =
+        |characters: usize| first.map(|time| &time[..characters]) == last.map(|time| &time[..characters]);
+    let characters = if is_one(16) {
+        19
+    } else if is_one(10) {
+        16
+    } else {
+        10
+    };
     times.iter().map(|time| time.chars().take(characters).collect::<String>().replace('T', " ")).collect()
 }
 
@@ -311,6 +318,10 @@ mod tests {
         const HOUR_US: i64 = 3_600_000_000;
         let noon_us = 12 * HOUR_US;
         assert_eq!(axis_times(&[noon_us, noon_us + HOUR_US]), ["1970-01-01 12:00", "1970-01-01 13:00"]);
+        assert_eq!(
+            axis_times(&[noon_us, noon_us + 5_000_000]),
+            ["1970-01-01 12:00:00", "1970-01-01 12:00:05"]
+        );
         assert_eq!(axis_times(&[noon_us, noon_us + 12 * HOUR_US]), ["1970-01-01", "1970-01-02"]);
     }
 }
