@@ -187,18 +187,25 @@ impl Scope<'_> {
         without_arithmetic(left_piece)?;
         let (left, metric) = self.term(left_piece)?;
         let (right_piece, within) = split_within(right_piece)?;
-        if let Some(message) = slip(right_piece.text, self.variants) {
-            return Err(right_piece.error(message));
-        }
         let symbol_piece = whole.part(at, at + symbol.len());
         let relation = relation(symbol_piece, within)?;
-        let right = self.operand(right_piece, &left, metric, relation, within)?;
-        if within.is_some() && matches!(right, Operand::Term { .. } | Operand::Value(_)) {
-            let Relation::EqualWithin(_) = relation else {
+        let read = |piece: Piece<'_>| {
+            let right = self.operand(piece, &left, metric, relation, within)?;
+            let is_cap = matches!(right, Operand::Cap { .. });
+            if within.is_some() && !is_cap && !matches!(relation, Relation::EqualWithin(_)) {
                 return Err(symbol_piece
                     .error("`within` goes with `==`, or with a cap on a rate (`<= 500 IOPS within 1%`)"));
-            };
-        }
+            }
+            Ok(right)
+        };
+        let right = read(right_piece).map_err(|error| {
+            let Some((rule, suggested)) = self.slip(right_piece.text) else { return error };
+            let readable = suggested.filter(|text| read(Piece { text, offset: 0 }).is_ok());
+            right_piece.error(match readable {
+                Some(text) => format!("{rule}; write `{text}`"),
+                None => format!("{rule}; {PRODUCT}"),
+            })
+        })?;
         Ok(Claim { text: text.trim().to_owned(), left, relation, right, note: None })
     }
 
@@ -309,6 +316,53 @@ impl Scope<'_> {
     }
 }
 
+impl Scope<'_> {
+    fn is_term(self, text: &str) -> bool {
+        text.trim()
+            .split_once('.')
+            .is_some_and(|(variant, _)| self.variants.iter().any(|known| known == variant))
+    }
+
+    /// What rule a right side of products or sums breaks, and what its own numbers suggest to write instead. The suggestion
+    /// may be no right side either.
+    fn slip(self, right: &str) -> Option<(&'static str, Option<String>)> {
+        let product = |factor: &str, term: &str| {
+            suggested_factor(factor.trim()).map(|factor| format!("{factor} * {}", term.trim()))
+        };
+        let has_term = right.split([' ', '+', '*']).any(|word| self.is_term(word));
+        // A variant's name may have a `-`, but no blank.
+        let sum = right.split_once('+').map(|sum| (1.0, sum));
+        let sum = sum.or_else(|| right.split_once(" -").map(|difference| (-1.0, difference)));
+        if let Some((direction, (term, amount))) = sum.filter(|_| has_term) {
+            let factor = suggested_sum(direction, amount).filter(|_| self.is_relative(term.trim()));
+            let suggested = factor.map(|factor| format!("{factor} * {}", term.trim()));
+            return Some(("a claim has factors and no sums", suggested));
+        }
+        if let Some((before, after)) = right.split_once('*') {
+            const ORDER: &str = "a factor is a number and stands before the metric";
+            if self.is_term(before) {
+                return Some((ORDER, product(after, before)));
+            }
+            if before.trim_end().ends_with('%') && self.is_term(after) {
+                return Some((ORDER, product(before, after)));
+            }
+        }
+        let is_of_number = |character: char| character.is_ascii_digit() || matches!(character, '.' | '_');
+        let end = right.find(|character| !is_of_number(character)).unwrap_or(right.len());
+        let end = end + usize::from(right[end..].starts_with('%'));
+        let (number, rest) = right.split_at(end);
+        let terms = [rest.trim_start(), rest.trim_start_matches([' ', 'x', '×'])];
+        let term = terms.into_iter().find(|term| !number.is_empty() && self.is_term(term))?;
+        Some(("a `*` is missing", product(number, term)))
+    }
+
+    /// Whether a percentage that is added to the term is one of its value. Added to a share, it may be one of the whole.
+    fn is_relative(self, term: &str) -> bool {
+        let found = self.term(Piece { text: term, offset: 0 });
+        found.is_ok_and(|(_, metric)| metric.unit.dimension() != Dimension::Share)
+    }
+}
+
 fn find_relation(whole: Piece<'_>) -> Result<(usize, &'static str), ClaimError> {
     for (at, character) in whole.text.char_indices() {
         let begins = |symbol: &str| whole.text[at..].starts_with(symbol);
@@ -331,35 +385,29 @@ fn find_relation(whole: Piece<'_>) -> Result<(usize, &'static str), ClaimError> 
 fn without_arithmetic(left: Piece<'_>) -> Result<(), ClaimError> {
     if left.text.contains(['*', '+']) {
         return Err(left.error(
-            "the left side is one metric; write a factor on the right side, as in `>= 1.2 * a.http_reqs`",
+            "the left side is one metric; write its factor on the right side, before that metric and a `*`",
         ));
     }
     Ok(())
 }
 
-/// The factor and term of a right side that is written as a product without `*` or as a sum: what to write instead.
-fn slip(right: &str, variants: &[String]) -> Option<String> {
-    let is_term = |text: &str| {
-        text.split_once('.').is_some_and(|(variant, _)| variants.iter().any(|known| known == variant))
-    };
-    let end =
-        right.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(right.len());
-    let (number, rest) = right.split_at(end);
-    let terms = [rest.trim_start(), rest.trim_start_matches([' ', 'x', '×'])];
-    if let Some(term) = terms.into_iter().find(|term| !number.is_empty() && is_term(term)) {
-        return Some(format!("a `*` is missing; write `{number} * {term}`"));
-    }
-    // A variant's name may have a `-`, but no blank.
-    let (direction, (term, amount)) = match (right.split_once('+'), right.split_once(" -")) {
-        (Some(sum), _) => (1.0, sum),
-        (None, Some(difference)) => (-1.0, difference),
-        (None, None) => return None,
-    };
-    let share = Quantity::parse_as(amount, Dimension::Share).ok().filter(|share| share.value < 1.0);
-    let factor = 1.0 + direction * share.map_or(0.2, |share| share.value);
-    let factor = (factor * 1e6).round() / 1e6;
-    let term = term.trim();
-    is_term(term).then(|| format!("a claim has factors and no sums; write `{factor} * {term}`"))
+/// The only arithmetic of a right side, without a number of its own: nobody knows which one the author means.
+const PRODUCT: &str = "the right side is a quantity, a metric, or `<factor> * <variant>.<metric>` with one number as its factor";
+
+/// A factor that is written as a number or as a percentage, as the number to write.
+fn suggested_factor(text: &str) -> Option<String> {
+    let Some(percent) = text.strip_suffix('%') else { return Some(text.to_owned()) };
+    number::decimal(percent.trim_end(), -2).ok().map(|factor| factor.to_string())
+}
+
+/// `1.2` for a metric and 20% of it. `None` where six decimals do not give the factor exactly, or there is none above 0.
+fn suggested_sum(direction: f64, amount: &str) -> Option<String> {
+    const DECIMALS: f64 = 1e6;
+    let share = number::decimal(amount.trim().strip_suffix('%')?.trim_end(), -2).ok()?;
+    let exact = 1.0 + direction * share;
+    let factor = (exact * DECIMALS).round() / DECIMALS;
+    let is_exact = (factor - exact).abs() <= share * 1e-9;
+    (share >= 0.0 && is_exact && factor > 0.0 && factor <= DECIMALS).then(|| factor.to_string())
 }
 
 fn split_within(right: Piece<'_>) -> Result<(Piece<'_>, Option<f64>), ClaimError> {
@@ -523,6 +571,55 @@ mod tests {
             assert_eq!(&text[error.offset..error.offset + error.length], part, "{text}");
             assert!(error.message.contains(message), "{text}: {}", error.message);
         }
+    }
+
+    #[test]
+    fn a_suggestion_has_the_number_that_was_written() {
+        for (right, suggested) in [
+            ("multi-buffer.http_reqs + 120%", "2.2"),
+            ("multi-buffer.http_reqs + 20%", "1.2"),
+            ("multi-buffer.http_reqs+0.5 %", "1.005"),
+            ("multi-buffer.http_reqs - 15%", "0.85"),
+            ("multi-buffer.http_reqs * 1.2", "1.2"),
+            ("multi-buffer.http_reqs * 120%", "1.2"),
+            ("120% * multi-buffer.http_reqs", "1.2"),
+            ("120% multi-buffer.http_reqs", "1.2"),
+            ("1.25x multi-buffer.http_reqs", "1.25"),
+        ] {
+            let error = read(&format!("software.http_reqs > {right}")).unwrap_err();
+            let written = format!("; write `{suggested} * multi-buffer.http_reqs`");
+            assert!(error.message.ends_with(&written), "{right}: {}", error.message);
+            assert_eq!((error.offset, error.length), ("software.http_reqs > ".len(), right.len()));
+        }
+    }
+
+    #[test]
+    fn where_no_claim_is_surely_meant_the_rule_is_named_without_a_number() {
+        for right in [
+            "multi-buffer.http_reqs + 100 /s",
+            "multi-buffer.http_reqs + software.http_reqs",
+            "multi-buffer.http_reqs - 5 ms",
+            "multi-buffer.http_reqs - 120%",
+            "multi-buffer.http_reqs - 100%",
+            "multi-buffer.http_reqs + -5%",
+            "multi-buffer.http_reqs + 0.000001%",
+            "multi-buffer.http_reqs + 1e300%",
+            "multi-buffer.http_reqs * 0",
+            "multi-buffer.http_reqs * software.http_reqs",
+            "20% + multi-buffer.http_reqs",
+            "1.2 multi-buffer.http_reqs + 5%",
+            "1.2 * multi-buffer.http_reqs + 5%",
+            "1.2.3 multi-buffer.http_reqs",
+            "1.2 multi-buffer.http_reqs * 2",
+            "1.2 multi-buffer.http_reqs within 5%",
+        ] {
+            let message = read(&format!("software.http_reqs > {right}")).unwrap_err().message;
+            assert!(message.ends_with(PRODUCT) && !message.contains(char::is_numeric), "{right}: {message}");
+        }
+        let of_share = read("software.checks > multi-buffer.checks + 5%").unwrap_err().message;
+        assert!(of_share.ends_with(PRODUCT), "{of_share}");
+        let on_the_left = read("software.http_reqs * 2 > multi-buffer.http_reqs").unwrap_err().message;
+        assert!(!on_the_left.contains(char::is_numeric), "{on_the_left}");
     }
 
     #[test]
