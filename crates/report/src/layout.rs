@@ -77,17 +77,39 @@ pub fn limited(mut lines: Vec<String>, most: usize, width: usize) -> Vec<String>
 /// The most lines of a remedy.
 const REMEDY_MAX: usize = 3;
 
-/// The text in `most` lines. Where that is too few, what stands after its last `; `, which says what to do or what follows,
-/// is kept whole on lines of its own, and the rest is shortened, to one line at least.
+/// How remedies begin, as they are worded in `judge` and in the cautions. Anything else after a `; ` is a reason or what
+/// follows, and must not be read as advice.
+const REMEDIES: [&str; 11] = [
+    "add `",
+    "add a `cooldown`",
+    "give ",
+    "import at ",
+    "install ",
+    "it fades within ",
+    "lower `",
+    "move to ",
+    "put both ",
+    "raise ",
+    "run it ",
+];
+
+/// The text in `most` lines. Where that is too few, a remedy after its last `; ` is kept whole on lines of its own, and the
+/// rest is shortened, to one line at least.
 pub fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     let lines = wrap(text, width);
-    let Some((diagnosis, remedy)) = text.rsplit_once("; ").filter(|_| lines.len() > most) else {
+    let Some((diagnosis, remedy)) =
+        text.rsplit_once("; ").filter(|(_, tail)| lines.len() > most && is_remedy(tail))
+    else {
         return limited(lines, most, width);
     };
     let remedy = limited(wrap(&format!("→ {remedy}"), width), REMEDY_MAX, width);
     let mut lines = limited(wrap(diagnosis, width), most.saturating_sub(remedy.len()).max(1), width);
     lines.extend(remedy);
     lines
+}
+
+fn is_remedy(text: &str) -> bool {
+    REMEDIES.iter().any(|begin| text.starts_with(begin))
 }
 
 /// The words of a text. What stands in backticks, such as a command to copy, is one word if it fits into a line.
@@ -187,6 +209,8 @@ mod tests {
         assert_eq!(fitted(text, 30, 2), ["two sides of a long story …", "→ give each side its own CPUs"]);
         assert_eq!(fitted(text, 30, 1), fitted(text, 30, 2));
         assert_eq!(fitted("one two three four", 10, 1), ["one two …"]);
+        let reason = "verdicts were allowed from 2 blocks on; below 6 a disturbance can pass for an effect";
+        assert_eq!(fitted(reason, 30, 2), ["verdicts were allowed from 2", "blocks on; below 6 a …"]);
         assert_eq!(limited(vec!["abcdefghij".to_owned(), "k".to_owned()], 1, 10), ["abcdefghi…"]);
     }
 
