@@ -21,9 +21,9 @@ use crate::view::{View, quoted, short_digest};
 pub const LINES_MAX: usize = 30;
 /// The longest key of a metric that is printed in full.
 const KEY_MAX: usize = 36;
-/// More void variants than this are counted.
-const VOID_MAX: usize = 3;
-/// Lines above the sections, at most.
+/// Lines of a void variant, at most, unless its remedy needs more.
+const VOID_LINES: usize = 3;
+/// Lines above the sections, unless more are needed to say what is void.
 const HEAD_MAX: usize = 14;
 
 /// The report of a run in at most [`LINES_MAX`] lines, with a line feed at its end.
@@ -43,8 +43,19 @@ pub fn brief(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
 struct Entry {
     /// Entries are shown in this order where all of them are.
     order: usize,
-    whole: Vec<String>,
     short: Vec<String>,
+    whole: Vec<String>,
+    /// Without a limit, for lines that no section needs.
+    full: Vec<String>,
+}
+
+impl Entry {
+    /// An entry is never shortened to more lines than it has.
+    fn new(order: usize, forms: [Vec<String>; 3]) -> Self {
+        let [short, whole, full] = forms;
+        let short = if short.len() < whole.len() { short } else { whole.clone() };
+        Self { order, short, whole, full }
+    }
 }
 
 /// A title and its entries, those that matter most first.
@@ -108,6 +119,16 @@ fn share(sections: &mut [Section], lines: usize) {
             left -= more;
         }
     }
+    for section in sections.iter_mut() {
+        for entry in &mut section.entries {
+            let more = entry.full.len().saturating_sub(entry.whole.len());
+            if more <= left {
+                entry.whole.clone_from(&entry.full);
+                section.room += more;
+                left -= more;
+            }
+        }
+    }
 }
 
 struct Page<'a> {
@@ -156,15 +177,29 @@ impl Page<'_> {
         lines.extend(
             self.painted(trust_tone(headline.trust), limited(wrap(&trust, self.width), 3, self.width)),
         );
-        let void: Vec<_> = view.unusable().into_iter().filter(|(_, word, ..)| *word == "void").collect();
-        for (variant, word, reason, cells) in void.iter().take(VOID_MAX) {
-            let text = format!("{} is {word}: {reason}{cells}", self.name(*variant));
-            lines.extend(self.entry("∅", Tone::Bad, &text, 3));
+        let room = HEAD_MAX.saturating_sub(lines.len());
+        lines.extend(self.void(room));
+        lines
+    }
+
+    /// The void variants, in this many lines or in the few that the first and the count of the others take.
+    fn void(&self, room: usize) -> Vec<String> {
+        let void = self.view.unusable().into_iter().filter(|(_, word, ..)| *word == "void");
+        let entries: Vec<Entry> = void
+            .enumerate()
+            .map(|(order, (variant, word, reason, cells))| {
+                let text = format!("{} is {word}: {reason}{cells}", self.name(variant));
+                let short = limited(wrap(&text, self.width - 4), 1, self.width - 4).concat();
+                let whole = self.entry("∅", Tone::Bad, &text, VOID_LINES);
+                Entry::new(order, [self.entry("∅", Tone::Bad, &short, 1), whole.clone(), whole])
+            })
+            .collect();
+        let least = entries.len().min(2);
+        let section = Section { title: String::new(), entries, room: room.max(least), weight: 0 };
+        let (mut lines, missing) = section.fitting();
+        if missing > 0 {
+            lines.push(format!("  ∅ {} void, too", figures::plural(missing, "more variant")));
         }
-        if void.len() > VOID_MAX {
-            lines.push(format!("  ∅ {} void, too", figures::plural(void.len() - VOID_MAX, "more variant")));
-        }
-        lines.truncate(HEAD_MAX);
         lines
     }
 
@@ -232,14 +267,15 @@ impl Page<'_> {
             }
         };
         let short = self.entry(sign, tone, &short, 1);
-        let whole = if text.chars().count() + reason.chars().count() + 7 <= self.width {
-            self.entry(sign, tone, &format!("{text} · {reason}"), 1)
-        } else {
-            let mut lines = self.entry(sign, tone, &text, 2);
-            lines.extend(self.entry(" ", tone, &reason, 2));
+        let lines = |most| {
+            if text.chars().count() + reason.chars().count() + 7 <= self.width {
+                return self.entry(sign, tone, &format!("{text} · {reason}"), 1);
+            }
+            let mut lines = self.entry(sign, tone, &text, most);
+            lines.extend(self.entry(" ", tone, &reason, most));
             lines
         };
-        Entry { order, whole, short }
+        Entry::new(order, [short, lines(2), lines(LINES_MAX)])
     }
 
     /// The comparisons with the baseline that claims are about; without claims, those of the main metric.
@@ -281,7 +317,7 @@ impl Page<'_> {
         };
         let entry = |(order, found)| {
             let line = vec![line(found)];
-            Entry { order, short: line.clone(), whole: line }
+            Entry::new(order, [line.clone(), line.clone(), line])
         };
         let entries = labels.iter().zip(&found).enumerate().map(entry).collect();
         let title = format!(
@@ -356,7 +392,7 @@ impl Page<'_> {
         }
         let entry = |(order, (sign, tone, text)): (usize, &(&str, Tone, String))| {
             let lines = |most| self.entry(sign, *tone, text, most);
-            Entry { order, whole: lines(2), short: lines(1) }
+            Entry::new(order, [lines(1), lines(2), lines(LINES_MAX)])
         };
         let entries = caveats.iter().enumerate().map(entry).collect();
         Section::new("caveats".to_owned(), entries, WEIGHT)
@@ -377,7 +413,7 @@ fn rank(verdict: Verdict) -> usize {
 mod tests {
     use super::*;
     use crate::fixture::{self, Scenario};
-    use plumb_model::Caution;
+    use plumb_model::{Caution, VariantState};
 
     fn plain((run, judgement): &(Run, Judgement), width: usize) -> String {
         brief(run, judgement, &TextStyle { colour: false, width })
@@ -449,6 +485,42 @@ mod tests {
             let command = format!("plumb report {} --full\n", run.directory);
             assert!(report.contains(&command), "{report}");
         }
+    }
+
+    #[test]
+    fn every_void_variant_is_named_or_counted() {
+        for width in [60, 80, 120] {
+            let (mut run, mut judgement) = Scenario::tls_offload().run();
+            run.header.plan.title = "why is it so ".repeat(11);
+            let all = judgement.variants.len();
+            for summary in &mut judgement.variants {
+                let reason = format!("{}; it counted nothing that is of use", "nothing proves it ".repeat(9));
+                summary.state = VariantState::Void { reason };
+            }
+            let report = plain(&(run.clone(), judgement.clone()), width);
+            let named = report.lines().filter(|line| line.contains(" is void: ")).count();
+            let rest = all - named;
+            let is_counted = |line: &str| line.contains(&format!("∅ {rest} more variant"));
+            assert!(named > 0 && (rest == 0 || report.lines().any(is_counted)), "{report}");
+            let view = View::new(&run, &judgement);
+            let page = Page { view: &view, paint: Paint { colour: false }, width };
+            let few = page.void(0);
+            assert!(few.len() == 2 && few[0].ends_with('…'), "{few:?}");
+            assert_eq!(few[1], format!("  ∅ {} more variants void, too", all - 1));
+        }
+    }
+
+    #[test]
+    fn no_caveat_is_shortened_while_lines_are_unused() {
+        let (run, mut judgement) = Scenario::tls_offload().run();
+        let long = "verdicts were allowed from 2 blocks on; below 6 a disturbance in step with the blocks can pass for an effect";
+        let other = "the null data path makes its numbers up: nothing was measured";
+        judgement.warnings = vec![other.to_owned(), long.to_owned()];
+        judgement.comparisons.clear();
+        judgement.claims.clear();
+        let report = plain(&(run, judgement), 60);
+        let words: Vec<&str> = report.split_whitespace().collect();
+        assert!(words.join(" ").contains(&format!("! {other} ! {long}")), "{report}");
     }
 
     #[test]
