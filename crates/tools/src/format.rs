@@ -122,7 +122,8 @@ pub const FORMATS: &[Format] = &[
         .with_key(ab::table_key),
     Format::new("k6-text", "k6's summary as text", k6::is_text, k6::read_text)
         .with_key(k6::text_key)
-        .with_end(k6::is_whole_text),
+        .with_end(k6::is_whole_text)
+        .with_open_end_if(k6::is_open_text),
     Format::new("iperf3", "iperf3's JSON, of -J and --json-stream", iperf3::is, iperf3::read),
     Format::new("h2load", "h2load's text", h2load::is, h2load::read)
         .with_labels(h2load::ONCE)

@@ -9,7 +9,9 @@ mod text;
 
 pub(crate) use points::{is as is_points, is_csv, read as read_points, read_csv, read_csv_rows, read_lines};
 pub(crate) use summary::{is as is_summary, read as read_summary};
-pub(crate) use text::{is as is_text, is_whole as is_whole_text, key as text_key, read as read_text};
+pub(crate) use text::{
+    is as is_text, is_open as is_open_text, is_whole as is_whole_text, key as text_key, read as read_text,
+};
 
 use std::collections::BTreeMap;
 
@@ -60,6 +62,8 @@ enum Said {
         is_time: bool,
     },
     Gauge(f64),
+    /// A gauge of times, in ms.
+    Time(f64),
 }
 
 /// Everything that a summary says, by k6's names.
@@ -232,6 +236,11 @@ fn put(run: &mut ToolRun, name: &str, said: &Said, seconds: Option<f64>) {
         Said::Trend { statistics, is_time } => put_trend(run, name, statistics, *is_time, known(&TRENDS)),
         Said::Gauge(value) if name == "vus_max" => run.option("vus", value.to_string()),
         Said::Gauge(_) if name == "vus" => {}
+        Said::Time(ms) => {
+            let about = "a gauge of the script, in ms";
+            let metric = ToolRun::own(name, Unit::Milliseconds, Better::Neither, MetricKind::Gauge, about);
+            run.read_own(metric, Reading::Gauge(*ms));
+        }
         Said::Gauge(value) => {
             let metric =
                 ToolRun::own(name, Unit::Count, Better::Neither, MetricKind::Gauge, "a gauge of the script");

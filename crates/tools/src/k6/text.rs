@@ -38,6 +38,12 @@ pub(crate) fn is_whole(text: &str) -> bool {
     text.lines().filter_map(line).any(|(name, rest)| name == last && matches!(said(name, rest), Ok(Some(_))))
 }
 
+/// Metrics of a script may follow the last one that every summary has. Behind all of them, k6 says how many iterations there were.
+pub(crate) fn is_open(text: &str) -> bool {
+    let behind = text.lines().rev().take_while(|text_line| line(text_line).is_none());
+    !behind.map(str::trim_start).any(|line| line.starts_with("running (") && line.contains(" VUs, "))
+}
+
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let total = text.split_once("TOTAL RESULTS").map_or(text, |(_, rest)| rest);
     let is_part = |line: &str| line.contains("█ GROUP") || line.contains("█ SCENARIO");
@@ -89,31 +95,51 @@ fn said<'t>(name: &str, rest: &'t str) -> Result<Option<Said>, Fault<'t>> {
     if rest.contains('%') {
         return share(rest).map(Some);
     }
-    let mut words = rest.split_whitespace();
-    let mut next = || words.next().unwrap_or_default();
-    if name.starts_with("data_") {
-        // `7.4 MB 7.4 MB/s`.
-        let [number, unit, rate, rate_unit] = [next(), next(), next(), next()];
-        let bytes = |number: &str| scaled(&format!("{number} {unit}"), "B", 1000.0);
-        let per_s = |number: &str| scaled(&format!("{number} {rate_unit}"), "B/s", 1000.0);
-        let (count, rate) = (figure(number, bytes)?, printed(Some(rate), per_s)?);
-        return Ok(Some(Said::Counter { count: count.round(), rate }));
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let is_size = |unit: &str| scaled(&format!("1 {unit}"), "B", 1000.0).is_some();
+    match words.as_slice() {
+        // `7.4 MB 7.4 MB/s`, of whatever name.
+        [number, unit, rate @ ..] if is_size(unit) => size(number, unit, rate).map(Some),
+        [number, least, ..] if least.starts_with("min=") => gauge(number).map(Some),
+        [number, ..] if name.starts_with("vus") => Ok(Some(Said::Gauge(figure(number, positive)?))),
+        [number] => Ok(Some(Said::Counter { count: figure(number, positive)?, rate: None })),
+        [number, rate, ..] => {
+            let per_s = |rate: &str| rate.strip_suffix("/s").and_then(positive);
+            Ok(Some(Said::Counter { count: figure(number, positive)?, rate: printed(Some(rate), per_s)? }))
+        }
+        [] => Ok(None),
     }
-    let (first, behind) = (figure(next(), positive)?, next());
-    if behind.starts_with("min=") || name.starts_with("vus") {
-        return Ok(Some(Said::Gauge(first)));
+}
+
+/// The size of `357 kB 58 kB/s`.
+fn size<'t>(number: &'t str, unit: &str, rate: &[&'t str]) -> Result<Said, Fault<'t>> {
+    let bytes = |number: &str| scaled(&format!("{number} {unit}"), "B", 1000.0);
+    let rate_unit = rate.get(1).copied().unwrap_or_default();
+    let per_s = |number: &str| scaled(&format!("{number} {rate_unit}"), "B/s", 1000.0);
+    let rate = printed(rate.first().copied(), per_s)?;
+    Ok(Said::Counter { count: figure(number, bytes)?.round(), rate })
+}
+
+/// The last value of a gauge, which has a unit if it is a time.
+fn gauge(number: &str) -> Result<Said, Fault<'_>> {
+    match time_ms(number) {
+        Some(ms) => Ok(Said::Time(ms)),
+        None => figure(number, positive).map(Said::Gauge),
     }
-    let rate = printed(behind.strip_suffix("/s"), positive)?;
-    Ok(Some(Said::Counter { count: first, rate }))
+}
+
+fn time_ms(text: &str) -> Option<f64> {
+    time_ns(text).map(|ns| ns / 1e6)
 }
 
 fn trend(rest: &str) -> Result<Option<Said>, Fault<'_>> {
-    let (mut statistics, mut is_time) = (BTreeMap::new(), true);
-    for word in rest.split_whitespace() {
-        let Some((name, value)) = word.split_once('=') else { continue };
+    // A time without its unit is one that was cut.
+    let values = || rest.split_whitespace().filter_map(|word| word.split_once('='));
+    let is_time = values().any(|(_, value)| time_ns(value).is_some());
+    let mut statistics = BTreeMap::new();
+    for (name, value) in values() {
         let Some(statistic) = statistic(name)? else { continue };
-        is_time &= time_ns(value).is_some();
-        let form = |value: &str| time_ns(value).map(|ns| ns / 1e6).or_else(|| number(value));
+        let form = |value: &str| if is_time { time_ms(value) } else { number(value) };
         if let Some(value) = printed(Some(value), form)? {
             statistics.insert(statistic, value);
         }
