@@ -247,6 +247,13 @@ pub(crate) struct Part<'t> {
     pub(crate) text: &'t str,
 }
 
+impl Part<'_> {
+    /// The same part where this many lines stand before the text.
+    pub(crate) fn behind(self, lines: usize) -> Self {
+        Self { first_line: self.first_line + lines, run_line: self.run_line + lines, ..self }
+    }
+}
+
 /// The parts of a text of which each is one run. A run has each of its keys once, so that
 /// one which comes again is the beginning of the next run.
 pub(crate) fn parts(text: &str, key: impl Fn(&str) -> Option<&str>) -> Vec<Part<'_>> {

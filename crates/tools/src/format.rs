@@ -195,29 +195,43 @@ pub fn format_named(name: &str) -> Option<&'static Format> {
 /// When it looks like none of the formats, or is not whole, or the tool says in it that it failed.
 pub fn read(text: &str) -> Result<Vec<ToolRun>, ReadError> {
     let text = plain(text);
-    if let Some(read) = read_recognised(&unfenced(&text)) {
+    if let Some(read) = read_recognised(&unfenced(&text), 1) {
         return read;
     }
     // Some formats are recognised only at the start of a text.
-    let blocks = fenced(&text).into_iter().filter_map(|(line, block)| {
-        let mut runs = read_recognised(&block)?;
-        runs.iter_mut().flatten().for_each(|run| run.line += line - 1);
-        Some(runs)
-    });
-    let runs: Vec<Vec<ToolRun>> = blocks.collect::<Result<_, ReadError>>()?;
-    if runs.is_empty() { Err(ReadError::Unknown { likeliest: likeliest(&text) }) } else { Ok(runs.concat()) }
+    let blocks = fenced(&text).into_iter();
+    let read = blocks.filter_map(|(line, block)| Some((line, read_recognised(&block, line)?))).collect();
+    together(read).unwrap_or_else(|| Err(ReadError::Unknown { likeliest: likeliest(&text) }))
 }
 
-/// Reads a text with every format that recognises part of it, and sorts the runs by line. A large text is read with the first one alone.
-fn read_recognised(text: &str) -> Option<Result<Vec<ToolRun>, ReadError>> {
+/// The runs of blocks, each with its first line. A block that cannot be read becomes a failed run, unless no block can be read.
+fn together(
+    blocks: Vec<(usize, Result<Vec<ToolRun>, ReadError>)>,
+) -> Option<Result<Vec<ToolRun>, ReadError>> {
+    let good = blocks.iter().find_map(|(_, read)| read.as_ref().ok()?.first());
+    let Some((tool, path)) = good.map(|run| (run.tool, run.path)) else {
+        return blocks.into_iter().next().map(|(_, read)| read);
+    };
+    let runs = blocks.into_iter().flat_map(|(line, read)| {
+        read.unwrap_or_else(|error| {
+            let failure = NoReading::Unread(format!("failed to {error}"));
+            vec![ToolRun { line, ..ToolRun::without(tool, path, failure) }]
+        })
+    });
+    Some(Ok(runs.collect()))
+}
+
+/// Reads a text that begins at a line with every format that recognises part of it, and sorts the runs by line. A large text is read with the
+/// first one alone.
+fn read_recognised(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>, ReadError>> {
     let mut recognised = FORMATS.iter().filter(|format| (format.is)(text));
-    let first = read_plain(recognised.next()?, text);
+    let first = read_plain(recognised.next()?, text, first_line);
     if text.len() > MIXED_BYTES_MAX {
         return Some(first);
     }
     Some(first.map(|mut runs| {
         for format in recognised {
-            match read_plain(format, text) {
+            match read_plain(format, text, first_line) {
                 Ok(others) => {
                     let known = runs.clone();
                     runs.extend(others.into_iter().filter(|run| !known.iter().any(|one| run.is_again(one))));
@@ -238,7 +252,7 @@ const MIXED_BYTES_MAX: usize = 1 << 20;
 /// # Errors
 /// As [`read`].
 pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
-    read_plain(format, &unfenced(&plain(text)))
+    read_plain(format, &unfenced(&plain(text)), 1)
 }
 
 /// Reads the output of a tool that Plumbline called. Only the first format that recognises it counts.
@@ -249,7 +263,7 @@ pub fn read_one(text: &str) -> Result<ToolRun, String> {
     let text = unfenced(&plain(text)).into_owned();
     let format = FORMATS.iter().find(|format| (format.is)(&text));
     let format = format.ok_or_else(|| ReadError::Unknown { likeliest: likeliest(&text) }.to_string())?;
-    only(read_plain(format, &text).map_err(|error| error.to_string())?)
+    only(read_plain(format, &text, 1).map_err(|error| error.to_string())?)
 }
 
 /// The last run, for a tool that was called to make one.
@@ -266,9 +280,14 @@ pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
 
 /// Reads each part of a text, and notes whether its end can be seen. A part that cannot be read becomes a failed run, unless no part can be
 /// read.
-fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
-    let read: Vec<(usize, Result<Vec<ToolRun>, String>)> =
-        format.key.parts(text).into_iter().map(|part| (part.run_line, read_part(format, part))).collect();
+fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<ToolRun>, ReadError> {
+    let read: Vec<(usize, Result<Vec<ToolRun>, String>)> = format
+        .key
+        .parts(text)
+        .into_iter()
+        .map(|part| part.behind(first_line - 1))
+        .map(|part| (part.run_line, read_part(format, part)))
+        .collect();
     let good = read.iter().filter_map(|(_, runs)| runs.as_ref().ok()?.first()).next();
     let Some((tool, path)) = good.map(|run| (run.tool, run.path)) else {
         let reason = read.into_iter().find_map(|(_, runs)| runs.err());

@@ -60,3 +60,17 @@ fn k6_lines_may_be_missing_unless_the_number_of_iterations_follows() {
     assert!(read(&(text.clone() + end)).unwrap()[0].open_end.is_none());
     assert!(read(&(end.to_owned() + &text)).unwrap()[0].open_end.is_some());
 }
+
+#[test]
+fn a_bad_block_is_a_failed_run_at_its_line() {
+    let times = fixture("ab/times.tsv");
+    let head = times.lines().next().unwrap();
+    let bad = format!("{head}\nThu Nov 26 18:00:00 2026\t1764180000\t1\tx\t3\t2\n");
+    let found = read(&format!("One:\n\n```\n{times}```\n\nTwo:\n\n```\n{bad}```\n")).unwrap();
+    assert_eq!(found.iter().map(|run| run.failure.is_some()).collect::<Vec<_>>(), [false, true]);
+    let line = 4 + times.lines().count() + 4 + 2;
+    let failure = found[1].failure.as_ref().unwrap().to_string();
+    assert!(failure.contains(&format!("line {line}, column ")), "{failure} {line}");
+    let alone = reason(read(&format!("Two:\n\n```\n{bad}```\n")));
+    assert!(alone.contains("line 5, column "), "{alone}");
+}
