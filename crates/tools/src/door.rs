@@ -81,6 +81,10 @@ fn unwrapped(text: &str) -> Cow<'_, str> {
             push(&mut out, line);
         }
     }
+    if is_changed && !text.ends_with('\n') {
+        // Readers see by it that the last line may have been cut.
+        out.pop();
+    }
     if is_changed { Cow::Owned(out) } else { Cow::Borrowed(text) }
 }
 
@@ -185,6 +189,9 @@ pub(crate) fn fenced(text: &str) -> Vec<(usize, String)> {
         } else if is_inside && let Some((_, block)) = found.last_mut() {
             push(block, line);
         }
+    }
+    if let Some((_, block)) = found.last_mut().filter(|_| is_inside && !text.ends_with('\n')) {
+        block.pop();
     }
     found
 }

@@ -27,6 +27,8 @@ pub struct Format {
     is_whole: fn(&str) -> bool,
     /// Whether lines may be missing at the end of a text without a trace.
     is_open: fn(&str) -> bool,
+    /// Whether `is_whole` is about the digits of the last figure too.
+    is_exact: bool,
 }
 
 type Reader = fn(&str) -> Result<Vec<ToolRun>, Fault<'_>>;
@@ -56,7 +58,16 @@ impl Key {
 
 impl Format {
     const fn new(name: &'static str, about: &'static str, is: fn(&str) -> bool, read: Reader) -> Self {
-        Self { name, about, is, read, key: Key::Unknown, is_whole: |_| true, is_open: |_| false }
+        Self {
+            name,
+            about,
+            is,
+            read,
+            key: Key::Unknown,
+            is_whole: |_| true,
+            is_open: |_| false,
+            is_exact: false,
+        }
     }
 
     const fn with_key(self, key: fn(&str) -> Option<&str>) -> Self {
@@ -69,6 +80,11 @@ impl Format {
 
     const fn with_end(self, is_whole: fn(&str) -> bool) -> Self {
         Self { is_whole, ..self }
+    }
+
+    /// As [`Self::with_end`], of a tool whose last figure always has as many decimals.
+    const fn with_exact_end(self, is_whole: fn(&str) -> bool) -> Self {
+        Self { is_exact: true, ..self.with_end(is_whole) }
     }
 
     /// The tool prints as many lines as it likes, and nothing behind them.
@@ -118,7 +134,7 @@ pub const FORMATS: &[Format] = &[
         .with_end(ab::is_whole)
         .with_open_end_if(ab::is_excerpt),
     Format::new("ab-percentiles", "ab's percentiles, of -e", ab::is_percentiles, ab::read_percentiles)
-        .with_end(ab::is_whole_csv)
+        .with_exact_end(ab::is_whole_csv)
         .with_key(ab::table_key),
     Format::new("k6-text", "k6's summary as text", k6::is_text, k6::read_text)
         .with_key(k6::text_key)
@@ -132,7 +148,7 @@ pub const FORMATS: &[Format] = &[
     Format::new("h2load-json", "h2load's JSON, of --output-file", h2load::is_json, h2load::read_json),
     Format::new("sockperf", "sockperf's text, and the log of --full-log", sockperf::is, sockperf::read)
         .with_key(sockperf::key)
-        .with_end(sockperf::is_whole)
+        .with_exact_end(sockperf::is_whole)
         .with_open_end_if(sockperf::is_excerpt),
     Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole).with_open_end(),
     Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read).with_open_end(),
@@ -309,19 +325,79 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
 
 fn read_part(format: &Format, part: Part<'_>) -> Result<Vec<ToolRun>, String> {
     let is_whole = !documents(part.text).is_cut && (format.is_whole)(part.text);
+    let open = open_figure(part.text).filter(|_| !(is_whole && format.is_exact));
+    if let Some((lines, at)) = lines_before_last(part.text).zip(open) {
+        return read_open(format, part, lines, at, is_whole);
+    }
     // A last line without its end may have stopped in the middle of a figure.
-    let lines = part.text.rfind('\n').map(|end| &part.text[..=end]).filter(|lines| *lines != part.text);
-    let without_last = || lines.and_then(|lines| (format.read)(lines).ok());
+    let without_last = || lines_before_last(part.text).and_then(|lines| (format.read)(lines).ok());
     let read = if is_whole { None } else { without_last() };
-    let (mut runs, is_cut) = match read.map_or_else(|| (format.read)(part.text), Ok) {
+    let (runs, is_cut) = match read.map_or_else(|| (format.read)(part.text), Ok) {
         Ok(runs) => (runs, !is_whole),
         Err(fault) => (without_last().ok_or_else(|| fault.words(part.text, part.first_line))?, true),
     };
+    with_values(runs, is_cut.then_some(CUT))
+}
+
+/// All but the last line of a text, if that one has no end.
+fn lines_before_last(text: &str) -> Option<&str> {
+    let end = text.rfind('\n')? + 1;
+    (end < text.len()).then(|| &text[..end])
+}
+
+/// Where the last figure of a text begins, if nothing stands behind it that shows its end. Of `12ms`, a cut may have left `12m`.
+fn open_figure(text: &str) -> Option<usize> {
+    let line = text.rsplit('\n').next().unwrap_or(text);
+    let figure = line.strip_suffix('m').map_or(line, str::trim_end);
+    let before = figure.trim_end_matches(|c: char| c.is_ascii_digit() || ".,".contains(c));
+    let is_figure = figure[before.len()..].contains(|c: char| c.is_ascii_digit());
+    is_figure.then(|| text.len() - line.len() + before.len())
+}
+
+/// Reads a text of which the last figure may lack digits. It counts only if other figures of the output confirm it, so that they would
+/// contradict another one. Else it is left out with its line.
+fn read_open(
+    format: &Format,
+    part: Part<'_>,
+    lines: &str,
+    figure: usize,
+    is_whole: bool,
+) -> Result<Vec<ToolRun>, String> {
+    let read = |text: &str| (format.read)(text).ok();
+    let is_wrong = |runs: &Vec<ToolRun>| runs.iter().any(|run| run.wrong_sums().next().is_some());
+    let (all, changed) = (read(part.text), read(&with_other_figure(part.text, figure)));
+    let is_unused = all == changed;
+    let is_confirmed = changed.as_ref().is_some_and(is_wrong);
+    if let Some(runs) = all.filter(|runs| is_unused || is_confirmed && !is_wrong(runs)) {
+        let open = (!is_unused).then_some(OPEN);
+        return with_values(runs, if is_whole { open } else { Some(CUT) });
+    }
+    let left = read(lines).and_then(|runs| with_values(runs, Some(CUT)).ok());
+    left.ok_or_else(|| match (format.read)(part.text) {
+        Ok(_) => UNSURE.to_owned(),
+        Err(fault) => fault.words(part.text, part.first_line),
+    })
+}
+
+/// The text with a figure at least nine times as large.
+fn with_other_figure(text: &str, figure: usize) -> String {
+    format!("{}9{}", &text[..figure], &text[figure..])
+}
+
+/// The runs that have a value or a reason why not; the last one gets the warning.
+fn with_values(mut runs: Vec<ToolRun>, warning: Option<&str>) -> Result<Vec<ToolRun>, String> {
     runs.iter_mut().for_each(ToolRun::forget_what_did_not_happen);
     runs.retain(|run| !run.metrics.is_empty() || run.failure.is_some());
-    if is_cut {
-        let last = runs.last_mut().ok_or("it ends in the middle and has no value of any metric")?;
-        last.warn(CUT);
+    match (runs.last_mut(), warning) {
+        (Some(last), Some(warning)) => last.warn(warning),
+        (Some(_), None) => {}
+        (None, Some(_)) => return Err("it ends in the middle and has no value of any metric".to_owned()),
+        (None, None) => return Err("it has no value of any metric".to_owned()),
     }
-    if runs.is_empty() { Err("it has no value of any metric".to_owned()) } else { Ok(runs) }
+    Ok(runs)
 }
+
+/// The warning about a figure that is used although nothing marks its end.
+const OPEN: &str = "the last figure may be cut short: no line end follows it";
+/// The refusal of a text without any other figure to go by.
+const UNSURE: &str = "no line end follows its last figure, so that digits may be missing; copy the whole output, with its last line end";

@@ -29,6 +29,56 @@ fn reason(read: Result<Vec<ToolRun>, ReadError>) -> String {
     }
 }
 
+const STREAM: &str = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 192.0.2.1 () port 0 AF_INET : demo\n\
+                      Recv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\n\
+                      bytes  bytes   bytes    secs.    10^6bits/sec\n\n131072  16384  16384    2.00     ";
+
+#[test]
+fn a_figure_that_a_cut_shortened_is_not_read() {
+    assert_ne!(reason(read(&format!("{STREAM}93"))), "", "netperf's table");
+    let whole = read(&format!("{STREAM}9383.61\n")).unwrap();
+    assert!(value(&whole[0], "tcp_bw", None).is_some());
+    let keys = "PROTOCOL=TCP\nDIRECTION=Send\nELAPSED_TIME=2.00\nLOCAL_SEND_THROUGHPUT=9383.61\nREMOTE_RECV_THROUGHPUT=";
+    let run = &read(&format!("{keys}93")).unwrap()[0];
+    assert!(run.metric("tcp_bw").is_none() && run.metric("tcp_send_bw").is_some() && warns(run, "cut off"));
+    let ab = fixture("ab/tls.txt");
+    let total = ab.find("\nTotal:").unwrap();
+    let end = total + 1 + ab[total + 1..].find('\n').unwrap();
+    let run = &read(ab[..end].strip_suffix(|c: char| c.is_ascii_digit()).unwrap()).unwrap()[0];
+    assert!(run.metric("iteration_duration").is_none() && warns(run, "cut off"), "{run:?}");
+    let quoted: Vec<String> = keys.lines().map(|line| format!("> {line}")).collect();
+    let run = &read(&format!("{}93", quoted.join("\n"))).unwrap()[0];
+    assert!(run.metric("tcp_bw").is_none(), "in a quote");
+}
+
+#[test]
+fn a_figure_without_a_line_end_counts_if_others_confirm_it() {
+    let table = "Doing 2048 bits private rsa's for 1s: 1503 2048 bits private RSA's in 1.00s\n\
+                 Doing 2048 bits public rsa's for 1s: 50410 2048 bits public RSA's in 1.00s\nversion: 3.0.19\n\
+                 \x20                 sign    verify    sign/s verify/s\nrsa 2048 bits 0.000665s 0.000020s   1503.0   ";
+    let run = &read(&format!("{table}50410.0")).unwrap()[0];
+    assert_eq!(value(run, "rsa_2048_verify", None), Some(50_410.0));
+    assert!(warns(run, "may be cut short"));
+    assert!(reason(read(&format!("{table}50"))).contains("digits may be missing"));
+    let bare: Vec<&str> = table.lines().filter(|line| !line.contains("public")).collect();
+    assert!(reason(read(&format!("{}50", bare.join("\n")))).contains("digits may be missing"));
+}
+
+#[test]
+fn a_last_figure_with_a_visible_end_needs_no_line_end() {
+    for name in [
+        "wrk/plain.txt",
+        "k6/text-v2.txt",
+        "sockperf/ping-pong.txt",
+        "netperf/tables.txt",
+        "openssl/text-elapsed-bulk.txt",
+    ] {
+        let text = fixture(name);
+        let pasted = read(text.trim_end_matches('\n')).unwrap();
+        assert_eq!(pasted, read(&text).unwrap(), "{name}");
+    }
+}
+
 fn k6(lines: &str) -> String {
     format!(
         "     iterations.................: 100    10/s\n{lines}\n     vus_max....................: 10     min=10       max=10\n"

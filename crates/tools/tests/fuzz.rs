@@ -106,7 +106,9 @@ fn values(runs: &[ToolRun]) -> Option<usize> {
         all.filter(|statistic| reading.number(*statistic, metric.unit).is_some()).count()
     };
     let of_run = |run: &ToolRun| {
-        let is_told = |warning: &String| ["left out", "cut off"].iter().any(|words| warning.contains(words));
+        let is_told = |warning: &String| {
+            ["left out", "cut off", "cut short"].iter().any(|words| warning.contains(words))
+        };
         let is_whole = run.failure.is_none() && !run.measurement.warnings.iter().any(is_told);
         is_whole.then(|| run.metrics.iter().map(|metric| of_metric(run, metric)).sum::<usize>())
     };
