@@ -67,12 +67,23 @@ pub(crate) fn printed<'t, T>(
 
 /// Whether a tool says that it has no value. For some of them, such as netperf, that is -1.
 pub(crate) fn is_absent(text: &str) -> bool {
-    const ABSENT: [&str; 5] = ["-", "n/a", "nan", "-nan", "none"];
+    const ABSENT: [&str; 3] = ["-", "n/a", "none"];
     let word = text.split_whitespace().next().unwrap_or_default();
+    if is_no_number(word) {
+        return true;
+    }
     let word = word.trim_end_matches(['%', 's']);
     word.is_empty()
         || ABSENT.iter().any(|absent| word.eq_ignore_ascii_case(absent))
         || number(word).is_some_and(|number| number < 0.0)
+}
+
+/// `nan` or `inf` of any unit, as C prints them: wrk2 has `-nanus`, openssl `infs`.
+fn is_no_number(word: &str) -> bool {
+    const UNITS: [&str; 9] = ["", "%", "s", "ms", "us", "ns", "\u{b5}s", "\u{3bc}s", "k"];
+    let word = word.trim_start_matches('-').to_ascii_lowercase();
+    let unit = word.strip_prefix("nan").or_else(|| word.strip_prefix("inf"));
+    unit.is_some_and(|unit| UNITS.contains(&unit))
 }
 
 /// Whether a figure has the decimals with which some tools print all of theirs, so that none of its digits is missing.
@@ -100,10 +111,12 @@ mod tests {
 
     #[test]
     fn no_value_is_none_and_another_form_is_a_fault() {
-        for absent in ["", " ", "-", "N/A", "nan", "-nan%", "NaN s", "-1", "-1.00"] {
+        for absent in
+            ["", " ", "-", "N/A", "nan", "-nan%", "NaN s", "-1", "-1.00", "-nanus", "nank", "infs", "-inf"]
+        {
             assert_eq!(printed(Some(absent), positive), Ok(None), "{absent}");
         }
-        for wrong in ["--", "x", "1.086M", "0x10", "12ms34", "1e6x", "12,5"] {
+        for wrong in ["--", "x", "1.086M", "0x10", "12ms34", "1e6x", "12,5", "nano", "info"] {
             assert!(printed(Some(wrong), positive).is_err(), "{wrong}");
         }
         assert_eq!((printed(Some("5 x"), positive), printed(None, positive)), (Ok(Some(5.0)), Ok(None)));

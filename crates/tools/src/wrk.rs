@@ -150,8 +150,9 @@ fn read_statistics<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>
         (average != "Distribution").then_some((average, max))
     });
     let (average, max) = stats.unzip();
-    let mut statistics =
-        vec![(Statistic::Avg, printed(average, time_ns)?), (Statistic::Max, printed(max, time_ns)?)];
+    let (average, max) = (printed(average, time_ns)?, printed(max, time_ns)?);
+    // Where wrk2 recorded nothing, the mean is not a number and the maximum is 0.
+    let mut statistics = vec![(Statistic::Avg, average), (Statistic::Max, max.filter(|_| average.is_some()))];
     let table = text.split_once("Latency Distribution").map_or("", |(_, rest)| rest);
     let rows = table.lines().skip(1).take_while(|line| !line.contains(" requests in "));
     for (percent, time) in rows.filter_map(|line| line.trim().split_once('%')) {

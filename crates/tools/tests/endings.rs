@@ -112,6 +112,21 @@ fn k6_lines_may_be_missing_unless_the_number_of_iterations_follows() {
 }
 
 #[test]
+fn wrk2_without_latencies_has_no_latency() {
+    let text = fixture("wrk2/spectrum.txt");
+    let (before, rest) = text.split_once("    Latency ").unwrap();
+    let behind = rest.split_once('\n').unwrap().1;
+    let end = behind.lines().filter(|line| line.contains(" requests in ") || line.contains("/sec"));
+    let end: Vec<&str> = end.filter(|line| !line.contains("Req/Sec")).collect();
+    let text = format!(
+        "{before}  Thread calibration: mean lat.: 1.0ms\n    Latency     -nanus    -nanus   0.00us    0.00%\n{}\n",
+        end.join("\n")
+    );
+    let run = &read(&text).unwrap()[0];
+    assert!(run.metric("http_reqs").is_some() && run.metric("http_req_duration").is_none(), "{run:?}");
+}
+
+#[test]
 fn a_bad_block_is_a_failed_run_at_its_line() {
     let times = fixture("ab/times.tsv");
     let head = times.lines().next().unwrap();
