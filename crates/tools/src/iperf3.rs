@@ -148,8 +148,17 @@ impl<'t> Line<'t> {
     }
 }
 
+/// What stands behind the number of a stream with `--bidir`: both directions share the rest of the line's form.
+const ROLES: [&str; 4] = ["][TX-C]", "][RX-C]", "][TX-S]", "][RX-S]"];
+
 /// Turns iperf3's text, whose figures have three digits, into the object of `-J`.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+    if text
+        .lines()
+        .any(|line| line.trim_start().starts_with('[') && ROLES.iter().any(|role| line.contains(role)))
+    {
+        return Err("both directions at once (--bidir) cannot be read from text; use -J".into());
+    }
     let lines = text.lines().map(Line::read).collect::<Result<Vec<_>, _>>()?;
     let lines: Vec<Line<'_>> = lines.into_iter().flatten().collect();
     let is_summed = lines.iter().any(|line| line.stream.starts_with("SUM"));

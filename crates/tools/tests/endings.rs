@@ -112,6 +112,17 @@ fn k6_lines_may_be_missing_unless_the_number_of_iterations_follows() {
 }
 
 #[test]
+fn both_directions_of_iperf3_are_refused_by_name() {
+    let text = "Connecting to host 192.0.2.1, port 5201\n\
+                [  5][TX-C]   0.00-1.00   sec  1.99 GBytes  8.54 Gbits/sec    7             sender\n\
+                [  5][TX-C]   0.00-1.00   sec  1.98 GBytes  8.50 Gbits/sec                  receiver\n\
+                [  7][RX-C]   0.00-1.00   sec  1.90 GBytes  8.14 Gbits/sec    0             sender\n\
+                [  7][RX-C]   0.00-1.00   sec  1.89 GBytes  8.10 Gbits/sec                  receiver\n\niperf Done.\n";
+    let found = reason(read(text));
+    assert!(found.contains("both directions at once (--bidir) cannot be read from text; use -J"), "{found}");
+}
+
+#[test]
 fn wrk2_without_latencies_has_no_latency() {
     let text = fixture("wrk2/spectrum.txt");
     let (before, rest) = text.split_once("    Latency ").unwrap();
