@@ -158,24 +158,25 @@ fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         ("Waiting:", &HTTP_REQ_WAITING),
     ];
     let table = text.split_once("Connection Times (ms)").map_or("", |(_, rest)| rest);
+    let head = table.lines().map(str::trim).find(|line| line.starts_with("min"));
+    let is_short = head.is_some_and(|head| head.split_whitespace().eq(["min", "avg", "max"]));
     let mut is_coarse = false;
     for (label, metric) in rows {
         let Some(row) = after(table, label) else { continue };
         let columns: Vec<f64> =
             row.split_whitespace().map(|word| figure(word, positive)).collect::<Result<_, _>>()?;
-        let &[min, mean, _, median, max] = columns.as_slice() else {
-            return Err(format!("its line `{label}` has not five figures").into());
+        // With -S, ab leaves out the deviation and the median.
+        let (min, mean, median, max) = match *columns.as_slice() {
+            [min, mean, _, median, max] => (min, mean, Some(median), max),
+            [min, mean, max] if is_short => (min, mean, None, max),
+            _ => return Err(format!("its line `{label}` has not as many figures as its head").into()),
         };
-        let mut statistics = vec![
-            (Statistic::Avg, mean),
-            (Statistic::Min, min),
-            (Statistic::Med, median),
-            (Statistic::Max, max),
-        ];
+        let mut statistics = vec![(Statistic::Avg, mean), (Statistic::Min, min), (Statistic::Max, max)];
+        statistics.extend(median.map(|median| (Statistic::Med, median)));
         if label == "Total:" {
             statistics.extend(percentiles(text)?);
         }
-        is_coarse |= median < 10.0;
+        is_coarse |= median.unwrap_or(mean) < 10.0;
         run.summary(metric, None, statistics.into_iter().map(|(statistic, ms)| (statistic, known_ns(ms))));
         run.remedy(
             metric,

@@ -138,6 +138,29 @@ fn wrk2_without_latencies_has_no_latency() {
 }
 
 #[test]
+fn ab_without_deviations_has_three_columns() {
+    let mut lines: Vec<String> = Vec::new();
+    let fixed = fixture("ab/plain.txt");
+    for line in fixed.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        lines.push(match words.as_slice() {
+            ["min", ..] => "              min   avg   max".to_owned(),
+            [label @ ("Connect:" | "Processing:" | "Waiting:" | "Total:"), ..] => {
+                format!("{label}    11   22   33")
+            }
+            _ => line.to_owned(),
+        });
+    }
+    let run = &read(&(lines.join("\n") + "\n")).unwrap()[0];
+    let of = |statistic| value(run, "http_req_duration", Some(statistic));
+    assert_eq!(
+        (of(Statistic::Min), of(Statistic::Avg), of(Statistic::Max)),
+        (Some(11.0), Some(22.0), Some(33.0))
+    );
+    assert_eq!(of(Statistic::Med), None);
+}
+
+#[test]
 fn a_bad_block_is_a_failed_run_at_its_line() {
     let times = fixture("ab/times.tsv");
     let head = times.lines().next().unwrap();
