@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plumb_model::{Better, MetricKind, Reading, Unit};
 
 use crate::door::BLOCK;
-use crate::figure::{Fault, figure, printed};
+use crate::figure::{Fault, figure, is_absent, printed};
 use crate::text::{after, count, positive};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun, identifier};
 
@@ -230,14 +230,15 @@ fn read_keys<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         let name = names.iter().filter(|word| **word != "bits").copied().collect::<Vec<_>>().join(" ");
         let (times, rates) = figures.split_at(columns / 2);
         for time in times {
-            figure(time, |time| time.strip_suffix('s').and_then(positive))?;
+            printed(Some(time), |time| time.strip_suffix('s').and_then(positive))?;
         }
-        let rates: Vec<f64> = rates.iter().map(|rate| figure(rate, positive)).collect::<Result<_, _>>()?;
+        let rates: Vec<Option<f64>> =
+            rates.iter().map(|rate| printed(Some(rate), positive)).collect::<Result<_, _>>()?;
         match rates[..] {
-            [only] => operations(run, &name, Some(only)),
+            [only] => operations(run, &name, only),
             [sign, verify, ..] => {
-                operations(run, &format!("{name} sign"), Some(sign));
-                operations(run, &format!("{name} verify"), Some(verify));
+                operations(run, &format!("{name} sign"), sign);
+                operations(run, &format!("{name} verify"), verify);
             }
             [] => {}
         }
@@ -254,6 +255,9 @@ fn read_blocks<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
             sizes = found.map(whole).collect::<Result<_, _>>()?;
             continue;
         }
+        if is_table_of_keys(line) {
+            sizes.clear();
+        }
         let words: Vec<&str> = line.split_whitespace().collect();
         // Before OpenSSL 1.1.0 a name has blanks, as in `aes-256 cbc`.
         let Some(names) =
@@ -262,14 +266,27 @@ fn read_blocks<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
             continue;
         };
         let (name, values) = words.split_at(names);
-        if values.iter().all(|value| value.ends_with('k')) {
+        if values.first().is_some_and(|value| is_of_blocks(value)) {
             for (size, value) in sizes.iter().zip(values) {
-                let kilo = printed(value.strip_suffix('k'), positive)?;
-                bytes(run, &name.join(" "), size, kilo.map(|kilo| kilo * 1000.0));
+                bytes(run, &name.join(" "), size, printed(Some(value), bytes_per_s)?);
             }
         }
     }
     Ok(())
+}
+
+/// Whether a word has the form of a figure in the table of blocks.
+fn is_of_blocks(word: &str) -> bool {
+    let has_two_decimals = || word.split_once('.').is_some_and(|(_, decimals)| decimals.len() == 2);
+    word.ends_with('k') || is_absent(word) || positive(word).is_some() && has_two_decimals()
+}
+
+/// OpenSSL prints up to 10,000 bytes per second as they are, and more in thousands with a `k`.
+fn bytes_per_s(word: &str) -> Option<f64> {
+    match word.strip_suffix('k') {
+        Some(kilo) => positive(kilo).map(|kilo| kilo * 1000.0),
+        None => positive(word),
+    }
 }
 
 /// Which clock it was: by its own words, or by how long it says to have worked of the time that it was to.

@@ -161,6 +161,25 @@ fn ab_without_deviations_has_three_columns() {
 }
 
 #[test]
+fn openssl_rows_without_a_k_are_bytes_per_second() {
+    let head = "version: 3.5.0\nThe 'numbers' are in 1000s of bytes per second processed.\ntype             16 bytes     64 bytes\n";
+    let run = &read(&format!(
+        "{head}aes-128-siv          0.00   3413333.33k\nslow              9216.50       infk\n"
+    ))
+    .unwrap()[0];
+    assert_eq!(value(run, "aes_128_siv_64", None), Some(3_413_333_330.0));
+    assert_eq!((value(run, "aes_128_siv_16", None), value(run, "slow_16", None)), (None, Some(9216.5)));
+    let keys = "                  sign    verify    sign/s verify/s\nrsa 2048 bits 0.000665s      infs   1503.0      inf\n";
+    let run = &read(keys).unwrap()[0];
+    assert_eq!(
+        (value(run, "rsa_2048_sign", None), value(run, "rsa_2048_verify", None)),
+        (Some(1503.0), None)
+    );
+    let run = &read("+F2:2:2048:450.434783:inf\n").unwrap()[0];
+    assert_eq!(run.metrics.len(), 1);
+}
+
+#[test]
 fn a_bad_block_is_a_failed_run_at_its_line() {
     let times = fixture("ab/times.tsv");
     let head = times.lines().next().unwrap();
