@@ -127,8 +127,8 @@ fn system_waits(table: &Table<'_>) -> Vec<Caution> {
         }
         let blocks = differences.len() as f64;
         let [name, baseline] = names;
-        let both = table.results(cell, &name).chain(table.results(cell, &baseline));
-        let placements = both.filter_map(|result| result.placement.as_ref());
+        let waiter = if sums[0] > sums[1] { &name } else { &baseline };
+        let placements = table.results(cell, waiter).filter_map(|result| result.placement.as_ref());
         let shared = placements.flat_map(|it| it.ran.intersection(&it.load).copied()).collect();
         is_apart(&differences, WAITS_MARGIN).then(|| Caution::SystemWaited {
             cell: plan.cells[cell].label(),

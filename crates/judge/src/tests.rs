@@ -828,8 +828,8 @@ fn a_system_that_waits_for_cpus_with_one_variant_alone_is_a_caution() {
             turn += 1;
             let own = if slot.variant == "b" { wait } else { 0.006 } * (1.0 + 0.1 * f64::from(turn % 3));
             measured(slot).measurement.readings.insert("run_delay_system".to_owned(), Reading::Gauge(own));
-            let ran = if slot.variant == "b" { [1].into() } else { [0].into() };
-            measured(slot).placement = Some(Placement { ran, allowed: [0, 1].into(), load: [1].into() });
+            let ran = if slot.variant == "b" { [1].into() } else { [2].into() };
+            measured(slot).placement = Some(Placement { ran, allowed: [0, 1].into(), load: [1, 2].into() });
         });
         judge(&plan, &waits).cautions
     };
@@ -837,7 +837,7 @@ fn a_system_that_waits_for_cpus_with_one_variant_alone_is_a_caution() {
     else {
         panic!("{:?}", found(0.36))
     };
-    assert_eq!((variant.as_str(), shared), ("b", &[1].into()));
+    assert_eq!((variant.as_str(), shared), ("b", &[1].into()), "the baseline did not wait on CPU 2");
     assert!((variant_share - 0.396).abs() < 0.01 && (baseline_share - 0.0066).abs() < 0.001);
     assert_eq!(found(0.05), []);
 }

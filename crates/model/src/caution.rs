@@ -65,7 +65,7 @@ pub enum Caution {
         variant_share: f64,
         /// The same with the baseline.
         baseline_share: f64,
-        /// CPUs on which both its threads and the load ran.
+        /// CPUs on which threads of the side that waited more were seen, and on which the load may run too.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         shared: BTreeSet<u32>,
     },

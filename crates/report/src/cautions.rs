@@ -27,7 +27,7 @@ pub fn sentence(caution: &Caution) -> String {
             "with {variant}{}, {variant_share:.2} of the system's threads were waiting for a CPU on average, and {baseline_share:.2} with \
              {baseline}: {}, and rates and times include the wait; give each side its own CPUs",
             in_cell(cell),
-            why_waited(shared)
+            why_waited(if variant_share > baseline_share { variant } else { baseline }, shared)
         ),
         Caution::Limiter {
             cell,
@@ -126,11 +126,16 @@ fn waits(in_flight: f64, mean_ns: f64, fastest_ns: f64) -> String {
     )
 }
 
-/// Why threads of the system waited for CPUs, given those on which the load ran too.
-fn why_waited(shared: &BTreeSet<u32>) -> String {
+/// Why threads of the system waited for CPUs with a variant, given those on which they were seen and the load may run.
+fn why_waited(waiter: &str, shared: &BTreeSet<u32>) -> String {
     match shared.is_empty() {
         true => "they may share CPUs with the load or with other programs".to_owned(),
-        false => format!("they and the load ran on {}", figures::cpus(shared)),
+        false => {
+            format!(
+                "with {waiter} they were seen on {}, on which the load may run too",
+                figures::cpus(shared)
+            )
+        }
     }
 }
 
@@ -210,7 +215,7 @@ mod tests {
             baseline_share: 0.006,
             shared: [1].into(),
         };
-        insta::assert_snapshot!(sentence(&waited), @"with b, 0.36 of the system's threads were waiting for a CPU on average, and 0.01 with a: they and the load ran on CPU 1, and rates and times include the wait; give each side its own CPUs");
+        insta::assert_snapshot!(sentence(&waited), @"with b, 0.36 of the system's threads were waiting for a CPU on average, and 0.01 with a: with b they were seen on CPU 1, on which the load may run too, and rates and times include the wait; give each side its own CPUs");
         insta::assert_snapshot!(words(&waited), @"0.36 of the system's threads were waiting for a CPU with b, 0.01 with a");
     }
 
