@@ -870,12 +870,12 @@ fn a_rate_as_under_a_limiter_is_a_caution_if_the_system_is_idle() {
         ("b", 200.0, 20.0, Some(0.01))
     );
     assert_eq!(with_seconds(|| vec![200.0; 3], 0.9, 200_000), [], "its CPUs are busy");
-    assert_eq!(with_seconds(|| vec![200.0; 3], 0.0, 200_000).len(), 1, "nobody knows its CPU time");
+    assert_eq!(with_seconds(|| vec![200.0; 3], 0.0, 200_000), [], "nobody knows its CPU time");
     let mut rates = [200.0, 203.0].into_iter().cycle();
     assert_eq!(with_seconds(|| vec![rates.next().unwrap(); 3], 0.01, 200_000), [], "slots differ");
 }
 
-/// Servers at their capacity: busy ones, and ones of which nobody knows the CPU time, or that wait for a backend.
+/// Servers at their capacity that hardly use a CPU, such as ones that wait for a backend.
 #[test]
 fn an_ordinary_server_has_no_limiter() {
     let mut random = SplitMix::new(5);
@@ -884,13 +884,12 @@ fn an_ordinary_server_has_no_limiter() {
         let rate = 10.0_f64.powf(1.0 + 4.0 * unit());
         // From 0.3% of what it does in a second to 3%, or what chance makes of few requests.
         let scatter = (0.003 * 10.0_f64.powf(unit())).max(0.3 / rate.sqrt());
-        let cpus = [0.0, 0.2, 0.95][run % 3];
         let fastest_ns = (0.3 / rate * 1e9) as u64;
         let seconds = || {
             let normal = |_| (0..12).map(|_| unit()).sum::<f64>() - 6.0;
             (0..5).map(normal).map(|z| (rate * (1.0 + scatter * z)).round()).collect()
         };
-        assert_eq!(with_seconds(seconds, cpus, fastest_ns), [], "{run}: {rate} with {scatter}");
+        assert_eq!(with_seconds(seconds, 0.2, fastest_ns), [], "{run}: {rate} with {scatter}");
     }
 }
 

@@ -13,12 +13,16 @@ const STEADY: f64 = 0.005;
 const MOMENT_UNITS: f64 = 1.0;
 /// So few units of work a second may be steady by chance.
 const RATE_MIN: f64 = 5.0;
-/// Units of work waited if the fastest took at most this share of their mean time. With a fixed delay, none is so fast.
+/// Units of work waited if the fastest took at most this share of their mean time. A fixed delay of each alone lets none be so fast.
 const FASTEST_MAX: f64 = 0.5;
 /// Seconds from which on a rate counts as steady.
 const SECONDS_MIN: usize = 3;
 /// CPUs from which on a system counts as busy.
 const CPUS_MAX: f64 = 0.5;
+/// Seconds from which on a rate counts as steady in a single measurement, which has no other slot to show the same rate.
+const ALONE_SECONDS_MIN: usize = 30;
+/// Fewer units of work a second are too often steady by chance in a single measurement.
+const ALONE_RATE_MIN: f64 = 200.0;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -76,16 +80,19 @@ impl SteadyRate {
         self.rate_per_s * self.mean_ns / 1e9
     }
 
-    /// Whether something else than the system's capacity must have set the rate, if the system used this many CPUs.
-    ///
-    /// Where that is not known, the utilisation law (P. J. Denning and J. P. Buzen, 1978) has to show it: at its capacity a system
-    /// serves at least one unit of work at every moment, and as many as the rate times the time of the service.
+    /// Whether something else than the system's capacity must have set the rate, if the system used this many CPUs. Where that is
+    /// not known, nothing tells a limiter from a system at its capacity.
     #[must_use]
     pub fn is_limited(&self, system_cpus: Option<f64>) -> bool {
-        match system_cpus {
-            Some(cpus) => cpus < CPUS_MAX,
-            None => self.rate_per_s * self.fastest_ns / 1e9 < 1.0,
-        }
+        system_cpus.is_some_and(|cpus| cpus < CPUS_MAX)
+    }
+
+    /// Itself, if a single measurement shows a limiter with it, where the system used this many CPUs.
+    #[must_use]
+    pub fn alone(self, system_cpus: Option<f64>) -> Option<Self> {
+        let found = Self::of_all(&[self])?;
+        let is_enough = found.seconds >= ALONE_SECONDS_MIN && found.rate_per_s >= ALONE_RATE_MIN;
+        (is_enough && found.is_limited(system_cpus)).then_some(found)
     }
 }
 
@@ -97,11 +104,23 @@ fn is_near(difference: f64, rate_per_s: f64, units: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SplitMix;
 
     const MS: u64 = 1_000_000;
+    const SIMULATED: usize = 10_000;
+    /// Rates of servers with the scatter of their seconds.
+    const SERVERS: [(f64, f64); 4] = [(10_000.0, 0.003), (200.0, 0.003), (50.0, 0.01), (20.0, 0.01)];
 
     fn find(seconds: &[f64], mean_ms: f64, fastest_ns: u64) -> Option<SteadyRate> {
         SteadyRate::find(seconds, mean_ms * 1e6, fastest_ns)
+    }
+
+    /// What is steady in independent normal seconds, with 20 in flight.
+    fn simulated(random: &mut SplitMix, (rate, scatter): (f64, f64), seconds: usize) -> Option<SteadyRate> {
+        let mut unit = || (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut normal = || (0..12).map(|_| unit()).sum::<f64>() - 6.0;
+        let counts: Vec<f64> = (0..seconds).map(|_| rate * (1.0 + scatter * normal())).collect();
+        find(&counts, 20e3 / rate, MS / 50)
     }
 
     /// nginx under 200 requests per second, with 20 connections.
@@ -109,8 +128,9 @@ mod tests {
     fn waiting_at_one_rate_in_every_second_is_found() {
         let found = find(&[200.0, 201.0, 199.0, 200.0], 100.0, MS / 5).unwrap();
         assert_eq!((found.rate_per_s, found.seconds), (200.0, 4));
-        assert!((found.in_flight() - 20.0).abs() < 1e-9 && found.is_limited(None));
-        assert!(found.is_limited(Some(0.02)) && !found.is_limited(Some(0.9)));
+        assert!((found.in_flight() - 20.0).abs() < 1e-9 && found.is_limited(Some(0.02)));
+        assert!(!found.is_limited(Some(0.9)), "its CPUs are busy");
+        assert!(!found.is_limited(None), "it may be one worker at its capacity");
     }
 
     #[test]
@@ -120,8 +140,6 @@ mod tests {
         assert!(find(&[11.0, 9.0, 10.0, 10.0], 100.0, MS / 5).is_some(), "one fell on the other side");
         assert_eq!(find(&[2.0; 5], 100.0, MS / 5), None, "so few are steady by chance");
         assert_eq!(find(&[], 100.0, MS), None);
-        // A worker that takes 5 ms for each is at its capacity at 200 a second.
-        assert!(!find(&[200.0; 4], 100.0, 5 * MS).unwrap().is_limited(None));
     }
 
     #[test]
@@ -136,5 +154,48 @@ mod tests {
         // The first of a window waited for the work before it.
         let late = SteadyRate { fastest_ns: 9e7, ..at(1000.0) };
         assert!(SteadyRate::of_all(&[late, at(1000.0)]).is_some());
+    }
+
+    #[test]
+    fn a_single_measurement_shows_a_limiter_only_if_it_is_long_and_the_system_idle() {
+        let alone = |rate: f64, seconds: usize, cpus: Option<f64>| {
+            find(&vec![rate; seconds], 100.0, MS / 5).unwrap().alone(cpus)
+        };
+        assert_eq!(alone(200.0, 30, Some(0.02)).unwrap().seconds, 30);
+        assert_eq!(alone(200.0, 30, Some(0.95)), None, "it is at its capacity");
+        assert_eq!(alone(200.0, 30, None), None, "it may be at its capacity");
+        assert_eq!(alone(200.0, 29, Some(0.02)), None, "it is short");
+        assert_eq!(alone(50.0, 60, Some(0.02)), None, "so few are steady by chance");
+    }
+
+    /// Servers with idle CPUs, such as ones that wait for a backend, whose seconds are independent.
+    #[test]
+    fn a_single_measurement_of_an_ordinary_server_shows_no_limiter() {
+        let mut random = SplitMix::new(11);
+        for server in SERVERS {
+            for seconds in [3, 5, 10, 30] {
+                let mut shown = || simulated(&mut random, server, seconds)?.alone(Some(0.02));
+                let warned = (0..SIMULATED).filter(|_| shown().is_some()).count();
+                assert!(warned * 200 < SIMULATED, "{warned}: {seconds} s of {server:?}");
+            }
+        }
+    }
+
+    /// The table in docs/verdicts.md.
+    #[test]
+    fn runs_of_very_steady_servers_show_a_limiter_as_often_as_the_manual_says() {
+        let mut random = SplitMix::new(12);
+        let table = [(1, [30, 30, 53, 100]), (5, [1, 3, 0, 73]), (10, [0, 0, 0, 22])];
+        for (seconds, percents) in table {
+            for (server, percent) in SERVERS.into_iter().zip(percents) {
+                let mut shown = || -> Option<SteadyRate> {
+                    let slots: Option<Vec<SteadyRate>> =
+                        (0..12).map(|_| simulated(&mut random, server, seconds)).collect();
+                    SteadyRate::of_all(&slots?)
+                };
+                let warned = (0..2000).filter(|_| shown().is_some()).count();
+                assert!(warned.abs_diff(20 * percent) < 60, "{warned}: {seconds} s of {server:?}");
+            }
+        }
     }
 }

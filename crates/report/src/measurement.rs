@@ -525,7 +525,7 @@ impl Summary<'_> {
 
 /// What cannot be trusted, in sentences.
 fn warnings(measurement: &Measurement) -> Vec<String> {
-    let steady = measurement.steady_rate().and_then(|found| cautions::steady(&found));
+    let steady = measurement.steady_rate().map(|found| cautions::steady(&found));
     measurement.warnings.iter().cloned().chain(steady).collect()
 }
 

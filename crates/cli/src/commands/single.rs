@@ -63,7 +63,7 @@ impl Watch {
             let system_cpu = self.surroundings.system_cpu().filter(|cpu| cpu.total_ns() > 0);
             let window_ns = measurement.window_ns.max(1) as f64;
             let system_cpus = system_cpu.map(|cpu| cpu.total_ns() as f64 / window_ns);
-            measurement.steady = measurement.steady.filter(|found| found.is_limited(system_cpus));
+            measurement.steady = measurement.steady.and_then(|found| found.alone(system_cpus));
             measurement
         })
     }
@@ -137,7 +137,7 @@ pub fn by_agents(
             let mut result = measured.result;
             let system_cpus = result.system_cpus();
             let measurement = &mut result.measurement;
-            measurement.steady = measurement.steady.filter(|found| found.is_limited(system_cpus));
+            measurement.steady = measurement.steady.and_then(|found| found.alone(system_cpus));
             result.measurement.warnings.extend(surroundings::sentences(&result.noise));
             Ok(Some(result))
         }

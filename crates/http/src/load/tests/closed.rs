@@ -207,7 +207,7 @@ fn limited() -> Server {
 fn a_limiter_by_delay_shows_as_a_steady_rate_with_waits() {
     let spec = LoadSettings { connections: 4, duration: Span(3000 * MS), ..spec() };
     let found = measure(&spec, &limited().url).steady.expect("ten answers came in each second");
-    assert!((9.0..=11.0).contains(&found.rate_per_s) && found.is_limited(None), "{found:?}");
+    assert!((9.0..=11.0).contains(&found.rate_per_s) && found.is_limited(Some(0.01)), "{found:?}");
     assert_eq!(found.in_flight().round(), 4.0, "{found:?}");
     let open = LoadSettings { rate: Some(Rate(5.0)), ..spec.clone() };
     assert_eq!(measure(&open, &limited().url).steady, None, "an open loop does not wait for its answers");
