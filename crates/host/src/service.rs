@@ -179,7 +179,7 @@ impl Service {
         Some(Placement::of(&self.pids())).filter(|placement| *placement != Placement::default())
     }
 
-    /// The CPUs on which any of its threads may run; `None` if none can be seen.
+    /// The CPUs on which its threads may run, see [`Placement::allowed`]; `None` if none can be seen.
     #[must_use]
     pub fn allowed_cpus(&self) -> Option<CpuSet> {
         self.placement().map(|placement| placement.allowed())

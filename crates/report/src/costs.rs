@@ -55,12 +55,12 @@ pub fn placement(view: &View<'_>, cell: usize, variant: usize) -> Option<Placeme
 }
 
 impl Costs {
-    /// `server threads ran on CPU 1 (allowed: 0-1)`, if somebody could see them.
+    /// `server threads were seen on CPU 1 (allowed: 0-1)`, if somebody could see them.
     pub fn placement_words(&self) -> Option<String> {
         let Placement { ran, allowed, .. } = self.placement.as_ref()?;
         let more =
             if ran == allowed { String::new() } else { format!(" (allowed: {})", figures::ranges(allowed)) };
-        Some(format!("server threads ran on {}{more}", figures::cpus(ran)))
+        Some(format!("server threads were seen on {}{more}", figures::cpus(ran)))
     }
 
     /// `None` where no work was done, or another tool did it.
@@ -157,7 +157,7 @@ mod tests {
         }
         let view = View::new(&run, &judgement);
         let words = Costs::of(&view, 0, 0).unwrap().placement_words().unwrap();
-        assert_eq!(words, "server threads ran on CPUs 0 and 1 (allowed: 0-3)");
+        assert_eq!(words, "server threads were seen on CPUs 0 and 1 (allowed: 0-3)");
         let style = crate::TextStyle { colour: false, width: 200 };
         let text = crate::text(&run, &judgement, &style);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -15,8 +15,8 @@ use crate::{procfs, text};
 
 /// More threads are not looked at.
 const THREADS_MAX: usize = 4096;
-/// A thread with a smaller share of all CPU time, such as one that only watches others, does not count.
-const SHARE_MIN: f64 = 0.05;
+/// The fewest threads that make this share of all CPU time count. Others hardly ran, such as one that only watches others.
+const SHARE: f64 = 0.95;
 
 /// The threads of some processes at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,13 +51,30 @@ impl Placement {
         Self(threads.filter_map(|task| ThreadSight::read(&task.path())).collect())
     }
 
-    /// The CPUs on which any of the threads may run.
+    /// The CPUs on which the threads may run that had nearly all of the CPU time so far; those of all threads if none had any.
     #[must_use]
     pub fn allowed(&self) -> CpuSet {
-        self.0.iter().flat_map(|thread| thread.allowed.iter()).collect()
+        let ran = self.busy(|thread| thread.ran_ns);
+        let counts = if ran.is_empty() { self.0.iter().collect() } else { ran };
+        counts.iter().flat_map(|thread| thread.allowed.iter()).collect()
     }
 
-    /// Where the threads that ran between an earlier moment and this one were at both, and where they may run.
+    /// The fewest threads with [`SHARE`] of all CPU time, together with those that had as much as the least of them.
+    fn busy(&self, ran_ns: impl Fn(&ThreadSight) -> u64) -> Vec<&ThreadSight> {
+        let mut times: Vec<u64> = self.0.iter().map(&ran_ns).collect();
+        times.sort_unstable_by(|one, other| other.cmp(one));
+        let mut missing_ns = times.iter().map(|ns| *ns as f64).sum::<f64>() * SHARE;
+        let is_needed = |time: &&u64| {
+            let is_needed = missing_ns > 0.0;
+            missing_ns -= **time as f64;
+            is_needed
+        };
+        let least_ns = times.iter().take_while(is_needed).last();
+        let counts = |thread: &&ThreadSight| least_ns.is_some_and(|least_ns| ran_ns(thread) >= *least_ns);
+        self.0.iter().filter(counts).collect()
+    }
+
+    /// Where the threads that ran between an earlier moment and this one were seen at both, and where they may run.
     #[must_use]
     pub fn ran_since(&self, earlier: &Self) -> (CpuSet, CpuSet) {
         let before: BTreeMap<u32, &ThreadSight> =
@@ -66,9 +83,7 @@ impl Placement {
             let before_ns = before.get(&thread.tid).map_or(0, |before| before.ran_ns);
             thread.ran_ns.saturating_sub(before_ns)
         };
-        let all_ns: u64 = self.0.iter().map(ran_ns).sum();
-        let least_ns = (all_ns as f64 * SHARE_MIN).max(1.0) as u64;
-        let ran: Vec<&ThreadSight> = self.0.iter().filter(|thread| ran_ns(thread) >= least_ns).collect();
+        let ran = self.busy(ran_ns);
         let at_both = ran.iter().chain(ran.iter().filter_map(|thread| before.get(&thread.tid)));
         let cpus = at_both.map(|thread| thread.cpu).collect();
         (cpus, ran.iter().flat_map(|thread| thread.allowed.iter()).collect())
@@ -84,7 +99,6 @@ mod tests {
     fn a_pinned_thread_that_runs_is_found_on_its_cpu_and_idle_ones_are_not() {
         let last = available_cpus().unwrap().iter().last().unwrap();
         let one: CpuSet = [last].into_iter().collect();
-        let idle: CpuSet = available_cpus().unwrap();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let pinned = one.clone();
@@ -103,10 +117,40 @@ mod tests {
         is_ready.recv().unwrap();
         let after = Placement::of(&[std::process::id()]);
         assert_eq!(after.ran_since(&before), (one.clone(), one));
-        assert_eq!(after.allowed(), idle, "other threads may run anywhere");
         assert_eq!(after.ran_since(&after), (CpuSet::default(), CpuSet::default()), "nothing ran");
         drop(go);
         thread.join().unwrap();
         assert_eq!(Placement::of(&[u32::MAX]), Placement::default());
+    }
+
+    /// Threads that each had so much CPU time, on a CPU to which it is pinned unless that is 9.
+    fn threads(times: &[(u64, u32)]) -> Placement {
+        let thread = |(tid, &(ran_ns, cpu)): (u32, &(u64, u32))| {
+            let allowed = if cpu == 9 { 0..=9 } else { cpu..=cpu };
+            ThreadSight { tid, ran_ns, cpu, allowed: allowed.collect() }
+        };
+        Placement((0..).zip(times).map(thread).collect())
+    }
+
+    #[test]
+    fn a_pinned_worker_counts_for_more_than_the_thread_that_watches_it() {
+        let allowed = |times: &[(u64, u32)]| threads(times).allowed().to_string();
+        assert_eq!(allowed(&[(20, 9), (5000, 1), (4000, 2)]), "1-2", "the first hardly ran");
+        assert_eq!(allowed(&[(0, 9), (0, 1)]), "0-9", "nobody knows which will run");
+        assert_eq!(allowed(&[(5000, 9), (5000, 1)]), "0-9", "both run");
+        assert_eq!(allowed(&[]), "");
+    }
+
+    #[test]
+    fn many_threads_that_run_alike_all_count() {
+        let (before, after) = (threads(&[(7, 3); 40]), threads(&[(1007, 3); 40]));
+        assert_eq!(after.ran_since(&before).0.to_string(), "3");
+        let [before, after] = [0, 1000].map(|ran_ns| {
+            let each: Vec<(u64, u32)> = (10..40).map(|cpu| (ran_ns, cpu)).collect();
+            threads(&each)
+        });
+        assert_eq!(after.ran_since(&before).0.to_string(), "10-39");
+        let uneven = threads(&[(900, 1), (90, 2), (10, 3)]);
+        assert_eq!(uneven.ran_since(&Placement::default()).0.to_string(), "1-2");
     }
 }
