@@ -9,7 +9,7 @@ mod time;
 mod tree_demand;
 
 pub(crate) use affinity::set_affinity;
-pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides};
+pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides, with_siblings};
 pub use demand::{CpuSupply, Demand, Shortage, ThreadAccount};
 pub use placement::Placement;
 pub use set::{CpuSet, NotCpuList};

@@ -108,6 +108,14 @@ fn split_by_core(cpus: &CpuSet, siblings: impl Fn(u32) -> Option<CpuSet>) -> Sid
     Sides { system, load, shared: false }
 }
 
+/// These CPUs and the other hardware threads of their cores, where the kernel tells.
+#[must_use]
+pub fn with_siblings(cpus: &CpuSet) -> CpuSet {
+    cpus.iter()
+        .chain(cpus.iter().filter_map(siblings).flat_map(|core| core.iter().collect::<Vec<_>>()))
+        .collect()
+}
+
 /// The hardware threads of the core of `cpu`, itself included, where the kernel tells.
 fn siblings(cpu: u32) -> Option<CpuSet> {
     let cpu_directory = Path::new("/sys/devices/system/cpu").join(format!("cpu{cpu}"));

@@ -2,7 +2,7 @@
 //!
 //! The load keeps clear of a server that is pinned, as far as there are CPUs left.
 
-use plumb_host::cpu::{CpuSet, split_sides};
+use plumb_host::cpu::{CpuSet, split_sides, with_siblings};
 
 /// What systems that run on this host already mean for the CPUs of both sides.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl Running {
     /// What systems on these CPUs mean where these are `available`. `are_running` says that all run already.
     pub(super) fn of(available: &CpuSet, systems: &[CpuSet], are_running: bool) -> Self {
         let all = || systems.iter().flat_map(CpuSet::iter).collect();
-        Self { load: clear_of(available, systems), systems: are_running.then(all) }
+        Self { load: clear_of(available, systems, with_siblings), systems: are_running.then(all) }
     }
 
     /// What stands for the system's CPUs, which nobody has chosen.
@@ -28,12 +28,14 @@ impl Running {
     }
 }
 
-/// The load's CPUs, if its half of the `available` ones is not clear of systems that may run on these.
-fn clear_of(available: &CpuSet, systems: &[CpuSet]) -> Option<CpuSet> {
+/// The load's CPUs, if its half of the `available` ones is not clear of systems that may run on these. Best are CPUs whose cores are
+/// clear too: a busy hardware thread slows the other one of its core.
+fn clear_of(available: &CpuSet, systems: &[CpuSet], cores: impl Fn(&CpuSet) -> CpuSet) -> Option<CpuSet> {
     let is_pinned = |system: &&CpuSet| !available.without(system).is_empty();
     let taken: CpuSet = systems.iter().filter(is_pinned).flat_map(CpuSet::iter).collect();
     let half = split_sides(available).load;
-    let mut clear = [half.without(&taken), available.without(&taken)].into_iter();
+    let sets = |taken: &CpuSet| [half.without(taken), available.without(taken)];
+    let mut clear = sets(&cores(&taken)).into_iter().chain(sets(&taken));
     clear.find(|cpus| !cpus.is_empty()).filter(|cpus| *cpus != half)
 }
 
@@ -42,9 +44,13 @@ mod tests {
     use super::*;
 
     fn load(available: &str, systems: &[&str]) -> Option<String> {
+        load_with(available, systems, CpuSet::clone)
+    }
+
+    fn load_with(available: &str, systems: &[&str], cores: impl Fn(&CpuSet) -> CpuSet) -> Option<String> {
         let set = |text: &str| text.parse::<CpuSet>().unwrap();
         let systems: Vec<CpuSet> = systems.iter().map(|text| set(text)).collect();
-        clear_of(&set(available), &systems).map(|cpus| cpus.to_string())
+        clear_of(&set(available), &systems, cores).map(|cpus| cpus.to_string())
     }
 
     #[test]
@@ -58,6 +64,16 @@ mod tests {
         assert_eq!(load(four, &["50002", four]).as_deref(), Some("50003"));
         assert_eq!(load(four, &["50002-50003"]).as_deref(), Some("50000-50001"));
         assert_eq!(load("50000", &["50000"]), None, "there is one CPU");
+    }
+
+    #[test]
+    fn a_load_keeps_clear_of_the_cores_of_pinned_servers_where_it_can() {
+        let pairs = |cpus: &CpuSet| cpus.iter().flat_map(|cpu| [cpu & !1, cpu | 1]).collect::<CpuSet>();
+        let load = |available: &str, server: &str| load_with(available, &[server], pairs);
+        assert_eq!(load("50000-50003", "50002").as_deref(), Some("50000-50001"));
+        assert_eq!(load("50000-50007", "50004").as_deref(), Some("50006-50007"));
+        assert_eq!(load("50000-50001", "50001").as_deref(), Some("50000"), "there is one core");
+        assert_eq!(load("50000-50003", "50000"), None, "its half is clear");
     }
 
     #[test]
