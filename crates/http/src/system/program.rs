@@ -127,7 +127,7 @@ impl Program {
         let (port, title) = (self.port, self.title);
         let proof = readiness::prove(port, expected, || self.check())?;
         proof.map_err(|reason| {
-            PathError::new(format!("get an answer from {title}: {reason}{}", self.last_words()))
+            PathError::new(format!("get the origin's answer from {title}: {reason}{}", self.last_words()))
         })
     }
 

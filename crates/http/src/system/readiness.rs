@@ -33,6 +33,21 @@ pub(super) struct Answered {
     pub cipher: Option<String>,
 }
 
+/// Why an attempt proved nothing.
+#[derive(Debug, thiserror::Error)]
+enum Unproven {
+    #[error("it did not answer within {} s: {_0}", PATIENCE.as_secs())]
+    Silent(String),
+    #[error("it answers, but not as the origin does: {_0}")]
+    Other(String),
+}
+
+impl From<String> for Unproven {
+    fn from(reason: String) -> Self {
+        Self::Silent(reason)
+    }
+}
+
 /// A port for loads on this host.
 pub(super) fn here(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
@@ -62,16 +77,14 @@ pub(super) fn prove<E>(
     loop {
         match attempt(port, expected) {
             Ok(proof) => return Ok(Ok(proof)),
-            Err(reason) if monotonic_ns() >= deadline_ns => {
-                return Ok(Err(format!("it did not answer within {} s: {reason}", PATIENCE.as_secs())));
-            }
+            Err(reason) if monotonic_ns() >= deadline_ns => return Ok(Err(reason.to_string())),
             Err(_) => check()?,
         }
         sleep(PAUSE);
     }
 }
 
-fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, String> {
+fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
     let Expected { address, certificates, body_bytes } = expected;
     let address = SocketAddr::from((address, port));
     let stream =
@@ -96,7 +109,7 @@ fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, String> {
         .map_err(|error| error.to_string())?;
     let mut stream = StreamOwned::new(connection, stream);
     get(&mut stream, port, body_bytes)?;
-    check_leaf(&stream.conn, certificates)?;
+    check_leaf(&stream.conn, certificates).map_err(Unproven::Other)?;
     let tls = match stream.conn.protocol_version() {
         Some(rustls::ProtocolVersion::TLSv1_2) => "1.2".to_owned(),
         Some(rustls::ProtocolVersion::TLSv1_3) => "1.3".to_owned(),
@@ -128,19 +141,56 @@ fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Res
     }
 }
 
-fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(), String> {
+fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(), Unproven> {
     let request = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(|error| format!("send a request: {error}"))?;
     let mut content_bytes = 0;
     let answer = Answers::default()
         .read(stream, false, |content| content_bytes += content.len() as u64)
         .map_err(|error| format!("read the answer: {error}"))?
-        .ok_or("the connection ended before an answer came")?;
+        .ok_or_else(|| "the connection ended before an answer came".to_owned())?;
     if answer.status != 200 {
-        return Err(format!("the answer was {}", answer.status_line()));
+        return Err(Unproven::Other(answer.status_line().to_string()));
     }
     if content_bytes != body_bytes {
-        return Err(format!("the body has {content_bytes} bytes instead of {body_bytes}"));
+        return Err(Unproven::Other(format!("the body has {content_bytes} bytes instead of {body_bytes}")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection on which an answer is ready, whatever is asked.
+    struct Ready<'a>(&'a [u8]);
+
+    impl Read for Ready<'_> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(into)
+        }
+    }
+
+    impl Write for Ready<'_> {
+        fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
+            Ok(from.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn another_answer_is_told_from_none() {
+        let said =
+            |answer: &str| get(&mut Ready(answer.as_bytes()), 1, 2).map_err(|reason| reason.to_string());
+        assert_eq!(said("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), Ok(()));
+        let refused = said("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n").unwrap_err();
+        insta::assert_snapshot!(refused, @"it answers, but not as the origin does: 401 Unauthorized");
+        let short = said("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\no").unwrap_err();
+        insta::assert_snapshot!(short, @"it answers, but not as the origin does: the body has 1 bytes instead of 2");
+        let silent = said("").unwrap_err();
+        insta::assert_snapshot!(silent, @"it did not answer within 10 s: the connection ended before an answer came");
+    }
 }

@@ -337,5 +337,5 @@ fn prove(
 ) -> Result<Answered, PathError> {
     let check = || check_embedded(title.trim_start_matches("the embedded "), has_ended());
     readiness::prove(port, expected, check)?
-        .map_err(|reason| PathError::new(format!("get an answer from {title}: {reason}")))
+        .map_err(|reason| PathError::new(format!("get the origin's answer from {title}: {reason}")))
 }
