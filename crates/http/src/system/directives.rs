@@ -1,10 +1,14 @@
 //! nginx's language: directives of words that end with `;` or have a block, see
 //! <https://nginx.org/en/docs/beginners_guide.html#conf_structure>.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The deepest nesting; nginx's own contexts are four deep, and locations may nest.
 const DEPTH_MAX: usize = 32;
+
+/// Directives whose blocks hold data.
+const DATA: [&str; 5] = ["map", "geo", "split_clients", "types", "charset_map"];
 
 /// A directive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,25 +17,46 @@ pub(super) struct Directive {
     pub words: Vec<String>,
     /// What is in its braces.
     pub block: Option<Vec<Self>>,
+    /// Where it stands, as `FILE:LINE`; empty where plumb adds it.
+    pub at: String,
 }
 
 impl Directive {
     pub(super) fn of<const N: usize>(words: [&str; N]) -> Self {
-        Self { words: words.map(str::to_owned).to_vec(), block: None }
+        Self { words: words.map(str::to_owned).to_vec(), block: None, at: String::new() }
     }
 
     /// A line that plumb fills in.
     pub(super) fn placeholder(name: &str) -> Self {
-        Self { words: vec![format!("{{{{{name}}}}}")], block: None }
+        Self { words: vec![format!("{{{{{name}}}}}")], block: None, at: String::new() }
     }
 
     pub(super) fn name(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
+        self.words.first().map_or("", |word| unquoted(word))
     }
 
     /// The first argument.
     pub(super) fn argument(&self) -> Option<&str> {
-        self.words.get(1).map(String::as_str)
+        self.words.get(1).map(|word| unquoted(word))
+    }
+
+    /// Gives it another first argument.
+    pub(super) fn set_argument(&mut self, value: &str) {
+        if let Some(argument) = self.words.get_mut(1) {
+            *argument = word(value).into_owned();
+        }
+    }
+
+    /// Its block, if that has directives. The blocks of some hold data, whose words mean nothing.
+    pub(super) fn inner(&self) -> &[Self] {
+        let below = self.block.as_deref().unwrap_or_default();
+        if DATA.contains(&self.name()) { &[] } else { below }
+    }
+
+    /// The same, to change it.
+    pub(super) fn inner_mut(&mut self) -> Option<&mut Vec<Self>> {
+        let has_data = DATA.contains(&self.name());
+        self.block.as_mut().filter(|_| !has_data)
     }
 
     /// The name of the upstream that it defines.
@@ -41,32 +66,54 @@ impl Directive {
 
     /// Whether a directive of that name is in its block, however deep.
     pub(super) fn has(&self, name: &str) -> bool {
-        let below = self.block.as_deref().unwrap_or_default();
-        below.iter().any(|found| found.name() == name || found.has(name))
+        self.inner().iter().any(|found| found.name() == name || found.has(name))
     }
 }
 
-/// Reads directives.
+/// A word without its quotes.
+fn unquoted(word: &str) -> &str {
+    let inner = |quote: char| word.strip_prefix(quote)?.strip_suffix(quote);
+    inner('"').or_else(|| inner('\'')).unwrap_or(word)
+}
+
+/// A value as a word, with quotes if it needs them. A brace after `$` or another brace needs none.
+fn word(value: &str) -> Cow<'_, str> {
+    let needs = |character: char| character.is_whitespace() || matches!(character, ';' | '"' | '\'');
+    if value.contains(needs) {
+        Cow::Owned(format!("\"{}\"", value.replace('"', "\\\"")))
+    } else {
+        value.into()
+    }
+}
+
+/// Reads the directives of a file, which is named for messages.
 ///
 /// # Errors
 /// What is wrong.
-pub(super) fn parse(text: &str) -> Result<Vec<Directive>, String> {
-    let mut stack: Vec<(Vec<String>, Vec<Directive>)> = vec![(Vec::new(), Vec::new())];
+pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, String> {
+    let mut stack: Vec<(Directive, Vec<Directive>)> = vec![(Directive::of([]), Vec::new())];
     let mut words: Vec<String> = Vec::new();
-    let mut rest = text;
+    let (mut rest, mut line, mut at) = (text, 1, String::new());
     while let Some((token, after)) = token(rest)? {
+        let newlines = |text: &str| text.matches('\n').count();
+        let begin = rest.len() - after.len() - token.len();
+        line += newlines(&rest[..begin]);
+        if words.is_empty() {
+            at = format!("{file}:{line}");
+        }
+        line += newlines(token);
         rest = after;
         match token {
             ";" if words.is_empty() => return Err("a directive is missing before `;`".to_owned()),
-            ";" => add(&mut stack, Directive { words: std::mem::take(&mut words), block: None }),
+            ";" => add(&mut stack, taken(&mut words, &at)),
             "{" if words.first().is_some_and(|name| name.ends_with("_by_lua_block")) => {
                 return Err(format!("`{}` holds Lua, which is not read", words[0]));
             }
             "{" if stack.len() > DEPTH_MAX => return Err("its blocks nest too deep".to_owned()),
-            "{" => stack.push((std::mem::take(&mut words), Vec::new())),
+            "{" => stack.push((taken(&mut words, &at), Vec::new())),
             "}" if !words.is_empty() => return Err(format!("`{}` does not end with `;`", words.join(" "))),
             "}" => match stack.pop().filter(|_| !stack.is_empty()) {
-                Some((words, block)) => add(&mut stack, Directive { words, block: Some(block) }),
+                Some((directive, block)) => add(&mut stack, Directive { block: Some(block), ..directive }),
                 None => return Err("a `}` closes nothing".to_owned()),
             },
             word => words.push(word.to_owned()),
@@ -79,7 +126,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Directive>, String> {
     }
 }
 
-fn add(stack: &mut [(Vec<String>, Vec<Directive>)], directive: Directive) {
+fn taken(words: &mut Vec<String>, at: &str) -> Directive {
+    Directive { words: std::mem::take(words), block: None, at: at.to_owned() }
+}
+
+fn add(stack: &mut [(Directive, Vec<Directive>)], directive: Directive) {
     if let Some((_, block)) = stack.last_mut() {
         block.push(directive);
     }
@@ -109,17 +160,19 @@ fn quoted_end(text: &str, quote: char) -> Option<usize> {
     })
 }
 
-/// A word ends before a blank or a sign. A brace after `$` belongs to a variable.
+/// A word ends before a blank or a sign. A brace after `$` belongs to a variable, and a backslash takes what follows into
+/// the word.
 fn word_end(text: &str) -> usize {
-    let (mut before, mut in_variable) = (' ', false);
+    let (mut before, mut in_variable, mut is_escaped) = (' ', false, false);
     let end = text.char_indices().find(|(_, character)| {
         let is_variable = *character == '{' && before == '$';
         let closes = in_variable && *character == '}';
         in_variable = (in_variable || is_variable) && !closes;
-        let is_end = before != '\\'
+        let is_end = !is_escaped
             && !is_variable
             && !closes
             && (character.is_whitespace() || matches!(character, ';' | '{' | '}'));
+        is_escaped = *character == '\\' && !is_escaped;
         before = *character;
         is_end
     });
@@ -135,7 +188,7 @@ pub(super) fn print(directives: &[Directive]) -> String {
 
 fn write(text: &mut String, directives: &[Directive], depth: usize) {
     let indent = "    ".repeat(depth);
-    for Directive { words, block } in directives {
+    for Directive { words, block, .. } in directives {
         let line = words.join(" ");
         // Writing to a String cannot fail.
         let _ = match block {
@@ -158,13 +211,28 @@ mod tests {
     #[test]
     fn quotes_comments_and_variables_are_read() {
         let text = "a 'x; {' \"y\\\"}\"; # b;\nlocation ~ \\.php$ { set $c ${d}e; }\nf;";
-        let found = parse(text).unwrap();
+        let found = parse(text, "x").unwrap();
         assert_eq!(print(&found), "a 'x; {' \"y\\\"}\";\nlocation ~ \\.php$ {\n    set $c ${d}e;\n}\nf;\n");
+        let block = found[1].block.as_ref().unwrap();
+        assert_eq!([&found[0].at, &found[1].at, &block[0].at, &found[2].at], ["x:1", "x:2", "x:2", "x:3"]);
+    }
+
+    #[test]
+    fn a_word_ends_where_nginx_ends_it() {
+        let words =
+            |text: &str| parse(text, "x").unwrap().into_iter().map(|found| found.words).collect::<Vec<_>>();
+        assert_eq!(
+            words("rewrite a b\\\\; proxy_pass c;"),
+            [vec!["rewrite", "a", "b\\\\"], vec!["proxy_pass", "c"]]
+        );
+        assert_eq!(words("a b\\; c;"), [["a", "b\\;", "c"]]);
+        let found = parse("\"proxy_pass\" 'http://a';", "x").unwrap();
+        assert_eq!((found[0].name(), found[0].argument()), ("proxy_pass", Some("http://a")));
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        let refused = |text: &str| parse(text).unwrap_err();
+        let refused = |text: &str| parse(text, "x").unwrap_err();
         let lua = "http { content_by_lua_block { a } }";
         insta::assert_snapshot!([";", "a", "a {", "}", "a { b }", "'a", lua].map(refused).join("\n"), @r"
         a directive is missing before `;`
@@ -178,11 +246,21 @@ mod tests {
         assert!(refused(&"a {".repeat(100)).contains("too deep"));
     }
 
+    fn without_places(found: Vec<Directive>) -> Vec<Directive> {
+        let one = |found: Directive| Directive {
+            block: found.block.map(without_places),
+            at: String::new(),
+            ..found
+        };
+        found.into_iter().map(one).collect()
+    }
+
     proptest! {
         #[test]
         fn what_is_printed_is_read_back(text in "[a-c$;{}'\" \n\\\\#]{0,60}") {
-            if let Ok(found) = parse(&text) {
-                prop_assert_eq!(parse(&print(&found)), Ok(found));
+            if let Ok(found) = parse(&text, "x") {
+                let again = parse(&print(&found), "x").unwrap();
+                prop_assert_eq!(without_places(again), without_places(found));
             }
         }
     }

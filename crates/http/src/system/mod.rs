@@ -4,9 +4,11 @@
 mod certificates;
 mod check;
 mod config;
+mod destinations;
 mod directives;
 mod external;
 mod haproxy;
+mod included;
 mod installable;
 mod nginx;
 mod offload;

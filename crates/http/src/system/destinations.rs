@@ -1,0 +1,286 @@
+//! Where a converted nginx configuration sends requests: to plumb's origin and nowhere else.
+//!
+//! Only directives that are known to send nothing are let through. Whatever is not known, such as one of a module of somebody
+//! else, might reach a server in production.
+
+use super::directives::Directive;
+
+/// What a user can do about a refusal.
+pub(super) const WAYS_OUT: &str = "; measure the server as it runs with `plumb init --external` and `changes` to its file, or take this out of a copy of the file";
+
+/// Directives of nginx that send no request.
+const KNOWN: [&str; 75] = [
+    "absolute_redirect",
+    "accept_mutex",
+    "accept_mutex_delay",
+    "add_header",
+    "add_trailer",
+    "aio",
+    "aio_write",
+    "alias",
+    "allow",
+    "auth_basic",
+    "auth_basic_user_file",
+    "auth_delay",
+    "auth_request",
+    "auth_request_set",
+    "break",
+    "charset",
+    "charset_map",
+    "charset_types",
+    "chunked_transfer_encoding",
+    "connection_pool_size",
+    "default_type",
+    "deny",
+    "directio",
+    "directio_alignment",
+    "disable_symlinks",
+    "empty_gif",
+    "env",
+    "error_page",
+    "etag",
+    "events",
+    "expires",
+    "geo",
+    "gunzip",
+    "http",
+    "if",
+    "if_modified_since",
+    "ignore_invalid_headers",
+    "index",
+    "internal",
+    "load_module",
+    "location",
+    "log_format",
+    "log_not_found",
+    "log_subrequest",
+    "map",
+    "max_ranges",
+    "merge_slashes",
+    "min_delete_depth",
+    "mirror",
+    "mirror_request_body",
+    "msie_padding",
+    "msie_refresh",
+    "multi_accept",
+    "output_buffers",
+    "override_charset",
+    "pcre_jit",
+    "port_in_redirect",
+    "postpone_output",
+    "read_ahead",
+    "recursive_error_pages",
+    "request_pool_size",
+    "return",
+    "rewrite",
+    "root",
+    "satisfy",
+    "server",
+    "set",
+    "slice",
+    "source_charset",
+    "stub_status",
+    "thread_pool",
+    "timer_resolution",
+    "try_files",
+    "types",
+    "use",
+];
+
+/// How the names of more such directives begin.
+const KNOWN_BEGINNINGS: [&str; 44] = [
+    "autoindex",
+    "brotli",
+    "client_",
+    "fastcgi_",
+    "geoip",
+    "grpc_",
+    "gzip",
+    "http2",
+    "http3",
+    "keepalive_",
+    "large_client_header_buffers",
+    "limit_",
+    "lingering_",
+    "map_hash_",
+    "memcached_",
+    "more_",
+    "open_file_cache",
+    "open_log_file_cache",
+    "proxy_",
+    "quic_",
+    "real_ip_",
+    "referer_hash_",
+    "reset_timedout_connection",
+    "rewrite_log",
+    "scgi_",
+    "secure_link",
+    "send_",
+    "sendfile",
+    "server_",
+    "set_real_ip_from",
+    "split_clients",
+    "ssl_",
+    "sub_filter",
+    "subrequest_output_buffer_size",
+    "tcp_",
+    "types_hash_",
+    "underscores_in_headers",
+    "uninitialized_variable_warn",
+    "userid",
+    "uwsgi_",
+    "valid_referers",
+    "variables_hash_",
+    "worker_",
+    "zstd",
+];
+
+/// What begins like them, but asks another server or writes where the server in production does.
+const NOT_KNOWN: [&str; 6] =
+    ["ssl_ocsp", "ssl_stapling", "proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"];
+
+/// What an upstream may have besides its server.
+const OF_UPSTREAM: [&str; 10] = [
+    "hash",
+    "ip_hash",
+    "keepalive",
+    "keepalive_requests",
+    "keepalive_time",
+    "keepalive_timeout",
+    "least_conn",
+    "ntlm",
+    "random",
+    "zone",
+];
+
+/// Checks a converted configuration.
+///
+/// # Errors
+/// Which directive might send requests elsewhere, where it stands, and what the user can do.
+pub(super) fn check(directives: &[Directive], upstreams: &[String]) -> Result<(), String> {
+    directives.iter().try_for_each(|directive| {
+        check_one(directive, upstreams)?;
+        let is_upstream = directive.upstream().is_some();
+        if is_upstream { check_upstream(directive) } else { check(directive.inner(), upstreams) }
+    })
+}
+
+fn check_one(directive: &Directive, upstreams: &[String]) -> Result<(), String> {
+    let name = directive.name();
+    let is_placeholder = directive.at.is_empty() && directive.words.len() == 1 && directive.block.is_none();
+    let is_safe = match name {
+        "upstream" => directive.upstream().is_some(),
+        "proxy_pass" => return leads_to_origin(directive, upstreams),
+        "listen" => directive.argument() == Some("{{listen}}"),
+        "access_log" | "error_log" => !logs_elsewhere(directive),
+        _ if name.ends_with("_pass") => return Err(refusal(directive, "passes requests to another server")),
+        _ => is_placeholder || is_known(name),
+    };
+    if is_safe {
+        Ok(())
+    } else {
+        Err(refusal(directive, "is unknown here and might send requests elsewhere"))
+    }
+}
+
+fn is_known(name: &str) -> bool {
+    let begins = |known: &[&str]| known.iter().any(|begin| name.starts_with(begin));
+    // A script can do anything, and `proxy_connect` makes a server a proxy to everywhere.
+    let is_excluded = begins(&NOT_KNOWN) || name.contains("_lua") || name == "proxy_connect";
+    !is_excluded && (KNOWN.contains(&name) || begins(&KNOWN_BEGINNINGS))
+}
+
+/// Whether a log goes to another host.
+pub(super) fn logs_elsewhere(directive: &Directive) -> bool {
+    directive.argument().is_some_and(|path| path.starts_with("syslog:"))
+}
+
+fn leads_to_origin(directive: &Directive, upstreams: &[String]) -> Result<(), String> {
+    let target = directive.argument().and_then(|target| target.strip_prefix("http://")).unwrap_or_default();
+    let host = &target[..target.find(['/', '?']).unwrap_or(target.len())];
+    if directive.words.len() == 2 && (host == "{{origin}}" || upstreams.iter().any(|name| name == host)) {
+        Ok(())
+    } else {
+        Err(refusal(directive, "does not lead to plumb's origin"))
+    }
+}
+
+fn check_upstream(upstream: &Directive) -> Result<(), String> {
+    let is_safe = |found: &Directive| match found.name() {
+        "server" => found.words == ["server", "{{origin}}"],
+        name => OF_UPSTREAM.contains(&name) && found.block.is_none(),
+    };
+    match upstream.inner().iter().find(|found| !is_safe(found)) {
+        Some(found) => Err(refusal(found, "is unknown in an `upstream` and might send requests elsewhere")),
+        None => Ok(()),
+    }
+}
+
+/// Why a directive cannot be in a template.
+pub(super) fn refusal(directive: &Directive, reason: &str) -> String {
+    format!("{}: `{}` {reason}{WAYS_OUT}", directive.at, directive.words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directives::parse;
+    use super::*;
+
+    fn checked(text: &str) -> Result<(), String> {
+        check(&parse(text, "x").unwrap(), &["app".to_owned()])
+    }
+
+    #[test]
+    fn every_way_to_another_server_is_refused() {
+        for text in [
+            "grpc_pass grpc://127.0.0.1:1;",
+            "fastcgi_pass unix:/run/php.sock;",
+            "uwsgi_pass app;",
+            "scgi_pass app;",
+            "memcached_pass app;",
+            "redis2_pass app;",
+            "'grpc_pass' app;",
+            "proxy_pass http://10.0.0.1;",
+            "proxy_pass http://app:8080/;",
+            "proxy_pass http://app.example/;",
+            "proxy_pass https://app/;",
+            "proxy_pass $where;",
+            "proxy_pass http://app$request_uri;",
+            "listen 80;",
+            "resolver 10.0.0.2;",
+            "ssl_stapling on;",
+            "access_log syslog:server=10.0.0.3;",
+            "js_content main.fetch;",
+            "content_by_lua_file a.lua;",
+            "log_by_lua_file a.lua;",
+            "proxy_connect;",
+            "otel_exporter { endpoint a; }",
+            "include a;",
+            "upstream app { server 10.0.0.1; }",
+            "upstream app { state /a; }",
+            "foo;",
+        ] {
+            let refused =
+                checked(&format!("http {{ server {{ location / {{ if ($a) {{\n {text} }} }} }} }}"));
+            let refused = refused.expect_err(text);
+            assert!(refused.starts_with("x:2: `") && refused.ends_with(WAYS_OUT), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn what_stays_here_is_let_through() {
+        for text in [
+            "proxy_pass http://app/x;",
+            "proxy_pass http://app?x;",
+            "proxy_pass \"http://app\";",
+            "proxy_set_header Host $host;",
+            "return 301 https://elsewhere$request_uri;",
+            "map $a $b { grpc_pass c; }",
+            "types { text/html html; }",
+            "ssl_protocols TLSv1.3;",
+            "sendfile on;",
+        ] {
+            assert_eq!(checked(&format!("http {{ {text} }}")), Ok(()), "{text}");
+        }
+    }
+}
