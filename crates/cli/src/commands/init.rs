@@ -20,8 +20,9 @@ pub fn init(arguments: &InitArguments) -> Outcome {
     let text = text(arguments)?;
     let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
     // An address that no experiment can have is better known now than at the first run.
-    planning::read(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any)
-        .inspect_err(|_| output::message(&format!("{name} is not written, because it could not run:")))?;
+    planning::could_run(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any).map_err(
+        |reason| Failure::usage(format!("{name} is not written, because it could not run: {reason}")),
+    )?;
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(&arguments.file).map_err(|error| match error
             .kind()
@@ -130,13 +131,19 @@ fn nginx(file: &Path) -> Result<String, Failure> {
     let found = nginx_template(file).map_err(Failure::usage)?;
     let template: String = found.text.lines().map(|line| format!("          {line}\n")).collect();
     let left_out = match found.left_out.as_slice() {
-        [] => String::new(),
-        all => format!("  # Left out: {}.\n", all.join(", ")),
+        [] => "nothing".to_owned(),
+        all => all.join(", "),
     };
+    // A quoted word of nginx may have line breaks, which would end a comment.
+    let [kept, left_out] = [found.kept, left_out].map(|words| words.replace(char::is_control, " "));
+    output::message(&format!("kept: {kept}; its requests go to an origin of plumb's"));
+    output::message(&format!("left out: {left_out}"));
     let tls = if found.has_tls { "\"1.3\"" } else { "none" };
     let settings = format!(
         "  # `plumb` fills in what is in double braces, and starts nginx with it in front of an origin.
-{left_out}  system:
+  # Kept: {kept}. Every `proxy_pass` leads to the origin.
+  # Left out: {left_out}.
+  system:
     ingress:
       kind: nginx
       tls: {tls}
@@ -289,17 +296,26 @@ mod tests {
     #[test]
     fn a_configuration_becomes_an_experiment_on_it() {
         let directory = tempfile::tempdir().unwrap();
-        let own = "events { }\nhttp { server { listen 80; location / { proxy_pass http://10.0.0.1; } } }\n";
+        let own = "events { }\nhttp { server { listen 80; server_name a.example; location / { proxy_pass http://10.0.0.1; } }\n\
+                   server { listen 81; server_name b.example; location / { proxy_pass http://10.0.0.2; } } }\n";
         let own = write(directory.path(), "nginx.conf", own);
         let file = directory.path().join("own.yaml");
         let said = plumb(&["init", "--nginx-config", &own, "--file", file.to_str().unwrap()]);
         assert_eq!(said.code, 0, "{said:?}");
         let text = std::fs::read_to_string(&file).unwrap();
-        for part in
-            ["tls: none\n", "          {{main}}\n", "listen {{listen}};\n", "proxy_pass http://{{origin}};\n"]
-        {
+        let kept = format!("server a.example (listen 80; {own}:2)");
+        let left_out = format!("server b.example (listen 81; {own}:3)");
+        for part in [
+            "tls: none\n",
+            "          {{main}}\n",
+            "listen {{listen}};\n",
+            "proxy_pass http://{{origin}};\n",
+            &format!("  # Kept: {kept}. "),
+            &format!("  # Left out: {left_out}.\n"),
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(said.err.contains(&format!("kept: {kept}")) && said.err.contains(&left_out), "{said:?}");
         let static_files = write(directory.path(), "static.conf", "http { server { root /x; } }");
         let refused = plumb(&["init", "--nginx-config", &static_files, "--file", "/nowhere/x.yaml"]);
         assert!(refused.code == 2 && refused.err.contains("plumb init --external"), "{refused:?}");
@@ -313,9 +329,7 @@ mod tests {
         let wrong = plumb(&["init", "--external", "a.example", "b.example", "--file", path]);
         assert!(wrong.code == 2 && !nowhere.exists(), "{wrong:?}");
         insta::assert_snapshot!(wrong.err.replace(path, "wrong.yaml"), @r"
-        wrong.yaml is not written, because it could not run:
-        wrong.yaml:10:40: failed to use `a.example` as a URL such as `http://127.0.0.1:8080/path`: it has no scheme
-        wrong.yaml:21:31: failed to use `b.example` as a URL such as `http://127.0.0.1:8080/path`: it has no scheme; this is so in the variant `b`
+        error: wrong.yaml is not written, because it could not run: failed to use `a.example` as a URL such as `http://127.0.0.1:8080/path`: it has no scheme
         ");
     }
 }

@@ -37,6 +37,16 @@ pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Plan, Failure>
     read.map(|experiment| experiment.plan).map_err(failure)
 }
 
+/// Whether an experiment that is no file yet could run.
+///
+/// # Errors
+/// The first reason why not, without a place, because nobody can look there.
+pub fn could_run(source: &Source, arguments: &PlanArguments) -> Result<(), String> {
+    let read = file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all());
+    let first = |error: FileError| error.mistakes().first().map(|mistake| mistake.message.clone());
+    read.map(drop).map_err(|error| first(error).unwrap_or_default())
+}
+
 fn options(arguments: &PlanArguments) -> ReadOptions {
     ReadOptions {
         seed: arguments.seed.unwrap_or_else(drawn_seed),
