@@ -62,8 +62,12 @@ impl Handshake {
         answer.first_chunk().map(|size| u64::from_be_bytes(*size))
     }
 
+    /// A server that closes before it has read everything resets the connection.
     pub fn is_closed(&mut self) -> bool {
-        self.stream.read(&mut [0]).unwrap() == 0
+        match self.stream.read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
     }
 }
 
