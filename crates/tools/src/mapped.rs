@@ -261,9 +261,9 @@ fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
             continue;
         };
         rows += 1;
-        let line_number = row.position().map_or(0, csv::Position::line);
         if row.iter().skip(heads.len()).any(|cell| !cell.trim().is_empty()) {
-            return Err(format!("line {line_number}, column 1: its row has more cells than the head").into());
+            let line = row.position().map_or(0, csv::Position::line);
+            return Err(format!("line {line}, column 1: its row has more cells than the head").into());
         }
         for (of_column, place) in values.iter_mut().zip(&places) {
             let field = row.get(*place).unwrap_or_default().trim();
@@ -273,10 +273,8 @@ fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
                 continue;
             }
             let number = field.parse::<f64>().ok().filter(|number| number.is_finite());
-            let line = usize::try_from(line_number).ok().and_then(|number| text.lines().nth(number - 1));
-            let number = number.ok_or_else(|| in_line(line.unwrap_or_default(), field))?;
-            match number {
-                0.0.. => of_column.push(number),
+            match number.ok_or_else(|| in_row(text, &row, field))? {
+                number @ 0.0.. => of_column.push(number),
                 _ => left_out += 1,
             }
         }
@@ -296,10 +294,11 @@ fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     Ok(run)
 }
 
-/// A field that is not a number, where it stands in its line.
-fn in_line<'t>(line: &'t str, field: &str) -> Fault<'t> {
-    let at = line.find(field);
-    Fault::Figure(at.map_or_else(|| field.to_owned().into(), |at| line[at..at + field.len()].into()))
+/// A field that is not a number, where it stands in its row.
+fn in_row<'t>(text: &'t str, row: &csv::StringRecord, field: &str) -> Fault<'t> {
+    let rest = row.position().and_then(|at| text.get(at.byte() as usize..)).unwrap_or_default();
+    let at = rest.find(field);
+    Fault::Figure(at.map_or_else(|| field.to_owned().into(), |at| rest[at..at + field.len()].into()))
 }
 
 fn reading(column: &Column, values: &[f64]) -> Reading {
