@@ -57,7 +57,10 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let seconds = printed(parts.next(), time_ns)?.ok_or("its line `finished in` has no time")? / 1e9;
     let per_s = printed(parts.next(), positive)?;
     let bytes_per_s = printed(parts.next(), |rest| scaled(rest, "B/s", KIB))?;
-    let requests = Requests::of(after(text, "requests:").unwrap_or_default())?;
+    // `1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout`.
+    let all = after(text, "requests:").unwrap_or_default();
+    let request = |name: &str| all.split(", ").find_map(|it| it.trim().strip_suffix(name)?.strip_suffix(' '));
+    let requests = Requests::of(|name| counted(request(name)))?;
     // The time that h2load prints includes the warm-up.
     let main_ns = printed(between(text, " and ", " of main duration"), time_ns)?;
     let seconds = main_ns.map_or(seconds, |ns| ns / 1e9);
@@ -78,7 +81,6 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
 }
 
 /// What became of requests.
-#[derive(Default)]
 struct Requests {
     done: u64,
     succeeded: u64,
@@ -89,12 +91,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// `1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout`.
-    fn of(line: &str) -> Result<Self, Fault<'_>> {
-        let of = |word: &str| {
-            let found = line.split(", ").find_map(|part| part.trim().strip_suffix(word)?.strip_suffix(' '));
-            counted(found)
-        };
+    fn of<'t>(of: impl Fn(&str) -> Result<u64, Fault<'t>>) -> Result<Self, Fault<'t>> {
         Ok(Self {
             done: of("done")?,
             succeeded: of("succeeded")?,
@@ -191,15 +188,7 @@ fn report(document: &Value) -> Result<ToolRun, Fault<'static>> {
     let mut run = ToolRun::new("h2load", "http", "requests");
     run.version = json_text(document, "/metadata/generator")
         .map(|generator| generator.rsplit(['/', ' ']).next().unwrap_or(generator).to_owned());
-    let requests = |name: &str| json_count(all, &format!("/requests/{name}")).unwrap_or_default();
-    let of = Requests {
-        done: requests("done"),
-        succeeded: requests("succeeded"),
-        failed: requests("failed"),
-        errored: requests("errored"),
-        timeout: requests("timeout"),
-        started: requests("started"),
-    };
+    let of = Requests::of(|name| Ok(json_count(all, &format!("/requests/{name}")).unwrap_or_default()))?;
     let seconds = json_positive(all, "/duration").ok_or("its `measurements` have no `duration`")?;
     run.worked(Some(seconds), Some(of.done));
     let per_s = json_positive(all, "/request_per_second");
