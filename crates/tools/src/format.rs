@@ -248,9 +248,9 @@ fn read_recognised(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>,
     Some(first.map(|mut runs| {
         for format in recognised {
             match read_plain(format, text, first_line) {
-                Ok(others) => {
-                    let known = runs.clone();
-                    runs.extend(others.into_iter().filter(|run| !known.iter().any(|one| run.is_again(one))));
+                Ok(mut others) => {
+                    others.retain(|run| !runs.iter().any(|one| run.is_again(one)));
+                    runs.append(&mut others);
                 }
                 Err(error) => runs[0].warn(format!("part of the text was left out: failed to {error}")),
             }
