@@ -400,3 +400,16 @@ fn an_output_that_its_reader_refuses_is_listed() {
     assert!(audit.not_read[0].is_failure && audit.not_read[0].line == 2);
     assert!(audit.not_read[0].why.contains("as ab"), "{:?}", audit.not_read);
 }
+
+#[test]
+fn a_figure_that_cannot_be_read_has_its_line_in_the_document() {
+    let good = wrk("## Calm", "http://192.0.2.10/", "20.00ms", 6000);
+    let bad = good.replace("Calm", "Brisk").replace("   6000.00", "   6,000");
+    let alone = format!("Some words.\n\n{bad}");
+    let in_one_block = format!("{good}{bad}").replace("```\n## Brisk\n```\n", "");
+    for (text, line) in [(alone, 11), (in_one_block, 17)] {
+        let not_read = audit(&text).not_read;
+        assert_eq!(not_read.len(), 1, "{not_read:?}");
+        assert!(not_read[0].why.contains(&format!("line {line}, column 17: `6,000`")), "{not_read:?}");
+    }
+}

@@ -8,8 +8,6 @@ use crate::tables::{Table, read_table};
 
 /// A mail archive may put a whole message on one line. Such a line is split where quoted patches and tables begin a line.
 const LONG_LINE: usize = 400;
-/// Beyond this line, a reader's line numbers count from the start of the output.
-const PADDED_LINES_MAX: usize = 10_000;
 /// Marks that begin a line within a long line.
 const LINE_STARTS: [&str; 3] = [" + ", " > +", " > "];
 
@@ -71,16 +69,16 @@ impl<'t> Document<'t> {
             let text: String = part
                 .flat_map(|((_, line), is_of_table)| [if *is_of_table { "" } else { line }, "\n"])
                 .collect();
-            let runs = match plumb_tools::read(&text) {
-                Ok(runs) => runs,
-                Err(ReadError::Unknown { .. }) => Vec::new(),
-                Err(error) => {
-                    refused.push(self.refused(start, &text, error));
-                    Vec::new()
+            let first_line = self.lines.get(start).map_or(1, |(number, _)| *number);
+            let runs = plumb_tools::read_at(&text, first_line).unwrap_or_else(|error| {
+                if !matches!(error, ReadError::Unknown { .. }) {
+                    let why = format!("the output of a tool: failed to {error}");
+                    refused.push(NotRead { line: first_line, why, is_failure: true });
                 }
-            };
+                Vec::new()
+            });
             for run in runs {
-                let line = self.lines[(start + run.line - 1).min(end.saturating_sub(1))].0;
+                let line = self.lines[(start + run.line - first_line).min(end.saturating_sub(1))].0;
                 if let Some(failure) = &run.failure {
                     let why = format!("a run of {}: {failure}", run.tool);
                     refused.push(NotRead { line, why, is_failure: true });
@@ -92,16 +90,6 @@ impl<'t> Document<'t> {
             start = end;
         }
         (found, refused)
-    }
-
-    /// Reports an output that its reader refuses. Leading blank lines make the reader count lines as the document does.
-    fn refused(&self, start: usize, text: &str, error: ReadError) -> NotRead {
-        let line = self.lines[start].0;
-        let is_near = line <= PADDED_LINES_MAX;
-        let padded =
-            is_near.then(|| plumb_tools::read(&format!("{}{text}", "\n".repeat(line - 1))).err()).flatten();
-        let error = padded.filter(|padded| matches!(padded, ReadError::Malformed { .. })).unwrap_or(error);
-        NotRead { line, why: format!("the output of a tool: failed to {error}"), is_failure: true }
     }
 
     /// The line directly above a part, if it ends with a colon and is not a heading.

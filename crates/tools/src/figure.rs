@@ -9,6 +9,8 @@ use crate::text::{count, is_unclear, number};
 pub(crate) enum Fault<'t> {
     /// A figure in a form that the tool does not print: a slice of the text, or a copy of one.
     Figure(Cow<'t, str>),
+    /// A reason at a place, both counted from 1.
+    At { line: usize, column: usize, reason: String },
     /// Anything else, in words.
     Other(String),
 }
@@ -26,10 +28,13 @@ impl From<&str> for Fault<'_> {
 }
 
 impl Fault<'_> {
-    /// The reason in words, with the figure's place in `text`, whose first line has this number.
+    /// The reason in words, with its place in `text`, whose first line has this number.
     pub(crate) fn words(&self, text: &str, first_line: usize) -> String {
         let found = match self {
             Self::Other(reason) => return reason.clone(),
+            Self::At { line, column, reason } => {
+                return format!("line {}, column {column}: {reason}", first_line - 1 + line);
+            }
             Self::Figure(found) => found.trim_start(),
         };
         let word = found.split_whitespace().next().unwrap_or_default().trim_end_matches([',', ';', ')', ']']);

@@ -39,7 +39,7 @@ fn of_fio(value: &Value) -> Option<&Value> {
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let Documents { found, around, broken, .. } = documents(text);
     if let Some(broken) = broken {
-        return Err(broken.into());
+        return Err(broken);
     }
     let whole: Vec<&Value> = found.iter().filter_map(of_fio).collect();
     let around: Vec<&str> = around.into_iter().filter(|line| line.contains(char::is_alphanumeric)).collect();

@@ -210,14 +210,22 @@ pub fn format_named(name: &str) -> Option<&'static Format> {
 /// # Errors
 /// When it looks like none of the formats, or is not whole, or the tool says in it that it failed.
 pub fn read(text: &str) -> Result<Vec<ToolRun>, ReadError> {
+    read_at(text, 1)
+}
+
+/// As [`read`], of a part of a text that begins at this line.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_at(text: &str, first_line: usize) -> Result<Vec<ToolRun>, ReadError> {
     let text = plain(text);
-    if let Some(read) = read_recognised(&unfenced(&text), 1) {
+    if let Some(read) = read_recognised(&unfenced(&text), first_line) {
         return read;
     }
     // Some formats are recognised only at the start of a text.
-    let blocks = fenced(&text).into_iter();
+    let blocks = fenced(&text).into_iter().map(|(line, block)| (first_line - 1 + line, block));
     let read = blocks.filter_map(|(line, block)| Some((line, read_recognised(&block, line)?))).collect();
-    together(read).unwrap_or_else(|| Err(ReadError::Unknown { likeliest: likeliest(&text) }))
+    together(read).unwrap_or_else(|| Err(ReadError::Unknown { likeliest: likeliest(&text, first_line) }))
 }
 
 /// The runs of blocks, each with its first line. A block that cannot be read becomes a failed run, unless no block can be read.
@@ -278,7 +286,7 @@ pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
 pub fn read_one(text: &str) -> Result<ToolRun, String> {
     let text = unfenced(&plain(text)).into_owned();
     let format = FORMATS.iter().find(|format| (format.is)(&text));
-    let format = format.ok_or_else(|| ReadError::Unknown { likeliest: likeliest(&text) }.to_string())?;
+    let format = format.ok_or_else(|| ReadError::Unknown { likeliest: likeliest(&text, 1) }.to_string())?;
     only(read_plain(format, &text, 1).map_err(|error| error.to_string())?)
 }
 

@@ -12,8 +12,8 @@ pub(crate) struct Documents<'t> {
     pub(crate) around: Vec<&'t str>,
     /// Whether the last object is incomplete.
     pub(crate) is_cut: bool,
-    /// The place of the first error within an object, as a clause: `line 3, column 7: expected …`.
-    pub(crate) broken: Option<String>,
+    /// The first error within an object.
+    pub(crate) broken: Option<Fault<'static>>,
 }
 
 /// Finds the objects in a text. Whatever does not parse is other text.
@@ -36,7 +36,7 @@ pub(crate) fn documents(text: &str) -> Documents<'_> {
                     documents.is_cut = error.is_eof();
                     let is_object = rest.trim_start()[1..].trim_start().starts_with('"');
                     if is_object && !error.is_eof() && documents.broken.is_none() {
-                        documents.broken = Some(place_and_reason(&error, &text[..text.len() - rest.len()]));
+                        documents.broken = Some(not_json(&error, &text[..text.len() - rest.len()]));
                     }
                 }
                 None => {}
@@ -51,17 +51,17 @@ pub(crate) fn documents(text: &str) -> Documents<'_> {
 /// The objects of a text, none of which has an error.
 pub(crate) fn objects(text: &str) -> Result<Vec<Value>, Fault<'static>> {
     let documents = documents(text);
-    documents.broken.map_or(Ok(documents.found), |broken| Err(broken.into()))
+    documents.broken.map_or(Ok(documents.found), Err)
 }
 
-/// An error in the JSON behind `before`, as a clause that begins with its place.
-pub(crate) fn place_and_reason(error: &serde_json::Error, before: &str) -> String {
+/// An error in the JSON behind `before`.
+pub(crate) fn not_json(error: &serde_json::Error, before: &str) -> Fault<'static> {
     let words = error.to_string();
     let reason = words.rsplit_once(" at line ").map_or(words.as_str(), |(reason, _)| reason);
     let line = before.matches('\n').count() + error.line();
     let same_line = if error.line() > 1 { "" } else { before.rsplit('\n').next().unwrap_or_default() };
     let column = same_line.chars().count() + error.column();
-    format!("line {line}, column {column}: this is not JSON: {reason}")
+    Fault::At { line, column, reason: format!("this is not JSON: {reason}") }
 }
 
 /// A finite number at a JSON pointer.
@@ -116,8 +116,8 @@ mod tests {
         assert!(!all.is_cut);
         let cut = documents("{\"a\": 1}\n{\"b\": [\n{\"a\": 2}\n");
         assert_eq!((cut.found.len(), cut.is_cut, cut.broken), (1, true, None));
-        let broken = documents("fio: note\n{\n \"a\": 0x10\n}\n").broken;
-        assert_eq!(broken.as_deref(), Some("line 3, column 8: this is not JSON: expected `,` or `}`"));
+        let broken = documents("fio: note\n{\n \"a\": 0x10\n}\n").broken.unwrap();
+        assert_eq!(broken.words("", 5), "line 7, column 8: this is not JSON: expected `,` or `}`");
     }
 
     #[test]

@@ -34,11 +34,11 @@ const HINTS: [(&[&str], &str); 16] = [
     (&["timeStamp,elapsed,"], "this is JMeter's JTL; read it with --column elapsed:ms"),
 ];
 
-/// A clause that follows "failed to recognise the tool: ".
-pub(crate) fn likeliest(text: &str) -> String {
+/// A clause that follows "failed to recognise the tool: ", for a text that begins at a line.
+pub(crate) fn likeliest(text: &str, first_line: usize) -> String {
     let documents = documents(text);
     if let Some(broken) = documents.broken {
-        return broken;
+        return broken.words(text, first_line);
     }
     if documents.is_cut {
         return "this is incomplete JSON: the file was cut off, or is still being written".to_owned();

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use plumb_model::{Statistic, Unit};
-use plumb_tools::{ReadError, ToolRun, read};
+use plumb_tools::{ReadError, ToolRun, read, read_at};
 
 fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
@@ -191,4 +191,10 @@ fn a_bad_block_is_a_failed_run_at_its_line() {
     assert!(failure.contains(&format!("line {line}, column ")), "{failure} {line}");
     let alone = reason(read(&format!("Two:\n\n```\n{bad}```\n")));
     assert!(alone.contains("line 5, column "), "{alone}");
+    let part = reason(read_at(&bad, 40));
+    assert!(part.contains("line 41, column "), "{part}");
+    let report = format!("{}\n{{\"a\": 0x10}}\n", fixture("vegeta/report.json").trim_end());
+    let line = 40 + report.lines().count() - 1;
+    let part = reason(read_at(&report, 40));
+    assert!(part.contains(&format!("line {line}, column 8: this is not JSON")), "{part}");
 }

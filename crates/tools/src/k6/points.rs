@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{COUNTERS, Said, TRENDS, put};
 use crate::figure::{Fault, figure};
-use crate::json::place_and_reason;
+use crate::json::not_json;
 use crate::metrics::{HTTP_REQ_DURATION, HTTP_REQS};
 use crate::text::number;
 use crate::tool_run::{CUT, ToolRun, seconds_to_ns};
@@ -131,7 +131,7 @@ pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String
         let parsed = match serde_json::from_slice::<Line<'_>>(line) {
             Ok(parsed) => parsed,
             Err(error) if line.starts_with(b"{") && !error.is_eof() => {
-                return Err(place_and_reason(&error, &"\n".repeat(number - 1)));
+                return Err(not_json(&error, "").words("", number));
             }
             Err(_) => {
                 // k6 that is killed leaves half a line.
