@@ -1,5 +1,7 @@
 //! A text as numbered lines, and the parts of it that are outputs or tables.
 
+use std::rc::Rc;
+
 use plumb_tools::ReadError;
 
 use crate::finding::{NotRead, Output};
@@ -69,6 +71,7 @@ impl<'t> Document<'t> {
             let text: String = part
                 .flat_map(|((_, line), is_of_table)| [if *is_of_table { "" } else { line }, "\n"])
                 .collect();
+            let text: Rc<str> = text.into();
             let first_line = self.lines.get(start).map_or(1, |(number, _)| *number);
             let runs = plumb_tools::read_at(&text, first_line).unwrap_or_else(|error| {
                 if !matches!(error, ReadError::Unknown { .. }) {
@@ -84,7 +87,7 @@ impl<'t> Document<'t> {
                     refused.push(NotRead { line, why, is_failure: true });
                 } else {
                     let (headings, caption) = (self.headings(start), self.caption(start));
-                    found.push(Output { line, headings, caption, text: text.clone(), run });
+                    found.push(Output { line, headings, caption, text: Rc::clone(&text), run });
                 }
             }
             start = end;

@@ -1,5 +1,7 @@
 //! The parts of an audit: findings, outputs, and text that could not be read.
 
+use std::rc::Rc;
+
 use plumb_tools::ToolRun;
 
 use crate::rule::Rule;
@@ -35,8 +37,8 @@ pub struct Output {
     pub headings: Vec<String>,
     /// The line directly above it, if that line ends with a colon; otherwise empty.
     pub caption: String,
-    /// The text that it was read from.
-    pub text: String,
+    /// The text that it was read from, which may have other runs.
+    pub text: Rc<str>,
     /// The tool's results.
     pub run: ToolRun,
 }
