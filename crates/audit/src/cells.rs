@@ -199,8 +199,8 @@ fn few_digits(table: &Table, layout: &Layout) -> Option<String> {
         let apart = (one.amount / other.amount - 1.0).abs();
         apart > 0.0 && one.figure.rounding() + other.figure.rounding() >= apart / 2.0
     };
-    let series = layout.comparisons().filter(|series| series.better != Better::Neither);
-    let close = series.filter_map(|series| {
+    let mut series = layout.comparisons().filter(|series| series.better != Better::Neither);
+    let (series, (one, other)) = series.find_map(|series| {
         let points = &series.points;
         let mut pairs = points
             .iter()
@@ -208,8 +208,7 @@ fn few_digits(table: &Table, layout: &Layout) -> Option<String> {
             .flat_map(|(at, one)| points[at + 1..].iter().map(move |other| (one, other)))
             .filter(|(one, other)| layout.apart(one, other).is_none());
         Some((series, pairs.find(is_close)?))
-    });
-    let (series, (one, other)) = close.into_iter().next()?;
+    })?;
     let what = if series.is_column { &table.columns[series.index].text } else { &series.what };
     Some(format!(
         "{what} has {} and {}, {:.1}% apart. Rounding alone can change their ratio by up to {:.1}%.",

@@ -176,8 +176,7 @@ impl<'t> Document<'t> {
 
     /// The text between a line and the table before it, such as a caption or a command.
     fn above(&self, at: usize) -> String {
-        let is_other = |line: &str| is_row(unquoted(line)) && !unquoted(line).is_empty();
-        let lines = self.lines[..at].iter().rev().take_while(|(_, line)| !is_other(line)).take(12);
+        let lines = self.lines[..at].iter().rev().take_while(|(_, line)| !is_row(unquoted(line))).take(12);
         let mut lines: Vec<&str> =
             lines.map(|(_, line)| unquoted(line)).filter(|line| !line.is_empty()).collect();
         lines.reverse();

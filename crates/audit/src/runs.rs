@@ -182,15 +182,14 @@ fn blind_metric(output: &Output) -> Option<String> {
 fn timers(run: &ToolRun) -> Option<String> {
     let is_of_requests = matches!(run.path, "http" | "network");
     let is_time = |metric: &&MetricInfo| metric.kind == MetricKind::Trend && is_of_requests;
-    let slowest = run.metrics.iter().filter(is_time).filter_map(|metric| {
+    let (name, max_s, median_s, timer) = run.metrics.iter().filter(is_time).find_map(|metric| {
         let max_s = value(run, &metric.name, Some(Statistic::Max))? / metric.unit.per_base();
         let median_s = value(run, &metric.name, Some(Statistic::Med))? / metric.unit.per_base();
         let timer = TIMERS_S
             .into_iter()
             .find(|timer| (*timer..timer + TIMER_SLACK_S).contains(&(max_s - median_s)))?;
-        Some((metric.name.clone(), max_s, median_s, timer))
-    });
-    let (name, max_s, median_s, timer) = slowest.into_iter().next()?;
+        Some((&metric.name, max_s, median_s, timer))
+    })?;
     Some(format!(
         "The slowest {name} is {} ms and the median {} ms. The difference of {timer} s is the length of a timer, such as a retransmission \
          or a time limit; the server did not work that long. One such request moves the mean and the standard deviation.",

@@ -68,7 +68,7 @@ impl Table {
 
 /// Reads the rows of a table; `None` if it has no figures.
 pub(crate) fn read_table(lines: &[(usize, &str)], place: String, caption: String) -> Option<Table> {
-    let rows: Vec<(usize, Vec<String>)> = lines.iter().map(|(line, text)| (*line, cells(text))).collect();
+    let rows: Vec<TextRow> = lines.iter().map(|(line, text)| (*line, cells(text))).collect();
     let (head, body) = head_and_body(&rows);
     let mut headings: Vec<String> = Vec::new();
     for (_, row) in head {
@@ -145,25 +145,26 @@ impl Table {
     }
 }
 
-type Rows<'r> = Vec<&'r (usize, Vec<String>)>;
+/// A row as text, with its line.
+type TextRow = (usize, Vec<String>);
 
 /// Splits a table at the rule below its headings, or else before the first row with figures.
-fn head_and_body(rows: &[(usize, Vec<String>)]) -> (Rows<'_>, Rows<'_>) {
+fn head_and_body(rows: &[TextRow]) -> (Vec<&TextRow>, Vec<&TextRow>) {
     let skipped = rows.iter().take_while(|(_, row)| is_rule(row)).count();
     let rows = &rows[skipped..];
     let is_figure = |text: &String| matches!(cell(text, Separators::default()), Content::Figure(_));
-    let begins = |(_, row): &(usize, Vec<String>)| row.iter().skip(1).any(is_figure);
+    let begins = |(_, row): &TextRow| row.iter().skip(1).any(is_figure);
     let end = rows
         .iter()
         .position(|(_, row)| is_rule(row))
         .or_else(|| rows.iter().position(begins))
         .unwrap_or(rows.len());
-    let without_rules = |rows: &'_ [(usize, Vec<String>)]| -> Vec<usize> {
-        (0..rows.len()).filter(|at| !is_rule(&rows[*at].1)).collect()
-    };
-    let body = &rows[end..];
-    let head = without_rules(&rows[..end]).into_iter().map(|at| &rows[at]).collect();
-    (head, without_rules(body).into_iter().map(|at| &body[at]).collect())
+    let (head, body) = rows.split_at(end);
+    (without_rules(head), without_rules(body))
+}
+
+fn without_rules(rows: &[TextRow]) -> Vec<&TextRow> {
+    rows.iter().filter(|(_, row)| !is_rule(row)).collect()
 }
 
 /// The cells of a line; `\|` is a bar inside a cell.
