@@ -4,7 +4,7 @@ use plumb_model::name::did_you_mean;
 
 /// Declares the rules once; names and explanations follow from it.
 macro_rules! rules {
-    ($($variant:ident $name:literal $what:literal $checks:literal $source:literal;)*) => {
+    ($($variant:ident $name:literal $what:literal $checks:literal $source:expr;)*) => {
         /// The rule behind a finding or a ratio.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Rule {
@@ -50,20 +50,26 @@ macro_rules! rules {
     };
 }
 
+const FLEMING: &str = "Fleming and Wallace, How not to lie with statistics, CACM 29(3), 1986: ratios are defined between like things.";
+const LITTLE: &str =
+    "Little's law: J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961.";
+const GEORGES: &str =
+    "Georges, Buytaert and Eeckhout, Statistically Rigorous Java Performance Evaluation, OOPSLA 2007.";
+
 rules! {
     RatioOfRuns "ratio-of-runs" "a ratio of two runs"
         "Divides a run's first rate, or else its mean time, by the same metric of an earlier run. Both runs must use the same tool, \
          options and TLS. A heading, a caption, a command or a host must name the one difference."
-        "Fleming and Wallace, How not to lie with statistics, CACM 29(3), 1986: ratios are defined between like things.";
+        FLEMING;
     RatioOfRows "ratio-of-rows" "a ratio of two rows"
         "Divides a cell by an earlier cell of the same column, after converting both to one unit. The rows must be alternatives: a \
          heading such as `proxy`, or a name such as `baseline`, must say so. Rows that differ in a number, in the work or in two \
          things have no ratio."
-        "Fleming and Wallace, How not to lie with statistics, CACM 29(3), 1986: ratios are defined between like things.";
+        FLEMING;
     RatioOfColumns "ratio-of-columns" "a ratio of two columns"
         "Divides a cell by an earlier cell of the same row, after converting both to one unit. Rows must be metrics, tests or \
          settings, and columns must be alternatives. Columns that name different statistics or different work have no ratio."
-        "Fleming and Wallace, How not to lie with statistics, CACM 29(3), 1986: ratios are defined between like things.";
+        FLEMING;
     HowTheToolCounts "how-the-tool-counts" "how the tool counts"
         "Reports where a tool's way of counting misleads: a label with the wrong unit, or samples that were invented, dropped or \
          rounded. Each tool has its own list."
@@ -80,15 +86,15 @@ rules! {
     MoreInFlight "more-in-flight-than-connections" "more in flight than connections"
         "Multiplies the mean time of a request by the rate, which gives the mean number of requests in flight. In a closed loop each \
          connection has at most one request in flight. Open loops and tools that may pipeline are left out."
-        "Little's law: J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961.";
+        LITTLE;
     OneResult "one-result-not-two" "one result, not two"
         "In a closed loop the rate is the number in flight divided by the mean time of a request. If the output \
          agrees, a higher rate and a shorter time are one gain, not two."
-        "Little's law: J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961.";
+        LITTLE;
     TimeNoMetricHas "time-that-no-metric-has" "time that no metric has"
         "Divides the number of connections by the rate, which gives the time of one request in a closed loop. If the reported mean is \
          below 90% of that time, the load tool spends the rest between requests."
-        "Little's law: J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961.";
+        LITTLE;
     BlindMetric "metric-leaves-out-connecting" "a metric that leaves out what was changed"
         "Compares http_req_duration with the whole time of a request. If connecting or the TLS handshake takes more than 20%, a \
          change to it hardly shows in http_req_duration."
@@ -117,11 +123,11 @@ rules! {
     OneRunEach "one-run-each" "one run each"
         "Reports that variants were measured once each. How much two runs of one variant differ is then unknown, so no difference \
          between variants has an interval."
-        "Georges, Buytaert and Eeckhout, Statistically Rigorous Java Performance Evaluation, OOPSLA 2007.";
+        GEORGES;
     RunsOfOneSettingDiffer "runs-of-one-setting-differ" "runs of one setting differ"
         "Compares two runs whose options are equal and whose headings differ only in the number of requests. Their difference is \
          noise, so a difference of that size between variants means nothing yet."
-        "Georges, Buytaert and Eeckhout, Statistically Rigorous Java Performance Evaluation, OOPSLA 2007.";
+        GEORGES;
     SettingsDiffer "settings-differ" "settings differ"
         "Compares the options of runs of one tool that have the same metric. An option in which they differ may cause the difference \
          between their results."
@@ -178,11 +184,11 @@ rules! {
     OneNumberACell "one-number-a-cell" "one number per cell"
         "Reports tables of results with one number per cell. How much two measurements of one cell differ is then unknown, so no \
          difference between cells has an interval."
-        "Georges, Buytaert and Eeckhout, Statistically Rigorous Java Performance Evaluation, OOPSLA 2007.";
+        GEORGES;
     NoSpread "repeated-without-spread" "a mean without its spread"
         "Reports tables of repeated measurements that show one number per cell. Without the spread of the repetitions, no difference \
          between cells has an interval. A `±`, a deviation, or a minimum and a maximum would show it."
-        "Georges, Buytaert and Eeckhout, Statistically Rigorous Java Performance Evaluation, OOPSLA 2007.";
+        GEORGES;
     BitsOrBytes "bits-or-bytes" "bits or bytes"
         "Looks for the same number as a rate in Gbps and in GBps. They differ by a factor of 8, and the text seems to mean one rate."
         "IEC 80000-13: the bit and the byte.";
