@@ -62,7 +62,7 @@ fn described_as_table(table: &Table) -> String {
 pub(crate) fn described(Understood { table, layout }: &Understood<'_>) -> String {
     let has_several = layout.series.iter().any(|series| series.points.len() > 1);
     let reason = if has_several && !layout.is_choice {
-        "; nothing says that its rows or columns are alternatives, so there is no ratio"
+        "; no ratios, because nothing marks its rows or columns as alternatives"
     } else {
         ""
     };

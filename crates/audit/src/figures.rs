@@ -62,7 +62,7 @@ pub(crate) struct Readings(String, String);
 
 impl fmt::Display for Readings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} and {}", self.0, self.1)
+        write!(out, "{} or {}", self.0, self.1)
     }
 }
 
@@ -246,6 +246,6 @@ mod tests {
         assert_eq!(of(&["9,41", "1.234"]), [Some(9.41), None]);
         assert_eq!(of(&["0,125", "9,4"]), [Some(0.125), Some(9.4)]);
         let Content::Ambiguous(readings) = cell("3,27", Separators::default()) else { panic!() };
-        assert_eq!(readings.to_string(), "3.27 and 327");
+        assert_eq!(readings.to_string(), "3.27 or 327");
     }
 }

@@ -252,7 +252,7 @@ fn short_run(output: &Output) -> Option<String> {
     let is_short = is_continuous(output) && seconds > 0.0 && seconds < SHORT_S;
     is_short.then(|| {
         let why = if has_warm_up(output) {
-            ". Rare events, such as the write-back of a cache, are in it by chance."
+            ". Whether it caught rare events, such as a cache write-back, is chance."
         } else {
             " without a warm-up, so start-up and the first requests are a visible part of it."
         };

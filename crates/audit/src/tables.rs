@@ -119,11 +119,10 @@ impl Table {
                 let place = || format!("in `{}` of `{}`", self.columns[column].text, row.name);
                 match content {
                     Content::Ambiguous(readings) => {
-                        ambiguous
-                            .push((row.line, format!("`{text}` can be read as {readings}, {}", place())));
+                        ambiguous.push((row.line, format!("`{text}` could be {readings}, {}", place())));
                     }
                     Content::NotOne if is_result[column] => {
-                        not_one.push((row.line, format!("`{text}` is not one number, {}", place())));
+                        not_one.push((row.line, format!("`{text}` is not a single number, {}", place())));
                     }
                     Content::NotOne | Content::Figure(_) | Content::Text => {}
                 }
@@ -132,8 +131,8 @@ impl Table {
         for found in [ambiguous, not_one] {
             let more = match found.len() {
                 0 | 1 => String::new(),
-                2 => "; the same is true of another cell".to_owned(),
-                all => format!("; the same is true of {} other cells", all - 1),
+                2 => "; another cell has the same problem".to_owned(),
+                all => format!("; {} other cells have the same problem", all - 1),
             };
             let first = found.into_iter().next();
             self.left_out.extend(first.map(|(line, why)| NotRead {

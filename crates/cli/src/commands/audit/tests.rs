@@ -231,7 +231,7 @@ fn what_was_not_read_is_listed_with_its_reason() {
     insta::assert_snapshot!(said.out, @r"
     text.md
     · line 1      a table (tunnel): Gbit/s of none and encrypted
-    ? line 4      not read: `3,27` can be read as 3.27 and 327, in `Gbit/s` of `encrypted`
+    ? line 4      not read: `3,27` could be 3.27 or 327, in `Gbit/s` of `encrypted`
     ? line 6      not read: a table (name): a of x: no heading and no cell says what was measured, or in
                   which unit
 
