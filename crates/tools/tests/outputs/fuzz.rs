@@ -2,21 +2,14 @@
 //!
 //! The first byte of an input chooses how the rest is read: as which format, or with which columns that the user names.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-use std::path::{Path, PathBuf};
-
 use plumb_fuzz::Target;
 use plumb_model::Statistic;
-use plumb_tools::{Column, FORMATS, Format, ReadError, ToolRun, read, read_as, read_mapped};
+use plumb_tools::{FORMATS, Format, ReadError, ToolRun, read, read_as, read_mapped};
+
+use crate::fixtures::{all, columns, fixture};
 
 /// Files that are read with named columns.
-const MAPPED: [(&str, &[&str]); 4] = [
-    ("hgrm/latency.hgrm", &["latency:us"]),
-    ("hlog/latency.hlog", &["latency:ns"]),
-    ("prometheus/range.json", &["rps:1/s"]),
-    ("csv/runs.csv", &["latency:ms", "rate:1/s"]),
-];
+const MAPPED: [&str; 4] = ["hgrm/latency.hgrm", "hlog/latency.hlog", "prometheus/range.json", "csv/runs.csv"];
 const WORDS: [&str; 14] = [
     "-1",
     "1e308",
@@ -37,33 +30,20 @@ const WORDS: [&str; 14] = [
 /// Fixtures of this size or less are read in a few milliseconds.
 const SMALL_BYTES: usize = 8 << 10;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
-}
-
-fn files() -> Vec<PathBuf> {
-    let folders = std::fs::read_dir(root()).unwrap().filter_map(Result::ok).filter(|it| it.path().is_dir());
-    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
-    let mut files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
-    files.sort();
-    files
-}
-
-fn input(way: usize, content: Vec<u8>) -> Vec<u8> {
-    [vec![u8::try_from(way).unwrap()], content].concat()
+fn input(way: usize, content: &str) -> Vec<u8> {
+    [&[u8::try_from(way).unwrap()], content.as_bytes()].concat()
 }
 
 /// Fixtures with the number of the format that they are recognised as. A larger one is there only where its format has no other, as most
 /// of the time would go into reading it.
 fn fixtures() -> Vec<Vec<u8>> {
-    let texts: Vec<Vec<u8>> = files().iter().map(|file| std::fs::read(file).unwrap()).collect();
+    let texts: Vec<String> = all().iter().map(|name| fixture(name)).collect();
     let of_format = |(way, format): (usize, &Format)| -> Vec<Vec<u8>> {
-        let is_of = |text: &&Vec<u8>| format.is(&String::from_utf8_lossy(text));
-        let mut of: Vec<&Vec<u8>> = texts.iter().filter(is_of).collect();
+        let mut of: Vec<&String> = texts.iter().filter(|text| format.is(text)).collect();
         assert!(!of.is_empty(), "{} has no fixture", format.name);
         of.sort_by_key(|text| text.len());
         let small = of.iter().take_while(|text| text.len() <= SMALL_BYTES).count().max(1);
-        of[..small].iter().map(|text| input(way, (*text).clone())).collect()
+        of[..small].iter().map(|text| input(way, text)).collect()
     };
     FORMATS.iter().enumerate().flat_map(of_format).collect()
 }
@@ -147,10 +127,8 @@ fn fuzz_tool_outputs() {
 
 #[test]
 fn fuzz_tool_columns() {
-    let columns = MAPPED
-        .map(|(_, columns)| -> Vec<Column> { columns.iter().map(|text| text.parse().unwrap()).collect() });
-    let files = MAPPED.map(|(file, _)| std::fs::read(root().join(file)).unwrap());
-    let seeds = files.into_iter().enumerate().map(|(way, file)| input(way, file));
+    let columns = MAPPED.map(columns);
+    let seeds = MAPPED.iter().enumerate().map(|(way, name)| input(way, &fixture(name)));
     // A histogram with five digits over all that 64 bits hold has 47 MiB.
     let target = Target::new("fuzz_tool_columns").seeds(seeds).words(WORDS).memory(64 << 20);
     target.run(|bytes| {

@@ -1,33 +1,18 @@
 //! What every fixture says, held against what the tool itself printed, with the warning that each trap deserves.
-//!
-//! `fixtures/README.md` says how the files were made.
-
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-use std::path::Path;
 
 use plumb_model::{Reading, Statistic, Unit};
 use plumb_tools::{Column, ToolRun, read, read_mapped};
 
+use crate::fixtures::{self, all, fixture, value};
+
 fn runs(file: &str) -> Vec<ToolRun> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    read(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
+    read(&fixture(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 fn only(file: &str) -> ToolRun {
     let mut found = runs(file);
     assert_eq!(found.len(), 1, "{file}");
     found.remove(0)
-}
-
-/// The value of `metric` or `metric.statistic`, in the metric's own unit.
-fn value(run: &ToolRun, key: &str) -> Option<f64> {
-    let (name, statistic) = match key.split_once('.') {
-        Some((name, statistic)) => (name, Some(Statistic::from_name(statistic).expect("a statistic"))),
-        None => (key, None),
-    };
-    run.measurement.readings.get(name)?.number(statistic, run.metric(name)?.unit)
 }
 
 /// One run in a file: its tool, values to three digits, and a part of each warning that it has to have.
@@ -468,19 +453,14 @@ fn sockperf_is_read() {
 
 #[test]
 fn every_reading_has_its_metric_and_nothing_else_does() {
-    for file in files() {
-        let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        for run in read(&text).unwrap_or_default() {
+    for file in all() {
+        for run in fixtures::runs(&file, &fixture(&file)).unwrap() {
             let mut metrics: Vec<&str> = run.metrics.iter().map(|metric| metric.name.as_str()).collect();
             metrics.sort_unstable();
             let readings: Vec<&str> = run.measurement.readings.keys().map(String::as_str).collect();
-            assert_eq!(metrics, readings, "{}", file.display());
+            assert_eq!(metrics, readings, "{file}");
             let is_known = |name: &String| metrics.contains(&name.as_str());
-            assert!(
-                run.remedies.keys().chain(run.measurement.windows.keys()).all(is_known),
-                "{}",
-                file.display()
-            );
+            assert!(run.remedies.keys().chain(run.measurement.windows.keys()).all(is_known), "{file}");
             for metric in &run.metrics {
                 assert!(!metric.about.is_empty() && metric.unit.per_base() > 0.0, "{}", metric.name);
                 let is_time = matches!(metric.unit, Unit::Milliseconds | Unit::Microseconds | Unit::Seconds);
@@ -490,14 +470,6 @@ fn every_reading_has_its_metric_and_nothing_else_does() {
             }
         }
     }
-}
-
-fn files() -> Vec<std::path::PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let folders =
-        std::fs::read_dir(root).unwrap().filter_map(Result::ok).filter(|entry| entry.path().is_dir());
-    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
-    files.map(|entry| entry.path()).collect()
 }
 
 #[test]
@@ -692,9 +664,8 @@ fn migrations_of_qemu_are_read_in_three_forms() {
 }
 
 fn mapped(file: &str, columns: &[&str]) -> Result<ToolRun, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
     let columns: Vec<Column> = columns.iter().map(|column| column.parse().unwrap()).collect();
-    read_mapped(&std::fs::read_to_string(path).unwrap(), &columns).map_err(|error| error.to_string())
+    read_mapped(&fixture(file), &columns).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -710,8 +681,7 @@ fn what_has_no_units_is_read_with_those_that_the_user_names() {
     check_run(&csv, "csv", "CSV", &[("latency.min", 12.5), ("rate", 110.0)], &["1 fields", "are one run"]);
     let error = mapped("csv/runs.csv", &["p99:ms"]).unwrap_err();
     assert_eq!(error, "read it as csv: it has no column `p99`; its columns are time, latency, rate, note");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hgrm/latency.hgrm");
-    let error = read(&std::fs::read_to_string(path).unwrap()).unwrap_err().to_string();
+    let error = read(&fixture("hgrm/latency.hgrm")).unwrap_err().to_string();
     assert!(error.contains("--column latency:us"), "{error}");
 }
 
@@ -731,8 +701,7 @@ fn every_interval_of_a_log_is_merged_by_its_tag() {
     assert_eq!((count(&log, "latency"), count(&log, "latency_write")), (Some(1000), Some(50)));
     assert_eq!(log.measurement.window_ns, 5_000_000_000);
     assert_eq!(log.started_unix_s, Some(1_764_000_000.25));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hlog/latency.hlog");
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = fixture("hlog/latency.hlog");
     let error = read(&text).unwrap_err().to_string();
     assert!(error.contains("--column latency:ns"), "{error}");
     let column = ["latency:ns".parse::<Column>().unwrap()];

@@ -1,11 +1,10 @@
 //! Outputs as people hand them on: in other encodings, out of logs and mails, several in a file, cut off.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-use std::io::{Read, Write};
-use std::path::Path;
+use std::io::Write;
 
 use plumb_tools::{ReadError, ToolRun, Way, read, read_from};
+
+use crate::fixtures::{fixture, value};
 
 /// Every format that can be recognised, by a fixture of it.
 const FIXTURES: [&str; 37] = [
@@ -47,11 +46,6 @@ const FIXTURES: [&str; 37] = [
     "vegeta/report.txt",
     "wrk2/spectrum.txt",
 ];
-
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-    std::fs::read_to_string(path).unwrap().replace("\r\n", "\n")
-}
 
 fn runs(bytes: &[u8]) -> Result<Vec<ToolRun>, ReadError> {
     read_from(bytes, Way::Recognised)
@@ -168,9 +162,7 @@ fn runs_that_follow_each_other_in_a_file_are_as_many_runs() {
 fn half_a_figure_is_no_figure() {
     let text = fixture("sockperf/ping-pong.txt");
     let cut = readings(text.trim_end().strip_suffix("863").unwrap().as_bytes()).unwrap();
-    let smallest = cut[0].measurement.readings["tcp_lat"]
-        .number(Some(plumb_model::Statistic::Min), cut[0].metrics[0].unit);
-    assert_eq!(smallest, None);
+    assert_eq!(value(&cut[0], "tcp_lat.min"), None);
     assert!(cut[0].measurement.warnings.iter().any(|warning| warning.contains("cut off")));
 }
 
@@ -209,57 +201,13 @@ fn figures_that_contradict_each_other_are_found() {
     assert!(changed("h2load/v1.69.txt", "2000.00 req/s", "3000.00 req/s")[0].contains("2000"));
 }
 
-/// Text that is made as it is read.
-struct Repeated {
-    line: Vec<u8>,
-    at: usize,
-    left: u64,
-}
-
-impl Read for Repeated {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let length = buffer.len().min(self.line.len() - self.at).min(usize::try_from(self.left).unwrap());
-        buffer[..length].copy_from_slice(&self.line[self.at..self.at + length]);
-        self.at = (self.at + length) % self.line.len();
-        self.left -= length as u64;
-        Ok(length)
-    }
-}
-
-#[test]
-fn points_of_any_size_are_read_in_little_memory() {
-    read_points(96 << 20);
-}
-
-/// The laboratory has the time for it.
-#[test]
-fn lab_points_of_a_gigabyte_are_read_in_little_memory() {
-    read_points(1_000_000_000);
-}
-
-fn read_points(bytes: u64) {
-    let line =
-        fixture("k6/points.ndjson").lines().find(|line| line.contains("\"Point\"")).unwrap().to_owned()
-            + "\n";
-    let whole = bytes / line.len() as u64;
-    let found = read_from(Repeated { line: line.into_bytes(), at: 0, left: bytes }, Way::Recognised).unwrap();
-    assert_eq!(found[0].measurement.work, whole);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(kib < 64 << 10, "{kib} KiB for {bytes} bytes");
-}
-
 /// Each run of a text: its tool, and a metric with its value in its unit.
 fn said(text: &str, keys: &[&str]) -> Vec<(String, Vec<f64>)> {
-    let value = |run: &ToolRun, key: &&str| {
-        let (name, statistic) = key
-            .split_once('.')
-            .map_or((*key, None), |(name, rest)| (name, plumb_model::Statistic::from_name(rest)));
-        let number = run.measurement.readings.get(name)?.number(statistic, run.metric(name)?.unit)?;
-        Some((number * 1000.0).round() / 1000.0)
+    let rounded = |number: f64| (number * 1000.0).round() / 1000.0;
+    let one = |run: &ToolRun| {
+        let values = keys.iter().filter_map(|key| value(run, key)).map(rounded);
+        (run.tool.to_owned(), values.collect())
     };
-    let one = |run: &ToolRun| (run.tool.to_owned(), keys.iter().filter_map(|key| value(run, key)).collect());
     read(text).unwrap().iter().map(one).collect()
 }
 
@@ -365,9 +313,7 @@ fn tables_of_the_users_own_columns_keep_their_cells() {
     let mean = |text: &str, column: &str| {
         let columns: Vec<plumb_tools::Column> = vec![column.parse().unwrap()];
         let run = &read_from(text.as_bytes(), Way::Columns(&columns)).unwrap()[0];
-        run.measurement.readings["latency"]
-            .number(Some(plumb_model::Statistic::Avg), run.metrics[0].unit)
-            .unwrap()
+        value(run, "latency.avg").unwrap()
     };
     let rows = "2024-05-01T12:00:00Z, 12.0, 500\n2024-05-01T12:00:01Z, 16.0, 500\n";
     let spaced = mean(&format!("time, latency, size\n{rows}"), "latency:ms");

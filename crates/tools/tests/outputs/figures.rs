@@ -1,12 +1,11 @@
 //! No number rather than a wrong one: figures in another form, and texts without their end.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
-use plumb_tools::{Column, NoReading, ReadError, ToolRun, Way, read_from};
+use plumb_tools::{NoReading, ToolRun};
+
+use crate::fixtures::{all, fixture, runs};
 
 /// Forms in which no tool prints its figures, each with the number that a tool of which this is not true means by it.
 const FORMS: [(&str, Option<&str>); 7] = [
@@ -24,38 +23,6 @@ const TRIED: usize = 40;
 /// What follows a digit that is part of a name, a unit or an option.
 const NAMES: [&str; 9] =
     ["xx", "st byte", "/(1", "-Percentile", "^6bits", "bits/", "s of bytes", "m\"", "k\""];
-
-/// Every fixture, by its path below the folder of all.
-fn fixtures() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let inside = |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let folders = inside(root.clone()).filter(|path| path.is_dir());
-    let mut files: Vec<PathBuf> = folders.flat_map(inside).collect();
-    files.sort();
-    let named = |path: &PathBuf| {
-        let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).replace("\r\n", "\n");
-        (path.strip_prefix(&root).unwrap().display().to_string(), text)
-    };
-    files.iter().map(named).collect()
-}
-
-/// The columns with which a fixture is read, if it needs them.
-fn columns(name: &str) -> Vec<Column> {
-    let columns: &[&str] = match name.split('/').next().unwrap() {
-        "hgrm" => &["latency:us"],
-        "hlog" => &["latency:ns"],
-        "prometheus" => &["rps:1/s"],
-        "csv" => &["latency:ms", "rate:1/s"],
-        _ => &[],
-    };
-    columns.iter().map(|column| column.parse().unwrap()).collect()
-}
-
-fn runs(name: &str, text: &str) -> Result<Vec<ToolRun>, ReadError> {
-    let columns = columns(name);
-    let way = if columns.is_empty() { Way::Recognised } else { Way::Columns(&columns) };
-    read_from(text.as_bytes(), way)
-}
 
 /// Everything of a run that figures of its text become.
 fn figures(run: &ToolRun) -> String {
@@ -114,7 +81,8 @@ fn some<T>(all: Vec<T>) -> impl Iterator<Item = T> {
 #[test]
 fn a_figure_in_another_form_is_refused_at_its_place() {
     let mut wrong = Vec::new();
-    for (name, text) in fixtures() {
+    for name in all() {
+        let text = fixture(&name);
         let right = reading(&name, &text).unwrap();
         for place in some(numbers(&text)) {
             let with = |figure: &str| format!("{}{figure}{}", &text[..place.start], &text[place.end..]);
@@ -159,7 +127,8 @@ fn cuts(text: &str) -> Vec<usize> {
 #[test]
 fn a_text_without_its_end_is_refused_or_says_so() {
     let mut wrong = Vec::new();
-    for (name, text) in fixtures() {
+    for name in all() {
+        let text = fixture(&name);
         let whole = reading(&name, &text).unwrap();
         for cut in cuts(&text) {
             // Each object of JSON is a report.

@@ -1,20 +1,9 @@
 //! Texts that end in the middle of a line, and forms of figures that decide what a line means.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
-use std::path::Path;
-
-use plumb_model::{Statistic, Unit};
+use plumb_model::Unit;
 use plumb_tools::{ReadError, ToolRun, read, read_at};
 
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-    std::fs::read_to_string(path).unwrap().replace("\r\n", "\n")
-}
-
-fn value(run: &ToolRun, name: &str, statistic: Option<Statistic>) -> Option<f64> {
-    run.measurement.readings.get(name)?.number(statistic, run.metric(name)?.unit)
-}
+use crate::fixtures::{fixture, value};
 
 fn warns(run: &ToolRun, words: &str) -> bool {
     run.measurement.warnings.iter().any(|warning| warning.contains(words))
@@ -37,7 +26,7 @@ const STREAM: &str = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_
 fn a_figure_that_a_cut_shortened_is_not_read() {
     assert_ne!(reason(read(&format!("{STREAM}93"))), "", "netperf's table");
     let whole = read(&format!("{STREAM}9383.61\n")).unwrap();
-    assert!(value(&whole[0], "tcp_bw", None).is_some());
+    assert!(value(&whole[0], "tcp_bw").is_some());
     let keys = "PROTOCOL=TCP\nDIRECTION=Send\nELAPSED_TIME=2.00\nLOCAL_SEND_THROUGHPUT=9383.61\nREMOTE_RECV_THROUGHPUT=";
     let run = &read(&format!("{keys}93")).unwrap()[0];
     assert!(run.metric("tcp_bw").is_none() && run.metric("tcp_send_bw").is_some() && warns(run, "cut off"));
@@ -57,7 +46,7 @@ fn a_figure_without_a_line_end_counts_if_others_confirm_it() {
                  Doing 2048 bits public rsa's for 1s: 50410 2048 bits public RSA's in 1.00s\nversion: 3.0.19\n\
                  \x20                 sign    verify    sign/s verify/s\nrsa 2048 bits 0.000665s 0.000020s   1503.0   ";
     let run = &read(&format!("{table}50410.0")).unwrap()[0];
-    assert_eq!(value(run, "rsa_2048_verify", None), Some(50_410.0));
+    assert_eq!(value(run, "rsa_2048_verify"), Some(50_410.0));
     assert!(warns(run, "may be cut short"));
     assert!(reason(read(&format!("{table}50"))).contains("digits may be missing"));
     let bare: Vec<&str> = table.lines().filter(|line| !line.contains("public")).collect();
@@ -90,11 +79,11 @@ fn k6_sizes_are_told_by_their_units() {
     let sizes = "     browser_data_received......: 357 kB 58 kB/s\n     sent.......................: 4.9 kB 798 B/s\n     \
                  other......................: 1.8 MB 829 kB/s";
     let run = &read(&k6(sizes)).unwrap()[0];
-    let found = ["browser_data_received", "sent", "other"].map(|name| value(run, name, None));
+    let found = ["browser_data_received", "sent", "other"].map(|name| value(run, name));
     assert_eq!(found, [Some(357e3), Some(4.9e3), Some(1.8e6)]);
     let run = &read(&k6("     my_gauge...................: 12.5ms min=10ms max=20ms")).unwrap()[0];
     assert_eq!(
-        (value(run, "my_gauge", None), run.metric("my_gauge").unwrap().unit),
+        (value(run, "my_gauge"), run.metric("my_gauge").unwrap().unit),
         (Some(12.5), Unit::Milliseconds)
     );
     for wrong in ["mine.......: 357 apples 58/s", "mine.......: avg=1.5ms min=1 med=2ms"] {
@@ -152,12 +141,9 @@ fn ab_without_deviations_has_three_columns() {
         });
     }
     let run = &read(&(lines.join("\n") + "\n")).unwrap()[0];
-    let of = |statistic| value(run, "http_req_duration", Some(statistic));
-    assert_eq!(
-        (of(Statistic::Min), of(Statistic::Avg), of(Statistic::Max)),
-        (Some(11.0), Some(22.0), Some(33.0))
-    );
-    assert_eq!(of(Statistic::Med), None);
+    let of = |statistic: &str| value(run, &format!("http_req_duration.{statistic}"));
+    assert_eq!((of("min"), of("avg"), of("max")), (Some(11.0), Some(22.0), Some(33.0)));
+    assert_eq!(of("med"), None);
 }
 
 #[test]
@@ -167,14 +153,11 @@ fn openssl_rows_without_a_k_are_bytes_per_second() {
         "{head}aes-128-siv          0.00   3413333.33k\nslow              9216.50       infk\n"
     ))
     .unwrap()[0];
-    assert_eq!(value(run, "aes_128_siv_64", None), Some(3_413_333_330.0));
-    assert_eq!((value(run, "aes_128_siv_16", None), value(run, "slow_16", None)), (None, Some(9216.5)));
+    assert_eq!(value(run, "aes_128_siv_64"), Some(3_413_333_330.0));
+    assert_eq!((value(run, "aes_128_siv_16"), value(run, "slow_16")), (None, Some(9216.5)));
     let keys = "                  sign    verify    sign/s verify/s\nrsa 2048 bits 0.000665s      infs   1503.0      inf\n";
     let run = &read(keys).unwrap()[0];
-    assert_eq!(
-        (value(run, "rsa_2048_sign", None), value(run, "rsa_2048_verify", None)),
-        (Some(1503.0), None)
-    );
+    assert_eq!((value(run, "rsa_2048_sign"), value(run, "rsa_2048_verify")), (Some(1503.0), None));
     let run = &read("+F2:2:2048:450.434783:inf\n").unwrap()[0];
     assert_eq!(run.metrics.len(), 1);
 }
