@@ -142,8 +142,8 @@ fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
     let has_length = !matches!(after(text, "Document Length:"), None | Some("Variable"));
     if status > 0 && has_length && length > 0 {
         run.warn(
-            "some answers were not 2xx, and ab takes the first answer for the right one: if that was one of them, all good \
-             answers have another length",
+            "some answers were not 2xx; if the first one was among them, ab compared the length of every good answer with that of a \
+             bad one",
         );
     }
     Ok(())
@@ -169,7 +169,7 @@ fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         let (min, mean, median, max) = match *columns.as_slice() {
             [min, mean, _, median, max] => (min, mean, Some(median), max),
             [min, mean, max] if is_short => (min, mean, None, max),
-            _ => return Err(format!("its line `{label}` has not as many figures as its head").into()),
+            _ => return Err(format!("its line `{label}` does not have as many figures as its head").into()),
         };
         let mut statistics = vec![(Statistic::Avg, mean), (Statistic::Min, min), (Statistic::Max, max)];
         statistics.extend(median.map(|median| (Statistic::Med, median)));

@@ -27,7 +27,7 @@ pub struct Format {
     is_whole: fn(&str) -> bool,
     /// Whether lines may be missing at the end of a text without a trace.
     is_open: fn(&str) -> bool,
-    /// Whether `is_whole` is about the digits of the last figure too.
+    /// Whether `is_whole` also checks the digits of the last figure.
     is_exact: bool,
 }
 
@@ -82,12 +82,12 @@ impl Format {
         Self { is_whole, ..self }
     }
 
-    /// As [`Self::with_end`], of a tool whose last figure always has as many decimals.
+    /// As [`Self::with_end`], for a tool whose last figure has a fixed number of decimals.
     const fn with_exact_end(self, is_whole: fn(&str) -> bool) -> Self {
         Self { is_exact: true, ..self.with_end(is_whole) }
     }
 
-    /// The tool prints as many lines as it likes, and nothing behind them.
+    /// The number of lines varies, and nothing follows the last one.
     const fn with_open_end(self) -> Self {
         self.with_open_end_if(|_| true)
     }
@@ -96,7 +96,7 @@ impl Format {
         Self { is_open, ..self }
     }
 
-    /// What of a text has no mark at its end, such as `ab's times`.
+    /// The part of a text whose end has no mark, such as `ab's times`.
     fn open_end(&self, text: &str) -> Option<&'static str> {
         self.about.split(',').next().filter(|_| (self.is_open)(text))
     }

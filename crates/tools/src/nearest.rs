@@ -21,8 +21,8 @@ const HINTS: [(&[&str], &str); 16] = [
     (&["Dbench Summary"], "this may be dbench's summary without its line `Random Read/Write IOPS:`"),
     (&["Migration status"], "this may be QEMU's `info migrate` without its times"),
     (&["Doing ", "for ", "s: "], "this may be openssl speed without the tables at its end"),
-    (&["tcp_bw:"], "it may be qperf's text, of which the figures are missing"),
-    (&["tcp_lat:"], "it may be qperf's text, of which the figures are missing"),
+    (&["tcp_bw:"], "this may be qperf's text without its figures"),
+    (&["tcp_lat:"], "this may be qperf's text without its figures"),
     (
         &["Interval", "Transfer", "Bitrate"],
         "this may be iperf3's text without the lines of `sender` and `receiver`; `iperf3 -J` prints everything",

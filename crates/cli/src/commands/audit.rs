@@ -32,7 +32,7 @@ struct AuditDocument {
     format: String,
     /// The outputs and tables that were read.
     found: Vec<FoundDocument>,
-    /// What has figures and was not read.
+    /// Outputs and tables with figures that were not read.
     not_read: Vec<NotReadDocument>,
     /// What can be concluded, in sentences.
     conclusions: Vec<String>,
@@ -64,13 +64,13 @@ struct NotReadDocument {
     file: String,
     /// Its line, from 1.
     line: usize,
-    /// What it is and why it was not read.
+    /// The output or table, and why it was not read.
     why: String,
     /// Whether it is the output of a tool whose reader refused it.
     failure: bool,
 }
 
-/// A figure over a like one: the same metric in one unit, with one difference.
+/// A figure divided by a comparable one: the same metric and unit, and one named difference.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct RatioDocument {
@@ -80,13 +80,13 @@ struct RatioDocument {
     line: usize,
     /// The rule that allows the ratio; `plumb audit --explain` says what it checks.
     rule: &'static str,
-    /// What both figures are.
+    /// The metric of both figures.
     metric: String,
-    /// What the figure that was divided belongs to.
+    /// The row, column or run of the figure that was divided.
     of: String,
-    /// What the other figure belongs to.
+    /// The row, column or run of the other figure.
     over: String,
-    /// The setting of both, or nothing.
+    /// The setting of both; may be empty.
     at: String,
     /// The ratio.
     ratio: f64,

@@ -120,9 +120,8 @@ fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
     ! line 36     how the tool counts: ab calls 9999 answers failed because their length differs from
                   that of the first answer; they are not counted as failures here (ab -l accepts them).
                   [how-the-tool-counts]
-    ! line 36     how the tool counts: some answers were not 2xx, and ab takes the first answer for the
-                  right one: if that was one of them, all good answers have another length.
-                  [how-the-tool-counts]
+    ! line 36     how the tool counts: some answers were not 2xx; if the first one was among them, ab
+                  compared the length of every good answer with that of a bad one. [how-the-tool-counts]
     ! line 36     an outlier as long as a timer: The slowest iteration_duration is 5016 ms and the
                   median 14 ms. The difference of 5 s is the length of a timer, such as a retransmission
                   or a time limit; the server did not work that long. One such request moves the mean
