@@ -7,15 +7,13 @@
 use plumb_model::{Change, ClaimVerdict, Comparison, Judgement, Run, Verdict};
 
 use crate::figures;
-use crate::layout::{Paint, Tone, clean, fitted, left, limited, shorten, widest, wrap};
+use crate::layout::{Paint, Tone, clean, fitted, left, limited, shorten, widest};
 use crate::rows::{Row, terms};
 use crate::scale::Scale;
 use crate::spread;
-use crate::summary::{
-    Headline, blocks_words, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
-};
+use crate::summary::{Headline, mark, run_words, trust_words, unjudged, verdict_words};
 use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
-use crate::view::{View, quoted, short_digest};
+use crate::view::{View, quoted};
 
 /// The most lines that are printed.
 pub const LINES_MAX: usize = 30;
@@ -158,25 +156,20 @@ impl Page<'_> {
     /// The question, the answer, whether to believe it, and which variants must not be used.
     fn head(&self) -> Vec<String> {
         let (view, headline) = (self.view, Headline::of(self.view));
-        let mut parts = vec![view.plan().name.clone()];
-        parts.extend(quick_words(view).map(str::to_owned));
-        parts.extend([blocks_words(view), slots_words(view)]);
-        parts.extend(view.run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
-        parts.push(format!("seed {}", view.plan().seed));
-        parts.push(format!("digest {}", short_digest(&view.digest())));
         // The effects below count what they leave out.
         let answer = format!("{}.", headline.without_count(view));
         let trust = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);
-        let unjudged =
-            unjudged(view).map(|text| limited(wrap(&clean(&format!("{text}.")), self.width), 3, self.width));
-        let mut lines: Vec<String> =
-            unjudged.into_iter().flat_map(|lines| self.painted(Tone::Bad, lines)).collect();
-        lines.extend(self.painted(Tone::Title, limited(wrap(&view.plan().title, self.width), 2, self.width)));
-        lines.extend(self.painted(Tone::Quiet, limited(wrap(&parts.join(" · "), self.width), 2, self.width)));
-        lines.extend(self.painted(Tone::Title, limited(wrap(&answer, self.width), 4, self.width)));
-        lines.extend(
-            self.painted(trust_tone(headline.trust), limited(wrap(&trust, self.width), 3, self.width)),
-        );
+        let unjudged = unjudged(view).map(|text| (Tone::Bad, clean(&format!("{text}.")), 3));
+        let texts = [
+            (Tone::Title, view.plan().title.clone(), 2),
+            (Tone::Quiet, run_words(view).join(" · "), 2),
+            (Tone::Title, answer, 4),
+            (trust_tone(headline.trust), trust, 3),
+        ];
+        let mut lines: Vec<String> = Vec::new();
+        for (tone, text, most) in unjudged.into_iter().chain(texts) {
+            lines.extend(self.painted(tone, limited(&text, self.width, most)));
+        }
         let room = HEAD_MAX.saturating_sub(lines.len());
         lines.extend(self.void(room));
         lines
@@ -189,7 +182,7 @@ impl Page<'_> {
             .enumerate()
             .map(|(order, (variant, word, reason, cells))| {
                 let text = format!("{} is {word}: {reason}{cells}", self.name(variant));
-                let short = limited(wrap(&text, self.width - 4), 1, self.width - 4).concat();
+                let short = limited(&text, self.width - 4, 1).concat();
                 let whole = self.entry("∅", Tone::Bad, &text, VOID_LINES);
                 Entry::new(order, [self.entry("∅", Tone::Bad, &short, 1), whole.clone(), whole])
             })
@@ -263,7 +256,7 @@ impl Page<'_> {
             _ => {
                 let verdict = format!(" · {}", found.verdict.word());
                 let room = self.width.saturating_sub(4 + verdict.chars().count());
-                limited(wrap(&text, room), 1, room).concat() + &verdict
+                limited(&text, room, 1).concat() + &verdict
             }
         };
         let short = self.entry(sign, tone, &short, 1);

@@ -54,8 +54,9 @@ pub fn shorten(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The first lines, and an ellipsis after a whole word where there are more.
-pub fn limited(mut lines: Vec<String>, most: usize, width: usize) -> Vec<String> {
+/// The first lines of the text, and an ellipsis after a whole word where there are more.
+pub fn limited(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines = wrap(text, width);
     if lines.len() <= most {
         return lines;
     }
@@ -77,9 +78,9 @@ pub fn limited(mut lines: Vec<String>, most: usize, width: usize) -> Vec<String>
 /// The most lines of a remedy.
 const REMEDY_MAX: usize = 3;
 
-/// How remedies begin, as they are worded in `judge` and in the cautions. Anything else after a `; ` is a reason or what
-/// follows, and must not be read as advice.
-const REMEDIES: [&str; 11] = [
+/// The first words of remedies in warnings and cautions. Any other clause after a `; ` is a reason or a consequence, and must
+/// not be shown as advice.
+const REMEDIES: [&str; 10] = [
     "add `",
     "add a `cooldown`",
     "give ",
@@ -88,22 +89,20 @@ const REMEDIES: [&str; 11] = [
     "it fades within ",
     "lower `",
     "move to ",
-    "put both ",
     "raise ",
     "run it ",
 ];
 
-/// The text in `most` lines. Where that is too few, a remedy after its last `; ` is kept whole on lines of its own, and the
-/// rest is shortened, to one line at least.
+/// The text in `most` lines. If it does not fit, the diagnosis before its last `; ` is shortened to make room, and the remedy
+/// after it gets separate lines, up to [`REMEDY_MAX`].
 pub fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
-    let lines = wrap(text, width);
-    let Some((diagnosis, remedy)) =
-        text.rsplit_once("; ").filter(|(_, tail)| lines.len() > most && is_remedy(tail))
+    let is_long = wrap(text, width).len() > most;
+    let Some((diagnosis, remedy)) = text.rsplit_once("; ").filter(|(_, tail)| is_long && is_remedy(tail))
     else {
-        return limited(lines, most, width);
+        return limited(text, width, most);
     };
-    let remedy = limited(wrap(&format!("→ {remedy}"), width), REMEDY_MAX, width);
-    let mut lines = limited(wrap(diagnosis, width), most.saturating_sub(remedy.len()).max(1), width);
+    let remedy = limited(&format!("→ {remedy}"), width, REMEDY_MAX);
+    let mut lines = limited(diagnosis, width, most.saturating_sub(remedy.len()).max(1));
     lines.extend(remedy);
     lines
 }
@@ -211,7 +210,7 @@ mod tests {
         assert_eq!(fitted("one two three four", 10, 1), ["one two …"]);
         let reason = "verdicts were allowed from 2 blocks on; below 6 a disturbance can pass for an effect";
         assert_eq!(fitted(reason, 30, 2), ["verdicts were allowed from 2", "blocks on; below 6 a …"]);
-        assert_eq!(limited(vec!["abcdefghij".to_owned(), "k".to_owned()], 1, 10), ["abcdefghi…"]);
+        assert_eq!(limited("abcdefghijk", 10, 1), ["abcdefghi…"]);
     }
 
     #[test]

@@ -248,6 +248,18 @@ fn range(comparisons: &[&Comparison], row: Row<'_>) -> String {
     )
 }
 
+/// The facts about the run that stand below its title.
+pub fn run_words(view: &View<'_>) -> Vec<String> {
+    let mut words = vec![view.plan().name.clone()];
+    words.extend(quick_words(view).map(str::to_owned));
+    words.extend([blocks_words(view), slots_words(view)]);
+    words.extend(view.run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
+    words.push(format!("seed {}", view.plan().seed));
+    // `plumb history` names a run by as many digits.
+    words.push(format!("digest {:.8}", view.digest()));
+    words
+}
+
 /// One reason not to rely on the run, in a few words.
 pub fn doubt_words(view: &View<'_>, doubt: &Doubt) -> String {
     let slots = |count: &usize| figures::plural(*count, "slot");
@@ -256,7 +268,7 @@ pub fn doubt_words(view: &View<'_>, doubt: &Doubt) -> String {
         Doubt::EverySlotFailed => "every slot failed".to_owned(),
         Doubt::Void(variants) => {
             let names: Vec<&str> = variants.iter().map(|variant| view.name(*variant)).collect();
-            let why = if let [only] = names[..] { why_void(view, only) } else { String::new() };
+            let why = if let [only] = variants[..] { why_void(view, only) } else { String::new() };
             format!("no proof or no data for {}{why}", names.join(", "))
         }
         Doubt::WorkFailed { variant, share } => {
@@ -292,21 +304,10 @@ pub fn unjudged(view: &View<'_>) -> Option<String> {
     Some(format!("No claim was judged: {}", reasons.join("; ")))
 }
 
-/// Variants of which more failed than the plan allows, with the largest share in any cell.
-pub fn failing<'a>(view: &View<'a>) -> Vec<(&'a str, String)> {
-    let largest = |variant: usize| {
-        let cells = 0..view.plan().cells.len();
-        cells.filter_map(|cell| view.failed_share(cell, variant)).max_by(f64::total_cmp)
-    };
-    (0..view.variants().len())
-        .filter_map(|variant| Some((view.name(variant), figures::share(largest(variant)?))))
-        .collect()
-}
-
 /// Why a variant of which every slot failed has no data, as it follows its name.
-fn why_void(view: &View<'_>, name: &str) -> String {
+fn why_void(view: &View<'_>, variant: usize) -> String {
     let unusable = view.unusable();
-    let own = unusable.iter().find(|(variant, ..)| view.name(*variant) == name);
+    let own = unusable.iter().find(|(unusable, ..)| *unusable == variant);
     let failed = own.and_then(|(_, _, reason, _)| reason.strip_prefix("every slot failed; the last one to "));
     failed.map(|reason| format!(", which failed to {reason}")).unwrap_or_default()
 }

@@ -1,7 +1,9 @@
 //! The whole report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
 //! reader's eye is when the prompt comes back.
 
-use plumb_model::{Change, ClaimVerdict, Comparison, Evidence, Judgement, Run, Trust, VariantState, Verdict};
+use plumb_model::{
+    Change, ClaimVerdict, Comparison, Doubt, Evidence, Judgement, Run, Trust, VariantState, Verdict,
+};
 
 use crate::break_even::{self, axis_word};
 use crate::choice;
@@ -13,10 +15,8 @@ use crate::load;
 use crate::rows::Row;
 use crate::scale::Scale;
 use crate::spread;
-use crate::summary::{
-    Headline, blocks_words, failing, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
-};
-use crate::view::{View, short_digest};
+use crate::summary::{Headline, doubt_words, mark, run_words, trust_words, unjudged, verdict_words};
+use crate::view::View;
 
 /// How a text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,20 +108,14 @@ impl Page<'_> {
             self.wrapped("! ", Some(Tone::Bad), &clean(&format!("{text}.")));
         }
         self.toned(Tone::Title, &view.plan().title);
-        let mut parts = vec![view.plan().name.clone()];
-        parts.extend(quick_words(view).map(str::to_owned));
-        parts.extend([blocks_words(view), slots_words(view)]);
-        parts.extend(run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
-        parts.push(format!("seed {}", view.plan().seed));
-        parts.push(format!("digest {}", short_digest(&view.digest())));
+        let mut parts = run_words(view);
         let facts = run.header.host.iter().take(4).map(|(name, value)| format!("{name} {value}"));
         parts.push(facts.collect::<Vec<String>>().join(", "));
         parts.extend(view.skew_words());
         parts.retain(|part| !part.is_empty());
         self.wrapped("", None, &parts.join(" · "));
-        for (name, share) in failing(view) {
-            let units = &view.plan().units;
-            let text = format!("{share} of the {units} of {name} failed: do not use its rates and times");
+        for doubt in view.doubts().iter().filter(|doubt| matches!(doubt, Doubt::WorkFailed { .. })) {
+            let text = format!("{}: do not use its rates and times", doubt_words(view, doubt));
             self.wrapped("! ", Some(Tone::Bad), &text);
         }
     }

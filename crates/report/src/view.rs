@@ -426,11 +426,6 @@ pub fn digest(run: &Run) -> String {
     plumb_digest::xxh3_128(&mut json.as_slice()).expect("memory can be read")
 }
 
-/// The first digits of a digest, by which `plumb history` names a run.
-pub fn short_digest(digest: &str) -> &str {
-    digest.get(..8).unwrap_or(digest)
-}
-
 /// The text as one word of a shell's command line.
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,".contains(c);
