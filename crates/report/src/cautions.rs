@@ -127,15 +127,10 @@ fn waits(in_flight: f64, mean_ns: f64, fastest_ns: f64) -> String {
 
 /// Why threads of the system waited for CPUs with a variant, given those on which they were seen and the load may run.
 fn why_waited(waiter: &str, shared: &BTreeSet<u32>) -> String {
-    match shared.is_empty() {
-        true => "they may share CPUs with the load or with other programs".to_owned(),
-        false => {
-            format!(
-                "with {waiter} they were seen on {}, on which the load may run too",
-                figures::cpus(shared)
-            )
-        }
+    if shared.is_empty() {
+        return "they may share CPUs with the load or with other programs".to_owned();
     }
+    format!("with {waiter} they were seen on {}, on which the load may run too", figures::cpus(shared))
 }
 
 /// A size, which has no parts of a byte.

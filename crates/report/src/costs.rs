@@ -24,7 +24,7 @@ impl SideCost {
     }
 
     /// `ingress 610 µs` for each component.
-    pub fn component_words(&self) -> Vec<String> {
+    fn component_words(&self) -> Vec<String> {
         let words =
             |(name, cost): &(String, f64)| format!("{} {}", clean(name), figures::time_ns(cost * 1e3));
         self.components_us.iter().map(words).collect()
@@ -32,7 +32,7 @@ impl SideCost {
 }
 
 /// What stands for the cost of a system whose CPU time could not be read.
-pub const UNKNOWN: &str = "not known";
+const UNKNOWN: &str = "not known";
 
 /// What one variant costs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Costs {
     pub load: SideCost,
     /// The mean share of all CPU time that the host spent in softirq.
     pub softirq: f64,
-    /// Where the system's threads were in any slot; `None` if nobody could see them.
+    /// Where the system's threads were in any slot; `None` if `plumb` could not see them.
     pub placement: Option<Placement>,
     /// What the load's threads had and wanted of the CPUs, in the worst slot.
     pub health: LoadHealth,
@@ -55,8 +55,15 @@ pub fn placement(view: &View<'_>, cell: usize, variant: usize) -> Option<Placeme
 }
 
 impl Costs {
-    /// `server threads were seen on CPU 1 (allowed: 0-1)`, if somebody could see them.
-    pub fn placement_words(&self) -> Option<String> {
+    /// The parts of the system's cost, or that it is not known, and where its threads were.
+    pub fn system_words(&self) -> Vec<String> {
+        let system = self.system.as_ref();
+        let parts = system.map_or_else(|| vec![UNKNOWN.to_owned()], SideCost::component_words);
+        parts.into_iter().chain(self.placement_words()).collect()
+    }
+
+    /// `server threads were seen on CPU 1 (allowed: 0-1)`, if `plumb` could see them.
+    fn placement_words(&self) -> Option<String> {
         let Placement { ran, allowed, .. } = self.placement.as_ref()?;
         let more =
             if ran == allowed { String::new() } else { format!(" (allowed: {})", figures::ranges(allowed)) };

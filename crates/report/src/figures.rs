@@ -210,6 +210,7 @@ pub fn plural(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn cpus_are_listed_as_the_kernel_does() {
@@ -217,7 +218,6 @@ mod tests {
         let found = [&[1][..], &[0, 1], &[0, 1, 2, 3, 8]].map(words);
         assert_eq!(found, ["CPU 1", "CPUs 0 and 1", "CPUs 0-3,8"]);
     }
-    use proptest::prelude::*;
 
     #[test]
     fn values_carry_three_digits_and_a_unit_that_keeps_them_short() {

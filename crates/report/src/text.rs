@@ -294,10 +294,8 @@ impl Page<'_> {
         for (variant, costs) in all {
             let name = left(&self.name(variant), NAME_MAX + 2);
             let system = costs.system.as_ref();
-            let parts = system.map_or(vec![costs::UNKNOWN.to_owned()], SideCost::component_words);
-            let parts = parts.into_iter().chain(costs.placement_words()).collect::<Vec<String>>().join(", ");
             let busy = load::of_variant(&costs.health);
-            self.cost_line(&name, "system", system, &parts);
+            self.cost_line(&name, "system", system, &costs.system_words().join(", "));
             self.cost_line(&left("", NAME_MAX + 2), "load", Some(&costs.load), &busy);
         }
     }

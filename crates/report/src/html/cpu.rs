@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{name, percent};
-use crate::costs::{Costs, SideCost, UNKNOWN};
+use crate::costs::{Costs, SideCost};
 use crate::figures;
 use crate::load;
 use crate::view::View;
@@ -42,26 +42,18 @@ fn variant_costs(view: &View<'_>, variant: usize, costs: &Costs, most: f64) -> M
         div.cost {
             (name(view, variant))
             @match &costs.system {
-                Some(system) => {
-                    (side("system", system, ["su", "ss"], most))
-                    span.parts { (words(system.component_words(), costs)) }
-                }
+                Some(system) => { (side("system", system, ["su", "ss"], most)) }
                 None => {
                     span.quiet { "system" }
                     span {}
                     span.total { "–" }
-                    span.parts { (words(vec![UNKNOWN.to_owned()], costs)) }
                 }
             }
+            span.parts { (costs.system_words().join(" · ")) }
             (side("load", &costs.load, ["lu", "ls"], most))
             span.parts.last { (busy) " · host's softirq " (softirq) }
         }
     }
-}
-
-/// The parts of a system's cost, and where its threads were.
-fn words(parts: Vec<String>, costs: &Costs) -> String {
-    parts.into_iter().chain(costs.placement_words()).collect::<Vec<String>>().join(" · ")
 }
 
 fn side(label: &str, cost: &SideCost, classes: [&str; 2], most: f64) -> Markup {
