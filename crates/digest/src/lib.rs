@@ -1,4 +1,4 @@
-//! The hash of long content, such as a program's file.
+//! The hash of long content: a program's file, a run.
 //!
 //! This is a separate crate because it has to be optimised in every profile. The library's functions are generic, so the crate
 //! that calls them compiles them; without optimisation a hash of `plumb`'s own file takes half a second to two seconds, at the
@@ -6,6 +6,7 @@
 
 use std::io::{self, ErrorKind, Read};
 
+use serde::Serialize;
 use twox_hash::XxHash3_128;
 
 /// How many bytes are read at a time.
@@ -26,6 +27,16 @@ pub fn xxh3_128(content: &mut dyn Read) -> io::Result<String> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// [`xxh3_128`] of a value's JSON.
+///
+/// # Panics
+/// When a map in the value has keys that are no texts.
+#[must_use]
+pub fn of_json(value: &impl Serialize) -> String {
+    let json = serde_json::to_vec(value).expect("hashed types have texts as keys");
+    xxh3_128(&mut json.as_slice()).expect("memory can be read")
 }
 
 #[cfg(test)]

@@ -2,19 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use plumb_digest::of_json;
 use plumb_model::{Cell, Header, Plan, PlannedVariant, Run};
-use serde::Serialize;
 use serde_json::{Value, json};
-
-/// The 128-bit XXH3 hash of a value's JSON, as 32 hexadecimal digits.
-fn hash_of(value: &impl Serialize) -> String {
-    let json = serde_json::to_vec(value).expect("the types of a run are serialised with texts as keys");
-    plumb_digest::xxh3_128(&mut json.as_slice()).expect("memory can be read")
-}
 
 /// The hash of a run's whole content, which its reports print as its digest.
 pub(crate) fn key(run: &Run) -> String {
-    hash_of(&run.content())
+    of_json(&run.content())
 }
 
 /// The identity that a run keeps when it is extended. An imported run uses its key, because its plan does not
@@ -23,7 +17,7 @@ pub(crate) fn origin(run: &Run, key: &str) -> String {
     let Header { plan, started_at, .. } = &run.header;
     match plan.imported {
         Some(_) => key.to_owned(),
-        None => hash_of(&(&plan.name, started_at, plan.seed, host_class(&run.header))),
+        None => of_json(&(&plan.name, started_at, plan.seed, host_class(&run.header))),
     }
 }
 
@@ -39,13 +33,13 @@ pub(crate) fn digest_of(plan: &Plan, variants: &[&PlannedVariant]) -> String {
         })
     });
     let settings: Vec<Value> = settings.collect();
-    hash_of(&json!([plan.path, plan.quick, plan.window_ns, plan.warmup_ns, settings]))
+    of_json(&json!([plan.path, plan.quick, plan.window_ns, plan.warmup_ns, settings]))
 }
 
 /// The hash of the settings of all variants in all cells.
 pub(crate) fn settings_digest(plan: &Plan) -> String {
     let of_cell = |cell: &Cell| digest_of(plan, &cell.variants.iter().collect::<Vec<_>>());
-    hash_of(&plan.cells.iter().map(of_cell).collect::<Vec<_>>())
+    of_json(&plan.cells.iter().map(of_cell).collect::<Vec<_>>())
 }
 
 /// Settings without null values, sorted by key. A later version with more optional keys then gives the same

@@ -419,11 +419,9 @@ fn extent(plan: &Plan) -> String {
     words.concat()
 }
 
-/// What tells a run from one with other content, wherever its directory is: the hash under which the history knows it.
+/// The hash of a run's content, which is its key in the history.
 pub fn digest(run: &Run) -> String {
-    let json =
-        serde_json::to_vec(&run.content()).expect("the types of a run are serialised with texts as keys");
-    plumb_digest::xxh3_128(&mut json.as_slice()).expect("memory can be read")
+    plumb_digest::of_json(&run.content())
 }
 
 /// The text as one word of a shell's command line.
