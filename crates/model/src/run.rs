@@ -117,20 +117,20 @@ impl Ending {
 }
 
 impl Run {
-    /// Everything that it says, wherever its directory is: what identifies it.
+    /// Everything but its directory: what identifies it.
     #[must_use]
     pub fn content(&self) -> impl Serialize + '_ {
         (&self.header, &self.experiment_text, &self.slots, self.ending, self.took_s)
     }
 
-    /// Whether it is the same run as another, though one of them may have more slots, or was edited.
+    /// Whether it is the same run as another, which may have more slots or have been edited. An imported run is never
+    /// recognised, because its plan does not say when it was made.
     #[must_use]
     pub fn began_with(&self, other: &Self) -> bool {
-        let began = |run: &Self| {
-            let header = &run.header;
-            (header.plan.name.clone(), header.started_at.clone(), header.plan.seed, header.host.clone())
-        };
-        began(self) == began(other)
+        let (one, two) = (&self.header, &other.header);
+        one.plan.imported.is_none()
+            && (&one.plan.name, &one.started_at, one.plan.seed, &one.host)
+                == (&two.plan.name, &two.started_at, two.plan.seed, &two.host)
     }
 }
 

@@ -256,11 +256,12 @@ pub(crate) fn differences(runs: [&Run; 2]) -> Vec<Difference> {
             told.push(one);
         }
     }
-    let digests = runs.map(digest);
-    if runs[0].began_with(runs[1]) && digests[0] != digests[1] {
-        let [first, second] = digests.map(Some);
-        let what = "digest of what is one run, so somebody edited or extended it".to_owned();
-        told.push(Difference { of: "content".to_owned(), what, first, second });
+    if runs[0].began_with(runs[1]) {
+        let [first, second] = runs.map(|run| Some(digest(run)));
+        if first != second {
+            let what = "digest of the same run, of which somebody edited or extended a copy".to_owned();
+            told.push(Difference { of: "content".to_owned(), what, first, second });
+        }
     }
     told
 }

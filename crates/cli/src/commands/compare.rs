@@ -25,7 +25,7 @@ pub fn compare(arguments: &CompareArguments) -> Outcome {
 mod tests {
     use std::path::Path;
 
-    use plumb_model::Run;
+    use plumb_model::{Imported, OrderSource, Run};
     use serde_json::Value;
 
     use crate::in_process::{made, on_disk, plumb};
@@ -118,6 +118,21 @@ mod tests {
             let report = plumb(&["report", &one, "--format", form]).out;
             assert!(report.contains(&digest(&one)[..8]), "{report}");
         }
+    }
+
+    #[test]
+    fn imported_runs_without_times_are_not_taken_for_copies_of_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let imported = |name: &str, factor: f64| {
+            let mut run = made::run("x", 1, factor);
+            let (tool, order) = ("ab 2.3".to_owned(), OrderSource::Given);
+            run.header.plan.imported = Some(Imported { tool, order, interleaved: true });
+            run.header.started_at = String::new();
+            run.directory = name.to_owned();
+            kept(folder.path(), &run)
+        };
+        let found = plumb(&["compare", &imported("one", 0.75), &imported("other", 0.5), "--json"]).json();
+        assert_eq!(found["differences"], serde_json::json!([]));
     }
 
     #[test]
