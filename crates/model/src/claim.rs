@@ -171,7 +171,7 @@ impl<'t> Piece<'t> {
 
 const RELATIONS: [&str; 5] = [">=", "<=", "==", ">", "<"];
 
-/// Relations as other languages and hurried hands write them, with the relation that is meant.
+/// Relations as people mistype them or write them elsewhere, each with the relation to write.
 const MISTYPED: [(&str, &str); 4] = [("=>", ">="), ("=<", "<="), ("≥", ">="), ("≤", "<=")];
 
 impl Scope<'_> {
@@ -199,7 +199,7 @@ impl Scope<'_> {
             Ok(right)
         };
         let right = read(right_piece).map_err(|error| {
-            let Some((rule, suggested)) = self.slip(right_piece.text) else { return error };
+            let Some((rule, suggested)) = self.slip(right_piece.text, metric) else { return error };
             let readable = suggested.filter(|text| read(Piece { text, offset: 0 }).is_ok());
             right_piece.error(match readable {
                 Some(text) => format!("{rule}; write `{text}`"),
@@ -314,37 +314,33 @@ impl Scope<'_> {
         }
         Ok(Operand::Value(value))
     }
-}
 
-impl Scope<'_> {
     fn is_term(self, text: &str) -> bool {
         text.trim()
             .split_once('.')
             .is_some_and(|(variant, _)| self.variants.iter().any(|known| known == variant))
     }
 
-    /// What rule a right side of products or sums breaks, and what its own numbers suggest to write instead. The suggestion
-    /// may be no right side either.
-    fn slip(self, right: &str) -> Option<(&'static str, Option<String>)> {
-        let product = |factor: &str, term: &str| {
-            suggested_factor(factor.trim()).map(|factor| format!("{factor} * {}", term.trim()))
-        };
+    /// The rule that a right side of products or sums breaks, and a right side made of its own numbers. That may not be
+    /// readable either.
+    fn slip(self, right: &str, metric: &MetricInfo) -> Option<(&'static str, Option<String>)> {
+        let product = |factor: Option<String>, term: &str| Some(format!("{} * {}", factor?, term.trim()));
         let has_term = right.split([' ', '+', '*']).any(|word| self.is_term(word));
         // A variant's name may have a `-`, but no blank.
         let sum = right.split_once('+').map(|sum| (1.0, sum));
         let sum = sum.or_else(|| right.split_once(" -").map(|difference| (-1.0, difference)));
         if let Some((direction, (term, amount))) = sum.filter(|_| has_term) {
-            let factor = suggested_sum(direction, amount).filter(|_| self.is_relative(term.trim()));
-            let suggested = factor.map(|factor| format!("{factor} * {}", term.trim()));
-            return Some(("a claim has factors and no sums", suggested));
+            // A percentage that is added to a share may be one of the whole.
+            let is_relative = metric.unit.dimension() != Dimension::Share;
+            let factor = suggested_sum(direction, amount).filter(|_| is_relative);
+            return Some(("a claim has factors and no sums", product(factor, term)));
         }
         if let Some((before, after)) = right.split_once('*') {
-            const ORDER: &str = "a factor is a number and stands before the metric";
-            if self.is_term(before) {
-                return Some((ORDER, product(after, before)));
-            }
-            if before.trim_end().ends_with('%') && self.is_term(after) {
-                return Some((ORDER, product(before, after)));
+            let is_reversed = self.is_term(before);
+            let (factor, term) = if is_reversed { (after, before) } else { (before, after) };
+            if is_reversed || (before.trim_end().ends_with('%') && self.is_term(after)) {
+                let rule = "a factor is a number and stands before the metric";
+                return Some((rule, product(suggested_factor(factor), term)));
             }
         }
         let is_of_number = |character: char| character.is_ascii_digit() || matches!(character, '.' | '_');
@@ -353,13 +349,7 @@ impl Scope<'_> {
         let (number, rest) = right.split_at(end);
         let terms = [rest.trim_start(), rest.trim_start_matches([' ', 'x', '×'])];
         let term = terms.into_iter().find(|term| !number.is_empty() && self.is_term(term))?;
-        Some(("a `*` is missing", product(number, term)))
-    }
-
-    /// Whether a percentage that is added to the term is one of its value. Added to a share, it may be one of the whole.
-    fn is_relative(self, term: &str) -> bool {
-        let found = self.term(Piece { text: term, offset: 0 });
-        found.is_ok_and(|(_, metric)| metric.unit.dimension() != Dimension::Share)
+        Some(("a `*` is missing", product(suggested_factor(number), term)))
     }
 }
 
@@ -381,7 +371,7 @@ fn find_relation(whole: Piece<'_>) -> Result<(usize, &'static str), ClaimError> 
     Err(whole.error("a claim needs a relation: >=, <=, >, < or =="))
 }
 
-/// Refuses a factor or a sum on the left side, which is a metric alone.
+/// Refuses arithmetic on the left side, which is one metric.
 fn without_arithmetic(left: Piece<'_>) -> Result<(), ClaimError> {
     if left.text.contains(['*', '+']) {
         return Err(left.error(
@@ -391,11 +381,12 @@ fn without_arithmetic(left: Piece<'_>) -> Result<(), ClaimError> {
     Ok(())
 }
 
-/// The only arithmetic of a right side, without a number of its own: nobody knows which one the author means.
+/// What a right side may be. It has no number in it, which a reader could take for a suggestion.
 const PRODUCT: &str = "the right side is a quantity, a metric, or `<factor> * <variant>.<metric>` with one number as its factor";
 
 /// A factor that is written as a number or as a percentage, as the number to write.
 fn suggested_factor(text: &str) -> Option<String> {
+    let text = text.trim();
     let Some(percent) = text.strip_suffix('%') else { return Some(text.to_owned()) };
     number::decimal(percent.trim_end(), -2).ok().map(|factor| factor.to_string())
 }
