@@ -337,6 +337,18 @@ impl Measurement {
         self.steady.filter(|_| !self.health.is_load_bound())
     }
 
+    /// Drops its rate unless it shows a limiter without the slots of a run; takes the system's CPU time in the window.
+    pub fn judge_alone(&mut self, system_cpu_ns: u64) {
+        let system_cpus = self.cpus(system_cpu_ns);
+        self.steady = self.steady.and_then(|found| found.alone(system_cpus));
+    }
+
+    /// How many CPUs this CPU time in the window is; `None` if it is 0, because it is not known then.
+    #[must_use]
+    pub fn cpus(&self, cpu_ns: u64) -> Option<f64> {
+        (cpu_ns > 0 && self.window_ns > 0).then(|| cpu_ns as f64 / self.window_ns as f64)
+    }
+
     /// Reads `cpu_load`: CPU time of the load's process from when the window opened to when it closed.
     pub fn read_cpu_load(&mut self) {
         self.read_cpu(CPU_LOAD, self.cpu_user_ns.saturating_add(self.cpu_system_ns));

@@ -129,8 +129,7 @@ impl SlotResult {
     /// How many CPUs the system used in the window; `None` where its CPU time is not known.
     #[must_use]
     pub fn system_cpus(&self) -> Option<f64> {
-        let (cpu_ns, window_ns) = (self.system_cpu.total_ns(), self.measurement.window_ns);
-        (cpu_ns > 0 && window_ns > 0).then(|| cpu_ns as f64 / window_ns as f64)
+        self.measurement.cpus(self.system_cpu.total_ns())
     }
 }
 

@@ -60,10 +60,7 @@ impl Watch {
         self.live.clear();
         measured.map(|mut measurement| {
             measurement.warnings.extend(self.surroundings.warnings());
-            let system_cpu = self.surroundings.system_cpu().filter(|cpu| cpu.total_ns() > 0);
-            let window_ns = measurement.window_ns.max(1) as f64;
-            let system_cpus = system_cpu.map(|cpu| cpu.total_ns() as f64 / window_ns);
-            measurement.steady = measurement.steady.and_then(|found| found.alone(system_cpus));
+            measurement.judge_alone(self.surroundings.system_cpu().unwrap_or_default().total_ns());
             measurement
         })
     }
@@ -135,9 +132,7 @@ pub fn by_agents(
     match executor.measure(order) {
         Ok(measured) => {
             let mut result = measured.result;
-            let system_cpus = result.system_cpus();
-            let measurement = &mut result.measurement;
-            measurement.steady = measurement.steady.and_then(|found| found.alone(system_cpus));
+            result.measurement.judge_alone(result.system_cpu.total_ns());
             result.measurement.warnings.extend(surroundings::sentences(&result.noise));
             Ok(Some(result))
         }
