@@ -4,8 +4,8 @@ use std::path::Path;
 
 use plumb_host::Error;
 use plumb_host::named_file::read_at_most;
-
 use plumb_model::Ending;
+use plumb_report::quoted;
 
 use crate::exit::Failure;
 
@@ -70,28 +70,29 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     Err(Failure::usage(format!("there is no file and no built-in experiment `{experiment}`; {hint}")))
 }
 
-/// What to do about a directory that is named as an experiment. A run's directory holds the experiment.
+/// Why a directory is no experiment. For that of a run, with the command to use instead.
 fn of_directory(path: &Path) -> String {
-    let shown = path.display();
+    let shown = path.display().to_string();
     let Ok(run) = plumb_store::read(path) else {
         return format!("{shown} is a directory; an experiment is a YAML file");
     };
+    let of_run = format!("{shown} is the directory of a run");
     if matches!(run.ending, None | Some(Ending::Interrupted)) {
         return format!(
-            "{shown} is the directory of a run that has not ended; continue it with `plumb run --resume {}`",
-            plumb_report::quoted(&shown.to_string())
+            "{of_run} that has not ended; continue it with `plumb run --resume {}`",
+            quoted(&shown)
         );
     }
     let file = path.join("experiment.yaml");
     if !file.is_file() || plumb_store::edited_experiment(&run).map_or(true, |edited| edited.is_some()) {
         return format!(
-            "{shown} is the directory of a run whose experiment.yaml was edited or removed since; \
+            "{of_run}, and its experiment.yaml has been edited or removed since; \
              `plumb report {} --format markdown` shows the experiment that ran",
-            plumb_report::quoted(&shown.to_string())
+            quoted(&shown)
         );
     }
     let again = plumb_report::command_again(&run.header.plan, &file.display().to_string());
-    format!("{shown} is the directory of a run; repeat the run with `{again}`")
+    format!("{of_run}; repeat the run with `{again}`")
 }
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
         };
         insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run; repeat the run with `plumb run F/plumb-runs/x-1/experiment.yaml --seed 1`");
         std::fs::write(directory.join("experiment.yaml"), "kind: Other\n").unwrap();
-        insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run whose experiment.yaml was edited or removed since; `plumb report F/plumb-runs/x-1 --format markdown` shows the experiment that ran");
+        insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run, and its experiment.yaml has been edited or removed since; `plumb report F/plumb-runs/x-1 --format markdown` shows the experiment that ran");
         std::fs::remove_file(directory.join("end.json")).unwrap();
         insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run that has not ended; continue it with `plumb run --resume F/plumb-runs/x-1`");
     }

@@ -37,10 +37,10 @@ pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Plan, Failure>
     read.map(|experiment| experiment.plan).map_err(failure)
 }
 
-/// Whether an experiment that is no file yet could run.
+/// Checks an experiment before it is written to a file.
 ///
 /// # Errors
-/// The first reason why not, without a place, because nobody can look there.
+/// The first mistake, without its place, because there is no file in which to look it up.
 pub fn could_run(source: &Source, arguments: &PlanArguments) -> Result<(), String> {
     let read = file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all());
     let first = |error: FileError| error.mistakes().first().map(|mistake| mistake.message.clone());

@@ -77,7 +77,7 @@ fn count(all: usize, found: usize, unread: usize) -> String {
 
 fn nothing(site: &Site, all: usize) -> Markup {
     html! {
-        @if all > 0 { p { "No run fits. " a href="/" { "Show all runs" } } }
+        @if all > 0 { p { "No run matches. " a href="/" { "Show all runs" } } }
         @else {
             p { "There is no run here yet. " code { "plumb run EXPERIMENT" } " makes one in " code { "plumb-runs" } ", or " a href="/start" { "start one" } " from here." }
             p.note { "This page looks for runs in: " @for root in site.shelf.roots() { code { (root.display()) } " " } }
