@@ -29,7 +29,7 @@ pub enum Caution {
         /// The share of its answers, from 0 to 1.
         share: f64,
     },
-    /// A variant's rate was the same in every second of all its slots while its units of work waited: see [`crate::SteadyRate`].
+    /// A variant's rate was the same in every second of all its slots while its units of work waited, as under a limiter.
     Limiter {
         /// The values of the cell, by axis; empty for a plan with one cell.
         cell: String,

@@ -249,7 +249,7 @@ pub struct Measurement {
     /// it is the shortest of theirs, which nothing at all can have exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_ns_max: Option<u64>,
-    /// The rate, if it came as steadily as under a limiter. Of several load agents it is not known.
+    /// The rate, if it was as steady as under a limiter. Several load agents have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyRate>,
     /// Whether the load was the limit.
@@ -331,7 +331,7 @@ impl Measurement {
     /// A larger share of redirects among the answers is said first.
     pub const REDIRECTS_MAX: f64 = 0.01;
 
-    /// The rate, if it came as steadily as under a limiter and the load was not the limit.
+    /// The rate, if it was as steady as under a limiter and the load was not the limit.
     #[must_use]
     pub fn steady_rate(&self) -> Option<SteadyRate> {
         self.steady.filter(|_| !self.health.is_load_bound())

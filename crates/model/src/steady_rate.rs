@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const STEADY: f64 = 0.005;
 /// A unit of work may fall on either side of a moment, such as the window's opening.
 const MOMENT_UNITS: f64 = 1.0;
-/// So few units of work a second may be steady by chance.
+/// Fewer units of work a second may be steady by chance.
 const RATE_MIN: f64 = 5.0;
 /// Units of work waited if the fastest took at most this share of their mean time. A fixed delay of each alone lets none be so fast.
 const FASTEST_MAX: f64 = 0.5;
@@ -24,7 +24,7 @@ const ALONE_SECONDS_MIN: usize = 30;
 /// Fewer units of work a second are too often steady by chance in a single measurement.
 const ALONE_RATE_MIN: f64 = 200.0;
 
-/// See the module.
+/// A rate that was the same in every second, with the times of its units of work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SteadyRate {
     /// Units of work per second: the mean of the seconds.
@@ -38,7 +38,7 @@ pub struct SteadyRate {
 }
 
 impl SteadyRate {
-    /// Looks for one in a closed loop's units of work per second. `fastest_ns` is of all units of work from the load's start on.
+    /// Checks a closed loop's units of work in each second. `fastest_ns` is the shortest time of a unit since the load's start.
     #[must_use]
     pub fn find(seconds: &[f64], mean_ns: f64, fastest_ns: u64) -> Option<Self> {
         let rate_per_s = seconds.iter().sum::<f64>() / seconds.len() as f64;
@@ -55,10 +55,10 @@ impl SteadyRate {
         is_steady.then_some(Self { rate_per_s, mean_ns, fastest_ns, seconds: seconds.len() })
     }
 
-    /// What was steady in all of several windows at the same rate, while units of work waited. `None` if the windows are too short
-    /// together.
+    /// The rate that several windows had in common while units of work waited. `None` if the windows are too short together.
     ///
-    /// Whether they waited only all windows show: a limiter may still hold up the first of a window for what came before it.
+    /// Only all windows together show whether work waited: a limiter may still delay the first unit of a window because of the work
+    /// before it.
     #[must_use]
     pub fn of_all(windows: &[Self]) -> Option<Self> {
         let mut sorted = windows.to_vec();
@@ -80,14 +80,14 @@ impl SteadyRate {
         self.rate_per_s * self.mean_ns / 1e9
     }
 
-    /// Whether something else than the system's capacity must have set the rate, if the system used this many CPUs. Where that is
-    /// not known, nothing tells a limiter from a system at its capacity.
+    /// Whether a limiter, and not the system's capacity, set the rate, given the CPUs that the system used. `false` if they are not
+    /// known, because a system at its capacity looks the same then.
     #[must_use]
     pub fn is_limited(&self, system_cpus: Option<f64>) -> bool {
         system_cpus.is_some_and(|cpus| cpus < CPUS_MAX)
     }
 
-    /// Itself, if a single measurement shows a limiter with it, where the system used this many CPUs.
+    /// The rate, if a single measurement with it shows a limiter, given the CPUs that the system used.
     #[must_use]
     pub fn alone(self, system_cpus: Option<f64>) -> Option<Self> {
         let found = Self::of_all(&[self])?;

@@ -1,4 +1,4 @@
-//! What it takes to rely on a run.
+//! How far a run may be relied on, and the reasons not to.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use crate::{Caution, Ending, Judgement, Run, SlotOutcome, VariantState, Verdict}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// Nothing speaks against it.
+    /// There is no reason for doubt.
     Sound,
-    /// Something is to be looked at.
+    /// Read the reasons before relying on it.
     Caution,
-    /// A number that the run is about must not be used.
+    /// Some of its main figures must not be used.
     Unsound,
-    /// There is no number.
+    /// It has no figures.
     Empty,
 }
 
@@ -26,7 +26,7 @@ pub enum Doubt {
     NothingMeasured,
     /// Every slot failed.
     EverySlotFailed,
-    /// These variants have no proof that the treatment was in effect, or no data: indices in the plan.
+    /// Variants without data, or without proof that the treatment was in effect, as indices in the plan.
     Void(Vec<usize>),
     /// More of a variant's work failed than the plan allows.
     WorkFailed {
@@ -39,11 +39,11 @@ pub enum Doubt {
     VoidClaims(usize),
     /// The harness failed.
     HarnessFailed,
-    /// Somebody stopped the run.
+    /// The run was interrupted.
     Interrupted,
-    /// It still runs, or was killed.
+    /// The run is not over, or was killed.
     NotEnded,
-    /// The run has claims, and this host could build the variants of none.
+    /// Every claim was skipped, because this host cannot run its variants.
     NoClaimJudged,
     /// The load was the limit in this many slots.
     LoadBound(usize),
@@ -53,9 +53,9 @@ pub enum Doubt {
     IdleSlots(usize),
     /// The main metric has no interval yet.
     TooFewBlocks,
-    /// The judgement warns of something that it knows as a fact.
+    /// A caution of the judgement.
     Caution(Caution),
-    /// The judgement has this many other warnings.
+    /// The judgement has this many warnings beside its cautions.
     Warnings(usize),
 }
 
@@ -109,7 +109,7 @@ impl Doubt {
 }
 
 impl Trust {
-    /// What all doubts together leave.
+    /// The trust that all doubts together leave.
     #[must_use]
     pub fn despite(doubts: &[Doubt]) -> Self {
         doubts.iter().map(Doubt::leaves).max().unwrap_or(Self::Sound)

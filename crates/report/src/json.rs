@@ -38,7 +38,7 @@ pub struct RunDocument {
     pub baseline: String,
     /// The run directory, as it was given.
     pub directory: String,
-    /// What tells it from a run with other content: its key in the history.
+    /// The hash of the run's content, which is its key in the history.
     pub digest: String,
     /// Whether it is what `--quick` leaves of the experiment: its first cell, short slots, few blocks.
     pub quick: bool,
@@ -58,7 +58,7 @@ pub struct RunDocument {
     pub limits: Vec<LimitDocument>,
     /// What each load agent did, of every variant that several drove; empty where there was one.
     pub load_agents: Vec<LoadAgentsDocument>,
-    /// How far a reader may rely on the run: the word that stands for it on top of the report.
+    /// How far a reader may rely on the run; the report says it at its top.
     pub trust: Trust,
     /// Why it is not `sound`, the gravest reason first; empty if it is.
     pub doubts: Vec<String>,
@@ -220,7 +220,7 @@ pub struct VariantDocument {
     pub reason: Option<String>,
     /// Proof that the treatment was in effect: the worst observation of each kind.
     pub evidence: Vec<Evidence>,
-    /// Where the system's threads were in any slot; `null` if nobody could see them.
+    /// Where the system's threads were in any slot; `null` if `plumb` could not see them.
     pub placement: Option<Placement>,
     /// Units of work that were tried over all slots, and how many of them failed; both 0 where the data path does not count.
     pub attempts: Attempts,

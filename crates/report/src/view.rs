@@ -41,7 +41,7 @@ impl<'a> View<'a> {
         cautions.chain(self.judgement.warnings.iter().cloned()).collect()
     }
 
-    /// What tells the run from one with other content.
+    /// The digest of the run's content.
     pub fn digest(&self) -> String {
         digest(self.run)
     }
