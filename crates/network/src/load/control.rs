@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use plumb_host::address::resolve;
-use plumb_host::signals::unless_asked_to_stop;
+use plumb_host::signals::{unless_asked_to_stop, was_asked_to_stop};
+use plumb_model::Span;
 use rustix::event::PollFlags;
 
 use super::error::Error;
@@ -19,8 +20,10 @@ use crate::wire::socket::{self, ConnectError};
 
 /// How long a server may take to answer.
 pub const PATIENCE: Duration = Duration::from_secs(3);
-/// How long it may take to say what came in all: it waits for what is under way, too.
-const FINISH_PATIENCE: Duration = Duration::from_millis(4500);
+/// The same where it waits first, for flows that connect or for messages under way.
+const LONG_PATIENCE: Duration = Duration::from_millis(4500);
+/// The same once this process was asked to stop.
+const HASTE: Duration = Duration::from_millis(500);
 
 /// A control connection.
 #[derive(Debug)]
@@ -131,7 +134,10 @@ impl Control {
         &self.name
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
+    fn ask(&mut self, request: &Request, patience: Duration) -> Result<Reply, Error> {
+        let patience = if was_asked_to_stop() { HASTE } else { patience };
+        socket::set_receive_timeout(&self.to, Some(patience))
+            .map_err(|cause| Error::System { what: "wait for the server", cause })?;
         let sent = write_line(&mut self.to, request);
         // A server that refused before it was asked has said why.
         let reply = read_line(&mut self.from).and_then(|reply| match (&reply, sent) {
@@ -147,7 +153,7 @@ impl Control {
             Err(error) if is_timeout(&error) => Err(Error::Silent {
                 address: self.name.clone(),
                 test: self.test.map_or("the beginning", Test::name),
-                seconds: PATIENCE.as_secs(),
+                silence: Span(patience.as_nanos() as u64),
             }),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(Error::Stranger { address: self.name.clone(), what: error.to_string() })
@@ -174,7 +180,7 @@ impl Control {
     /// When the server is gone or refuses.
     pub fn begin(&mut self, terms: &Terms) -> Result<u64, Error> {
         self.test = Some(terms.test);
-        match self.ask(&Request::Begin(terms.clone()))? {
+        match self.ask(&Request::Begin(terms.clone()), PATIENCE)? {
             Reply::Ready { token } => Ok(token),
             other => Err(self.unexpected(&other)),
         }
@@ -185,14 +191,10 @@ impl Control {
     /// # Errors
     /// When the server is gone or has not got them.
     pub fn join(&mut self) -> Result<(), Error> {
-        let long = socket::set_receive_timeout(&self.to, Some(FINISH_PATIENCE));
-        long.map_err(|cause| Error::System { what: "wait for the server", cause })?;
-        match self.ask(&Request::Join)? {
-            Reply::Joined => {}
-            other => return Err(self.unexpected(&other)),
+        match self.ask(&Request::Join, LONG_PATIENCE)? {
+            Reply::Joined => Ok(()),
+            other => Err(self.unexpected(&other)),
         }
-        socket::set_receive_timeout(&self.to, Some(PATIENCE))
-            .map_err(|cause| Error::System { what: "wait for the server", cause })
     }
 
     /// The server's counters of now.
@@ -200,7 +202,7 @@ impl Control {
     /// # Errors
     /// When the server is gone.
     pub fn sample(&mut self) -> Result<Counters, Error> {
-        match self.ask(&Request::Sample)? {
+        match self.ask(&Request::Sample, PATIENCE)? {
             Reply::Counters(counters) => Ok(counters),
             other => Err(self.unexpected(&other)),
         }
@@ -211,9 +213,7 @@ impl Control {
     /// # Errors
     /// When the server is gone.
     pub fn finish(&mut self) -> Result<Totals, Error> {
-        let long = socket::set_receive_timeout(&self.to, Some(FINISH_PATIENCE));
-        long.map_err(|cause| Error::System { what: "wait for the server", cause })?;
-        match self.ask(&Request::Finish)? {
+        match self.ask(&Request::Finish, LONG_PATIENCE)? {
             Reply::Finished(totals) => Ok(totals),
             other => Err(self.unexpected(&other)),
         }

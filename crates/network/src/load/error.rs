@@ -2,6 +2,7 @@
 
 use std::io;
 
+use plumb_model::Span;
 use plumb_path::{Fault, PathError};
 
 use crate::wire::socket::ConnectError;
@@ -55,14 +56,14 @@ pub enum Error {
         test: &'static str,
     },
     /// The server says nothing any more.
-    #[error("measure: the server at {address} has said nothing for {seconds} s in the middle of {test}")]
+    #[error("measure: the server at {address} has said nothing for {silence} in the middle of {test}")]
     Silent {
         /// The server.
         address: String,
         /// The test.
         test: &'static str,
         /// How long.
-        seconds: u64,
+        silence: Span,
     },
     /// The watching thread had no CPU while its flows ran.
     #[error(

@@ -317,6 +317,22 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
 }
 
 #[test]
+fn a_client_that_is_to_stop_hardly_waits_for_a_silent_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let silent = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.write_all(&crate::wire::hello::Purpose::Control.encode()).unwrap();
+        peer
+    });
+    let mut control = connect_to(address);
+    let _peer = silent.join().unwrap();
+    plumb_host::signals::ask_to_stop();
+    let error = control.finish().unwrap_err().to_string();
+    assert!(error.contains("has said nothing for 500 ms in the middle of the beginning"), "{error}");
+}
+
+#[test]
 fn too_many_control_connections_and_flows_are_refused_with_a_reason() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let mut controls: Vec<Control> = (0..64).map(|_| connect_to(server.address())).collect();
