@@ -75,7 +75,6 @@ impl System for Loopback {
     }
 }
 
-/// Where the server is that runs already.
 /// The processes of this host that are the server; `None` where they cannot be found.
 pub(crate) fn service(settings: &NetworkSettings) -> Option<Service> {
     let NetworkSettings { system: spec, load } = settings;
@@ -83,6 +82,7 @@ pub(crate) fn service(settings: &NetworkSettings) -> Option<Service> {
     spec.run_by().find(Some((target.address.as_str(), target.port))).ok()?
 }
 
+/// The address of a server that runs already.
 fn external(spec: &SystemSettings, port: u16) -> Result<Target, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
