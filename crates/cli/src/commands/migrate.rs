@@ -74,7 +74,7 @@ fn on_this_host(
     measured
 }
 
-/// The source in this process, to a destination that was started elsewhere. Nothing has to be put back, so Ctrl-C ends it at once.
+/// The source in this process, to a destination that was started elsewhere; `None` when it was interrupted.
 fn to_another_host(
     settings: &MigrationSettings,
     window: Window,
@@ -93,6 +93,7 @@ fn to_another_host(
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
     let place = Place { scratch: std::env::temp_dir(), cpus: 1, address: None, number: 0 };
     let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let line = single::live_line(&arguments.shown);
     // A destination that another command serves on this host is a side of the measurement.
     let mut surroundings = Surroundings::of(Service::listening_at(address));
@@ -101,6 +102,9 @@ fn to_another_host(
         show(&line, mark);
     });
     line.clear();
+    if interrupts.is_interrupted() {
+        return Ok(None);
+    }
     let mut measurement = measured.map_err(Failure::harness)?;
     measurement.warnings.extend(surroundings.warnings());
     let evidence = vec![protection(settings, &measurement)];

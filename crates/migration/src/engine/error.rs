@@ -126,6 +126,9 @@ pub enum MigrationError {
         /// `source` or `destination`.
         peer: &'static str,
     },
+    /// This process was asked to stop.
+    #[error("go on: it was interrupted")]
+    Interrupted,
     /// Something that was due did not come in time.
     #[error("go on: {what} did not come within {seconds} s")]
     Late {

@@ -123,6 +123,19 @@ fn a_guest_can_be_moved_again_and_its_stream_measured_between() {
 }
 
 #[test]
+fn a_process_that_is_asked_to_stop_gives_its_migration_up() {
+    // It would take a quarter of a minute.
+    let settings = settings(|settings| {
+        settings.system.content.zero = Percent(0.0);
+        settings.system.cap = Cap(Some(ByteRate(1e6)));
+    });
+    let destination = destination(&settings);
+    let source = Source::new(&settings, destination.target()).unwrap();
+    let error = source.migrate(&mut |_| plumb_host::signals::ask_to_stop()).unwrap_err();
+    assert_eq!(error.to_string(), "go on: it was interrupted");
+}
+
+#[test]
 fn a_guest_that_writes_faster_than_the_cap_is_given_up_and_runs_on() {
     let settings = settings(|settings| {
         settings.system.dirty.rate = ByteRate(200e6);

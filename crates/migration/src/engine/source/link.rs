@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::monotonic_ns;
 use rustls::ClientConnection;
 
@@ -25,6 +26,8 @@ use crate::settings::{SystemSettings, Tls, ZeroPages};
 
 /// How long a destination may take to answer where it has nothing to wait for itself.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a wait lasts before it looks whether this process was asked to stop.
+const GLANCE: Duration = Duration::from_millis(50);
 /// How long the destination's own reason is waited for after a channel broke.
 const REASON_TIMEOUT: Duration = Duration::from_millis(700);
 /// The time between two samples of the wire.
@@ -202,6 +205,9 @@ impl Link {
             if self.alarm.is_raised() {
                 return Err(self.failure());
             }
+            if was_asked_to_stop() {
+                return Err(MigrationError::Interrupted);
+            }
             match self.done.recv_timeout(Duration::from_nanos(SAMPLE_NS / 5)) {
                 Ok(Done { channel, sent, protection }) => {
                     let known = self.sent.iter_mut().zip(&mut self.protections).nth(usize::from(channel));
@@ -244,14 +250,22 @@ impl Link {
 
     /// Waits for what the destination says next.
     pub(super) fn hear(&mut self, timeout: Duration, what: &str) -> Result<FromDestination, MigrationError> {
-        match self.answers.recv_timeout(timeout) {
-            Ok(Some(FromDestination::Failed { reason })) => {
-                Err(MigrationError::Peer { peer: "destination", reason })
-            }
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) | Err(RecvTimeoutError::Disconnected) => Err(self.failure()),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(MigrationError::Late { what: what.to_owned(), seconds: timeout.as_secs() })
+        let end_ns = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
+        loop {
+            let left = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()));
+            match self.answers.recv_timeout(left.min(GLANCE)) {
+                Ok(Some(FromDestination::Failed { reason })) => {
+                    return Err(MigrationError::Peer { peer: "destination", reason });
+                }
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) | Err(RecvTimeoutError::Disconnected) => return Err(self.failure()),
+                Err(RecvTimeoutError::Timeout) if was_asked_to_stop() => {
+                    return Err(MigrationError::Interrupted);
+                }
+                Err(RecvTimeoutError::Timeout) if left > GLANCE => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(MigrationError::Late { what: what.to_owned(), seconds: timeout.as_secs() });
+                }
             }
         }
     }
