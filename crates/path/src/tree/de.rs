@@ -177,10 +177,10 @@ impl<'n> NodeDeserializer<'n> {
         Err(Error::new(Wrong::Text, "expected a finite number".to_owned()).at(self.0.span))
     }
 
-    fn pairs(self, due: &str) -> Result<Pairs<'n>, Error> {
+    fn pairs(self, due: impl FnOnce() -> String) -> Result<Pairs<'n>, Error> {
         match &self.0.value {
             Value::Mapping(entries) => Ok(Pairs { rest: entries.iter(), current: None }),
-            Value::Null | Value::Scalar(_) | Value::Sequence(_) => Err(Error::kind(self.0, due)),
+            Value::Null | Value::Scalar(_) | Value::Sequence(_) => Err(Error::kind(self.0, &due())),
         }
     }
 }
@@ -206,7 +206,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
             Value::Null => visitor.visit_unit(),
             Value::Scalar(scalar) => visitor.visit_borrowed_str(&scalar.text),
             Value::Sequence(items) => visitor.visit_seq(Items(items.iter())),
-            Value::Mapping(_) => visitor.visit_map(self.pairs("a mapping")?),
+            Value::Mapping(_) => visitor.visit_map(self.pairs(|| "a mapping".to_owned())?),
         }
     }
 
@@ -283,7 +283,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
     }
 
     fn deserialize_map<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(self.pairs(&format!("a mapping such as `{}`", as_mapping(self.0)))?)
+        visitor.visit_map(self.pairs(|| format!("a mapping such as `{}`", as_mapping(self.0)))?)
     }
 
     fn deserialize_struct<V: Visitor<'n>>(
@@ -292,7 +292,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
         keys: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_map(self.pairs(&format!("a mapping with keys of {}", keys.join(", ")))?)
+        visitor.visit_map(self.pairs(|| format!("a mapping with keys of {}", keys.join(", ")))?)
     }
 
     fn deserialize_enum<V: Visitor<'n>>(
