@@ -243,7 +243,7 @@ impl Connection {
             Step::Enter { used, volume, structured } => {
                 self.input.consume(used);
                 self.phase = Phase::Transmission(Transmission::new(volume, structured));
-                self.place.has_chosen();
+                self.place.choose();
                 Progress::More
             }
             Step::Close => {

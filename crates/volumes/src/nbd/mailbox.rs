@@ -17,7 +17,7 @@ pub(super) enum Letter {
     Begin(u64),
     /// The limiter was replaced: it has to ask again.
     Again(u64),
-    /// Another connection has its place.
+    /// Another connection has its place: it has to close.
     Leave(u64),
     /// A worker did what was asked with this cookie.
     Done { connection: u64, cookie: [u8; 8], work: Work, refusal: Option<Refusal> },

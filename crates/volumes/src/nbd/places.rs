@@ -4,7 +4,7 @@
 //! do that to all others. So there are fewer places than descriptors, and an address may take a part of them only. Connections that
 //! have not chosen a volume make room for new ones, so that silent clients keep nobody out.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,9 +54,7 @@ struct Taken {
     /// The number of places so far, which numbers them.
     count: u64,
     /// The places of connections that have not chosen a volume, the oldest first.
-    choosing: VecDeque<(u64, IpAddr, Waiter)>,
-    /// Places that were given away before their connections ended.
-    given_away: HashSet<u64>,
+    choosing: BTreeMap<u64, (IpAddr, Waiter)>,
 }
 
 impl Taken {
@@ -77,6 +75,7 @@ pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
     address: IpAddr,
+    has_chosen: bool,
 }
 
 impl Places {
@@ -106,11 +105,10 @@ impl Places {
         let of_address = taken.by_address.get(&address).copied().unwrap_or(0);
         let has_share = of_address >= self.bounds.address_connections;
         let leaving = if has_share || taken.all >= self.bounds.connections {
-            let makes_room = |one: &(u64, IpAddr, Waiter)| !has_share || one.1 == address;
-            let oldest = taken.choosing.iter().position(makes_room)?;
-            let (number, of, leaving) = taken.choosing.remove(oldest)?;
+            let mut choosing = taken.choosing.iter();
+            let (&oldest, _) = choosing.find(|(_, (of, _))| !has_share || *of == address)?;
+            let (of, leaving) = taken.choosing.remove(&oldest)?;
             taken.free(of);
-            taken.given_away.insert(number);
             Some(leaving)
         } else {
             None
@@ -119,8 +117,8 @@ impl Places {
         *taken.by_address.entry(address).or_default() += 1;
         taken.count += 1;
         let number = taken.count;
-        taken.choosing.push_back((number, address, connection));
-        Some((Place { places: Arc::clone(self), number, address }, leaving))
+        taken.choosing.insert(number, (address, connection));
+        Some((Place { places: Arc::clone(self), number, address, has_chosen: false }, leaving))
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -129,17 +127,17 @@ impl Places {
 }
 
 impl Place {
-    /// Notes that the client has chosen a volume: its connection makes room for no other.
-    pub(super) fn has_chosen(&self) {
-        self.places.lock().choosing.retain(|(number, ..)| *number != self.number);
+    /// Notes that the client has chosen a volume. Its connection keeps the place, unless another one has it already.
+    pub(super) fn choose(&mut self) {
+        self.has_chosen = self.places.lock().choosing.remove(&self.number).is_some();
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
-        if !taken.given_away.remove(&self.number) {
-            taken.choosing.retain(|(number, ..)| *number != self.number);
+        // Otherwise another connection has this place.
+        if self.has_chosen || taken.choosing.remove(&self.number).is_some() {
             taken.free(self.address);
         }
     }
@@ -156,10 +154,10 @@ mod tests {
         assert_eq!((few.connections, few.address_connections), (128, 64));
         let places = Arc::new(Places::new(Bounds { connections: 3, address_connections: 2, ..few }));
         let take = |address: &str| {
-            let (place, leaving) =
+            let (mut place, leaving) =
                 places.take(address.parse().unwrap(), Waiter { thread: 0, connection: 7 })?;
             assert!(leaving.is_none());
-            place.has_chosen();
+            place.choose();
             Some(place)
         };
         let first = [take("127.0.0.1"), take("::ffff:127.0.0.1")];
@@ -179,18 +177,18 @@ mod tests {
             let taken = places.take(address.parse().unwrap(), Waiter { thread: 0, connection });
             taken.map(|(place, leaving)| (place, leaving.map(|waiter| waiter.connection)))
         };
-        let (one, _) = take("127.0.0.1", 1).unwrap();
+        let (mut one, _) = take("127.0.0.1", 1).unwrap();
         let (other, _) = take("::1", 2).unwrap();
         let (two, _) = take("127.0.0.1", 3).unwrap();
-        one.has_chosen();
-        let (three, leaving) = take("127.0.0.1", 4).unwrap();
+        one.choose();
+        let (mut three, leaving) = take("127.0.0.1", 4).unwrap();
         assert_eq!(leaving, Some(3), "the oldest of its address that has not chosen");
-        let (four, leaving) = take("::2", 5).unwrap();
+        let (mut four, leaving) = take("::2", 5).unwrap();
         assert_eq!(leaving, Some(2), "all places are taken, so the oldest of all");
-        [&three, &four].into_iter().for_each(Place::has_chosen);
+        [&mut three, &mut four].into_iter().for_each(Place::choose);
         assert!(!places.are_left() && take("::3", 6).is_none());
         drop((one, two, other, three, four));
         let taken = places.lock();
-        assert!(taken.all == 0 && taken.by_address.is_empty() && taken.given_away.is_empty(), "{taken:?}");
+        assert!(taken.all == 0 && taken.by_address.is_empty() && taken.choosing.is_empty(), "{taken:?}");
     }
 }
