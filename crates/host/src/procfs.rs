@@ -20,6 +20,8 @@ pub(crate) struct Stat {
     pub waited_system_ticks: u64,
     /// Since boot. With the pid it names one process for ever: pids are reused, this pair is not.
     pub started_ticks: u64,
+    /// The CPU on which it ran last.
+    pub cpu: u32,
 }
 
 impl Stat {
@@ -31,6 +33,11 @@ impl Stat {
     /// As [`Stat::read`], where /proc is under another root.
     pub(crate) fn read_under(root: &Path, pid: u32) -> Option<Self> {
         read_stat(&root.join("proc").join(pid.to_string()).join("stat"))
+    }
+
+    /// The thread whose directory in /proc this is; `None` when it has ended.
+    pub(crate) fn of_task(task: &Path) -> Option<Self> {
+        read_stat(&task.join("stat"))
     }
 
     /// Whether both were read from the same process, and not from a later one with its pid.
@@ -78,15 +85,6 @@ fn read_stat(path: &Path) -> Option<Stat> {
     parse_stat(&String::from_utf8_lossy(&fs::read(path).ok()?))
 }
 
-/// The CPU on which a thread ran last, from its directory in /proc.
-pub(crate) fn last_cpu(task: &Path) -> Option<u32> {
-    let bytes = fs::read(task.join("stat")).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    let (_name, fields) = text.rsplit_once(") ")?;
-    // Field 39 in the manual, which numbers the state 3.
-    fields.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
-}
-
 fn parse_stat(text: &str) -> Option<Stat> {
     let (pid, rest) = text.split_once(" (")?;
     // The name in parentheses may itself hold parentheses and spaces: only the last one ends it.
@@ -104,6 +102,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         waited_user_ticks: number(16)?,
         waited_system_ticks: number(17)?,
         started_ticks: number(22)?,
+        cpu: u32::try_from(number(39)?).ok()?,
     })
 }
 
@@ -124,6 +123,7 @@ mod tests {
             waited_user_ticks: 0,
             waited_system_ticks: 0,
             started_ticks: 0,
+            cpu: 0,
         }
     }
 
@@ -138,6 +138,7 @@ mod tests {
             waited_user_ticks: 5,
             waited_system_ticks: 6,
             started_ticks: 91_542,
+            cpu: 1,
         };
         assert_eq!(parse_stat(NGINX), Some(expected));
     }

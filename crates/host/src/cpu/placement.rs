@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::CpuSet;
 use super::affinity::affinity_of;
-use crate::{procfs, text};
+use crate::procfs::Stat;
+use crate::text;
 
-/// More threads are not looked at.
+/// The most threads that are read.
 const THREADS_MAX: usize = 4096;
-/// The fewest threads that make this share of all CPU time count. Others hardly ran, such as one that only watches others.
+/// The share of all CPU time that the busy threads have. The others hardly ran, such as one that only watches workers.
 const SHARE: f64 = 0.95;
 
 /// The threads of some processes at one moment.
@@ -37,7 +38,7 @@ impl ThreadSight {
     fn read(task: &Path) -> Option<Self> {
         let tid = task.file_name()?.to_str()?.parse().ok()?;
         let ran_ns = text::read(task.join("schedstat"))?.split_ascii_whitespace().next()?.parse().ok()?;
-        Some(Self { tid, ran_ns, cpu: procfs::last_cpu(task)?, allowed: affinity_of(tid).ok()? })
+        Some(Self { tid, ran_ns, cpu: Stat::of_task(task)?.cpu, allowed: affinity_of(tid).ok()? })
     }
 }
 
@@ -51,7 +52,7 @@ impl Placement {
         Self(threads.filter_map(|task| ThreadSight::read(&task.path())).collect())
     }
 
-    /// The CPUs on which the threads may run that had nearly all of the CPU time so far; those of all threads if none had any.
+    /// The CPUs on which the busy threads may run, by their CPU time so far. Those of all threads if none has run.
     #[must_use]
     pub fn allowed(&self) -> CpuSet {
         let ran = self.busy(|thread| thread.ran_ns);
@@ -74,7 +75,8 @@ impl Placement {
         self.0.iter().filter(counts).collect()
     }
 
-    /// Where the threads that ran between an earlier moment and this one were seen at both, and where they may run.
+    /// The CPUs of the threads that were busy since an earlier moment: those on which they were seen at both moments, and those on
+    /// which they may run.
     #[must_use]
     pub fn ran_since(&self, earlier: &Self) -> (CpuSet, CpuSet) {
         let before: BTreeMap<u32, &ThreadSight> =
