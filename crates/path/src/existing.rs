@@ -1,9 +1,10 @@
 //! A system that exists already: nothing is built or changed. Its CPU time is known if its processes run on
 //! this host and can be found.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use plumb_host::address::resolve;
 use plumb_host::cpu::CpuTime;
 use plumb_host::service::Service;
 use plumb_model::CpuCost;
@@ -169,8 +170,8 @@ impl RunBy {
             };
             return Service::listening_on(port).map(Some).ok_or_else(none);
         }
-        let addresses = host_and_port.and_then(|at| at.to_socket_addrs().ok());
-        let mut addresses: Vec<SocketAddr> = addresses.into_iter().flatten().collect();
+        let resolved = host_and_port.and_then(|(host, port)| resolve(host, port).ok());
+        let mut addresses: Vec<SocketAddr> = resolved.unwrap_or_default();
         addresses.dedup();
         Ok(addresses.into_iter().find_map(Service::listening_at))
     }
