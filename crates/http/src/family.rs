@@ -110,7 +110,7 @@ impl Settings for HttpSettings {
     }
 
     fn service(&self) -> Option<Service> {
-        Some(&self.system.ingress).filter(|_| self.has_foreign_system()).and_then(system::service)
+        system::service(&self.system.ingress)
     }
 
     fn cluster_object(&self) -> Option<ClusterObject> {

@@ -86,7 +86,7 @@ impl Settings for NetworkSettings {
     }
 
     fn service(&self) -> Option<Service> {
-        Some(self).filter(|_| self.has_foreign_system()).and_then(system::service)
+        system::service(self)
     }
 
     fn cluster_object(&self) -> Option<ClusterObject> {

@@ -170,7 +170,7 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
         false
     }
 
-    /// The processes of a system on this host that exists already; `None` if there is none that can be seen.
+    /// The processes of a system that runs on this host already ([`Settings::has_foreign_system`]); `None` if none can be seen.
     fn service(&self) -> Option<Service> {
         None
     }
@@ -429,7 +429,7 @@ pub struct Snapshot {
     /// Figures beside CPU time of processes that this program did not start.
     #[serde(default)]
     pub processes: Processes,
-    /// Where its threads are; `None` if it has no process that can be seen.
+    /// The CPUs of its threads; `None` if none can be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Notes for the reader of a report about these figures, such as why one is unknown.

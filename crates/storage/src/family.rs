@@ -126,7 +126,7 @@ impl Settings for StorageSettings {
     }
 
     fn service(&self) -> Option<Service> {
-        Some(&self.system).filter(|_| self.has_foreign_system()).and_then(system::service)
+        system::service(&self.system)
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
