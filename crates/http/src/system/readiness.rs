@@ -38,7 +38,7 @@ pub(super) struct Answered {
 enum Unproven {
     #[error("it did not answer within {} s: {_0}", PATIENCE.as_secs())]
     Silent(String),
-    #[error("it answers, but not as the origin does: {_0}")]
+    #[error("its answer is not the origin's: {_0}")]
     Other(String),
 }
 
@@ -153,7 +153,7 @@ fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(
         return Err(Unproven::Other(answer.status_line().to_string()));
     }
     if content_bytes != body_bytes {
-        return Err(Unproven::Other(format!("the body has {content_bytes} bytes instead of {body_bytes}")));
+        return Err(Unproven::Other(format!("the body has {content_bytes} B instead of {body_bytes} B")));
     }
     Ok(())
 }
@@ -187,9 +187,9 @@ mod tests {
             |answer: &str| get(&mut Ready(answer.as_bytes()), 1, 2).map_err(|reason| reason.to_string());
         assert_eq!(said("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), Ok(()));
         let refused = said("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n").unwrap_err();
-        insta::assert_snapshot!(refused, @"it answers, but not as the origin does: 401 Unauthorized");
+        insta::assert_snapshot!(refused, @"its answer is not the origin's: 401 Unauthorized");
         let short = said("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\no").unwrap_err();
-        insta::assert_snapshot!(short, @"it answers, but not as the origin does: the body has 1 bytes instead of 2");
+        insta::assert_snapshot!(short, @"its answer is not the origin's: the body has 1 B instead of 2 B");
         let silent = said("").unwrap_err();
         insta::assert_snapshot!(silent, @"it did not answer within 10 s: the connection ended before an answer came");
     }
