@@ -50,6 +50,15 @@ fn experiment(port: u16, variants: &str, claims: &str) -> String {
     )
 }
 
+/// The report, the directory and the exit code of a run of this experiment.
+fn measured(directory: &Path, experiment: String) -> (Value, String, i32) {
+    let file = write(directory, "experiment.yaml", experiment);
+    let into = directory.join("run").to_str().unwrap().to_owned();
+    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", &into]);
+    let report = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    (report, into, code(&output))
+}
+
 #[test]
 fn a_system_that_exists_has_counters_however_it_is_named() {
     if !installed("nginx") {
@@ -65,11 +74,8 @@ fn a_system_that_exists_has_counters_however_it_is_named() {
     );
     // Twice the memory of itself is what no system has.
     let claims = "by-pid.memory_system <= 2 * found.memory_system, by-pid.memory_system >= 1 MB";
-    let file = write(directory.path(), "existing.yaml", experiment(port, &variants, claims));
-    let into = directory.path().join("run");
-    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
-    assert!([0, 3, 4].contains(&code(&output)), "{}", stderr(&output));
-    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let (report, _, code) = measured(directory.path(), experiment(port, &variants, claims));
+    assert!([0, 3, 4].contains(&code), "{code}: {report:#}");
     for variant in report["variants"].as_array().unwrap() {
         let metrics = &variant["metrics"];
         let name = variant["name"].as_str().unwrap();
@@ -98,17 +104,13 @@ fn a_limiter_by_delay_is_said_first_and_an_ordinary_server_has_none() {
         format!("    limited: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{port}/limited\" }} }} }}\n");
     let text = experiment(port, &limited, "limited.http_reqs >= 0.1 * found.http_reqs");
     let text = text.replace("rate: 500 /s, duration: 200 ms, warmup: 50 ms", "duration: 2 s, warmup: 500 ms");
-    let file = write(directory.path(), "limited.yaml", text);
-    let into = directory.path().join("run");
-    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
-    let report: Value =
-        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let (report, into, _) = measured(directory.path(), text);
     let cautions = report["cautions"].as_array().unwrap();
     let limiters: Vec<&Value> = cautions.iter().filter(|caution| caution["kind"] == "limiter").collect();
     let [limiter] = limiters[..] else { panic!("{cautions:#?}") };
     assert_eq!(limiter["variant"], "limited");
     assert!(limiter["rate_per_s"].as_f64().is_some_and(|rate| (9.0..=11.0).contains(&rate)), "{limiter}");
-    let text = stdout(&run(&["report", into.to_str().unwrap()]));
+    let text = stdout(&run(&["report", &into]));
     assert!(text.contains("limited's rate was as steady as under a limiter"), "{text}");
     let single =
         run(&["http", &format!("http://127.0.0.1:{port}/limited"), "-c", "2", "-d", "3s", "--warmup", "0"]);
@@ -130,19 +132,15 @@ fn a_load_keeps_clear_of_a_pinned_server_and_the_report_says_where_its_threads_r
         pin.args(["-pc", &last.to_string(), &process.to_string()]).stdout(Stdio::null());
         assert!(pin.status().unwrap().success());
     }
-    let file = write(directory.path(), "pinned.yaml", experiment(port, "  control: true\n", ""));
-    let into = directory.path().join("run");
-    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
-    let report: Value =
-        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let (report, into, _) = measured(directory.path(), experiment(port, "  control: true\n", ""));
     let placement = &report["variants"][0]["placement"];
     assert_eq!((&placement["ran"], &placement["allowed"]), (&json!([last]), &json!([last])));
     // With one CPU there is nothing to choose.
     let is_clear = !placement["load"].as_array().unwrap().contains(&json!(last));
     assert_eq!(is_clear, available.len() > 1, "{placement}");
-    let text = stdout(&run(&["report", into.to_str().unwrap(), "--full"]));
+    let text = stdout(&run(&["report", &into, "--full"]));
     assert!(text.contains(&format!("server threads were seen on CPU {last}")), "{text}");
-    let page = stdout(&run(&["report", into.to_str().unwrap(), "--format", "markdown"]));
+    let page = stdout(&run(&["report", &into, "--format", "markdown"]));
     assert!(page.contains(&format!("{last} (it runs already) and ")), "{page}");
 }
 
@@ -159,11 +157,7 @@ fn variants_whose_answers_differ_say_so_first_and_their_claims_carry_it() {
     };
     let variants: String = ["/same", "/error", "/zipped", "/moved"].map(variant).concat();
     let claims = "moved.http_reqs >= 0.1 * found.http_reqs, error.checks >= 0%";
-    let file = write(directory.path(), "answers.yaml", experiment(port, &variants, claims));
-    let into = directory.path().join("run");
-    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
-    let report: Value =
-        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let (report, into, _) = measured(directory.path(), experiment(port, &variants, claims));
     let cautions = report["cautions"].as_array().unwrap();
     let of = |variant: &str, kind: &str| {
         cautions.iter().find(|caution| caution["variant"] == variant && caution["kind"] == kind)
@@ -180,7 +174,7 @@ fn variants_whose_answers_differ_say_so_first_and_their_claims_carry_it() {
     assert_eq!(of("moved", "redirects").unwrap()["share"], 1.0);
     assert_eq!(report["claims"][0]["different_work"], true);
 
-    let text = stdout(&run(&["report", into.to_str().unwrap()]));
+    let text = stdout(&run(&["report", &into]));
     let first: Vec<&str> = text.lines().take(12).collect();
     assert!(first.concat().contains("different work: "), "{text}");
     let single = stdout(&run(&["http", &url("/moved"), "-d", "100ms", "-c", "1"]));
