@@ -8,7 +8,7 @@ use twox_hash::XxHash3_64;
 
 use crate::settings::ConfigSettings;
 
-/// A longer template is none, in bytes.
+/// The longest template, in bytes.
 pub(super) const LONG_TEMPLATE: u64 = 1 << 20;
 
 /// How a program's configuration is written.

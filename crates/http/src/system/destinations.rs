@@ -1,12 +1,12 @@
-//! Where a converted nginx configuration sends requests: to plumb's origin and nowhere else.
+//! Checks that a converted nginx configuration sends requests only to plumb's origin.
 //!
-//! Only directives that are known to send nothing are let through. Whatever is not known, such as one of a module of somebody
-//! else, might reach a server in production.
+//! Only directives that are known to send no requests may pass. Any other, such as one of a third-party module, might reach a
+//! server in production.
 
 use super::directives::Directive;
 
-/// What a user can do about a refusal.
-pub(super) const WAYS_OUT: &str = "; measure the server as it runs with `plumb init --external` and `changes` to its file, or take this out of a copy of the file";
+/// The end of a refusal: what the user can do instead.
+pub(super) const WAYS_OUT: &str = "; measure the running server with `plumb init --external` and `changes` to its file, or remove this directive from a copy of the file";
 
 /// Directives of nginx that send no request.
 const KNOWN: [&str; 75] = [
@@ -87,7 +87,7 @@ const KNOWN: [&str; 75] = [
     "use",
 ];
 
-/// How the names of more such directives begin.
+/// Prefixes of the names of more such directives.
 const KNOWN_BEGINNINGS: [&str; 44] = [
     "autoindex",
     "brotli",
@@ -135,11 +135,11 @@ const KNOWN_BEGINNINGS: [&str; 44] = [
     "zstd",
 ];
 
-/// What begins like them, but asks another server or writes where the server in production does.
+/// Prefixes of exceptions: these ask another server, or write where the server in production does.
 const NOT_KNOWN: [&str; 6] =
     ["ssl_ocsp", "ssl_stapling", "proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"];
 
-/// What an upstream may have besides its server.
+/// The directives that an upstream may have besides its server.
 const OF_UPSTREAM: [&str; 10] = [
     "hash",
     "ip_hash",
@@ -156,7 +156,7 @@ const OF_UPSTREAM: [&str; 10] = [
 /// Checks a converted configuration.
 ///
 /// # Errors
-/// Which directive might send requests elsewhere, where it stands, and what the user can do.
+/// The place of a directive that might send requests elsewhere, and what the user can do.
 pub(super) fn check(directives: &[Directive], upstreams: &[String]) -> Result<(), String> {
     directives.iter().try_for_each(|directive| {
         check_one(directive, upstreams)?;
@@ -167,30 +167,29 @@ pub(super) fn check(directives: &[Directive], upstreams: &[String]) -> Result<()
 
 fn check_one(directive: &Directive, upstreams: &[String]) -> Result<(), String> {
     let name = directive.name();
-    let is_placeholder = directive.at.is_empty() && directive.words.len() == 1 && directive.block.is_none();
     let is_safe = match name {
         "upstream" => directive.upstream().is_some(),
         "proxy_pass" => return leads_to_origin(directive, upstreams),
         "listen" => directive.argument() == Some("{{listen}}"),
         "access_log" | "error_log" => !logs_elsewhere(directive),
         _ if name.ends_with("_pass") => return Err(refusal(directive, "passes requests to another server")),
-        _ => is_placeholder || is_known(name),
+        _ => directive.is_placeholder() || is_known(name),
     };
     if is_safe {
         Ok(())
     } else {
-        Err(refusal(directive, "is unknown here and might send requests elsewhere"))
+        Err(refusal(directive, "is unknown to plumb and might send requests elsewhere"))
     }
 }
 
 fn is_known(name: &str) -> bool {
     let begins = |known: &[&str]| known.iter().any(|begin| name.starts_with(begin));
-    // A script can do anything, and `proxy_connect` makes a server a proxy to everywhere.
+    // A script can do anything, and `proxy_connect` turns a server into a proxy to any host.
     let is_excluded = begins(&NOT_KNOWN) || name.contains("_lua") || name == "proxy_connect";
     !is_excluded && (KNOWN.contains(&name) || begins(&KNOWN_BEGINNINGS))
 }
 
-/// Whether a log goes to another host.
+/// Whether a log may go to another host.
 pub(super) fn logs_elsewhere(directive: &Directive) -> bool {
     directive.argument().is_some_and(|path| path.starts_with("syslog:"))
 }
@@ -211,12 +210,14 @@ fn check_upstream(upstream: &Directive) -> Result<(), String> {
         name => OF_UPSTREAM.contains(&name) && found.block.is_none(),
     };
     match upstream.inner().iter().find(|found| !is_safe(found)) {
-        Some(found) => Err(refusal(found, "is unknown in an `upstream` and might send requests elsewhere")),
+        Some(found) => {
+            Err(refusal(found, "is unknown to plumb in an `upstream` and might send requests elsewhere"))
+        }
         None => Ok(()),
     }
 }
 
-/// Why a directive cannot be in a template.
+/// The refusal of a directive, with its place and the reason.
 pub(super) fn refusal(directive: &Directive, reason: &str) -> String {
     format!("{}: `{}` {reason}{WAYS_OUT}", directive.at, directive.words.join(" "))
 }

@@ -1,4 +1,4 @@
-//! nginx's language: directives of words that end with `;` or have a block, see
+//! Reads and prints nginx's language. A directive consists of words, and ends with `;` or a block, see
 //! <https://nginx.org/en/docs/beginners_guide.html#conf_structure>.
 
 use std::borrow::Cow;
@@ -15,9 +15,9 @@ const DATA: [&str; 5] = ["map", "geo", "split_clients", "types", "charset_map"];
 pub(super) struct Directive {
     /// Its name and its arguments, as written.
     pub words: Vec<String>,
-    /// What is in its braces.
+    /// The directives in its braces.
     pub block: Option<Vec<Self>>,
-    /// Where it stands, as `FILE:LINE`; empty where plumb adds it.
+    /// Its place as `FILE:LINE`; empty if plumb added it.
     pub at: String,
 }
 
@@ -28,7 +28,11 @@ impl Directive {
 
     /// A line that plumb fills in.
     pub(super) fn placeholder(name: &str) -> Self {
-        Self { words: vec![format!("{{{{{name}}}}}")], block: None, at: String::new() }
+        Self::of([&format!("{{{{{name}}}}}")])
+    }
+
+    pub(super) fn is_placeholder(&self) -> bool {
+        self.at.is_empty() && self.words.len() == 1 && self.block.is_none()
     }
 
     pub(super) fn name(&self) -> &str {
@@ -40,20 +44,20 @@ impl Directive {
         self.words.get(1).map(|word| unquoted(word))
     }
 
-    /// Gives it another first argument.
+    /// Replaces the first argument.
     pub(super) fn set_argument(&mut self, value: &str) {
         if let Some(argument) = self.words.get_mut(1) {
             *argument = word(value).into_owned();
         }
     }
 
-    /// Its block, if that has directives. The blocks of some hold data, whose words mean nothing.
+    /// The directives in its block. Empty for a block of data, whose words are not directives.
     pub(super) fn inner(&self) -> &[Self] {
         let below = self.block.as_deref().unwrap_or_default();
         if DATA.contains(&self.name()) { &[] } else { below }
     }
 
-    /// The same, to change it.
+    /// As [`Directive::inner`], to change the block.
     pub(super) fn inner_mut(&mut self) -> Option<&mut Vec<Self>> {
         let has_data = DATA.contains(&self.name());
         self.block.as_mut().filter(|_| !has_data)
@@ -89,7 +93,7 @@ fn word(value: &str) -> Cow<'_, str> {
 /// Reads the directives of a file, which is named for messages.
 ///
 /// # Errors
-/// What is wrong.
+/// The reason why the text is not nginx's language.
 pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, String> {
     let mut stack: Vec<(Directive, Vec<Directive>)> = vec![(Directive::of([]), Vec::new())];
     let mut words: Vec<String> = Vec::new();
@@ -107,9 +111,9 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, String> {
             ";" if words.is_empty() => return Err("a directive is missing before `;`".to_owned()),
             ";" => add(&mut stack, taken(&mut words, &at)),
             "{" if words.first().is_some_and(|name| name.ends_with("_by_lua_block")) => {
-                return Err(format!("`{}` holds Lua, which is not read", words[0]));
+                return Err(format!("`{}` contains Lua, which plumb cannot read", words[0]));
             }
-            "{" if stack.len() > DEPTH_MAX => return Err("its blocks nest too deep".to_owned()),
+            "{" if stack.len() > DEPTH_MAX => return Err("its blocks are nested too deep".to_owned()),
             "{" => stack.push((taken(&mut words, &at), Vec::new())),
             "}" if !words.is_empty() => return Err(format!("`{}` does not end with `;`", words.join(" "))),
             "}" => match stack.pop().filter(|_| !stack.is_empty()) {
@@ -160,8 +164,8 @@ fn quoted_end(text: &str, quote: char) -> Option<usize> {
     })
 }
 
-/// A word ends before a blank or a sign. A brace after `$` belongs to a variable, and a backslash takes what follows into
-/// the word.
+/// The length of the first word, which ends before a blank, `;` or a brace. A brace after `$` belongs to a variable, and a
+/// backslash makes the next character a part of the word.
 fn word_end(text: &str) -> usize {
     let (mut before, mut in_variable, mut is_escaped) = (' ', false, false);
     let end = text.char_indices().find(|(_, character)| {
@@ -188,18 +192,18 @@ pub(super) fn print(directives: &[Directive]) -> String {
 
 fn write(text: &mut String, directives: &[Directive], depth: usize) {
     let indent = "    ".repeat(depth);
-    for Directive { words, block, .. } in directives {
-        let line = words.join(" ");
+    for directive in directives {
+        let line = directive.words.join(" ");
         // Writing to a String cannot fail.
-        let _ = match block {
-            Some(_) => writeln!(text, "{indent}{line} {{"),
-            None if words.len() == 1 && line.starts_with("{{") => writeln!(text, "{indent}{line}"),
+        let _ = match &directive.block {
+            Some(block) => {
+                let _ = writeln!(text, "{indent}{line} {{");
+                write(text, block, depth + 1);
+                writeln!(text, "{indent}}}")
+            }
+            None if directive.is_placeholder() => writeln!(text, "{indent}{line}"),
             None => writeln!(text, "{indent}{line};"),
         };
-        if let Some(block) = block {
-            write(text, block, depth + 1);
-            text.push_str(&format!("{indent}}}\n"));
-        }
     }
 }
 
@@ -241,7 +245,7 @@ mod tests {
         a `}` closes nothing
         `b` does not end with `;`
         the closing quote of a text is missing
-        `content_by_lua_block` holds Lua, which is not read
+        `content_by_lua_block` contains Lua, which plumb cannot read
         ");
         assert!(refused(&"a {".repeat(100)).contains("too deep"));
     }

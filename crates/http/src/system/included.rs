@@ -1,6 +1,6 @@
-//! An nginx configuration with the files that it includes in place of the lines that include them.
+//! Reads an nginx configuration, and puts the contents of included files in place of each `include`.
 //!
-//! What a file includes may send requests anywhere, so a template holds all of it, and nothing that may change later.
+//! An included file may send requests anywhere and may change later, so a template must hold its contents.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use plumb_host::named_file;
 use super::config::LONG_TEMPLATE;
 use super::directives::{Directive, parse};
 
-/// How deep files may include others.
+/// The deepest nesting of included files.
 const DEPTH_MAX: usize = 16;
-/// How many files there may be.
+/// The most files of a configuration.
 const FILES_MAX: usize = 500;
 
 /// All directives of a configuration.
 ///
 /// # Errors
-/// Which file cannot be read, and where it is included.
+/// The file that cannot be read, and the place that includes it.
 pub(super) fn whole(file: &Path, directory: &Path) -> Result<Vec<Directive>, String> {
     Reader { directory, files: 0, bytes: 0 }.read(file, 0)
 }
 
-/// What was read so far.
+/// A reader with the amount that it has read so far.
 struct Reader<'a> {
-    /// What relative paths are relative to.
+    /// The directory of relative paths.
     directory: &'a Path,
     files: usize,
     bytes: u64,
@@ -38,11 +38,11 @@ impl Reader<'_> {
         self.bytes += text.len() as u64;
         let shown = file.display().to_string();
         if depth > DEPTH_MAX {
-            return Err(format!("{shown}: files include each other more than {DEPTH_MAX} deep"));
+            return Err(format!("{shown}: files include each other more than {DEPTH_MAX} levels deep"));
         }
         if self.files > FILES_MAX || self.bytes > LONG_TEMPLATE {
             return Err(format!(
-                "{shown}: the configuration is more than {FILES_MAX} files or {} KiB with it",
+                "{shown}: with this file, the configuration exceeds {FILES_MAX} files or {} KiB",
                 LONG_TEMPLATE >> 10
             ));
         }
@@ -68,7 +68,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// The files that a line includes, of which the name may have one `*`.
+    /// The files of an `include`, whose name may have one `*`.
     fn files(&self, pattern: &str) -> Result<Vec<PathBuf>, String> {
         let path = self.directory.join(pattern);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -76,7 +76,7 @@ impl Reader<'_> {
         let (begin, end) = name.split_once('*').unwrap_or((name, ""));
         let parent = path.parent().unwrap_or(Path::new("/"));
         if [begin, end, &parent.to_string_lossy()].into_iter().any(is_pattern) {
-            return Err(format!("`{pattern}` is not read; only one `*` in a file's name is"));
+            return Err(format!("`{pattern}` is not supported; a path may have one `*`, in its last part"));
         }
         if !name.contains('*') {
             return Ok(vec![path]);
@@ -141,9 +141,9 @@ mod tests {
     fn what_cannot_be_included_says_where() {
         let refused = |text: &str| read(&[("a", text)]).unwrap_err();
         insta::assert_snapshot!(refused("b;\ninclude none;"), @"DIR/a:2: `include`: failed to read DIR/none: No such file or directory (os error 2)");
-        insta::assert_snapshot!(refused("include x/*/y;"), @"DIR/a:1: `include`: `x/*/y` is not read; only one `*` in a file's name is");
+        insta::assert_snapshot!(refused("include x/*/y;"), @"DIR/a:1: `include`: `x/*/y` is not supported; a path may have one `*`, in its last part");
         let circle = refused("include a;");
-        assert!(circle.ends_with("DIR/a: files include each other more than 16 deep"), "{circle}");
+        assert!(circle.ends_with("DIR/a: files include each other more than 16 levels deep"), "{circle}");
         let tree = refused("include a; include a;");
         assert!(tree.contains("files"), "{tree}");
     }

@@ -1,5 +1,5 @@
-//! A server's own nginx configuration as a template: plumb's placeholders in place of its addresses, its certificate, and
-//! what concerns its processes.
+//! Converts a user's nginx configuration to a template: plumb's placeholders replace its addresses, its certificate and the
+//! settings of its processes.
 //!
 //! One server block is kept. Every `proxy_pass` in it leads to plumb's origin, because a measurement must not load a server
 //! in production. Comments are not kept.
@@ -11,7 +11,7 @@ use super::destinations::{check, logs_elsewhere, refusal};
 use super::directives::{Directive, print};
 use super::included::whole;
 
-/// What `{{main}}` sets, or what concerns no HTTP server.
+/// Directives that `{{main}}` sets, or that do not concern HTTP.
 const OF_MAIN: [&str; 10] = [
     "daemon",
     "master_process",
@@ -25,7 +25,7 @@ const OF_MAIN: [&str; 10] = [
     "mail",
 ];
 
-/// What `{{tls}}` sets, or what belongs to the server's own certificate.
+/// Directives that `{{tls}}` sets, or that belong to the user's certificate.
 const OF_TLS: [&str; 9] = [
     "ssl",
     "ssl_certificate",
@@ -38,15 +38,15 @@ const OF_TLS: [&str; 9] = [
     "ssl_session_cache",
 ];
 
-/// What `{{http}}` sets.
+/// Directives that `{{http}}` sets.
 const OF_HTTP: [&str; 5] =
     ["client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path", "uwsgi_temp_path", "scgi_temp_path"];
 
-/// What asks servers of names, or keeps answers in files that a server in production may have.
+/// Directives that ask name servers, or that keep answers in files which a server in production may use.
 const OF_OTHERS: [&str; 6] =
     ["resolver", "resolver_timeout", "proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"];
 
-/// How the names of files end that are relative to the configuration.
+/// Ends of the names of directives whose file is relative to the configuration.
 const FILES: [&str; 9] = [
     "auth_basic_user_file",
     "ssl_dhparam",
@@ -59,7 +59,7 @@ const FILES: [&str; 9] = [
     "geoip_org",
 ];
 
-/// Where nginx writes its logs: into its own directory, because it does not run as root. Logging costs what it did.
+/// The files for logs, in nginx's own directory, because nginx does not run as root. Logging costs as much as before.
 const LOGS: [(&str, &str); 2] = [("access_log", "access.log"), ("error_log", "error.log")];
 
 /// A configuration with placeholders.
@@ -71,14 +71,14 @@ pub struct NginxTemplate {
     pub has_tls: bool,
     /// The server that it keeps, by its names and addresses.
     pub kept: String,
-    /// What it leaves out, because plumb sets it or it belongs to another server.
+    /// What it leaves out, because plumb sets that, or it belongs to another server.
     pub left_out: Vec<String>,
 }
 
-/// The configuration in a file as a template.
+/// Converts the configuration in a file to a template.
 ///
 /// # Errors
-/// Why it cannot be one.
+/// The reason why it cannot be a template.
 pub fn nginx_template(file: &Path) -> Result<NginxTemplate, String> {
     let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -101,7 +101,7 @@ pub fn nginx_template(file: &Path) -> Result<NginxTemplate, String> {
     Ok(NginxTemplate { text: print(&main), has_tls: http.has_tls, kept: http.kept, left_out })
 }
 
-/// Does something with every directive, however deep.
+/// Calls a function with every directive, however deep.
 fn each(
     directives: &mut [Directive],
     does: &mut dyn FnMut(&mut Directive) -> Result<(), String>,
@@ -115,7 +115,7 @@ fn each(
     Ok(())
 }
 
-/// Takes directives out, however deep.
+/// Removes directives, however deep, and notes their names.
 fn remove(
     directives: &mut Vec<Directive>,
     is_out: &dyn Fn(&Directive) -> bool,
@@ -127,7 +127,7 @@ fn remove(
     }
 }
 
-/// The same without what is in their blocks.
+/// As [`remove`], without the directives in blocks.
 fn remove_here(
     directives: &mut Vec<Directive>,
     is_out: &dyn Fn(&Directive) -> bool,
@@ -139,7 +139,7 @@ fn remove_here(
 }
 
 fn is_of_main(found: &Directive) -> bool {
-    // nginx looks for modules below its own directory, which is another one here.
+    // nginx looks for relative modules below its own directory, and plumb gives it a different one.
     let is_relative = found.argument().is_some_and(|path| !path.starts_with('/'));
     OF_MAIN.contains(&found.name()) || (found.name() == "load_module" && is_relative)
 }
@@ -153,7 +153,7 @@ fn is_of_http(found: &Directive) -> bool {
         || ["ssl_stapling", "ssl_ocsp", "proxy_ssl_"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// Has a directive name files as nginx finds them from plumb's directory.
+/// Changes a directive's path so that nginx finds the file from plumb's directory.
 fn with_paths(
     directive: &mut Directive,
     directory: &Path,
@@ -169,7 +169,10 @@ fn with_paths(
             directive.set_argument(file);
         }
     } else if ["root", "alias"].contains(&name) && !is_whole {
-        return Err(refusal(directive, "is relative to nginx's own directory, which is another one here"));
+        return Err(refusal(
+            directive,
+            "is relative to nginx's own directory, and plumb gives nginx another one",
+        ));
     } else if FILES.iter().any(|end| name.ends_with(end)) && !is_whole {
         let whole = directory.join(path).display().to_string();
         directive.set_argument(&whole);
@@ -212,7 +215,7 @@ fn of_http(mut http: Vec<Directive>, left_out: &mut BTreeSet<String>) -> Result<
     directives.push(server);
     remove(&mut directives, &is_of_http, left_out);
     if !directives.iter().any(|found| found.name() == "access_log") {
-        // What nginx does by itself, but into its own directory.
+        // nginx writes this log by default, but plumb's must be in its own directory.
         directives.insert(0, Directive::of(["access_log", "access.log"]));
     }
     directives.push(Directive::placeholder("http"));
@@ -226,7 +229,7 @@ fn has_tls(server: &Directive) -> bool {
     })
 }
 
-/// A server in a few words: its names, and where it listens.
+/// Describes a server by its names and addresses.
 fn described(server: &Directive) -> String {
     let all = |name: &str| {
         let found = server.inner().iter().filter(|found| found.name() == name);
@@ -238,7 +241,7 @@ fn described(server: &Directive) -> String {
     format!("server {names} (listen {addresses}; {})", server.at)
 }
 
-/// A server that listens where plumb says and passes all requests on to its origin, and the upstreams that it uses.
+/// The server with plumb's address and origin in place of its own, and the upstreams that it uses.
 fn of_server(
     mut server: Directive,
     has_tls: bool,
@@ -270,7 +273,7 @@ fn of_server(
     Ok((server, used))
 }
 
-/// The host and the URI of a `proxy_pass`. A socket is a host, too, and a colon ends its path.
+/// The host and the URI of a `proxy_pass`. The host may be the path of a socket, which a colon ends.
 fn target(directive: &Directive) -> Result<(String, String), String> {
     let target = directive.argument().unwrap_or_default();
     let (scheme, rest) = target.split_once("://").unwrap_or(("", target));
@@ -409,8 +412,8 @@ mod tests {
         DIR/nginx.conf:5: `proxy_pass http://app$request_uri` has a variable in its target, which is not supported …
         DIR/nginx.conf:5: `proxy_pass $up` has a variable in its target, which is not supported …
         DIR/nginx.conf:5: `proxy_pass app` has a target of a form that is not supported …
-        DIR/nginx.conf:5: `js_content main.fetch` is unknown here and might send requests elsewhere …
-        DIR/nginx.conf:5: `root html` is relative to nginx's own directory, which is another one here …
+        DIR/nginx.conf:5: `js_content main.fetch` is unknown to plumb and might send requests elsewhere …
+        DIR/nginx.conf:5: `root html` is relative to nginx's own directory, and plumb gives nginx another one …
         ");
         let mut text =
             "stream { server { listen 1; proxy_pass 10.0.0.1:2; } } load_module modules/a.so;\n".to_owned();
