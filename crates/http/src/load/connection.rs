@@ -305,7 +305,7 @@ impl Seat {
             let is_http1 = negotiated.alpn == "none" || is_spoken(&negotiated.alpn);
             core.tally.shook_hands(negotiated, now_ns);
             if !is_http1 {
-                let reason = "the server chose another protocol than HTTP/1.1, which this load speaks; offer only `http/1.1`";
+                let reason = "the server chose a protocol other than HTTP/1.1, the only one that this load speaks; offer only `http/1.1`";
                 return Err(Failure::Tls(reason.to_owned()));
             }
         }

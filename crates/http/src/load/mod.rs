@@ -130,7 +130,7 @@ pub fn interruptible(
 /// Files that the process opens besides its connections.
 const FILES_KEPT: u64 = 64;
 
-/// Refuses a load that would run out of files in its window, because that would look like failures of the server.
+/// Refuses a load that would run out of open files, because the server would seem to fail.
 fn check_open_files(connections: u32, files_max: u64) -> Result<(), PathError> {
     let needed = u64::from(connections) + FILES_KEPT;
     if needed <= files_max {

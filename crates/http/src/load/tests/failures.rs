@@ -53,7 +53,7 @@ fn an_early_end_is_told_from_nonsense() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_is_a_failure() {
+fn bytes_after_an_answer_are_a_failure() {
     const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
     for more in [ANSWER, "x"] {
         let server = Server::start(move |conversation| {
