@@ -1,9 +1,9 @@
-//! The places of a server's connections. Anyone can connect, but only a request with credentials keeps a place.
+//! Limits a server's connections. Anyone can connect, but only a request with valid credentials secures a place.
 //!
 //! A connection is *silent* until its client sends something. Then it is a *stranger* until a request on it carries valid
 //! credentials, and *known* from then on. If there are too many silent connections, the server closes one: the oldest of the
 //! address that has the most. It does the same with strangers. So silent connections can push out only each other, however many
-//! connect and reconnect, and a known connection is never closed to make room.
+//! connect, and a known connection is never closed to make room.
 
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
@@ -127,7 +127,7 @@ impl Held {
         of_standing.map(|(number, one)| (*number, one.peer))
     }
 
-    /// Asks the oldest connection of the peer that has the most of this standing to leave, if `limit` are there.
+    /// Asks one connection of this standing to leave if there are `limit`: the oldest of the peer that has the most.
     fn make_room(&mut self, standing: Standing, limit: usize) {
         if self.of(standing).count() < limit {
             return;

@@ -11,11 +11,11 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use crate::Error;
 use crate::signals::unless_asked_to_stop;
 
-/// The addresses of a host, which is named by its name or by its IP address. They are at least one.
+/// Resolves the name or the IP address of a host to one or more addresses.
 ///
 /// # Errors
-/// When the name has no address, the name server does not answer, this host has no such interface, or this process is asked to
-/// stop.
+/// When the name has no address, the name server does not answer, this host has no such interface, or this process is asked
+/// to stop.
 pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     let failed = |cause: String| Error::Resolve { host: host.to_owned(), cause };
     if let Some((address, interface)) = zoned(host) {
@@ -50,14 +50,14 @@ pub fn parse(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// An IPv6 address and the interface behind it, if there is one.
+/// Splits an IPv6 address from the interface behind it; `None` without an interface.
 #[must_use]
 pub fn zoned(host: &str) -> Option<(Ipv6Addr, &str)> {
     let (address, interface) = host.split_once('%')?;
     Some((address.parse().ok()?, interface))
 }
 
-/// The host of a URL, in which `%25` before an interface becomes `%`.
+/// Reads the host of a URL, where `%25` before an interface means `%`.
 #[must_use]
 pub fn from_url(host: &str) -> String {
     match zoned(host).and_then(|(address, interface)| Some((address, interface.strip_prefix("25")?))) {

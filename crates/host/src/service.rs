@@ -173,7 +173,7 @@ impl Service {
         Some(kibibytes.saturating_mul(1 << 10)).filter(|bytes| *bytes > 0)
     }
 
-    /// Where its threads are; `None` if none can be seen.
+    /// Its threads with their CPUs; `None` if none can be seen.
     #[must_use]
     pub fn placement(&self) -> Option<Placement> {
         Some(Placement::of(&self.pids())).filter(|placement| *placement != Placement::default())

@@ -55,15 +55,15 @@ pub fn was_asked_to_stop() -> bool {
     is_interrupted().load(Ordering::SeqCst)
 }
 
-/// Asks this process to stop, as a signal does: for a process that gets its orders another way.
+/// Asks this process to stop, as a signal does. An agent calls it when its runner says so.
 pub fn ask_to_stop() {
     is_interrupted().store(true, Ordering::SeqCst);
 }
 
-/// Does what may block for long, such as resolving a name, in a separate thread.
+/// Runs work that may block for long, such as resolving a name, in a separate thread.
 ///
 /// # Errors
-/// When this process is asked to stop before the work is done; the thread ends by itself then. When no thread can be started.
+/// When this process is asked to stop before the work is done, which goes on in its thread, or when no thread can be started.
 pub fn unless_asked_to_stop<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (sender, done) = channel();
     thread::Builder::new().name("patient".to_owned()).spawn(move || sender.send(work()))?;

@@ -260,7 +260,7 @@ impl<W: Write> Agent<'_, W> {
     }
 }
 
-/// Where the threads of a system are that this agent has started.
+/// The CPUs of the threads of a system that this agent has started.
 fn own_placement() -> Placement {
     let own = std::process::id();
     let pids: Vec<u32> = std::iter::once(own).chain(plumb_host::process::descendants(own)).collect();

@@ -158,7 +158,7 @@ impl Planned {
             && self.settings.iter().flatten().all(|settings| settings.runs_in_process())
     }
 
-    /// The hosts, for the run that begins. Systems that run already have been looked for.
+    /// The hosts, for the run that begins. Looks for systems that run already.
     pub(crate) fn take_hosts(&mut self) -> Hosts {
         self.hosts.find_running(self.settings.iter().flatten());
         std::mem::take(&mut self.hosts)

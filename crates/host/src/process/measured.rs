@@ -72,7 +72,7 @@ impl WrittenBytes {
 pub struct Finished {
     /// How it ended.
     pub exit: Exit,
-    /// Whether it was killed, because its time was up or it was not to go on.
+    /// Whether it was killed, because its time was up or `while_running` ended it.
     pub is_overdue: bool,
     /// How long it took, in ns.
     pub wall_ns: u64,
@@ -87,12 +87,12 @@ pub struct Finished {
 }
 
 /// Runs a program to its end in a separate process group, of which nothing is left afterwards. `while_running` is called some
-/// times a second, with its pid, and says whether the program may go on.
+/// times a second with its pid, and ends the program with `Break`.
 ///
 /// # Errors
 ///
-/// When it cannot be started, or the kernel refuses to tell of its end. A program that does not end within `timeout`, or may not go
-/// on, is killed, which is not an error.
+/// When it cannot be started, or the kernel refuses to tell of its end. A program that does not end within `timeout`, or that
+/// `while_running` ends, is killed, which is not an error.
 pub fn run_measured(
     command: Command,
     (stdout, stderr): (Keep, Keep),

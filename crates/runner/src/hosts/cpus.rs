@@ -35,12 +35,11 @@ impl Hosts {
     /// The CPUs of all loads on the system's host.
     pub(crate) fn cpus_beside_system(&self, has_system: bool) -> Result<CpuSet, String> {
         let beside = (0..self.loads()).map(Side::Load).filter(|load| self.are_together(*load, Side::System));
-        let mut all = CpuSet::default();
-        for load in beside {
-            let cpus: CpuSet = self.cpus(load, has_system)?.parse().map_err(|error| format!("{error}"))?;
-            all = all.iter().chain(cpus.iter()).collect();
-        }
-        Ok(all)
+        let sets = beside.map(|load| {
+            let cpus = self.cpus(load, has_system)?;
+            cpus.parse::<CpuSet>().map_err(|error| error.to_string())
+        });
+        Ok(sets.collect::<Result<Vec<_>, _>>()?.iter().flat_map(CpuSet::iter).collect())
     }
 
     /// The CPUs of a side.

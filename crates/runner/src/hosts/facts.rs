@@ -6,7 +6,7 @@ use plumb_host::facts::HostFacts;
 
 use crate::host_tunings;
 
-/// The name of the fact on which CPUs the system runs.
+/// The name of the fact that says on which CPUs the system runs.
 pub(crate) const SYSTEM_ON_CPUS: &str = "system on cpus";
 
 /// Facts about this host as lines, the most telling first, with the CPUs of each side.

@@ -1,4 +1,4 @@
-//! Hosts that are one machine: two names of it, containers on it, or pods on one node.
+//! Finds hosts that are one machine: two names of it, containers on it, or pods on one node.
 
 use plumb_host::cpu::CpuSet;
 use plumb_host::facts::boot;
@@ -6,15 +6,15 @@ use plumb_model::PlaceOf;
 
 use super::{Hosts, Remote};
 
-/// The name of this host beside those of others.
+/// The name of this host in a list with others.
 const HERE: &str = "this host";
 
-/// A host with the kernel's name for its boot, which no two machines have in common.
+/// A host with the kernel's identifier of its boot, which differs between machines.
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     name: String,
     boot: Option<String>,
-    /// The CPUs that its place has to itself; `None` if it may use all.
+    /// The CPUs that its place names; `None` if it may use all.
     cpus: Option<CpuSet>,
 }
 
@@ -45,7 +45,7 @@ fn cpus(place: &PlaceOf) -> Option<CpuSet> {
     place.cpus.as_ref()?.parse().ok()
 }
 
-/// The names of hosts that are one machine, in groups. A group whose places all have CPUs of their own is left out.
+/// The names of hosts that are one machine, in groups. A group is left out if none of its places share CPUs.
 pub(super) fn shared(hosts: &[Machine]) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<&Machine>> = Vec::new();
     for host in hosts.iter().filter(|host| host.boot.is_some()) {
@@ -62,7 +62,7 @@ pub(super) fn shared(hosts: &[Machine]) -> Vec<Vec<String>> {
 }
 
 impl Hosts {
-    /// The names of hosts that are one machine, whose CPUs they would share, in groups.
+    /// The names of hosts that are one machine and would share its CPUs, in groups.
     #[must_use]
     pub fn on_one_machine(&self) -> Vec<Vec<String>> {
         let sides: Vec<&PlaceOf> = std::iter::once(&self.places.system).chain(&self.places.load).collect();

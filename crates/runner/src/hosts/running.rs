@@ -1,26 +1,25 @@
-//! Systems that run on this host already, which keep the CPUs that they have.
-//!
-//! The load keeps clear of a server that is pinned, as far as there are CPUs left.
+//! Systems that run on this host already. They keep their CPUs, and the load avoids those of a pinned server while others are
+//! left.
 
 use plumb_host::cpu::{CpuSet, split_sides, with_siblings};
 
-/// What systems that run on this host already mean for the CPUs of both sides.
+/// The CPUs of both sides where systems run on this host already.
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    /// The load's CPUs, if its half is not clear of these systems.
+    /// The load's CPUs, if these systems may run on its half.
     pub(super) load: Option<CpuSet>,
-    /// The CPUs on which these systems may run, if the run builds no others. Empty if nobody knows.
+    /// The CPUs on which these systems may run, if the run builds no others. Empty if they are unknown.
     systems: Option<CpuSet>,
 }
 
 impl Running {
-    /// What systems on these CPUs mean where these are `available`. `are_running` says that all run already.
+    /// For systems that may run on these CPUs, of the `available` ones. `are_running` says that all of them run already.
     pub(super) fn of(available: &CpuSet, systems: &[CpuSet], are_running: bool) -> Self {
         let all = || systems.iter().flat_map(CpuSet::iter).collect();
         Self { load: clear_of(available, systems, with_siblings), systems: are_running.then(all) }
     }
 
-    /// What stands for the system's CPUs, which nobody has chosen.
+    /// The words for the system's CPUs, if plumb does not choose them.
     pub(super) fn words(&self) -> Option<String> {
         let cpus = self.systems.as_ref()?;
         let cpus = if cpus.is_empty() { "unknown".to_owned() } else { cpus.to_string() };
@@ -28,8 +27,8 @@ impl Running {
     }
 }
 
-/// The load's CPUs, if its half of the `available` ones is not clear of systems that may run on these. Best are CPUs whose cores are
-/// clear too: a busy hardware thread slows the other one of its core.
+/// The load's CPUs, if pinned systems may run on its half of the `available` ones. CPUs on other cores than theirs are preferred,
+/// because a busy hardware thread slows the other one of its core.
 fn clear_of(available: &CpuSet, systems: &[CpuSet], cores: impl Fn(&CpuSet) -> CpuSet) -> Option<CpuSet> {
     let is_pinned = |system: &&CpuSet| !available.without(system).is_empty();
     let taken: CpuSet = systems.iter().filter(is_pinned).flat_map(CpuSet::iter).collect();

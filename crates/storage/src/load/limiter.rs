@@ -1,5 +1,5 @@
-//! What a policy's limiter did to a load: the rate that it let through, what it had saved up, what it charged, and how much of the latency
-//! is its doing and not the storage's.
+//! Measures what a policy's limiter did to a load: the rate that it let through, the operations that it had saved up, how many it
+//! charged for each, and the part of the latency that is its doing and not the storage's.
 //!
 //! The rate is that of the window's middle second; what came above it from the load's start on was saved up (a token
 //! bucket, ITU-T I.371). By Little's law (J. D. C. Little, 1961) operations in flight under a limit take the same time
@@ -57,7 +57,7 @@ pub struct Met {
 }
 
 impl Met {
-    /// What was met; `None` where nothing was done.
+    /// The limiter that was met; `None` if no operation completed.
     pub fn of(seen: &Course<'_>) -> Option<Self> {
         let rate = typical(seen.seconds).unwrap_or(seen.rate);
         if rate <= 0.0 {
