@@ -93,12 +93,12 @@ fn word(value: &str) -> Cow<'_, str> {
 /// Reads the directives of a file, which is named for messages.
 ///
 /// # Errors
-/// The reason why the text is not nginx's language.
+/// The line that is not nginx's language, and the reason.
 pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, String> {
     let mut stack: Vec<(Directive, Vec<Directive>)> = vec![(Directive::of([]), Vec::new())];
     let mut words: Vec<String> = Vec::new();
     let (mut rest, mut line, mut at) = (text, 1, String::new());
-    while let Some((token, after)) = token(rest)? {
+    while let Some((token, after)) = token(rest).map_err(|reason| format!("{file}:{line}: {reason}"))? {
         let newlines = |text: &str| text.matches('\n').count();
         let begin = rest.len() - after.len() - token.len();
         line += newlines(&rest[..begin]);
@@ -107,27 +107,32 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, String> {
         }
         line += newlines(token);
         rest = after;
+        let wrong = |reason: &str| Err(format!("{at}: {reason}"));
         match token {
-            ";" if words.is_empty() => return Err("a directive is missing before `;`".to_owned()),
+            ";" if words.is_empty() => return wrong("a directive is missing before `;`"),
             ";" => add(&mut stack, taken(&mut words, &at)),
             "{" if words.first().is_some_and(|name| name.ends_with("_by_lua_block")) => {
-                return Err(format!("`{}` contains Lua, which plumb cannot read", words[0]));
+                return wrong(&format!("`{}` contains Lua, which plumb cannot read", words[0]));
             }
-            "{" if stack.len() > DEPTH_MAX => return Err("its blocks are nested too deep".to_owned()),
+            "{" if stack.len() > DEPTH_MAX => return wrong("blocks are nested too deep"),
             "{" => stack.push((taken(&mut words, &at), Vec::new())),
-            "}" if !words.is_empty() => return Err(format!("`{}` does not end with `;`", words.join(" "))),
+            "}" if !words.is_empty() => return wrong(&unended(&words)),
             "}" => match stack.pop().filter(|_| !stack.is_empty()) {
                 Some((directive, block)) => add(&mut stack, Directive { block: Some(block), ..directive }),
-                None => return Err("a `}` closes nothing".to_owned()),
+                None => return wrong("a `}` closes nothing"),
             },
             word => words.push(word.to_owned()),
         }
     }
-    match (stack.pop(), stack.is_empty(), words.is_empty()) {
-        (Some((_, found)), true, true) => Ok(found),
-        (_, true, false) => Err(format!("`{}` does not end with `;`", words.join(" "))),
-        _ => Err("a `{` is not closed".to_owned()),
+    match stack.pop() {
+        Some((_, found)) if stack.is_empty() && words.is_empty() => Ok(found),
+        Some(_) if stack.is_empty() => Err(format!("{at}: {}", unended(&words))),
+        open => Err(format!("{}: a `{{` is not closed", open.map_or(at, |(open, _)| open.at))),
     }
+}
+
+fn unended(words: &[String]) -> String {
+    format!("`{}` does not end with `;`", words.join(" "))
 }
 
 fn taken(words: &mut Vec<String>, at: &str) -> Directive {
@@ -237,15 +242,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let refused = |text: &str| parse(text, "x").unwrap_err();
-        let lua = "http { content_by_lua_block { a } }";
+        let lua = "http {\n content_by_lua_block { a } }";
         insta::assert_snapshot!([";", "a", "a {", "}", "a { b }", "'a", lua].map(refused).join("\n"), @r"
-        a directive is missing before `;`
-        `a` does not end with `;`
-        a `{` is not closed
-        a `}` closes nothing
-        `b` does not end with `;`
-        the closing quote of a text is missing
-        `content_by_lua_block` contains Lua, which plumb cannot read
+        x:1: a directive is missing before `;`
+        x:1: `a` does not end with `;`
+        x:1: a `{` is not closed
+        x:1: a `}` closes nothing
+        x:1: `b` does not end with `;`
+        x:1: the closing quote of a text is missing
+        x:2: `content_by_lua_block` contains Lua, which plumb cannot read
         ");
         assert!(refused(&"a {".repeat(100)).contains("too deep"));
     }

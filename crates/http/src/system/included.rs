@@ -46,7 +46,7 @@ impl Reader<'_> {
                 LONG_TEMPLATE >> 10
             ));
         }
-        let found = parse(&text, &shown).map_err(|reason| format!("{shown}: {reason}"))?;
+        let found = parse(&text, &shown)?;
         self.expanded(found, depth)
     }
 

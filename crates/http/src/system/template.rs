@@ -444,6 +444,6 @@ mod tests {
         let refused = |text: &str| template(text).unwrap_err();
         insta::assert_snapshot!(refused("events { }"), @"DIR/nginx.conf: there is no `http` block in it");
         insta::assert_snapshot!(refused("http { server { listen 80; root /var/www; } }"), @"DIR/nginx.conf: no `server` in it passes requests on with `proxy_pass`; measure a server as it runs with `plumb init --external`");
-        insta::assert_snapshot!(refused("http { server {"), @"DIR/nginx.conf: a `{` is not closed");
+        insta::assert_snapshot!(refused("http { server {"), @"DIR/nginx.conf:1: a `{` is not closed");
     }
 }
