@@ -7,7 +7,7 @@ use plumb_model::{
 
 use crate::break_even::{self, axis_word};
 use crate::choice;
-use crate::costs::{self, Costs, SideCost};
+use crate::costs::{Costs, SideCost};
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
 use crate::limits;

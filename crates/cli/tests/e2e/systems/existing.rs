@@ -36,7 +36,8 @@ fn nginx(directory: &Path) -> (Nginx, u16) {
     let directory = directory.to_str().unwrap();
     command.args(["-p", directory, "-e", "stderr", "-c", "nginx.conf"]).stderr(Stdio::null());
     let server = Nginx(command.spawn().unwrap());
-    wait_until("nginx to answer", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    // It listens before it starts its worker.
+    wait_until("nginx to start its worker", || !plumb_host::process::descendants(server.0.id()).is_empty());
     (server, port)
 }
 
