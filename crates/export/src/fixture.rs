@@ -87,7 +87,7 @@ fn measured(reqs_per_s: f64, duration_ms: u64) -> SlotOutcome {
     durations.record_many(duration_ms * 1_000_000, 1000);
     let readings = BTreeMap::from([
         ("http_reqs".to_owned(), Reading::Rate { value: reqs_per_s, count: 2 * reqs_per_s as u64 }),
-        ("http_req_duration".to_owned(), Reading::Trend(durations)),
+        ("http_req_duration".to_owned(), Reading::Trend(durations.packed())),
         ("http_req_failed".to_owned(), Reading::Share { yes: 1, no: 3 }),
         ("cpu_system".to_owned(), Reading::Gauge(12.5)),
     ]);

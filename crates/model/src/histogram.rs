@@ -170,6 +170,12 @@ impl Histogram {
         all
     }
 
+    /// As it is read back: in little memory, and walked in no more steps than it has bins.
+    #[must_use]
+    pub fn packed(&self) -> Self {
+        Self { form: Form::Packed(self.to_bytes().into()) }
+    }
+
     /// The packed form, for keeping: the serialised form's numbers in base 128 (LEB128).
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {

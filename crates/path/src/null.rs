@@ -306,7 +306,7 @@ fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
         work,
         readings: [
             ("throughput".to_owned(), Reading::Rate { value: rate, count: work }),
-            ("latency".to_owned(), Reading::Trend(latency)),
+            ("latency".to_owned(), Reading::Trend(latency.packed())),
         ]
         .into(),
         windows: [("throughput".to_owned(), windows)].into(),

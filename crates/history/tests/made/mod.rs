@@ -92,7 +92,7 @@ fn slot(block: u32, position: u32, variant: &str, throughput: f64) -> Slot {
     }
     let readings = BTreeMap::from([
         ("throughput".to_owned(), Reading::Rate { value: throughput, count: throughput as u64 }),
-        ("latency".to_owned(), Reading::Trend(latency)),
+        ("latency".to_owned(), Reading::Trend(latency.packed())),
     ]);
     let (what, expected) = ("operations of the treatment".to_owned(), "more than 0".to_owned());
     let result = SlotResult {
