@@ -178,12 +178,20 @@ fn power(n: usize) -> i32 {
 fn critical_angle(n: usize, p: f64) -> f64 {
     let power = power(n) - 1;
     let norm = norm(power);
-    let (mut low, mut high) = (0.0, FRAC_PI_2);
+    let (mut low, mut high, mut at) = (0.0, FRAC_PI_2, 0.0);
+    // By Newton's method for the logarithm, which has no turning point, and by bisection where that leaves the bounds.
     for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if tail(power, middle) * 2.0 / norm > p { low = middle } else { high = middle }
+        let beyond = tail(power, at);
+        let excess = (beyond * 2.0 / norm / p).ln();
+        if excess > 0.0 { low = at } else { high = at }
+        let newton = at + excess * beyond / at.cos().powi(power);
+        let next = if (low..=high).contains(&newton) { newton } else { 0.5 * (low + high) };
+        if (next - at).abs() <= f64::EPSILON * at {
+            break;
+        }
+        at = next;
     }
-    0.5 * (low + high)
+    at
 }
 
 /// Beyond which angle cosᵏ is negligible.
