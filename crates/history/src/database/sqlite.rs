@@ -32,12 +32,12 @@ impl Sqlite {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let flags = if create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
         let mut connection = rusqlite::Connection::open_with_flags(path, flags)?;
-        if !create && is_unreadable_here(&connection) && !has_changes_beside(path) {
+        connection.busy_timeout(BUSY)?;
+        if !create && is_unreadable_here(&connection)? && !has_changes_beside(path) {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             connection = rusqlite::Connection::open_with_flags(immutable(path), flags)?;
         }
-        connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.pragma_update(None, "foreign_keys", true)?;
         Ok(Self(connection))
@@ -55,9 +55,12 @@ impl Sqlite {
 }
 
 /// Whether SQLite cannot create the files that it needs beside the database to read it.
-fn is_unreadable_here(connection: &rusqlite::Connection) -> bool {
-    let read = connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0));
-    read.is_err_and(|error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen))
+fn is_unreadable_here(connection: &rusqlite::Connection) -> rusqlite::Result<bool> {
+    match connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0)) {
+        Ok(_) => Ok(false),
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a writer was killed before it had moved its changes into the database.
