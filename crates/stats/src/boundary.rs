@@ -183,7 +183,11 @@ fn critical_angle(n: usize, p: f64) -> f64 {
     for _ in 0..60 {
         let beyond = tail(power, at);
         let excess = (beyond * 2.0 / norm / p).ln();
-        if excess > 0.0 { low = at } else { high = at }
+        if excess > 0.0 {
+            low = at
+        } else {
+            high = at
+        }
         let newton = at + excess * beyond / at.cos().powi(power);
         let next = if (low..=high).contains(&newton) { newton } else { 0.5 * (low + high) };
         if (next - at).abs() <= f64::EPSILON * at {
