@@ -84,14 +84,15 @@ fn a_figure_in_another_form_is_refused_at_its_place() {
     for name in all() {
         let text = fixture(&name);
         let right = reading(&name, &text).unwrap();
-        for place in some(numbers(&text)) {
+        for (at, place) in some(numbers(&text)).enumerate() {
             let with = |figure: &str| format!("{}{figure}{}", &text[..place.start], &text[place.end..]);
             let other = if text[place.clone()].starts_with('1') { "2" } else { "1" };
             if reading(&name, &with(other)).as_ref() == Ok(&right) {
                 continue;
             }
             let line = text[..place.start].matches('\n').count() + 1;
-            for (form, number) in FORMS {
+            // Two forms in turn: all of them would take four times as long.
+            for (form, number) in FORMS.into_iter().cycle().skip(2 * at).take(2) {
                 let found = reading(&name, &with(form));
                 let is_as = |number: &str| reading(&name, &with(number)) == found;
                 let is_right = match &found {
