@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::user_change::{FileChange, ServiceChange};
 use plumb_model::{
-    Caution, Measurement, MetricKind, Operand, Plan, Slot, SlotResult, SteadyRate, Term, UserChange, metric,
-    metric_key,
+    Caution, Measurement, MetricKind, Operand, Plan, Reading, Slot, SlotResult, SteadyRate, Term, UserChange,
+    metric, metric_key,
 };
 use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 
@@ -181,13 +181,16 @@ pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
                 Value::Known(value) if value > 0.0 => Some(value.ln()),
                 _ => None,
             };
-            let test = |log: &dyn Fn(&Slot) -> Option<f64>| {
-                after_effect(&pairs(table, couple, log)).filter(|found| found.p < alpha)
+            let test = |log: &dyn Fn(&Slot) -> Option<f64>, resolution: &dyn Fn(&Slot) -> Option<f64>| {
+                let of_slots = table.of(cell, &term.variant).iter().filter_map(|slot| resolution(slot));
+                let coarsest = of_slots.fold(0.0, f64::max);
+                after_effect(&pairs(table, couple, log), coarsest).filter(|found| found.p < alpha)
             };
             let first = |slot: &Slot| first_second(table, slot);
-            let (found, fades) = match test(&value) {
+            let unit_of_first = |slot: &Slot| Some(1.0 / seconds(table, slot)?.first()?.max(1.0));
+            let (found, fades) = match test(&value, &|slot| resolution(slot, term)) {
                 Some(found) => (found, false),
-                None => (test(&first).filter(|_| kinds == 2)?, true),
+                None => (test(&first, &unit_of_first).filter(|_| kinds == 2)?, true),
             };
             // What the rates of seconds show is how long an effect on a rate lasts.
             let is_rate = fades || plan.metric(&term.metric).is_some_and(|it| it.kind == MetricKind::Rate);
@@ -208,6 +211,15 @@ pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
         }
     }
     effects
+}
+
+/// How exactly a slot tells a value, as a share of it: a rate to one unit of work, anything else as a histogram does.
+fn resolution(slot: &Slot, term: &Term) -> Option<f64> {
+    const OF_HISTOGRAMS: f64 = 1e-3;
+    match slot.result()?.measurement.readings.get(&term.metric)? {
+        Reading::Rate { count, .. } => Some(1.0 / (*count).max(1) as f64),
+        _ => Some(OF_HISTOGRAMS),
+    }
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

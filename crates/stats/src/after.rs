@@ -3,6 +3,9 @@
 //! Each variant has two slots in a block. If exactly one of them follows another given variant, the difference of the two includes
 //! that variant's after-effect; otherwise it does not. A drift of the machine is part of every difference, in proportion to the
 //! distance between the slots. Least squares over all blocks separate the two, and a t test decides.
+//!
+//! Values have a resolution: a rate of 60 requests per slot is known to one part in 60. Values that are all alike, but for one, would
+//! leave no residual otherwise, and any difference would be significant.
 
 use crate::student::p_value;
 
@@ -27,9 +30,10 @@ pub struct AfterEffect {
     pub p: f64,
 }
 
-/// The after-effect that pairs show; `None` where they are too few to tell it from a drift.
+/// The after-effect that pairs of values with this resolution, as a share of them, show; `None` where they are too few to tell it
+/// from a drift.
 #[must_use]
-pub fn after_effect(pairs: &[SlotPair]) -> Option<AfterEffect> {
+pub fn after_effect(pairs: &[SlotPair], resolution: f64) -> Option<AfterEffect> {
     let freedom = pairs.len().checked_sub(2).filter(|freedom| *freedom >= 2)?;
     let sum = |term: &dyn Fn(&SlotPair) -> f64| pairs.iter().map(term).sum::<f64>();
     let split = |pair: &SlotPair| f64::from(u8::from(pair.is_split));
@@ -44,7 +48,9 @@ pub fn after_effect(pairs: &[SlotPair]) -> Option<AfterEffect> {
     let effect = (distances * of_splits - crossed * of_distances) / determinant;
     let drift = (splits * of_distances - crossed * of_splits) / determinant;
     let rest = sum(&|pair| (pair.log_ratio - effect * split(pair) - drift * pair.distance).powi(2));
-    let error = (rest / freedom as f64 * distances / determinant).sqrt();
+    // Each of the two values of a pair is anywhere within a step.
+    let variance = (rest / freedom as f64).max(resolution.powi(2) / 6.0);
+    let error = (variance * distances / determinant).sqrt();
     let p = if effect == 0.0 { 1.0 } else { p_value(effect / error, freedom) };
     Some(AfterEffect { ratio: effect.exp(), p })
 }
@@ -73,17 +79,30 @@ mod tests {
             ]
             .map(of)
         };
-        let found = after_effect(&pairs(0.5)).unwrap();
+        let found = after_effect(&pairs(0.5), 0.0).unwrap();
         assert!((found.ratio.ln() - 0.5).abs() < 0.01 && found.p < 1e-4, "{found:?}");
-        assert!(after_effect(&pairs(0.0)).unwrap().p > 0.05);
+        assert!(after_effect(&pairs(0.0), 0.0).unwrap().p > 0.05);
     }
 
     #[test]
     fn too_little_is_no_answer() {
         let one = pair(0.1, -1.0, true);
-        assert_eq!(after_effect(&[one; 3]), None, "too few");
-        assert_eq!(after_effect(&[one; 9]), None, "a drift would do the same");
-        assert_eq!(after_effect(&[pair(0.1, 3.0, false); 9]), None, "none follows the other");
-        assert_eq!(after_effect(&[]), None);
+        assert_eq!(after_effect(&[one; 3], 0.0), None, "too few");
+        assert_eq!(after_effect(&[one; 9], 0.0), None, "a drift would do the same");
+        assert_eq!(after_effect(&[pair(0.1, 3.0, false); 9], 0.0), None, "none follows the other");
+        assert_eq!(after_effect(&[], 0.0), None);
+    }
+
+    #[test]
+    fn one_step_of_the_values_is_no_effect() {
+        // 60 requests in each slot, and 59 in one of them: least squares take that for a drift, and fit the others exactly.
+        let step = 1.0 / 60.0;
+        let pairs =
+            [pair(-step, 3.0, false), pair(0.0, -1.0, true), pair(0.0, -1.0, true), pair(0.0, -1.0, true)];
+        assert!(after_effect(&pairs, 0.0).unwrap().p < 1e-6);
+        assert!(after_effect(&pairs, step).unwrap().p > 0.3);
+        let far =
+            pairs.map(|of| SlotPair { log_ratio: of.log_ratio - if of.is_split { 0.5 } else { 0.0 }, ..of });
+        assert!(after_effect(&far, step).unwrap().p < 1e-3, "half as much is one all the same");
     }
 }

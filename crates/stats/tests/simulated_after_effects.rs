@@ -54,7 +54,7 @@ fn pairs(machine: Machine, (variants, blocks): (usize, usize), rng: &mut ChaCha8
 
 /// The share of experiments that show an after-effect.
 fn found(machine: Machine, size: (usize, usize)) -> f64 {
-    share(11, |rng| after_effect(&pairs(machine, size, rng)).is_some_and(|found| found.p < ALPHA))
+    share(11, |rng| after_effect(&pairs(machine, size, rng), 0.0).is_some_and(|found| found.p < ALPHA))
 }
 
 #[test]
