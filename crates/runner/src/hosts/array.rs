@@ -37,7 +37,7 @@ impl Array {
     pub(super) fn evidence(
         &mut self,
         path: &DataPath,
-        found: Result<VolumeOnArray, String>,
+        found: Result<VolumeOnArray, plumb_kubernetes::Error>,
     ) -> Option<Evidence> {
         let unknown = |what: String, reason: String| Evidence {
             what,
@@ -48,7 +48,7 @@ impl Array {
         let what = "policy of the system's volume on the array";
         let VolumeOnArray { volume, policy: asked } = match found {
             Ok(found) => found,
-            Err(reason) => return Some(unknown(what.to_owned(), reason)),
+            Err(error) => return Some(unknown(what.to_owned(), error.to_string())),
         };
         let what = format!("policy of the volume {} of {}, as the array reports it", volume.name, volume.svm);
         let said = match path.policy_on_array(&self.access, &volume)? {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_kubernetes::{Exec, PodSeen, Pods, VolumeOnArray};
+use plumb_kubernetes::{Error, Exec, PodSeen, Pods, VolumeOnArray};
 use plumb_model::{Evidence, PodPlace};
 
 use super::connection::{Connection, Opened};
@@ -16,10 +16,17 @@ use super::trouble::Step;
 /// then for the exit status.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// A running pod with a shell in it.
-struct InPod {
+/// A running pod of the run.
+#[derive(Clone)]
+pub(crate) struct Pod {
     pods: Arc<Pods>,
-    pod: String,
+    /// The cluster's facts about it, as of the connection.
+    seen: PodSeen,
+}
+
+/// A shell in a pod.
+struct InPod {
+    pod: Pod,
     exec: Exec,
 }
 
@@ -29,12 +36,65 @@ pub(super) fn name_of(place: &PodPlace) -> &str {
 }
 
 /// Starts a pod for a place, and a shell in it.
-pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, PodSeen), String> {
+pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, Pod), String> {
     let seen = pods.start(name_of(place), place).map_err(|error| error.to_string())?;
     let (exec, input, output) =
         pods.exec(&seen.pod, &["/bin/sh", "-c", SCRIPT]).map_err(|error| error.to_string())?;
-    let connection = Box::new(InPod { pods: Arc::clone(pods), pod: seen.pod.clone(), exec });
-    Ok((Opened { connection, input: Box::new(input), output: Box::new(output) }, seen))
+    let pod = Pod { pods: Arc::clone(pods), seen };
+    let connection = Box::new(InPod { pod: pod.clone(), exec });
+    Ok((Opened { connection, input: Box::new(input), output: Box::new(output) }, pod))
+}
+
+impl Pod {
+    /// Its node.
+    pub(super) fn node(&self) -> &str {
+        &self.seen.node
+    }
+
+    /// Its address.
+    pub(super) fn address(&self) -> IpAddr {
+        self.seen.address
+    }
+
+    /// The cluster's facts about it, as lines.
+    pub(super) fn lines(&self) -> Vec<(String, String)> {
+        let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        vec![line("node", &self.seen.node), line("quality of service", &self.seen.quality)]
+    }
+
+    /// Why it has stopped or will soon, according to the cluster; `None` while it runs.
+    pub(super) fn end(&self) -> Option<Error> {
+        self.now().err()
+    }
+
+    /// Leads a Service to these ports, and returns the Service's address.
+    pub(super) fn serve(&self, ports: &BTreeSet<u16>) -> Result<IpAddr, Error> {
+        self.pods.serve(&self.seen.pod, ports)
+    }
+
+    /// Its volume, as the array behind it names it.
+    pub(super) fn volume_on_array(&self, svm: Option<&str>) -> Result<VolumeOnArray, Error> {
+        self.pods.volume_on_array(&self.seen.pod, svm)
+    }
+
+    /// Evidence that the pod and its volume are still as they were when the connection was opened.
+    pub(super) fn evidence(&self, name: &str) -> Vec<Evidence> {
+        let (before, now) = (&self.seen, self.now());
+        let one = |what: &str, words: &dyn Fn(&PodSeen) -> String| {
+            let observed = now.as_ref().map_or_else(ToString::to_string, words);
+            let expected = words(before);
+            Evidence { what: format!("{what} of {name}"), holds: expected == observed, expected, observed }
+        };
+        let mut evidence = vec![one("pod", &words)];
+        if before.volume.is_some() {
+            evidence.push(one("volume", &|seen| seen.volume.clone().unwrap_or_else(|| "none".to_owned())));
+        }
+        evidence
+    }
+
+    fn now(&self) -> Result<PodSeen, Error> {
+        self.pods.seen(&self.seen.pod)
+    }
 }
 
 impl Connection for InPod {
@@ -44,15 +104,16 @@ impl Connection for InPod {
             None => self.exec.ended(LAST_WORDS).unwrap_or("the connection ended").to_owned(),
         };
         // The cluster knows more than the connection: a container out of memory, a node that is gone.
-        let how = self.pods.seen(&self.pod).err().map_or(how, |error| error.to_string());
+        let how = self.pod.end().map_or(how, |error| error.to_string());
+        let pod = &self.pod.seen.pod;
         let words = self.exec.words();
         let why = if words.is_empty() { how } else { format!("{}; {how}", words.join("; ")) };
         match step {
-            Step::Reach => format!("start a shell in pod {}: {why}", self.pod),
-            Step::Begin => format!("begin in pod {}: {why}", self.pod),
-            Step::Copy => format!("copy plumb to pod {}: {why}", self.pod),
-            Step::Start => format!("start plumb in pod {}: {why}", self.pod),
-            Step::Lost => format!("reach pod {} any more: {why}", self.pod),
+            Step::Reach => format!("start a shell in pod {pod}: {why}"),
+            Step::Begin => format!("begin in pod {pod}: {why}"),
+            Step::Copy => format!("copy plumb to pod {pod}: {why}"),
+            Step::Start => format!("start plumb in pod {pod}: {why}"),
+            Step::Lost => format!("reach pod {pod} any more: {why}"),
         }
     }
 
@@ -67,31 +128,6 @@ impl Connection for InPod {
     fn expect_beats(&self) {
         self.exec.end_when_silent();
     }
-
-    fn serve(&self, ports: &BTreeSet<u16>) -> Result<IpAddr, String> {
-        self.pods.serve(&self.pod, ports).map_err(|error| error.to_string())
-    }
-
-    fn seen(&self) -> Result<PodSeen, String> {
-        self.pods.seen(&self.pod).map_err(|error| error.to_string())
-    }
-
-    fn volume_on_array(&self, svm: Option<&str>) -> Result<VolumeOnArray, String> {
-        self.pods.volume_on_array(&self.pod, svm).map_err(|error| error.to_string())
-    }
-}
-
-/// Evidence that a pod and its volume are still as they were when the connection was opened.
-pub(super) fn evidence(name: &str, before: &PodSeen, now: &Result<PodSeen, String>) -> Vec<Evidence> {
-    let one = |what: &str, words: &dyn Fn(&PodSeen) -> String| {
-        let (expected, observed) = (words(before), now.as_ref().map_or_else(Clone::clone, words));
-        Evidence { what: format!("{what} of {name}"), holds: expected == observed, expected, observed }
-    };
-    let mut evidence = vec![one("pod", &words)];
-    if before.volume.is_some() {
-        evidence.push(one("volume", &|seen| seen.volume.clone().unwrap_or_else(|| "none".to_owned())));
-    }
-    evidence
 }
 
 fn words(seen: &PodSeen) -> String {

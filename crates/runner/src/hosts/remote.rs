@@ -1,14 +1,13 @@
 //! Another host as the runner sees it: a keeper that answers requests, and the agents behind it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write, copy};
-use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_kubernetes::{PodSeen, Pods, VolumeOnArray};
+use plumb_kubernetes::Pods;
 use plumb_model::{Evidence, PlaceOf, PlannedVariant};
 use plumb_path::{Place, Sides};
 use serde_json::Value;
@@ -20,7 +19,7 @@ use super::heard::{Heard, Routes, sort};
 use super::here::Rights;
 use super::intake::{Excess, Held, Intake};
 use super::node::Watched;
-use super::pod;
+use super::pod::{self, Pod};
 use super::process_log::ProcessLog;
 use super::sight::HostSight;
 use super::ssh::{self, Client, LACKS, Shell};
@@ -66,8 +65,8 @@ pub(crate) struct Remote {
     next_agent: u32,
     shell: Shell,
     hello: Hello,
-    /// The cluster's facts about a pod.
-    seen: Option<PodSeen>,
+    /// The pod that it is.
+    pod: Option<Pod>,
     copied: bool,
     /// Whether the keeper knows the run's treatments.
     is_treated: bool,
@@ -77,10 +76,10 @@ impl Remote {
     /// Connects, copies this program to the host if it lacks this build, and starts a keeper. The error
     /// completes "failed to …".
     pub(crate) fn connect(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Self, String> {
-        let (Opened { mut connection, mut input, output }, seen) = match (&place.pod, pods) {
+        let (Opened { mut connection, mut input, output }, pod) = match (&place.pod, pods) {
             (Some(pod), Some(pods)) => {
-                let (opened, seen) = pod::open(pods, pod)?;
-                (opened, Some(seen))
+                let (opened, pod) = pod::open(pods, pod)?;
+                (opened, Some(pod))
             }
             (Some(_), None) => return Err("use a pod: the places name no cluster".to_owned()),
             (None, _) => (Client::start(place.ssh.as_deref().unwrap_or_default())?, None),
@@ -107,7 +106,7 @@ impl Remote {
             }
         };
         connection.expect_beats();
-        hello.address = seen.as_ref().map_or(hello.address, |seen| Some(seen.address));
+        hello.address = pod.as_ref().map(Pod::address).or(hello.address);
         let writer: Writer = Arc::new(Mutex::new(Some(input)));
         let beats = Arc::clone(&writer);
         std::thread::spawn(move || beat(&beats));
@@ -125,7 +124,7 @@ impl Remote {
             next_agent: 0,
             shell,
             hello,
-            seen,
+            pod,
             copied,
             is_treated: false,
         };
@@ -146,27 +145,19 @@ impl Remote {
         &self.hello
     }
 
+    /// The pod that it is; `None` for a host by ssh.
+    pub(crate) fn pod(&self) -> Option<&Pod> {
+        self.pod.as_ref()
+    }
+
     /// The cluster's facts about a pod, as of the connection.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
-        let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let Some(seen) = &self.seen else { return Vec::new() };
-        vec![line("node", &seen.node), line("quality of service", &seen.quality)]
+        self.pod.as_ref().map(Pod::lines).unwrap_or_default()
     }
 
     /// Evidence that a pod is unchanged since the connection was made.
     pub(crate) fn evidence(&self) -> Vec<Evidence> {
-        let Some(before) = &self.seen else { return Vec::new() };
-        pod::evidence(self.name(), before, &self.connection.seen())
-    }
-
-    /// Leads a Service to these ports of a pod, and returns the Service's address.
-    pub(crate) fn serve(&self, ports: &BTreeSet<u16>) -> Result<IpAddr, String> {
-        self.connection.serve(ports)
-    }
-
-    /// A pod's volume, as the array behind it names it.
-    pub(crate) fn volume_on_array(&self, svm: Option<&str>) -> Result<VolumeOnArray, String> {
-        self.connection.volume_on_array(svm)
+        self.pod.as_ref().map(|pod| pod.evidence(self.name())).unwrap_or_default()
     }
 
     /// Why the connection ended; it completes "failed to …".
@@ -337,7 +328,7 @@ impl Remote {
 
     /// The node that a pod is on.
     pub(crate) fn node(&self) -> Option<&str> {
-        self.seen.as_ref().map(|seen| seen.node.as_str())
+        self.pod.as_ref().map(Pod::node)
     }
 
     /// Makes the host take its pending looks at once.
@@ -403,7 +394,7 @@ impl Remote {
     /// Whether it is a pod that, according to the cluster, has stopped or will soon, even if the connection
     /// still stands.
     pub(crate) fn is_going(&self) -> bool {
-        self.seen.is_some() && self.connection.seen().is_err()
+        self.pod.as_ref().is_some_and(|pod| pod.end().is_some())
     }
 
     /// Ends the connection.

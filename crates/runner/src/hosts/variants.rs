@@ -81,7 +81,9 @@ impl Hosts {
         let has_service = self.have_service();
         let Some(other) = self.other(Side::System).filter(|_| has_service) else { return Ok(target) };
         let Some(address) = other.remote.hello().address else { return Ok(target) };
-        let service = other.remote.serve(&service::ports(&target, address)).map_err(SlotError::Harness)?;
+        let Some(pod) = other.remote.pod() else { return Ok(target) };
+        let service = pod.serve(&service::ports(&target, address));
+        let service = service.map_err(|error| SlotError::Harness(error.to_string()))?;
         Ok(service::readdressed(target, address, service))
     }
 
@@ -113,7 +115,7 @@ impl Hosts {
         let array = array.as_mut()?;
         let of_system = places.system.pod.as_ref().filter(|pod| pod.volume_claim.is_some())?;
         let other = others.iter().find(|other| other.place.pod.as_ref() == Some(of_system))?;
-        let found = other.remote.volume_on_array(array.svm());
+        let found = other.remote.pod()?.volume_on_array(array.svm());
         array.evidence(path, found)
     }
 }
