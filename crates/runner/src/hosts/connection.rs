@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use super::trouble::Step;
+use super::trouble::{Step, Trouble};
 
 /// The input of a host.
 pub(crate) type Input = Box<dyn Write + Send>;
@@ -19,8 +19,8 @@ pub(crate) struct Opened {
 
 /// The transport by which a host was reached.
 pub(crate) trait Connection: Send {
-    /// Why the connection ended in this step, or why nothing came for so long; it completes "failed to …".
-    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> String;
+    /// Why the connection ended in this step, or why nothing came for so long.
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> Trouble;
 
     /// Ends it by force. The other end notices by its closed input.
     fn kill(&mut self);

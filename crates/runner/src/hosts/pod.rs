@@ -10,7 +10,7 @@ use plumb_model::{Evidence, PodPlace};
 
 use super::connection::{Connection, Opened};
 use super::ssh::SCRIPT;
-use super::trouble::Step;
+use super::trouble::{Peer, Step, Trouble};
 
 /// How long the connection may take to report why it ended: it waits for the last lines of standard error,
 /// then for the exit status.
@@ -98,23 +98,11 @@ impl Pod {
 }
 
 impl Connection for InPod {
-    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> String {
-        let how = match waited {
-            Some(waited) => format!("no answer within {waited:?}"),
-            None => self.exec.ended(LAST_WORDS).unwrap_or("the connection ended").to_owned(),
-        };
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> Trouble {
+        let exit = if waited.is_none() { self.exec.ended(LAST_WORDS).map(str::to_owned) } else { None };
         // The cluster knows more than the connection: a container out of memory, a node that is gone.
-        let how = self.pod.end().map_or(how, |error| error.to_string());
-        let pod = &self.pod.seen.pod;
-        let words = self.exec.words();
-        let why = if words.is_empty() { how } else { format!("{}; {how}", words.join("; ")) };
-        match step {
-            Step::Reach => format!("start a shell in pod {pod}: {why}"),
-            Step::Begin => format!("begin in pod {pod}: {why}"),
-            Step::Copy => format!("copy plumb to pod {pod}: {why}"),
-            Step::Start => format!("start plumb in pod {pod}: {why}"),
-            Step::Lost => format!("reach pod {pod} any more: {why}"),
-        }
+        let peer = Peer::Pod { name: self.pod.seen.pod.clone(), exit, cause: self.pod.end() };
+        Trouble { step, peer, said: self.exec.words(), waited }
     }
 
     fn kill(&mut self) {

@@ -100,7 +100,7 @@ impl Remote {
             }
             Err(Stuck::At(step, waited)) => {
                 let misread = intake.excess().map(|excess| misread(destination, excess));
-                let trouble = misread.unwrap_or_else(|| connection.trouble(step, waited));
+                let trouble = misread.unwrap_or_else(|| connection.trouble(step, waited).to_string());
                 connection.kill();
                 return Err(trouble);
             }
@@ -437,7 +437,7 @@ impl Remote {
     fn loss(&mut self) -> String {
         match self.intake.excess() {
             Some(excess) => misread(&self.destination, excess),
-            None => self.connection.trouble(Step::Lost, None),
+            None => self.connection.trouble(Step::Lost, None).to_string(),
         }
     }
 

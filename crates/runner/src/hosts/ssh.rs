@@ -18,7 +18,7 @@ use plumb_host::own_program;
 use plumb_host::process::{Child, Command, Stream};
 
 use super::connection::{Connection, Opened};
-use super::trouble::{Step, Trouble};
+use super::trouble::{Peer, Step, Trouble};
 
 /// The variable that names another client, with its options.
 const CLIENT: &str = "PLUMB_SSH";
@@ -125,7 +125,7 @@ impl Client {
 }
 
 impl Connection for Client {
-    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> String {
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> Trouble {
         let mut exit = None;
         if waited.is_none() {
             exit = self.child.wait_timeout(LAST_WORDS).ok().flatten();
@@ -133,7 +133,8 @@ impl Connection for Client {
             let _ = self.all_words.recv_timeout(AFTER_THE_END);
         }
         let said = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Trouble { said, exit, waited }.text(step, &self.destination, &client())
+        let peer = Peer::Host { destination: self.destination.clone(), client: client(), exit };
+        Trouble { step, peer, said, waited }
     }
 
     fn kill(&mut self) {

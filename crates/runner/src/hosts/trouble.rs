@@ -3,13 +3,14 @@
 //! The client exits with 255 for its own failures, and otherwise with the code of its remote command
 //! (ssh(1)).
 
+use std::fmt;
 use std::time::Duration;
 
 use plumb_host::process::Exit;
 
 /// The progress of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// The host's shell had not answered yet.
     Reach,
     /// The shell had been told which build to start.
@@ -22,20 +23,47 @@ pub(crate) enum Step {
     Lost,
 }
 
-/// The facts about a failure.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Trouble {
+/// Why a connection could not be made, or has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// The progress of the connection.
+    pub step: Step,
+    /// The other end.
+    pub peer: Peer,
     /// The last lines of standard error.
     pub said: Vec<String>,
-    /// How the client ended; `None` if it still runs.
-    pub exit: Option<Exit>,
     /// How long nothing came, if that was too long.
     pub waited: Option<Duration>,
 }
 
+/// The other end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// A host behind ssh's client.
+    Host {
+        /// Where it is.
+        destination: String,
+        /// The command that reaches hosts.
+        client: String,
+        /// How the client ended; `None` if it still runs.
+        exit: Option<Exit>,
+    },
+    /// A pod of the run.
+    Pod {
+        /// Its name.
+        name: String,
+        /// How the shell in it ended, if that is known.
+        exit: Option<String>,
+        /// Why the pod does not run, according to the cluster.
+        cause: Option<plumb_kubernetes::Error>,
+    },
+}
+
 /// The client's exit code for its own failures.
 const OF_CLIENT: Exit = Exit::Code(255);
-/// The last lines say most: a changed key comes with a page of warnings.
+/// The reason of a connection of which nothing else is known.
+const ENDED: &str = "the connection ended";
+/// How many lines of a client are shown. The last say most: a changed key comes with a page of warnings.
 const LINES_MAX: usize = 3;
 /// Remedies for complaints, by words in them.
 const REMEDIES: [(&[&str], &str); 2] = [
@@ -49,38 +77,54 @@ const REMEDIES: [(&[&str], &str); 2] = [
     ),
 ];
 
-impl Trouble {
-    /// The failure and its reason, which completes "failed to …". `client` is the command that reaches hosts.
-    pub(crate) fn text(&self, step: Step, destination: &str, client: &str) -> String {
+impl fmt::Display for Trouble {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = self.why();
-        match (step, self.exit) {
-            (Step::Reach, Some(exit)) if exit != OF_CLIENT && matches!(exit, Exit::Code(_)) => {
-                format!(
-                    "start a shell on {destination}: {why}; the account needs `sh`, and a login shell that runs commands"
-                )
+        let (at, to, remedy) = match &self.peer {
+            Peer::Host { destination, .. } => {
+                (format!("on {destination}"), destination.clone(), remedy(&why))
             }
-            (Step::Reach, _) => {
-                format!(
-                    "reach {destination}: {why}; see that `{client} -o BatchMode=yes {destination} true` works"
-                )
+            Peer::Pod { name, .. } => (format!("in pod {name}"), format!("pod {name}"), String::new()),
+        };
+        match (self.step, &self.peer) {
+            (Step::Reach, Peer::Host { exit: Some(exit @ Exit::Code(_)), .. }) if *exit != OF_CLIENT => {
+                let remedy = "the account needs `sh`, and a login shell that runs commands";
+                write!(formatter, "start a shell {at}: {why}; {remedy}")
             }
-            (Step::Begin, _) => format!("begin on {destination}: {why}"),
-            (Step::Copy, _) => format!("copy plumb to {destination}: {why}{}", remedy(&why)),
-            (Step::Start, _) => format!("start plumb on {destination}: {why}{}", remedy(&why)),
-            (Step::Lost, _) => format!("reach {destination} any more: {why}"),
+            (Step::Reach, Peer::Host { client, .. }) => {
+                let remedy = format!("see that `{client} -o BatchMode=yes {to} true` works");
+                write!(formatter, "reach {to}: {why}; {remedy}")
+            }
+            (Step::Reach, Peer::Pod { .. }) => write!(formatter, "start a shell {at}: {why}"),
+            (Step::Begin, _) => write!(formatter, "begin {at}: {why}"),
+            (Step::Copy, _) => write!(formatter, "copy plumb to {to}: {why}{remedy}"),
+            (Step::Start, _) => write!(formatter, "start plumb {at}: {why}{remedy}"),
+            (Step::Lost, _) => write!(formatter, "reach {to} any more: {why}"),
         }
     }
+}
 
+impl Trouble {
     fn why(&self) -> String {
+        let silence = self.waited.map(|waited| format!("no answer within {waited:?}"));
         let lines = self.said.iter().map(|line| line.trim().trim_end_matches('.'));
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-        let said = lines[lines.len().saturating_sub(LINES_MAX)..].join("; ");
-        match (self.waited, self.exit) {
-            (Some(waited), _) if said.is_empty() => format!("no answer within {waited:?}"),
-            (Some(waited), _) => format!("no answer within {waited:?}, after `{said}`"),
-            (None, _) if !said.is_empty() => said,
-            (None, Some(exit)) => format!("ssh {exit}"),
-            (None, None) => "the connection ended".to_owned(),
+        let first = match self.peer {
+            Peer::Host { .. } => lines.len().saturating_sub(LINES_MAX),
+            Peer::Pod { .. } => 0,
+        };
+        let said = lines[first..].join("; ");
+        match (&self.peer, silence) {
+            (Peer::Pod { exit, cause, .. }, silence) => {
+                let how = cause.as_ref().map(ToString::to_string).or(silence).or_else(|| exit.clone());
+                let how = how.unwrap_or_else(|| ENDED.to_owned());
+                if said.is_empty() { how } else { format!("{said}; {how}") }
+            }
+            (Peer::Host { .. }, Some(silence)) if said.is_empty() => silence,
+            (Peer::Host { .. }, Some(silence)) => format!("{silence}, after `{said}`"),
+            (Peer::Host { exit: Some(exit), .. }, None) if said.is_empty() => format!("ssh {exit}"),
+            (Peer::Host { .. }, None) if said.is_empty() => ENDED.to_owned(),
+            (Peer::Host { .. }, None) => said,
         }
     }
 }
@@ -94,9 +138,13 @@ fn remedy(why: &str) -> String {
 mod tests {
     use super::*;
 
+    fn host(exit: Option<Exit>) -> Peer {
+        Peer::Host { destination: "h".to_owned(), client: "ssh -F lab".to_owned(), exit }
+    }
+
     fn text(step: Step, code: i32, said: &str) -> String {
         let said = said.lines().map(str::to_owned).collect();
-        Trouble { said, exit: Some(Exit::Code(code)), waited: None }.text(step, "h", "ssh -F lab")
+        Trouble { step, peer: host(Some(Exit::Code(code))), said, waited: None }.to_string()
     }
 
     #[test]
@@ -121,10 +169,27 @@ mod tests {
             text(Step::Reach, 1, ""),
             @"start a shell on h: ssh ended with code 1; the account needs `sh`, and a login shell that runs commands"
         );
-        let silent = Trouble { waited: Some(Duration::from_secs(9)), ..Trouble::default() };
+        let waited = Some(Duration::from_secs(9));
         insta::assert_snapshot!(
-            silent.text(Step::Reach, "h", "ssh"),
-            @"reach h: no answer within 9s; see that `ssh -o BatchMode=yes h true` works"
+            Trouble { step: Step::Reach, peer: host(None), said: Vec::new(), waited },
+            @"reach h: no answer within 9s; see that `ssh -F lab -o BatchMode=yes h true` works"
+        );
+    }
+
+    #[test]
+    fn the_cluster_knows_more_about_a_pod_than_the_connection() {
+        let text = |waited, cause| {
+            let peer =
+                Peer::Pod { name: "p".to_owned(), exit: Some("it ended with code 1".to_owned()), cause };
+            Trouble { step: Step::Lost, peer, said: vec!["no space left.".to_owned()], waited }.to_string()
+        };
+        let gone = plumb_kubernetes::Error::Pod { pod: "p".to_owned(), reason: "it was deleted".to_owned() };
+        let waited = Some(Duration::from_secs(9));
+        assert_eq!(text(None, None), "reach pod p any more: no space left; it ended with code 1");
+        assert_eq!(text(waited, None), "reach pod p any more: no space left; no answer within 9s");
+        assert_eq!(
+            text(waited, Some(gone)),
+            "reach pod p any more: no space left; use pod p: it was deleted"
         );
     }
 
