@@ -2,6 +2,8 @@
 
 use plumb_model::{FailureCause, SlotOutcome};
 
+use crate::hosts::HostError;
+
 /// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -11,9 +13,9 @@ pub enum RunError {
     /// The machine failed.
     #[error(transparent)]
     Host(#[from] plumb_host::Error),
-    /// The host's tunings failed.
+    /// A host of the run failed.
     #[error(transparent)]
-    Tunings(#[from] plumb_tunings::TuningError),
+    Hosts(#[from] HostError),
     /// The run measured nothing that a verdict could rest on; the text completes "measure …".
     #[error("measure {0}")]
     Unmeasurable(String),
@@ -58,6 +60,13 @@ pub enum SlotError {
     Gone(String),
     /// The user wants the run to end.
     Interrupted,
+}
+
+impl From<HostError> for SlotError {
+    /// The failure of a host says nothing about the variant.
+    fn from(error: HostError) -> Self {
+        Self::Harness(error.to_string())
+    }
 }
 
 impl SlotError {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{RunError, SlotError};
 use crate::executor::Measured;
+use crate::hosts::HostError;
 
 /// The settings of the host at the opening and the close of the window, if variants change any.
 pub(crate) type SettingsSeen = Option<(Sight, Sight)>;
@@ -110,7 +111,7 @@ pub(crate) fn treatments(plan: &Plan) -> Vec<Treatment<'_>> {
 }
 
 /// A tuner of this host for these treatments.
-pub(crate) fn open(treatments: &[Treatment<'_>]) -> Result<Tuner, RunError> {
+pub(crate) fn open(treatments: &[Treatment<'_>]) -> Result<Tuner, HostError> {
     Ok(Tuner::open(Machine::this(), StateDirectory::of_user(), treatments)?)
 }
 
@@ -140,7 +141,7 @@ pub(crate) fn try_out(
 }
 
 /// Applies a treatment and undoes it. Returns the reason if the machine refuses it.
-pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Option<String>, RunError> {
+pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Option<String>, HostError> {
     let refused = match tuner.apply(treatment) {
         Ok(()) => None,
         Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
@@ -152,14 +153,13 @@ pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Opt
 
 /// Applies a variant's treatment, unless it is still in effect from the previous slot. Returns the settings
 /// from before it.
-pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight, SlotError> {
-    let failed = |error: TuningError| SlotError::Harness(error.to_string());
+pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight, HostError> {
     if tuner.is_still_applied(treatment) {
         return Ok(tuner.look());
     }
-    tuner.put_back().map_err(failed)?;
+    tuner.put_back()?;
     let before = tuner.look();
-    tuner.apply(treatment).map_err(failed)?;
+    tuner.apply(treatment)?;
     Ok(before)
 }
 
@@ -210,11 +210,11 @@ pub(crate) fn end(
 ///
 /// Users' changes often take longer than a slot, such as the restart of a service. They stay until a slot of
 /// another variant.
-pub(crate) fn undo(tuner: &mut Tuner, treatment: Treatment<'_>, is_ok: bool) -> Result<PutBack, SlotError> {
+pub(crate) fn undo(tuner: &mut Tuner, treatment: Treatment<'_>, is_ok: bool) -> Result<PutBack, HostError> {
     if stays(treatment) && is_ok {
         return Ok(PutBack::default());
     }
-    tuner.put_back().map_err(|error| SlotError::Harness(error.to_string()))
+    Ok(tuner.put_back()?)
 }
 
 fn stays(treatment: Treatment<'_>) -> bool {
@@ -228,10 +228,8 @@ pub(crate) fn prove(
     before: Sight,
     seen: SettingsSeen,
     back: PutBack,
-) -> Result<Proof, SlotError> {
-    let Some((opened, closed)) = seen else {
-        return Err(SlotError::Harness("see the host's settings while it measured".to_owned()));
-    };
+) -> Result<Proof, HostError> {
+    let (opened, closed) = seen.ok_or(HostError::Unseen)?;
     let after = tuner.look();
     let evidence = tuner.evidence(treatment, stays(treatment), &[before, opened, closed, after]);
     let mut warnings = tuner.left_out(treatment);
@@ -248,24 +246,20 @@ pub(crate) fn in_effect() -> Option<String> {
 }
 
 /// Ends a run; an error if a setting could not be restored.
-pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
+pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), HostError> {
     tuner.map_or(Ok(()), |mut tuner| put_back_whole(&mut tuner))
 }
 
 /// Restores all changed settings; an error if that fails. With a setting still changed, measurements would
 /// come from another machine than the report says.
-pub(crate) fn put_back_whole(tuner: &mut Tuner) -> Result<(), RunError> {
+fn put_back_whole(tuner: &mut Tuner) -> Result<(), HostError> {
     tuner.put_back()?;
     match (tuner.trouble(), tuner.overwritten()) {
         ([], []) => Ok(()),
-        ([], overwritten) => Err(RunError::Harness(format!(
-            "restore this host fully, because something else changed it during the run: {}",
-            overwritten.join("; ")
-        ))),
-        (trouble, _) => Err(RunError::Harness(format!(
-            "restore the host's settings: {}; the journal is kept in {}: fix the cause, then run `plumb tune revert`",
-            trouble.join("; "),
-            tuner.state().path().display()
-        ))),
+        ([], overwritten) => Err(HostError::Overwritten(overwritten.to_vec())),
+        (trouble, _) => Err(HostError::NotRestored {
+            trouble: trouble.to_vec(),
+            journal: tuner.state().path().to_owned(),
+        }),
     }
 }

@@ -229,7 +229,7 @@ fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
     let parts = host_tunings::treatments(plan).into_iter().map(|treatment| hosts.part_here(treatment));
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
     let treatments: Vec<_> = parts.iter().map(|part| part.as_treatment()).collect();
-    (!treatments.is_empty()).then(|| host_tunings::open(&treatments)).transpose()
+    Ok((!treatments.is_empty()).then(|| host_tunings::open(&treatments)).transpose()?)
 }
 
 /// Tries the variants' changes on each host, and marks the variants that a host refuses.

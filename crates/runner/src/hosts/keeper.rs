@@ -204,7 +204,9 @@ impl Keeper<'_> {
     fn answer(&mut self, ask: Ask) -> Result<Option<Answer>, String> {
         match ask {
             Ask::Beat => return Ok(None),
-            Ask::Treat(treat) => return self.treating.answer(treat).map(Some),
+            Ask::Treat(treat) => {
+                return self.treating.answer(treat).map(Some).map_err(|error| error.to_string());
+            }
             Ask::Clock { sent_ns } => return Ok(Some(Answer::Clock { sent_ns, at_ns: monotonic_ns() })),
             Ask::Feasible { path, settings, at } => {
                 let path = find(self.paths, &path).map_err(|error| error.to_string())?;

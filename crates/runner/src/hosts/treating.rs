@@ -3,6 +3,7 @@
 use plumb_tunings::{Sight, Tuner};
 use tracing::info;
 
+use super::error::HostError;
 use super::wire::{Answer, OwnTreatment, Treat};
 use crate::host_tunings;
 
@@ -23,7 +24,7 @@ impl Treating {
     }
 
     /// Carries out a request.
-    pub(crate) fn answer(&mut self, ask: Treat) -> Result<Answer, String> {
+    pub(crate) fn answer(&mut self, ask: Treat) -> Result<Answer, HostError> {
         match ask {
             Treat::Impossible { variant, base } => {
                 let obstacle = host_tunings::impossible(&variant, base.as_deref());
@@ -37,51 +38,47 @@ impl Treating {
         }
     }
 
-    fn open(&mut self, treatments: &[OwnTreatment]) -> Result<Answer, String> {
+    fn open(&mut self, treatments: &[OwnTreatment]) -> Result<Answer, HostError> {
         let treatments: Vec<_> = treatments.iter().map(OwnTreatment::as_treatment).collect();
         // The previous tuner holds the lock that the new one needs.
         self.tuner = None;
-        self.tuner = Some(host_tunings::open(&treatments).map_err(|error| error.to_string())?);
+        self.tuner = Some(host_tunings::open(&treatments)?);
         Ok(Answer::Done)
     }
 
-    fn tuner(&mut self) -> Result<&mut Tuner, String> {
-        self.tuner.as_mut().ok_or_else(|| "treat this host: nothing was said of treatments".to_owned())
+    fn tuner(&mut self) -> Result<&mut Tuner, HostError> {
+        self.tuner.as_mut().ok_or(HostError::NoTreatments)
     }
 
-    fn try_out(&mut self, treatment: &OwnTreatment) -> Result<Answer, String> {
-        let refused = host_tunings::try_one(self.tuner()?, treatment.as_treatment());
-        Ok(Answer::Feasible { reason: refused.map_err(|error| error.to_string())? })
+    fn try_out(&mut self, treatment: &OwnTreatment) -> Result<Answer, HostError> {
+        Ok(Answer::Feasible { reason: host_tunings::try_one(self.tuner()?, treatment.as_treatment())? })
     }
 
-    fn begin(&mut self, treatment: OwnTreatment) -> Result<Answer, String> {
+    fn begin(&mut self, treatment: OwnTreatment) -> Result<Answer, HostError> {
         info!("beginning a slot's changes");
-        let before = host_tunings::begin(self.tuner()?, treatment.as_treatment());
-        self.slot = Some((treatment, before.map_err(|error| error.words())?));
+        let before = host_tunings::begin(self.tuner()?, treatment.as_treatment())?;
+        self.slot = Some((treatment, before));
         self.seen.clear();
         Ok(Answer::Done)
     }
 
-    fn end(&mut self, is_ok: bool) -> Result<Answer, String> {
-        let Some((treatment, before)) = self.slot.take() else {
-            return Err("end a treatment: none was begun".to_owned());
-        };
+    fn end(&mut self, is_ok: bool) -> Result<Answer, HostError> {
+        let (treatment, before) = self.slot.take().ok_or(HostError::NoneBegun)?;
         let seen = match self.seen.as_slice() {
             [opened, .., closed] => Some((opened.clone(), closed.clone())),
             _ => None,
         };
         let (treatment, tuner) = (treatment.as_treatment(), self.tuner()?);
-        let back = host_tunings::undo(tuner, treatment, is_ok).map_err(|error| error.words())?;
+        let back = host_tunings::undo(tuner, treatment, is_ok)?;
         info!("undid a slot's changes");
         if !is_ok {
             return Ok(Answer::Done);
         }
-        let proof = host_tunings::prove(tuner, treatment, before, seen, back);
-        proof.map(Answer::Proof).map_err(|error| error.words())
+        host_tunings::prove(tuner, treatment, before, seen, back).map(Answer::Proof)
     }
 
-    fn put_back(&mut self) -> Result<Answer, String> {
-        host_tunings::all_is_back(self.tuner.take()).map_err(|error| error.to_string())?;
+    fn put_back(&mut self) -> Result<Answer, HostError> {
+        host_tunings::all_is_back(self.tuner.take())?;
         Ok(Answer::Done)
     }
 }
