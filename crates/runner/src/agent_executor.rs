@@ -20,7 +20,7 @@ use crate::course::{Course, SeenWindow};
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::host_tunings::{self, Proof, SettingsSeen};
-use crate::hosts::{Hosts, Launch, Rights, SeenNode, Side};
+use crate::hosts::{HostError, Hosts, Launch, Rights, SeenNode, Side};
 use crate::seen_slot::{SeenSlot, is_late};
 
 /// How long a system may take to start and to answer.
@@ -110,7 +110,7 @@ impl<'a> AgentExecutor<'a> {
         let objects = self.hosts.put_objects_back();
         let mut others = self.hosts.treated(self.treatments);
         let done: Vec<_> = others.iter_mut().map(|host| host.put_back()).collect();
-        done.into_iter().chain([objects]).collect::<Result<(), String>>().map_err(RunError::Harness)
+        Ok(done.into_iter().chain([objects]).collect::<Result<(), HostError>>()?)
     }
 
     fn start(&mut self, side: Side, name: &str, is_unprivileged: bool) -> Result<Agent, SlotError> {
@@ -243,7 +243,7 @@ impl<'a> AgentExecutor<'a> {
         more.extend(nodes.iter().flat_map(SeenNode::evidence));
         let ends = (&opened, &closed);
         let is_late = is_late(ends, measurement.window_ns);
-        let load_cpus = self.hosts.cpus_beside_system(self.has_system).map_err(SlotError::Harness)?;
+        let load_cpus = self.hosts.cpus_beside_system(self.has_system)?;
         let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns, load_cpus, is_late };
         Ok((seen.interpreted(order.settings, more), opened.settings.zip(closed.settings)))
     }
@@ -263,7 +263,7 @@ impl<'a> AgentExecutor<'a> {
 
     /// Connects every host on which the slot is measured.
     fn make_ready(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
-        self.hosts.turn_to(order.pods).map_err(SlotError::Harness)?;
+        self.hosts.turn_to(order.pods)?;
         if self.hosts.revive(self.patience)? {
             // Agents end with their connection. Those of other variants are dropped, so that they do not fail
             // later slots.
@@ -285,7 +285,7 @@ impl<'a> AgentExecutor<'a> {
     /// Measures with a treatment of the hosts, of which each applies its part.
     fn measure_treated(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.make_ready(order)?;
-        self.hosts.change_objects(order.treatment).map_err(SlotError::Failed)?;
+        self.hosts.change_objects(order.treatment).map_err(|error| SlotError::Failed(error.to_string()))?;
         let objects = self.hosts.look_at_objects();
         let here = self.hosts.part_here(order.treatment);
         let before = match self.tuner.as_deref_mut() {
@@ -318,7 +318,7 @@ impl<'a> AgentExecutor<'a> {
         let mut others = self.hosts.treated(self.treatments);
         let begun = others.iter_mut().try_for_each(|host| host.begin(treatment));
         drop(others);
-        begun.map_err(|reason| self.lost(reason))
+        begun.map_err(|error| self.lost(error))
     }
 
     /// Ends the treatment on every host, even if another host fails.
@@ -326,14 +326,14 @@ impl<'a> AgentExecutor<'a> {
         let mut others = self.hosts.treated(self.treatments);
         let ended: Vec<_> = others.iter_mut().map(|host| host.end(is_ok)).collect();
         drop(others);
-        let proofs: Result<Vec<Proof>, String> = ended.into_iter().collect();
-        proofs.map(Proof::together).map_err(|reason| self.lost(reason))
+        let proofs: Result<Vec<Proof>, HostError> = ended.into_iter().collect();
+        proofs.map(Proof::together).map_err(|error| self.lost(error))
     }
 
     /// The error for a failure on another host. If a connection ended, the failure says nothing about the
     /// variant.
-    fn lost(&mut self, reason: String) -> SlotError {
-        if self.hosts.has_lost_one() { SlotError::Killed(reason) } else { SlotError::Harness(reason) }
+    fn lost(&mut self, error: HostError) -> SlotError {
+        if self.hosts.has_lost_one() { SlotError::Killed(error.to_string()) } else { error.into() }
     }
 
     /// Drops agents that a failed slot may have left in an unknown state; the next attempt starts new ones.

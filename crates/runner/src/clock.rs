@@ -4,6 +4,7 @@
 //! systems keep the host's own clock, because they measure with it.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::time::Duration;
 
 use plumb_host::time;
@@ -106,16 +107,16 @@ impl Patience<'_> {
 
     /// Tries something again after each pause, until it succeeds, the moment has come, or the user wants the run to end. The last
     /// reason completes "failed to …".
-    pub(crate) fn keep_trying<T>(
+    pub(crate) fn keep_trying<T, E: Display>(
         self,
         (end_ns, pause): (u64, Duration),
-        mut attempt: impl FnMut() -> Result<T, String>,
+        mut attempt: impl FnMut() -> Result<T, E>,
     ) -> Result<T, SlotError> {
         loop {
             match attempt() {
                 Ok(done) => return Ok(done),
                 Err(_) if (self.interrupted)() => return Err(SlotError::Interrupted),
-                Err(reason) if self.is_over(end_ns) => return Err(SlotError::Gone(reason)),
+                Err(error) if self.is_over(end_ns) => return Err(SlotError::Gone(error.to_string())),
                 Err(_) => self.clock.sleep(pause),
             }
         }

@@ -18,8 +18,8 @@ pub(crate) type SettingsSeen = Option<(Sight, Sight)>;
 /// Marks variants whose tunings the machine cannot have, or already has. Changes nothing on the machine.
 pub(crate) fn mark_impossible(
     plan: &mut Plan,
-    mut impossible: impl FnMut(&PlannedVariant, Option<&PlannedVariant>) -> Result<Option<Obstacle>, String>,
-) -> Result<(), String> {
+    mut impossible: impl FnMut(&PlannedVariant, Option<&PlannedVariant>) -> Result<Option<Obstacle>, HostError>,
+) -> Result<(), HostError> {
     let (baseline, name) = (plan.baseline, plan.baseline_name().to_owned());
     for cell in &mut plan.cells {
         let base = cell.variants.iter().find(|variant| variant.variant == baseline).cloned();

@@ -124,8 +124,8 @@ impl Hosts {
     /// [`plumb_host::own_build`].
     ///
     /// # Errors
-    /// When a host cannot be used; the text completes "failed to ...".
-    pub fn connect(mut places: Places, build: &str) -> Result<Self, String> {
+    /// When a host cannot be used.
+    pub fn connect(mut places: Places, build: &str) -> Result<Self, HostError> {
         if places.load.is_empty() {
             places.load.push(PlaceOf::default());
         }
@@ -141,7 +141,7 @@ impl Hosts {
     }
 
     /// Connects to those current hosts that have no connection yet.
-    fn connect_missing(&mut self) -> Result<(), String> {
+    fn connect_missing(&mut self) -> Result<(), HostError> {
         let Self { places, build, others, pods, .. } = self;
         let missing: Vec<PlaceOf> = places
             .others()
@@ -157,8 +157,8 @@ impl Hosts {
                 missing.into_iter().map(|place| scope.spawn(move || connect(place))).collect();
             threads
                 .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|_| Err("connect: a thread panicked".to_owned())))
-                .collect::<Result<Vec<Other>, String>>()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<Vec<Other>, _>>()
         })?;
         self.others.extend(connected);
         self.connect_readers()
@@ -167,16 +167,16 @@ impl Hosts {
     /// Makes the cluster's objects match a variant's treatment exactly.
     ///
     /// # Errors
-    /// The reason why an object does not match.
-    pub(crate) fn change_objects(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
+    /// When an object does not match.
+    pub(crate) fn change_objects(&mut self, treatment: Treatment<'_>) -> Result<(), HostError> {
         self.objects.turn_to(self.cluster.as_ref(), treatment.changes)
     }
 
     /// Restores all of the cluster's objects.
     ///
     /// # Errors
-    /// The reason why an object is not restored.
-    pub(crate) fn put_objects_back(&mut self) -> Result<(), String> {
+    /// When an object is not restored.
+    pub(crate) fn put_objects_back(&mut self) -> Result<(), HostError> {
         self.objects.put_back()
     }
 
@@ -219,7 +219,7 @@ impl Hosts {
     /// of its pod.
     pub(crate) fn why_lost(&mut self) -> Option<String> {
         let mut all = self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote);
-        all.find_map(|remote| (remote.is_lost() || remote.is_going()).then(|| remote.why_lost()))
+        all.find_map(|remote| (remote.is_lost() || remote.is_going()).then(|| remote.why_lost().to_string()))
     }
 
     /// Where the sides are; `None` where both are here, with one load.
@@ -249,7 +249,7 @@ impl Hosts {
                 let connect = || {
                     let host = other.remote.name();
                     Remote::connect(&other.place, &self.build, self.pods.as_ref())
-                        .inspect_err(|reason| tracing::debug!(host, reason, "the host is still away"))
+                        .inspect_err(|reason| tracing::debug!(host, %reason, "the host is still away"))
                 };
                 other.remote = match patience.keep_trying((end_ns, PAUSE), connect) {
                     Err(SlotError::Gone(reason)) => {
@@ -260,7 +260,7 @@ impl Hosts {
             }
         }
         // A pod may now be on another node.
-        self.connect_readers().map_err(SlotError::Killed)?;
+        self.connect_readers().map_err(lost)?;
         Ok(is_one_lost)
     }
 
@@ -272,13 +272,13 @@ impl Hosts {
         &mut self,
         path: &DataPath,
         settings: &PathSettings,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, HostError> {
         if self.has_one_here()
             && let Err(reason) = settings.feasible(self.sides_on(Host::Here))
         {
             return Ok(Some(reason));
         }
-        let json = settings.to_json().map_err(|error| error.to_string())?;
+        let json = settings.to_json()?;
         let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
         // Pods of other variants have no side of this one.
         let asked = self.others.iter_mut().zip(sides).filter(|(_, at)| at.system || at.load);
@@ -298,9 +298,9 @@ impl Hosts {
         rights: Rights,
         has_system: bool,
     ) -> Result<Agent, SlotError> {
-        let cpus = self.cpus(side, has_system).map_err(SlotError::Harness)?;
+        let cpus = self.cpus(side, has_system)?;
         let label = self.label(side, name);
-        let address = self.address(side).map_err(SlotError::Harness)?;
+        let address = self.address(side)?;
         let number = match side {
             Side::System => 0,
             Side::Load(load) => u32::try_from(load).unwrap_or(u32::MAX),
@@ -308,17 +308,14 @@ impl Hosts {
         let (link, place, log): (Box<dyn Link>, _, _) = match self.other(side) {
             None => {
                 let log = ProcessLog::here(&label);
-                let cpus = cpus
-                    .parse()
-                    .map_err(|error| SlotError::Harness(format!("read the CPUs `{cpus}`: {error}")))?;
-                let (link, place) =
-                    LocalLink::start(launch, name, &cpus, rights, log.clone()).map_err(SlotError::Harness)?;
+                let cpus = cpus.parse().map_err(HostError::Cpus)?;
+                let (link, place) = LocalLink::start(launch, name, &cpus, rights, log.clone())?;
                 (Box::new(link), place, log)
             }
             Some(other) => {
                 let log = other.remote.log_of(&label);
                 let started = other.remote.start((name, log.clone()), &cpus, rights, &launch.environment);
-                let (link, place) = started.map_err(SlotError::Harness)?;
+                let (link, place) = started?;
                 (Box::new(link), place, log)
             }
         };
@@ -452,7 +449,7 @@ impl Hosts {
     }
 
     /// The address by which loads on other hosts reach the system; `None` if there are no such loads.
-    pub(crate) fn address(&self, side: Side) -> Result<Option<IpAddr>, String> {
+    pub(crate) fn address(&self, side: Side) -> Result<Option<IpAddr>, HostError> {
         if side != Side::System || !self.places.are_apart() {
             return Ok(None);
         }
@@ -462,9 +459,8 @@ impl Hosts {
             // The address from which the first load's host sees this one.
             None => self.others.first().and_then(|other| other.remote.hello().peer),
         };
-        place.address.or(known).map(Some).ok_or_else(|| {
-            format!("find the address by which loads reach {}: give `address` in the places", place.name())
-        })
+        let unknown = || HostError::NoAddress { host: place.name().to_owned() };
+        place.address.or(known).map(Some).ok_or_else(unknown)
     }
 
     /// The sides that a host has.
@@ -505,7 +501,7 @@ const GAP_NS: u64 = 250_000_000;
 const GAP_TRIPS: u64 = 6;
 
 /// Connects to a host for the first time. A pod that somebody deletes meanwhile is replaced.
-fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Remote, String> {
+fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Remote, HostError> {
     let was_deleted = || {
         let pod = place.pod.as_ref().zip(pods);
         pod.is_some_and(|(pod, pods)| pods.deletion(pod::name_of(pod)).is_some())
@@ -522,23 +518,23 @@ fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> R
 /// The cluster of places, if they name one.
 ///
 /// # Errors
-/// The reason why it cannot be used; the text completes "failed to ...".
-fn cluster(places: &Places) -> Result<Option<Cluster>, String> {
-    places.kubernetes.as_ref().map(Cluster::connect).transpose().map_err(|error| error.to_string())
+/// When it cannot be used.
+fn cluster(places: &Places) -> Result<Option<Cluster>, HostError> {
+    Ok(places.kubernetes.as_ref().map(Cluster::connect).transpose()?)
 }
 
 /// The maker of the places' pods, if there are any.
 ///
 /// # Errors
-/// The reason why there can be none; the text completes "failed to ...".
-fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, String> {
+/// When there can be none.
+fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, HostError> {
     let others = places.others();
     let made: Vec<&PodPlace> = others.iter().filter_map(|place| place.pod.as_ref()).collect();
     let Some(cluster) = cluster.filter(|_| !made.is_empty()) else { return Ok(None) };
-    Pods::begin(cluster, &made).map(|pods| Some(Arc::new(pods))).map_err(|error| error.to_string())
+    Ok(Some(Arc::new(Pods::begin(cluster, &made)?)))
 }
 
 /// The error for a connection that ended, which says nothing about the variant.
-fn lost(reason: String) -> SlotError {
-    SlotError::Killed(reason)
+fn lost(error: HostError) -> SlotError {
+    SlotError::Killed(error.to_string())
 }

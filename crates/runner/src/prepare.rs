@@ -12,7 +12,7 @@ use plumb_path::{DataPath, PathSettings, find};
 use crate::error::RunError;
 use crate::file::{Experiment, FileError, ReadOptions, read};
 use crate::host_tunings;
-use crate::hosts::Hosts;
+use crate::hosts::{HostError, Hosts};
 
 /// A plan whose variants were checked against the hosts, with everything needed to run it.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ pub enum PlanError {
     /// The file has mistakes.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A host could not be asked; the text completes "failed to ...".
-    #[error("{0}")]
-    Hosts(String),
+    /// A host could not be asked.
+    #[error(transparent)]
+    Hosts(#[from] HostError),
 }
 
 /// Reads an experiment file, enters the namespaces that it needs, and marks the variants that one of its
@@ -50,7 +50,7 @@ pub fn prepare(
 ) -> Result<Planned, PlanError> {
     let Experiment { mut plan, path, mut settings } = read(name_of_file, bytes, options, paths)?;
     enter_namespace(&settings);
-    mark_infeasible(&mut plan, &path, &mut settings, &mut hosts).map_err(PlanError::Hosts)?;
+    mark_infeasible(&mut plan, &path, &mut settings, &mut hosts)?;
     for (cell, settings) in plan.cells.iter_mut().zip(&settings) {
         require_savings(cell, settings);
     }
@@ -199,15 +199,15 @@ fn mark_infeasible(
     path: &DataPath,
     settings: &mut [Vec<PathSettings>],
     hosts: &mut Hosts,
-) -> Result<(), String> {
+) -> Result<(), HostError> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
             let led = hosts.turn_to(&variant.pods).and_then(|()| hosts.led(settings));
             match led {
                 Ok(Some(led)) => *settings = led,
                 Ok(None) => {}
-                Err(reason) => {
-                    variant.skipped = Some(reason);
+                Err(error) => {
+                    variant.skipped = Some(error.to_string());
                     continue;
                 }
             }

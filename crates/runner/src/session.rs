@@ -21,7 +21,7 @@ use crate::clock::Patience;
 use crate::dispatcher::{Dispatched, Outlets, dispatch};
 use crate::error::RunError;
 use crate::host_tunings;
-use crate::hosts::{Hosts, Launch, Side};
+use crate::hosts::{HostError, Hosts, Launch, Side};
 use crate::in_process::InProcess;
 use crate::moment::Moment;
 use crate::narration::{Narration, narrate};
@@ -57,7 +57,7 @@ impl Session<'_> {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
         let has_system = planned.has_system();
-        let failed = |reason| RunError::Harness(format!("begin: {reason}"));
+        let failed = |error: HostError| RunError::Harness(format!("begin: {error}"));
         let header = Header {
             program_version: self.program_version.to_owned(),
             build: Some(self.build.to_owned()),
@@ -259,8 +259,8 @@ fn try_treatments(
 /// Why the cluster refuses a treatment, if so.
 fn try_on_cluster(hosts: &mut Hosts, treatment: Treatment<'_>) -> Result<Option<String>, RunError> {
     let refused = hosts.change_objects(treatment).err();
-    hosts.put_objects_back().map_err(RunError::Harness)?;
-    Ok(refused)
+    hosts.put_objects_back()?;
+    Ok(refused.map(|error| error.to_string()))
 }
 
 /// Why another host refuses a treatment, if so. A connection that ends meanwhile does not count as a refusal,
@@ -277,7 +277,7 @@ fn try_on_others(
             Err(_) if !std::mem::replace(&mut is_again, true) && hosts.has_lost_one() => {
                 hosts.revive(patience).map_err(|error| RunError::Harness(error.words()))?;
             }
-            tried => return tried.map_err(RunError::Harness),
+            tried => return Ok(tried?),
         }
     }
 }

@@ -7,6 +7,7 @@ use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{PlaceOf, Places, Readers};
 use serde::Serialize;
 
+use super::error::HostError;
 use super::machines::{self, Machine};
 use super::readers::reader;
 use super::remote::Remote;
@@ -36,8 +37,8 @@ pub struct Accounts {
 /// and disconnects.
 ///
 /// # Errors
-/// The reason why the cluster cannot be used at all; the text completes "failed to ...".
-pub fn accounts(places: &Places, build: &str) -> Result<Accounts, String> {
+/// When the cluster cannot be used at all.
+pub fn accounts(places: &Places, build: &str) -> Result<Accounts, HostError> {
     let cluster = super::cluster(places)?;
     let pods = super::pods(cluster.as_ref(), places)?;
     let pods = pods.as_ref();
@@ -67,10 +68,10 @@ impl HostAccount {
         Self { host: "cluster".to_owned(), trouble: None, facts: cluster.facts() }
     }
 
-    fn of(host: String, facts: Result<Vec<(String, String)>, String>) -> Self {
+    fn of(host: String, facts: Result<Vec<(String, String)>, HostError>) -> Self {
         match facts {
             Ok(facts) => Self { host, trouble: None, facts },
-            Err(trouble) => Self { host, trouble: Some(trouble), facts: Vec::new() },
+            Err(error) => Self { host, trouble: Some(error.to_string()), facts: Vec::new() },
         }
     }
 
@@ -105,7 +106,7 @@ fn facts(remote: &Remote) -> Vec<(String, String)> {
 /// The output of `plumb` on a host, with these arguments.
 ///
 /// # Errors
-/// When the host cannot be used; the text completes "failed to ...".
-pub fn told_by(place: &PlaceOf, build: &str, arguments: &[&str]) -> Result<String, String> {
+/// When the host cannot be used.
+pub fn told_by(place: &PlaceOf, build: &str, arguments: &[&str]) -> Result<String, HostError> {
     Remote::connect(place, build, None)?.tell(arguments)
 }

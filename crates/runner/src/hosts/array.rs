@@ -1,6 +1,7 @@
 //! The storage array behind the volumes of pods, which is asked for the policies of volumes.
 
 use std::collections::BTreeMap;
+use std::env::VarError;
 
 use plumb_host::named_file;
 use plumb_kubernetes::{Cluster, VolumeOnArray};
@@ -19,8 +20,8 @@ impl Array {
     /// The array of the places, with the account from the source that they name.
     ///
     /// # Errors
-    /// The reason why there is no account; it completes "failed to ...".
-    pub(super) fn of(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<Self, String> {
+    /// When there is no account.
+    pub(super) fn of(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<Self, AccountError> {
         let (user, password) = account(place, cluster)?;
         let ArrayPlace { url, certificate, insecure, svm, .. } = place.clone();
         let access = ArrayAccess { url, certificate, insecure, user, password };
@@ -66,24 +67,49 @@ fn words(policy: &ArrayPolicy) -> String {
     if policy.name == "none" { policy.limits.clone() } else { format!("{}, {}", policy.name, policy.limits) }
 }
 
-fn account(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<(String, String), String> {
-    let failed = |whence: &str, cause: &str| format!("read the array's account from {whence}: {cause}");
-    let pair = |whence: &str, text: &str| {
+fn account(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<(String, String), AccountError> {
+    let pair = |whence: String, text: &str| {
         let first = text.lines().next().and_then(|line| line.split_once(':'));
-        let (user, password) = first.ok_or_else(|| failed(whence, "it does not hold `user:password`"))?;
+        let (user, password) = first.ok_or(AccountError::NoPair { whence })?;
         Ok((user.to_owned(), password.to_owned()))
     };
     if let Some(name) = &place.credentials_env {
-        let variable = format!("the environment variable {name}");
-        let text = std::env::var(name).map_err(|error| failed(&variable, &error.to_string()))?;
-        return pair(&variable, &text);
+        let text =
+            std::env::var(name).map_err(|cause| AccountError::Variable { name: name.clone(), cause })?;
+        return pair(format!("the environment variable {name}"), &text);
     }
     if let Some(file) = &place.credentials_file {
-        let text = named_file::text(file).map_err(|error| format!("read the array's account: {error}"))?;
-        return pair(&file.display().to_string(), &text);
+        let text = named_file::text(file).map_err(AccountError::File)?;
+        return pair(file.display().to_string(), &text);
     }
-    let (Some(secret), Some(cluster)) = (&place.secret, cluster) else {
-        return Err("read the array's account: the places name none".to_owned());
-    };
-    cluster.account_in(secret).map_err(|error| format!("read the array's account: {error}"))
+    let (secret, cluster) = place.secret.as_ref().zip(cluster).ok_or(AccountError::None)?;
+    cluster.account_in(secret).map_err(AccountError::Secret)
+}
+
+/// Why the account of an array is unknown.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The environment variable has no text.
+    #[error("read the array's account from the environment variable {name}: {cause}")]
+    Variable {
+        /// Its name.
+        name: String,
+        /// Why.
+        cause: VarError,
+    },
+    /// The variable or file does not hold an account.
+    #[error("read the array's account from {whence}: it does not hold `user:password`")]
+    NoPair {
+        /// The variable or file.
+        whence: String,
+    },
+    /// The file cannot be read.
+    #[error("read the array's account: {0}")]
+    File(plumb_host::Error),
+    /// The cluster's Secret cannot be read.
+    #[error("read the array's account: {0}")]
+    Secret(plumb_kubernetes::Error),
+    /// The places name no source of the account.
+    #[error("read the array's account: the places name none")]
+    None,
 }

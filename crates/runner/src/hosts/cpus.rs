@@ -6,6 +6,7 @@ use plumb_host::cpu::{CpuSet, Sides, available_cpus, sides, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_path::PathSettings;
 
+use super::error::HostError;
 use super::facts::{self, host_lines};
 use super::running::Running;
 use super::{Hosts, Other, Side};
@@ -33,17 +34,14 @@ impl Hosts {
     }
 
     /// The CPUs of all loads on the system's host.
-    pub(crate) fn cpus_beside_system(&self, has_system: bool) -> Result<CpuSet, String> {
+    pub(crate) fn cpus_beside_system(&self, has_system: bool) -> Result<CpuSet, HostError> {
         let beside = (0..self.loads()).map(Side::Load).filter(|load| self.are_together(*load, Side::System));
-        let sets = beside.map(|load| {
-            let cpus = self.cpus(load, has_system)?;
-            cpus.parse::<CpuSet>().map_err(|error| error.to_string())
-        });
-        Ok(sets.collect::<Result<Vec<_>, _>>()?.iter().flat_map(CpuSet::iter).collect())
+        let sets = beside.map(|load| Ok(self.cpus(load, has_system)?.parse::<CpuSet>()?));
+        Ok(sets.collect::<Result<Vec<_>, HostError>>()?.iter().flat_map(CpuSet::iter).collect())
     }
 
     /// The CPUs of a side.
-    pub(crate) fn cpus(&self, side: Side, has_system: bool) -> Result<String, String> {
+    pub(crate) fn cpus(&self, side: Side, has_system: bool) -> Result<String, HostError> {
         let place = self.place(side);
         if let Some(cpus) = &place.cpus {
             return Ok(cpus.clone());
@@ -56,14 +54,12 @@ impl Hosts {
         };
         let other = self.others.iter().find(|other| other.host() == place.host());
         Ok(match (other, shared, side) {
-            (None, true, Side::System) => {
-                sides(has_system).map_err(|error| error.to_string())?.system.to_string()
-            }
+            (None, true, Side::System) => sides(has_system)?.system.to_string(),
             (None, true, Side::Load(_)) => match &self.running.load {
                 Some(cpus) => cpus.to_string(),
-                None => sides(true).map_err(|error| error.to_string())?.load.to_string(),
+                None => sides(true)?.load.to_string(),
             },
-            (None, false, _) => available_cpus().map_err(|error| error.to_string())?.to_string(),
+            (None, false, _) => available_cpus()?.to_string(),
             (Some(other), true, Side::System) => other.remote.hello().halves.0.clone(),
             (Some(other), true, Side::Load(_)) => other.remote.hello().halves.1.clone(),
             (Some(other), false, _) => other.remote.hello().cpus.clone(),
@@ -71,9 +67,9 @@ impl Hosts {
     }
 
     /// Facts about every host with a side, as lines, with the CPUs of each side.
-    pub(crate) fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, String> {
+    pub(crate) fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, HostError> {
         if self.others.is_empty() && self.places.system.cpus.is_none() {
-            let sides = sides(has_system).map_err(|error| error.to_string())?;
+            let sides = sides(has_system)?;
             let load = self.running.load.clone().unwrap_or(sides.load);
             let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
             let system = lines.iter_mut().find(|(name, _)| name == facts::SYSTEM_ON_CPUS);
@@ -102,7 +98,7 @@ impl Hosts {
     }
 
     /// The CPUs of a side in words, with its host unless that is this one.
-    pub(crate) fn cpus_of(&self, side: Side, has_system: bool) -> Result<String, String> {
+    pub(crate) fn cpus_of(&self, side: Side, has_system: bool) -> Result<String, HostError> {
         if let Some(words) = self.running.words().filter(|_| side == Side::System) {
             return Ok(words);
         }
@@ -111,7 +107,7 @@ impl Hosts {
     }
 
     /// The CPUs of all loads.
-    pub(crate) fn cpus_of_loads(&self, has_system: bool) -> Result<String, String> {
+    pub(crate) fn cpus_of_loads(&self, has_system: bool) -> Result<String, HostError> {
         let each = (0..self.loads()).map(|load| self.cpus_of(Side::Load(load), has_system));
         Ok(each.collect::<Result<Vec<_>, _>>()?.join(", "))
     }

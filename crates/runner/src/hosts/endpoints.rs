@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use plumb_kubernetes::Cluster;
 use plumb_model::{ClusterObject, Endpoint, Evidence};
 
+use super::error::HostError;
+
 /// An object, and whether the loads that use it are in the cluster.
 type ObjectSeen = (ClusterObject, bool);
 
@@ -17,23 +19,19 @@ impl Endpoints {
     /// The endpoint of an object.
     ///
     /// # Errors
-    /// The reason why it leads nowhere; it completes "failed to ...".
+    /// When it leads nowhere.
     pub(crate) fn find(
         &mut self,
         cluster: Option<&Cluster>,
         object: &ClusterObject,
         is_inside: bool,
-    ) -> Result<Endpoint, String> {
+    ) -> Result<Endpoint, HostError> {
         let seen = (object.clone(), is_inside);
         if let Some(known) = self.0.get(&seen) {
             return Ok(known.clone());
         }
-        let cluster = cluster.ok_or_else(|| {
-            format!(
-                "find {object}: the places name no cluster; add `kubernetes: {{}}` to a places file, and give it with `--places`"
-            )
-        })?;
-        let found = cluster.endpoint(object, is_inside).map_err(|error| error.to_string())?;
+        let cluster = cluster.ok_or_else(|| HostError::NoCluster { what: format!("find {object}") })?;
+        let found = cluster.endpoint(object, is_inside)?;
         self.0.insert(seen, found.clone());
         Ok(found)
     }

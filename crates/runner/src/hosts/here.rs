@@ -13,6 +13,7 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use plumb_host::Error;
 use plumb_host::cpu::CpuSet;
 use plumb_host::memory::out_of_memory_kills;
 use plumb_host::process::{Child, Command, Exit, Stream, kill_tree};
@@ -23,6 +24,7 @@ use plumb_path::log::line_now;
 use plumb_path::protocol::Logged;
 use serde::{Deserialize, Serialize};
 
+use super::error::HostError;
 use super::intake::{Held, Intake, LINE_BYTES_MAX};
 use super::link::{Ended, Link, Received};
 use super::process_log::ProcessLog;
@@ -77,13 +79,12 @@ impl Local {
         rights: Rights,
         intake: Intake,
         deliver: impl FnMut(Option<String>) -> bool + Send + 'static,
-    ) -> Result<(Self, Place), String> {
-        let failed = |error: &dyn std::fmt::Display| format!("start the agent {name}: {error}");
-        let scratch =
-            Scratch::create(&launch.directory, &format!("{name}-")).map_err(|error| failed(&error))?;
+    ) -> Result<(Self, Place), HostError> {
+        let failed = |cause| HostError::Start { what: format!("the agent {name}"), cause };
+        let scratch = Scratch::create(&launch.directory, &format!("{name}-")).map_err(failed)?;
         let path = scratch.path().join("agent.log");
-        let log = File::create(&path).map_err(|error| failed(&error))?;
-        let stderr = File::open(&path).map_err(|error| failed(&error))?;
+        let log = File::create(&path).map_err(|cause| failed(Error::Write { path: path.clone(), cause }))?;
+        let stderr = File::open(&path).map_err(|cause| failed(Error::Read { path, cause }))?;
         let command = Command::new(&launch.program);
         let command = if rights == Rights::Few { command.without_capabilities() } else { command };
         let mut child = command
@@ -96,14 +97,14 @@ impl Local {
             .pin(cpus.clone())
             .own_group()
             .spawn()
-            .map_err(|error| failed(&error))?;
+            .map_err(failed)?;
         let input = child.take_stdin();
-        let output = child.take_stdout().ok_or_else(|| failed(&"it has no standard output"))?;
+        let output = child.take_stdout().expect("its standard output is piped");
         let lines = intake.lines(output, LINE_BYTES_MAX);
         std::thread::Builder::new()
             .name(format!("from {name}"))
             .spawn(move || pass_on(lines.chain(logged(stderr)), deliver))
-            .map_err(|error| failed(&error))?;
+            .map_err(|cause| failed(Error::System { what: "start a thread", cause }))?;
         let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len(), address: None, number: 0 };
         let memory_kills = out_of_memory_kills();
         Ok((Self { child, input, _scratch: scratch, memory_kills, intake }, place))
@@ -197,7 +198,7 @@ impl LocalLink {
         cpus: &CpuSet,
         rights: Rights,
         log: ProcessLog,
-    ) -> Result<(Self, Place), String> {
+    ) -> Result<(Self, Place), HostError> {
         let (sender, lines) = channel();
         let intake = Intake::default();
         let bounds = intake.clone();

@@ -21,7 +21,7 @@ const BYTES_PER_LINE: usize = 256;
 
 /// The limit that a process exceeded. Its text completes "it …".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Excess {
+pub enum Excess {
     /// A line is too long.
     Line,
     /// Too many bytes wait for a reader.

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plumb_host::cpu::{available_cpus, split_sides};
+use plumb_host::cpu::{CpuSet, available_cpus, split_sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::own_program;
 use plumb_host::process::{Command, output_of};
@@ -22,6 +22,7 @@ use plumb_path::{DataPath, find};
 use tracing::{info, warn};
 
 use super::agenda::{Agenda, SILENCE};
+use super::error::HostError;
 use super::facts;
 use super::here::{Launch, Local, Rights};
 use super::intake::Intake;
@@ -187,30 +188,26 @@ impl Keeper<'_> {
             }
             return;
         }
-        let answer = match serde_json::from_str(line) {
-            Ok(ask) => self.answer(ask),
-            Err(error) => Err(format!("understand the runner: {error}")),
-        };
-        match answer {
+        let ask = serde_json::from_str(line).map_err(HostError::Request);
+        match ask.and_then(|ask| self.answer(ask)) {
             Ok(None) => {}
             Ok(Some(answer)) => self.say(&answer),
-            Err(reason) => {
+            Err(error) => {
+                let reason = error.to_string();
                 warn!(reason, "the request failed");
                 self.say(&Answer::Failed { reason });
             }
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Option<Answer>, String> {
+    fn answer(&mut self, ask: Ask) -> Result<Option<Answer>, HostError> {
         match ask {
             Ask::Beat => return Ok(None),
-            Ask::Treat(treat) => {
-                return self.treating.answer(treat).map(Some).map_err(|error| error.to_string());
-            }
+            Ask::Treat(treat) => return self.treating.answer(treat).map(Some),
             Ask::Clock { sent_ns } => return Ok(Some(Answer::Clock { sent_ns, at_ns: monotonic_ns() })),
             Ask::Feasible { path, settings, at } => {
-                let path = find(self.paths, &path).map_err(|error| error.to_string())?;
-                let settings = path.decode(&settings).map_err(|error| error.to_string())?;
+                let path = find(self.paths, &path)?;
+                let settings = path.decode(&settings)?;
                 if settings.needs_namespaces() {
                     // If the kernel refuses, the variant reports it.
                     let _ = plumb_host::namespace::become_root_if_needed();
@@ -242,7 +239,7 @@ impl Keeper<'_> {
             }
             Ask::Tell { arguments } => {
                 let command = Command::new(own_program()).args(&arguments);
-                let said = output_of(command, "plumb", TELL_TIMEOUT).map_err(|error| error.to_string())?;
+                let said = output_of(command, "plumb", TELL_TIMEOUT)?;
                 return Ok(Some(Answer::Told { text: said.stdout }));
             }
         }
@@ -256,8 +253,8 @@ impl Keeper<'_> {
         cpus: &str,
         rights: Rights,
         environment: Vec<String>,
-    ) -> Result<Answer, String> {
-        let cpus = cpus.parse().map_err(|error| format!("read the CPUs `{cpus}`: {error}"))?;
+    ) -> Result<Answer, HostError> {
+        let cpus = cpus.parse::<CpuSet>()?;
         let launch = Launch { environment, ..self.launch.clone() };
         let (output, sender) = (Arc::clone(&self.output), self.sender.clone());
         let deliver = move |line: Option<String>| match line {

@@ -39,8 +39,8 @@ pub(super) struct NodeReader {
 
 impl NodeReader {
     /// Opens the sources.
-    pub(super) fn open(watched: Watched) -> Result<Self, String> {
-        let network = watched.network.then(Namespace::own).transpose().map_err(|error| error.to_string())?;
+    pub(super) fn open(watched: Watched) -> Result<Self, plumb_host::Error> {
+        let network = watched.network.then(Namespace::own).transpose()?;
         Ok(Self { watched, network })
     }
 

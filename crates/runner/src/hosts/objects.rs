@@ -9,6 +9,8 @@ use plumb_kubernetes::{Cluster, Target};
 use plumb_model::user_change::KubernetesChange;
 use plumb_model::{Evidence, UserChange};
 
+use super::error::HostError;
+
 /// The objects that a run has changed so far.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
@@ -22,12 +24,12 @@ impl Objects {
     /// Puts exactly these changes into effect.
     ///
     /// # Errors
-    /// The reason why an object refuses one; it completes "failed to ...".
+    /// When an object refuses one.
     pub(crate) fn turn_to(
         &mut self,
         cluster: Option<&Cluster>,
         changes: &[UserChange],
-    ) -> Result<(), String> {
+    ) -> Result<(), HostError> {
         let wanted = changes.iter().filter_map(of_cluster).map(|change| self.find(cluster, change));
         let wanted: Vec<usize> = wanted.collect::<Result<_, _>>()?;
         if wanted == self.changed {
@@ -35,7 +37,7 @@ impl Objects {
         }
         self.put_back()?;
         for at in wanted {
-            self.known[at].1.apply().map_err(|error| error.to_string())?;
+            self.known[at].1.apply()?;
             self.changed.push(at);
         }
         Ok(())
@@ -44,10 +46,10 @@ impl Objects {
     /// Undoes all changes, the last one first.
     ///
     /// # Errors
-    /// The reason why an object is not restored.
-    pub(crate) fn put_back(&mut self) -> Result<(), String> {
+    /// When an object is not restored.
+    pub(crate) fn put_back(&mut self) -> Result<(), HostError> {
         while let Some(at) = self.changed.last() {
-            self.known[*at].1.restore().map_err(|error| error.to_string())?;
+            self.known[*at].1.restore()?;
             self.changed.pop();
         }
         Ok(())
@@ -71,17 +73,13 @@ impl Objects {
         objects.into_values().map(evidence).collect()
     }
 
-    fn find(&mut self, cluster: Option<&Cluster>, change: &KubernetesChange) -> Result<usize, String> {
+    fn find(&mut self, cluster: Option<&Cluster>, change: &KubernetesChange) -> Result<usize, HostError> {
         if let Some(at) = self.known.iter().position(|(known, _)| known == change) {
             return Ok(at);
         }
-        let cluster = cluster.ok_or_else(|| {
-            format!(
-                "change {} {}: the places name no cluster; add `kubernetes: {{}}` to a places file, and give it with `--places`",
-                change.kind, change.name
-            )
-        })?;
-        let target = Target::find(cluster, change).map_err(|error| error.to_string())?;
+        let what = || format!("change {} {}", change.kind, change.name);
+        let cluster = cluster.ok_or_else(|| HostError::NoCluster { what: what() })?;
+        let target = Target::find(cluster, change)?;
         self.known.push((change.clone(), target));
         Ok(self.known.len() - 1)
     }

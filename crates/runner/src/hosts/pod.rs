@@ -36,10 +36,9 @@ pub(super) fn name_of(place: &PodPlace) -> &str {
 }
 
 /// Starts a pod for a place, and a shell in it.
-pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, Pod), String> {
-    let seen = pods.start(name_of(place), place).map_err(|error| error.to_string())?;
-    let (exec, input, output) =
-        pods.exec(&seen.pod, &["/bin/sh", "-c", SCRIPT]).map_err(|error| error.to_string())?;
+pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, Pod), Error> {
+    let seen = pods.start(name_of(place), place)?;
+    let (exec, input, output) = pods.exec(&seen.pod, &["/bin/sh", "-c", SCRIPT])?;
     let pod = Pod { pods: Arc::clone(pods), seen };
     let connection = Box::new(InPod { pod: pod.clone(), exec });
     Ok((Opened { connection, input: Box::new(input), output: Box::new(output) }, pod))

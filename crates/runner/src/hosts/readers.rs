@@ -5,6 +5,7 @@ use std::sync::Arc;
 use plumb_kubernetes::{NODE_ROOT, Pods};
 use plumb_model::{Json, JsonValue, PlaceOf, PodPlace, Readers};
 
+use super::error::HostError;
 use super::node::{SeenNode, Watched};
 use super::sight::HostSight;
 use super::{Hosts, Other, Side, first_connection};
@@ -14,8 +15,8 @@ impl Hosts {
     /// replaced.
     ///
     /// # Errors
-    /// The reason why one cannot be created; it completes "failed to ...".
-    pub(super) fn connect_readers(&mut self) -> Result<(), String> {
+    /// When one cannot be created.
+    pub(super) fn connect_readers(&mut self) -> Result<(), HostError> {
         let Some(asked) = self.given.kubernetes.as_ref().and_then(|cluster| cluster.readers.clone()) else {
             return Ok(());
         };
@@ -54,16 +55,17 @@ impl Hosts {
 /// Creates a reader on a node. Its later looks include the node's counters.
 ///
 /// # Errors
-/// The reason why there can be none; it completes "failed to ...".
+/// When there can be none.
 pub(super) fn reader(
     node: &str,
     asked: &Readers,
     build: &str,
     pods: Option<&Arc<Pods>>,
-) -> Result<Other, String> {
+) -> Result<Other, HostError> {
     let place = PlaceOf { pod: Some(reader_on(node, asked)), ..PlaceOf::default() };
     let connected = first_connection(&place, build, pods);
-    let mut remote = connected.map_err(|reason| format!("read node {node}: failed to {reason}"))?;
+    let failed = |cause| HostError::Reader { node: node.to_owned(), cause: Box::new(cause) };
+    let mut remote = connected.map_err(failed)?;
     let Readers { fw_counters, network, .. } = *asked;
     remote.watch_node(Watched { root: NODE_ROOT.into(), fw_counters, network })?;
     Ok(Other { place, remote })

@@ -14,10 +14,11 @@ use serde_json::Value;
 
 use super::clock::{ClockOffset, Clocks};
 use super::connection::{Connection, Input, Opened};
+use super::error::{HostError, Unfit};
 use super::far_link::{RemoteLink, Route, Writer, say};
 use super::heard::{Heard, Routes, sort};
 use super::here::Rights;
-use super::intake::{Excess, Held, Intake};
+use super::intake::{Held, Intake};
 use super::node::Watched;
 use super::pod::{self, Pod};
 use super::process_log::ProcessLog;
@@ -73,15 +74,14 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Connects, copies this program to the host if it lacks this build, and starts a keeper. The error
-    /// completes "failed to …".
-    pub(crate) fn connect(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Self, String> {
+    /// Connects, copies this program to the host if it lacks this build, and starts a keeper.
+    pub(crate) fn connect(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Self, HostError> {
         let (Opened { mut connection, mut input, output }, pod) = match (&place.pod, pods) {
             (Some(pod), Some(pods)) => {
                 let (opened, pod) = pod::open(pods, pod)?;
                 (opened, Some(pod))
             }
-            (Some(_), None) => return Err("use a pod: the places name no cluster".to_owned()),
+            (Some(_), None) => return Err(HostError::NoCluster { what: "use a pod".to_owned() }),
             (None, _) => (Client::start(place.ssh.as_deref().unwrap_or_default())?, None),
         };
         let destination = place.ssh.as_deref().unwrap_or(place.name());
@@ -94,15 +94,15 @@ impl Remote {
         let begun = begin(&mut input, &heard, build);
         let (shell, mut hello, copied) = match begun {
             Ok(begun) => begun,
-            Err(Stuck::Because(reason)) => {
+            Err(stuck) => {
+                let error = match stuck {
+                    Stuck::Because(cause) => HostError::Unfit { host: destination.to_owned(), cause },
+                    Stuck::At(step, waited) => {
+                        failure(destination, &intake, &mut *connection, (step, waited))
+                    }
+                };
                 connection.kill();
-                return Err(format!("use {destination}: {reason}"));
-            }
-            Err(Stuck::At(step, waited)) => {
-                let misread = intake.excess().map(|excess| misread(destination, excess));
-                let trouble = misread.unwrap_or_else(|| connection.trouble(step, waited).to_string());
-                connection.kill();
-                return Err(trouble);
+                return Err(error);
             }
         };
         connection.expect_beats();
@@ -160,9 +160,9 @@ impl Remote {
         self.pod.as_ref().map(|pod| pod.evidence(self.name())).unwrap_or_default()
     }
 
-    /// Why the connection ended; it completes "failed to …".
-    pub(crate) fn why_lost(&mut self) -> String {
-        self.loss()
+    /// Why the connection ended.
+    pub(crate) fn why_lost(&mut self) -> HostError {
+        failure(&self.destination, &self.intake, &mut *self.connection, (Step::Lost, None))
     }
 
     /// The last lines of the keeper's log, as the end of an error.
@@ -196,7 +196,7 @@ impl Remote {
     }
 
     /// Compares the clocks again.
-    pub(crate) fn compare_clocks(&mut self) -> Result<(), String> {
+    pub(crate) fn compare_clocks(&mut self) -> Result<(), HostError> {
         self.say(&Ask::Clock { sent_ns: monotonic_ns() })?;
         match self.answer()? {
             (came_ns, Answer::Clock { sent_ns, at_ns }) => {
@@ -214,7 +214,7 @@ impl Remote {
         path: &str,
         settings: Value,
         at: Sides,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, HostError> {
         self.say(&Ask::Feasible { path: path.to_owned(), settings, at })?;
         match self.answer()?.1 {
             Answer::Feasible { reason } => Ok(reason),
@@ -227,7 +227,7 @@ impl Remote {
         &mut self,
         variant: PlannedVariant,
         base: Option<PlannedVariant>,
-    ) -> Result<Option<Obstacle>, String> {
+    ) -> Result<Option<Obstacle>, HostError> {
         let (variant, base) = (Box::new(variant), base.map(Box::new));
         self.say(&Ask::Treat(Treat::Impossible { variant, base }))?;
         match self.slow_answer()? {
@@ -237,7 +237,7 @@ impl Remote {
     }
 
     /// Has the host get ready for treatments. A new connection needs it again.
-    pub(crate) fn prepare_treatments(&mut self, treatments: Vec<OwnTreatment>) -> Result<(), String> {
+    pub(crate) fn prepare_treatments(&mut self, treatments: Vec<OwnTreatment>) -> Result<(), HostError> {
         if std::mem::replace(&mut self.is_treated, true) {
             return Ok(());
         }
@@ -245,7 +245,7 @@ impl Remote {
     }
 
     /// Tries a treatment out on the host. Returns the reason if the host refuses it.
-    pub(crate) fn try_out(&mut self, treatment: OwnTreatment) -> Result<Option<String>, String> {
+    pub(crate) fn try_out(&mut self, treatment: OwnTreatment) -> Result<Option<String>, HostError> {
         self.say(&Ask::Treat(Treat::TryOut { treatment }))?;
         match self.slow_answer()? {
             Answer::Feasible { reason } => Ok(reason),
@@ -254,12 +254,12 @@ impl Remote {
     }
 
     /// Applies a treatment on the host for a slot.
-    pub(crate) fn begin_treatment(&mut self, treatment: OwnTreatment) -> Result<(), String> {
+    pub(crate) fn begin_treatment(&mut self, treatment: OwnTreatment) -> Result<(), HostError> {
         self.do_slowly(&Ask::Treat(Treat::Begin { treatment }))
     }
 
     /// Undoes a treatment on the host after its slot.
-    pub(crate) fn end_treatment(&mut self, is_ok: bool) -> Result<Proof, String> {
+    pub(crate) fn end_treatment(&mut self, is_ok: bool) -> Result<Proof, HostError> {
         self.say(&Ask::Treat(Treat::End { is_ok }))?;
         match self.slow_answer()? {
             Answer::Proof(proof) => Ok(proof),
@@ -269,12 +269,12 @@ impl Remote {
     }
 
     /// Makes the host restore everything.
-    pub(crate) fn put_back(&mut self) -> Result<(), String> {
+    pub(crate) fn put_back(&mut self) -> Result<(), HostError> {
         self.is_treated = false;
         self.do_slowly(&Ask::Treat(Treat::PutBack))
     }
 
-    fn do_slowly(&mut self, ask: &Ask) -> Result<(), String> {
+    fn do_slowly(&mut self, ask: &Ask) -> Result<(), HostError> {
         self.say(ask)?;
         match self.slow_answer()? {
             Answer::Done => Ok(()),
@@ -283,7 +283,7 @@ impl Remote {
     }
 
     /// The answer to a request that may run a command of the user.
-    fn slow_answer(&mut self) -> Result<Answer, String> {
+    fn slow_answer(&mut self) -> Result<Answer, HostError> {
         loop {
             match self.hear_within(TREATMENT_TIMEOUT)?.1 {
                 Answer::Looked { window, sight } => self.note(window, *sight),
@@ -293,7 +293,7 @@ impl Remote {
     }
 
     /// The output of this program on the host.
-    pub(crate) fn tell(&mut self, arguments: &[&str]) -> Result<String, String> {
+    pub(crate) fn tell(&mut self, arguments: &[&str]) -> Result<String, HostError> {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         self.say(&Ask::Tell { arguments })?;
         match self.answer()?.1 {
@@ -309,18 +309,18 @@ impl Remote {
     }
 
     /// Makes the host look at itself, at moments of its own clock.
-    pub(crate) fn look_at(&mut self, moments_ns: &[u64]) -> Result<(), String> {
+    pub(crate) fn look_at(&mut self, moments_ns: &[u64]) -> Result<(), HostError> {
         let window = self.window;
         moments_ns.iter().try_for_each(|at_ns| self.say(&Ask::Look { window, at_ns: *at_ns }))
     }
 
     /// Adds the counters of a pod's node to every later look, for a pod that sees its node.
-    pub(crate) fn watch_node(&mut self, watched: Watched) -> Result<(), String> {
+    pub(crate) fn watch_node(&mut self, watched: Watched) -> Result<(), HostError> {
         self.do_slowly(&Ask::WatchNode { watched })
     }
 
     /// Makes the host look at itself now.
-    pub(crate) fn look(&mut self) -> Result<HostSight, String> {
+    pub(crate) fn look(&mut self) -> Result<HostSight, HostError> {
         self.begin_window();
         self.look_at(&[0])?;
         self.looked()
@@ -332,12 +332,12 @@ impl Remote {
     }
 
     /// Makes the host take its pending looks at once.
-    pub(crate) fn hurry(&mut self) -> Result<(), String> {
+    pub(crate) fn hurry(&mut self) -> Result<(), HostError> {
         self.say(&Ask::Hurry)
     }
 
     /// The next look.
-    pub(crate) fn looked(&mut self) -> Result<HostSight, String> {
+    pub(crate) fn looked(&mut self) -> Result<HostSight, HostError> {
         loop {
             if let Some(sight) = self.looks.pop_front() {
                 return Ok(sight);
@@ -362,7 +362,7 @@ impl Remote {
         cpus: &str,
         rights: Rights,
         environment: &[String],
-    ) -> Result<(RemoteLink, Place), String> {
+    ) -> Result<(RemoteLink, Place), HostError> {
         self.next_agent += 1;
         let agent = self.next_agent;
         let (replies, lines) = channel();
@@ -402,12 +402,12 @@ impl Remote {
         self.connection.kill();
     }
 
-    fn say(&mut self, ask: &Ask) -> Result<(), String> {
-        say(&self.writer, ask).map_err(|_| self.loss())
+    fn say(&mut self, ask: &Ask) -> Result<(), HostError> {
+        say(&self.writer, ask).map_err(|_| self.why_lost())
     }
 
     /// The next answer that is not a look.
-    fn answer(&mut self) -> Result<(u64, Answer), String> {
+    fn answer(&mut self) -> Result<(u64, Answer), HostError> {
         loop {
             match self.hear()? {
                 (_, Answer::Looked { window, sight }) => self.note(window, *sight),
@@ -416,34 +416,26 @@ impl Remote {
         }
     }
 
-    fn hear(&mut self) -> Result<(u64, Answer), String> {
+    fn hear(&mut self) -> Result<(u64, Answer), HostError> {
         self.hear_within(ANSWER_TIMEOUT)
     }
 
-    fn hear_within(&mut self, timeout: Duration) -> Result<(u64, Answer), String> {
+    fn hear_within(&mut self, timeout: Duration) -> Result<(u64, Answer), HostError> {
+        let host = || self.destination.clone();
         match self.heard.recv_timeout(timeout) {
-            Ok((Heard::Answer(_, Answer::Failed { reason }), _)) => Err(reason),
+            Ok((Heard::Answer(_, Answer::Failed { reason }), _)) => Err(HostError::Keeper(reason)),
             Ok((Heard::Answer(came_ns, answer), _)) => Ok((came_ns, answer)),
             Ok((Heard::Shell(line), _)) => {
-                Err(format!("understand {}: it says `{line:.100}`", self.destination))
+                Err(HostError::Odd { host: host(), said: format!("`{line:.100}`") })
             }
-            Err(RecvTimeoutError::Timeout) => {
-                Err(format!("get an answer from {} within {timeout:?}", self.destination))
-            }
-            Err(RecvTimeoutError::Disconnected) => Err(self.loss()),
+            Err(RecvTimeoutError::Timeout) => Err(HostError::Silent { host: host(), timeout }),
+            Err(RecvTimeoutError::Disconnected) => Err(self.why_lost()),
         }
     }
 
-    fn loss(&mut self) -> String {
-        match self.intake.excess() {
-            Some(excess) => misread(&self.destination, excess),
-            None => self.connection.trouble(Step::Lost, None).to_string(),
-        }
-    }
-
-    fn odd(&self, answer: &Answer) -> String {
+    fn odd(&self, answer: &Answer) -> HostError {
         let words = serde_json::to_string(answer).unwrap_or_default();
-        format!("understand {}: it says {words:.200}", self.destination)
+        HostError::Odd { host: self.destination.clone(), said: format!("{words:.200}") }
     }
 }
 
@@ -467,15 +459,23 @@ fn without_scheme(destination: &str) -> &str {
     destination.strip_prefix("ssh://").unwrap_or(destination)
 }
 
-/// The error for a host that sent too much.
-fn misread(destination: &str, excess: Excess) -> String {
-    format!("understand {}: it {excess}", without_scheme(destination))
+/// Why a connection failed at a step: its host sent too much, or it ended, or nothing came for so long.
+fn failure(
+    destination: &str,
+    intake: &Intake,
+    connection: &mut dyn Connection,
+    (step, waited): (Step, Option<Duration>),
+) -> HostError {
+    match intake.excess() {
+        Some(excess) => HostError::Excess { host: without_scheme(destination).to_owned(), excess },
+        None => HostError::Connection(Box::new(connection.trouble(step, waited))),
+    }
 }
 
 /// Why the start of a keeper failed.
 enum Stuck {
     /// A known reason.
-    Because(String),
+    Because(Unfit),
     /// A step at which the client may know the reason. The duration is the time without a line, unless the
     /// connection ended.
     At(Step, Option<Duration>),
@@ -491,7 +491,7 @@ fn begin(
     let line = |timeout: Duration, step| match heard.recv_timeout(timeout) {
         Ok((Heard::Shell(line), _)) => Ok(Ok(line)),
         Ok((Heard::Answer(_, Answer::Hello(hello)), _)) => Ok(Err(hello)),
-        Ok((Heard::Answer(..), _)) => Err(Stuck::Because("its keeper does not say hello first".to_owned())),
+        Ok((Heard::Answer(..), _)) => Err(Stuck::Because(Unfit::NoHello)),
         Err(RecvTimeoutError::Timeout) => Err(Stuck::At(step, Some(timeout))),
         Err(RecvTimeoutError::Disconnected) => Err(Stuck::At(step, None)),
     };
@@ -519,9 +519,8 @@ fn begin(
         match line(timeout, Step::Start)? {
             Ok(word) => {
                 if let Some(unpack) = word.strip_prefix(LACKS) {
-                    let program = ssh::program(unpack);
                     let program =
-                        program.map_err(|error| Stuck::Because(format!("this program: {error}")))?;
+                        ssh::program(unpack).map_err(|error| Stuck::Because(Unfit::Program(error)))?;
                     send(input, program).map_err(|_| Stuck::At(Step::Copy, None))?;
                     copied = true;
                 }
@@ -530,8 +529,7 @@ fn begin(
         }
     };
     if hello.build != build {
-        let reason = format!("the copy of plumb there is build {}, not {build}: it was damaged", hello.build);
-        return Err(Stuck::Because(reason));
+        return Err(Stuck::Because(Unfit::Damaged { found: hello.build, wanted: build.to_owned() }));
     }
     Ok((shell, hello, copied))
 }

@@ -18,6 +18,7 @@ use plumb_host::own_program;
 use plumb_host::process::{Child, Command, Stream};
 
 use super::connection::{Connection, Opened};
+use super::error::{HostError, Unfit};
 use super::trouble::{Peer, Step, Trouble};
 
 /// The variable that names another client, with its options.
@@ -91,8 +92,7 @@ pub(crate) fn client() -> String {
 
 impl Client {
     /// Starts a client, and the shell on the host behind it.
-    pub(crate) fn start(destination: &str) -> Result<Opened, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("start ssh to {destination}: {error}");
+    pub(crate) fn start(destination: &str) -> Result<Opened, HostError> {
         let client = client();
         let mut words = client.split_whitespace();
         let program = words.next().unwrap_or("ssh");
@@ -108,11 +108,10 @@ impl Client {
             .stderr(Stream::Piped)
             .own_group()
             .spawn()
-            .map_err(|error| failed(&error))?;
-        let missing = || failed(&"it has no standard streams");
-        let input = child.take_stdin().ok_or_else(missing)?;
-        let output = child.take_stdout().ok_or_else(missing)?;
-        let errors = child.take_stderr().ok_or_else(missing)?;
+            .map_err(|cause| HostError::Start { what: format!("ssh to {destination}"), cause })?;
+        let input = child.take_stdin().expect("its standard input is piped");
+        let output = child.take_stdout().expect("its standard output is piped");
+        let errors = child.take_stderr().expect("its standard error is piped");
         let words = Arc::new(Mutex::new(Vec::new()));
         let (heard, (end, all_words)) = (Arc::clone(&words), channel());
         std::thread::spawn(move || {
@@ -181,19 +180,14 @@ impl Shell {
     }
 
     /// Why this program cannot run there, if so.
-    pub(crate) fn misfit(&self) -> Option<String> {
-        let (ours, theirs) = (std::env::consts::ARCH, self.machine.as_str());
-        let theirs = match theirs {
+    pub(crate) fn misfit(&self) -> Option<Unfit> {
+        let theirs = match self.machine.as_str() {
             "amd64" => "x86_64",
             "arm64" => "aarch64",
             other => other,
         };
-        (self.system != "Linux" || ours != theirs).then(|| {
-            format!(
-                "it runs {} on {}, and this build of plumb is for Linux on {ours}: run plumb from a host like it",
-                self.system, self.machine
-            )
-        })
+        let is_fit = self.system == "Linux" && theirs == std::env::consts::ARCH;
+        (!is_fit).then(|| Unfit::Machine { system: self.system.clone(), machine: self.machine.clone() })
     }
 }
 
@@ -240,6 +234,6 @@ mod tests {
         assert_eq!(shell.library, "glibc 2.36");
         assert_eq!(Shell::read("Welcome to host1"), None);
         let other = Shell { machine: "riscv64".to_owned(), ..shell };
-        assert!(other.misfit().unwrap().starts_with("it runs Linux on riscv64"), "{other:?}");
+        assert!(other.misfit().unwrap().to_string().starts_with("it runs Linux on riscv64"), "{other:?}");
     }
 }

@@ -5,6 +5,7 @@ use plumb_model::{Host, PlannedVariant};
 use plumb_path::Sides;
 use plumb_tunings::Treatment;
 
+use super::error::HostError;
 use super::remote::Remote;
 use super::wire::OwnTreatment;
 use super::{Hosts, Other};
@@ -47,7 +48,7 @@ impl Hosts {
         &mut self,
         variant: &PlannedVariant,
         base: Option<&PlannedVariant>,
-    ) -> Result<Option<Obstacle>, String> {
+    ) -> Result<Option<Obstacle>, HostError> {
         let sides_here = self.sides_on(Host::Here);
         let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
         let others = self.others.iter_mut().zip(sides).map(|(other, sides)| (Some(&mut other.remote), sides));
@@ -79,7 +80,7 @@ impl Hosts {
 
 impl Treated<'_> {
     /// Tries its part of a treatment out. Returns the reason if the host refuses it.
-    pub(crate) fn try_out(&mut self, treatment: Treatment<'_>) -> Result<Option<String>, String> {
+    pub(crate) fn try_out(&mut self, treatment: Treatment<'_>) -> Result<Option<String>, HostError> {
         let part = OwnTreatment::at(treatment, self.sides);
         if part.is_empty() {
             return Ok(None);
@@ -90,13 +91,13 @@ impl Treated<'_> {
     }
 
     /// Applies its part of a treatment for a slot, and undoes the part of the previous one.
-    pub(crate) fn begin(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
+    pub(crate) fn begin(&mut self, treatment: Treatment<'_>) -> Result<(), HostError> {
         self.prepare()?;
         self.remote.begin_treatment(OwnTreatment::at(treatment, self.sides))
     }
 
     /// Ends the treatment after its slot, and proves that it was in effect.
-    pub(crate) fn end(&mut self, is_ok: bool) -> Result<Proof, String> {
+    pub(crate) fn end(&mut self, is_ok: bool) -> Result<Proof, HostError> {
         let proof = self.remote.end_treatment(is_ok)?;
         Ok(match self.name() {
             Some(name) => proof.on(name),
@@ -105,11 +106,11 @@ impl Treated<'_> {
     }
 
     /// Restores everything at the end of a run.
-    pub(crate) fn put_back(&mut self) -> Result<(), String> {
+    pub(crate) fn put_back(&mut self) -> Result<(), HostError> {
         self.remote.put_back()
     }
 
-    fn prepare(&mut self) -> Result<(), String> {
+    fn prepare(&mut self) -> Result<(), HostError> {
         self.remote.prepare_treatments(self.parts.clone())
     }
 

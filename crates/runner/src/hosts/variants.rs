@@ -5,6 +5,7 @@ use plumb_model::{Evidence, PodPlace, PodSides};
 use plumb_path::{DataPath, PathSettings};
 use serde_json::Value;
 
+use super::error::HostError;
 use super::service;
 use super::{Hosts, Side};
 use crate::error::SlotError;
@@ -13,8 +14,8 @@ impl Hosts {
     /// Moves the sides to the pods that a variant asks for. Missing pods are created.
     ///
     /// # Errors
-    /// The reason why they cannot be created.
-    pub(crate) fn turn_to(&mut self, over: &PodSides) -> Result<(), String> {
+    /// When they cannot be created.
+    pub(crate) fn turn_to(&mut self, over: &PodSides) -> Result<(), HostError> {
         let before = std::mem::replace(&mut self.places, self.given.clone());
         let laid = self.lie_over_both(over).and_then(|()| self.connect_missing());
         laid.inspect_err(|_| self.places = before)
@@ -25,7 +26,7 @@ impl Hosts {
         self.places = self.given.clone();
     }
 
-    fn lie_over_both(&mut self, over: &PodSides) -> Result<(), String> {
+    fn lie_over_both(&mut self, over: &PodSides) -> Result<(), HostError> {
         if over.is_empty() {
             return Ok(());
         }
@@ -41,7 +42,7 @@ impl Hosts {
     }
 
     /// Gives a side a pod with the variant's settings over it. An existing pod is used if it is equal.
-    fn lie_over(&mut self, side: Side, over: Option<&PodPlace>) -> Result<(), String> {
+    fn lie_over(&mut self, side: Side, over: Option<&PodPlace>) -> Result<(), HostError> {
         let Some(over) = over else { return Ok(()) };
         let known: Vec<PodPlace> = self.others.iter().filter_map(|other| other.place.pod.clone()).collect();
         let place = match side {
@@ -49,9 +50,7 @@ impl Hosts {
             Side::Load(load) => self.places.load.get_mut(load),
         };
         let Some(pod) = place.and_then(|place| place.pod.as_mut()) else {
-            return Err(
-                "it sets options of a pod for a side that has no pod; `--places` gives it one".to_owned()
-            );
+            return Err(HostError::NoPod);
         };
         let wanted = pod.under(over);
         if wanted.is_like(pod) {
@@ -82,16 +81,15 @@ impl Hosts {
         let Some(other) = self.other(Side::System).filter(|_| has_service) else { return Ok(target) };
         let Some(address) = other.remote.hello().address else { return Ok(target) };
         let Some(pod) = other.remote.pod() else { return Ok(target) };
-        let service = pod.serve(&service::ports(&target, address));
-        let service = service.map_err(|error| SlotError::Harness(error.to_string()))?;
+        let service = pod.serve(&service::ports(&target, address)).map_err(HostError::from)?;
         Ok(service::readdressed(target, address, service))
     }
 
     /// The settings with the endpoint of the cluster object that they name; `None` if they name none.
     ///
     /// # Errors
-    /// The reason why the object leads nowhere; it completes "failed to ...".
-    pub(crate) fn led(&mut self, settings: &PathSettings) -> Result<Option<PathSettings>, String> {
+    /// When the object leads nowhere.
+    pub(crate) fn led(&mut self, settings: &PathSettings) -> Result<Option<PathSettings>, HostError> {
         let Some(object) = settings.cluster_object() else { return Ok(None) };
         let is_inside = self.has_loads_in_pods();
         let found = self.endpoints.find(self.cluster.as_ref(), &object, is_inside)?;
