@@ -68,7 +68,7 @@ impl SeenWindow {
     pub(crate) fn believe(&self) -> Result<(), SlotError> {
         let span_ns = self.closed.at_ns.saturating_sub(self.opened.at_ns);
         let mut each = self.measurements.iter();
-        each.try_for_each(|one| believe(one, span_ns, self.passed_ns)).map_err(SlotError::Harness)
+        each.try_for_each(|one| believe(one, span_ns, self.passed_ns))
     }
 }
 
@@ -259,24 +259,21 @@ impl Course<'_> {
 
 /// Refuses a window far shorter than the time between its opening and its close, or longer than the slot, and an amount of work that no
 /// load can do. The marks allow no closer look: they arrive late, and a load of several tests adds up their windows.
-fn believe(measurement: &Measurement, span_ns: u64, passed_ns: u64) -> Result<(), String> {
+fn believe(measurement: &Measurement, span_ns: u64, passed_ns: u64) -> Result<(), SlotError> {
+    let refused = |why: String| Err(SlotError::Harness(format!("measure: the load reports {why}")));
     let Measurement { window_ns, work, .. } = *measurement;
     let (window, span, passed) = (Span(window_ns), Span(span_ns), Span(passed_ns));
     // A tool's own window is a part of its run, such as one of its phases.
     if window_ns < span_ns / 100 {
-        return Err(format!("measure: the load reports a window of {window}, and it was open for {span}"));
+        return refused(format!("a window of {window}, and it was open for {span}"));
     }
     let longest_ns = window_ns.max(span_ns);
     if longest_ns > passed_ns.saturating_add(passed_ns / 20 + MARKS_NS) {
         let longest = Span(longest_ns);
-        return Err(format!(
-            "measure: the load reports a window of {longest}, and the whole slot took {passed}"
-        ));
+        return refused(format!("a window of {longest}, and the whole slot took {passed}"));
     }
     if work > window_ns.saturating_mul(WORK_PER_NS) {
-        return Err(format!(
-            "measure: the load reports {work} units of work in {window}, more than any load can do"
-        ));
+        return refused(format!("{work} units of work in {window}, more than any load can do"));
     }
     Ok(())
 }
@@ -398,7 +395,8 @@ mod tests {
     #[test]
     fn figures_that_cannot_be_are_not_believed() {
         let told = |window_ns, work, span_ns, passed_ns| {
-            believe(&Measurement { window_ns, work, ..Measurement::default() }, span_ns, passed_ns).err()
+            let measurement = Measurement { window_ns, work, ..Measurement::default() };
+            believe(&measurement, span_ns, passed_ns).err().map(SlotError::words)
         };
         let (second, slot) = (1_000_000_000, 1_200_000_000);
         assert_eq!(told(second, 50_000, second, slot), None);
