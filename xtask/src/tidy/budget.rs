@@ -1,48 +1,59 @@
-//! What building `plumb` may cost: `xtask/budget.txt` has the number of packages and the seconds.
+//! What the code may cost: `xtask/budget.txt` has the number of packages, the seconds, and the errors that are texts.
 //!
-//! Every package is time that each user waits before the first run. The number must be exact, as in the ratchet: a package more
-//! needs a reason beside a new number, and a package less is not lost again. The seconds depend on the machine, so nothing checks
-//! them here; the file says how they are measured.
+//! Every package is time that each user waits before the first run. A counted number must be exact, as in the ratchet: a package
+//! more needs a reason beside a new number, and a package less is not lost again. The seconds depend on the machine, so nothing
+//! checks them here; the file says how they are measured.
 
 use super::violation::Violation;
 use crate::repository::TextFile;
+use std::cmp::Ordering;
 
 /// The file that has the budget.
 pub const BUDGET: &str = "xtask/budget.txt";
 const PACKAGES: &str = "packages";
 const SECONDS: &str = "build seconds";
+const TEXT_ERRORS: &str = "text errors";
 
-/// Judges the number of packages that a build of `plumb` compiles. `file` is the budget, if there is one.
-pub fn check(file: Option<&TextFile>, built: usize) -> Vec<Violation> {
+/// Judges the number of packages that a build of `plumb` compiles, and the number of errors that are texts. `file` is the budget, if
+/// there is one.
+pub fn check(file: Option<&TextFile>, built: usize, text_errors: usize) -> Vec<Violation> {
     let Some(file) = file else {
-        return vec![Violation::new(
-            BUDGET,
-            1,
-            "there is no budget; write `packages: N` and `build seconds: N`",
-        )];
+        let what =
+            format!("there is no budget; write `{PACKAGES}: N`, `{SECONDS}: N` and `{TEXT_ERRORS}: N`");
+        return vec![Violation::new(BUDGET, 1, what)];
     };
-    let mut found = Vec::new();
-    match number(&file.text, PACKAGES) {
-        None => found.push(missing(PACKAGES)),
-        Some((line, granted)) if built > granted => {
-            let what = format!(
-                "a build of `plumb` compiles {built} packages, and the budget is {granted}; remove {}, or raise the number and \
-                 write the reason beside it (`cargo tree --package plumb-cli --edges normal,build` shows who brings what)",
-                built - granted
-            );
-            found.push(Violation::new(BUDGET, line, what));
+    let packages = compare(&file.text, (PACKAGES, built), "a build of `plumb` compiles", |more| {
+        format!(
+            "remove {more}, or raise the number and write the reason beside it (`cargo tree --package plumb-cli --edges \
+             normal,build` shows who brings what)"
+        )
+    });
+    let text_errors = compare(&file.text, (TEXT_ERRORS, text_errors), "the code outside tests has", |more| {
+        format!(
+            "make {more} `Result<_, String>` a type that `thiserror` derives, or return an existing error"
+        )
+    });
+    let seconds = number(&file.text, SECONDS).is_none().then(|| missing(SECONDS));
+    [packages, text_errors, seconds].into_iter().flatten().collect()
+}
+
+/// Compares a number with its line in the budget. `remedy` gets the excess.
+fn compare(
+    text: &str,
+    (key, actual): (&str, usize),
+    subject: &str,
+    remedy: impl Fn(usize) -> String,
+) -> Option<Violation> {
+    let Some((line, granted)) = number(text, key) else { return Some(missing(key)) };
+    let what = match actual.cmp(&granted) {
+        Ordering::Equal => return None,
+        Ordering::Less => format!("{subject} {actual} {key} now, not {granted}; lower the number"),
+        Ordering::Greater => {
+            let remedy = remedy(actual - granted);
+            format!("{subject} {actual} {key}, and the budget is {granted}; {remedy}")
         }
-        Some((line, granted)) if built < granted => {
-            let what =
-                format!("a build of `plumb` compiles {built} packages now, not {granted}; lower the number");
-            found.push(Violation::new(BUDGET, line, what));
-        }
-        Some(_) => {}
-    }
-    if number(&file.text, SECONDS).is_none() {
-        found.push(missing(SECONDS));
-    }
-    found
+    };
+    Some(Violation::new(BUDGET, line, what))
 }
 
 fn missing(key: &str) -> Violation {
@@ -59,35 +70,45 @@ fn number(text: &str, key: &str) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn check_text(text: &str, built: usize) -> Vec<String> {
+    fn check_text(text: &str, built: usize, text_errors: usize) -> Vec<String> {
         let file = TextFile { path: BUDGET.to_owned(), text: text.to_owned() };
-        check(Some(&file), built).iter().map(ToString::to_string).collect()
+        check(Some(&file), built, text_errors).iter().map(ToString::to_string).collect()
     }
+
+    const TEXT: &str = "# why\npackages: 400\nbuild seconds: 210\ntext errors: 30\n";
 
     #[test]
     fn a_package_more_needs_a_new_number() {
-        let text = "# why\npackages: 400\nbuild seconds: 210\n";
-        assert_eq!(check_text(text, 400), [""; 0]);
-        let more = check_text(text, 403);
+        assert_eq!(check_text(TEXT, 400, 30), [""; 0]);
+        let more = check_text(TEXT, 403, 30);
         assert!(more.len() == 1 && more[0].starts_with("xtask/budget.txt:2: "), "{more:?}");
         assert!(more[0].contains("403 packages") && more[0].contains("remove 3, or raise"), "{more:?}");
     }
 
     #[test]
-    fn a_package_less_is_written_down() {
-        let found = check_text("packages: 400\nbuild seconds: 210\n", 399);
+    fn an_error_that_is_a_text_is_refused() {
+        let more = check_text(TEXT, 400, 31);
+        let words = "xtask/budget.txt:4: the code outside tests has 31 text errors, and the budget is 30; make 1 `Result<_, String>` ";
+        assert!(more.len() == 1 && more[0].starts_with(words), "{more:?}");
+    }
+
+    #[test]
+    fn a_smaller_number_is_written_down() {
+        let found = check_text(TEXT, 399, 29);
         assert!(
-            found.len() == 1 && found[0].ends_with("399 packages now, not 400; lower the number"),
+            found.len() == 2
+                && found[0].ends_with("compiles 399 packages now, not 400; lower the number")
+                && found[1].ends_with("has 29 text errors now, not 30; lower the number"),
             "{found:?}"
         );
     }
 
     #[test]
-    fn both_numbers_stand_in_the_file() {
-        assert_eq!(check(None, 1).len(), 1);
-        assert_eq!(check_text("packages: many\n", 1).len(), 2);
+    fn all_numbers_stand_in_the_file() {
+        assert_eq!(check(None, 1, 1).len(), 1);
+        assert_eq!(check_text("packages: many\n", 1, 1).len(), 3);
         assert_eq!(
-            check_text("packages: 1\nbuild seconds:\n", 1),
+            check_text("packages: 1\nbuild seconds:\ntext errors: 2\n", 1, 2),
             ["xtask/budget.txt:1: there is no line `build seconds: N`"]
         );
     }

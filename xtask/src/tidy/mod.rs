@@ -21,6 +21,7 @@ mod repeats;
 mod rust_file;
 mod silence;
 mod text;
+mod text_errors;
 mod tokens;
 mod unsafe_code;
 mod violation;
@@ -72,7 +73,8 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(quiet::check(file));
     }
     let budget = repository.texts.iter().find(|file| file.path == budget::BUDGET);
-    found.extend(budget::check(budget, repository.built("plumb-cli")?.len()));
+    let text_errors = rust_files.iter().map(text_errors::count).sum();
+    found.extend(budget::check(budget, repository.built("plumb-cli")?.len(), text_errors));
     found.extend(cycles::check(&rust_files));
     let data_paths = data_paths::find(&rust_files);
     found.extend(data_paths::check_files(&rust_files, &data_paths));
