@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::api::Cluster;
 use crate::error::Error;
 use crate::pod::Status;
-use crate::rollout;
+use crate::rollout::{self, Rollout};
 
 /// The annotation that stores an object's original fields and labels.
 const ORIGINAL: &str = "plumbline.dev/original";
@@ -164,9 +164,9 @@ impl Target {
         let state = if fields(&object) == *ours { expected } else { "changed by somebody else" };
         let rollout = match rollout::state(&object) {
             _ if self.change.wait.is_none() => String::new(),
-            Ok(true) => rolled_out.to_owned(),
-            Ok(false) => format!(", {}", rollout::shortfall(&object)),
-            Err(reason) => format!(", {reason}"),
+            Rollout::Complete => rolled_out.to_owned(),
+            Rollout::UnderWay => format!(", {}", rollout::shortfall(&object)),
+            Rollout::GivenUp(reason) => format!(", {reason}"),
         };
         (format!("{expected}{rolled_out}"), format!("{state}{rollout}"))
     }
@@ -192,14 +192,14 @@ impl Target {
         loop {
             let object = self.cluster.get(&self.path)?;
             match rollout::state(&object) {
-                Ok(true) => return Ok(()),
-                Err(reason) => return Err(refused(&self.change, reason)),
-                Ok(false) if monotonic_ns() >= last_ns => {
+                Rollout::Complete => return Ok(()),
+                Rollout::GivenUp(reason) => return Err(refused(&self.change, reason)),
+                Rollout::UnderWay if monotonic_ns() >= last_ns => {
                     let reason = self.trouble(&object).unwrap_or_else(|| rollout::shortfall(&object));
                     let seconds = patience_ns / 1_000_000_000;
                     return Err(refused(&self.change, format!("not rolled out after {seconds} s: {reason}")));
                 }
-                Ok(false) => sleep(PAUSE),
+                Rollout::UnderWay => sleep(PAUSE),
             }
         }
     }

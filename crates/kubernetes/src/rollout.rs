@@ -2,21 +2,31 @@
 
 use serde_json::Value;
 
-/// Whether everything that an object runs matches its specification.
-///
-/// # Errors
-/// The reason, when Kubernetes has given up.
-pub(crate) fn state(object: &Value) -> Result<bool, String> {
+/// The state of a rollout.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Rollout {
+    /// Something that the object runs does not match its specification yet.
+    UnderWay,
+    /// Everything matches.
+    Complete,
+    /// Kubernetes has given up, for this reason.
+    GivenUp(String),
+}
+
+/// The state of an object's rollout.
+pub(crate) fn state(object: &Value) -> Rollout {
     let (status, generation) = (&object["status"], number(&object["metadata"]["generation"]));
     if number(&status["observedGeneration"]) < generation {
-        return Ok(false);
+        return Rollout::UnderWay;
     }
     let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     if let Some(stuck) = conditions.iter().find(|condition| condition["reason"] == "ProgressDeadlineExceeded")
     {
-        return Err(stuck["message"].as_str().unwrap_or("its deadline has passed").to_owned());
+        let reason = stuck["message"].as_str().unwrap_or("its deadline has passed");
+        return Rollout::GivenUp(reason.to_owned());
     }
-    Ok(counts(object).iter().all(|(_, wanted, there)| wanted == there))
+    let is_complete = counts(object).iter().all(|(_, wanted, there)| wanted == there);
+    if is_complete { Rollout::Complete } else { Rollout::UnderWay }
 }
 
 /// The part of the rollout that is still missing, in words.
@@ -78,10 +88,10 @@ mod tests {
                 "status": { "observedGeneration": seen, "updatedReplicas": updated, "availableReplicas": 2, "replicas": all },
             })
         };
-        assert_eq!(state(&deployment(1, 2, 2)), Ok(false));
-        assert_eq!(state(&deployment(2, 1, 3)), Ok(false));
-        assert_eq!(state(&deployment(2, 2, 3)), Ok(false));
-        assert_eq!(state(&deployment(2, 2, 2)), Ok(true));
+        assert_eq!(state(&deployment(1, 2, 2)), Rollout::UnderWay);
+        assert_eq!(state(&deployment(2, 1, 3)), Rollout::UnderWay);
+        assert_eq!(state(&deployment(2, 2, 3)), Rollout::UnderWay);
+        assert_eq!(state(&deployment(2, 2, 2)), Rollout::Complete);
         assert_eq!(shortfall(&deployment(2, 1, 3)), "1 of 2 pods are updated");
     }
 
@@ -93,6 +103,6 @@ mod tests {
                 { "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out" }
             ] },
         });
-        assert_eq!(state(&stuck), Err("timed out".to_owned()));
+        assert_eq!(state(&stuck), Rollout::GivenUp("timed out".to_owned()));
     }
 }
