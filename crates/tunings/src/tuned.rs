@@ -212,12 +212,7 @@ fn latency(value: &str) -> Option<Option<&str>> {
 }
 
 fn sysctl(machine: &Machine, key: &str, value: &str, found: &mut Found) {
-    let setting = Setting::sysctl(key);
-    let value = bounded(machine, &setting, value);
-    match value {
-        Ok(value) => found.want_sysctl(machine, key, &value),
-        Err(now) => found.want(machine, &setting.to_string(), setting.clone(), &now),
-    }
+    found.want_sysctl(machine, key, &bounded(machine, &Setting::sysctl(key), value));
 }
 
 fn sysfs(machine: &Machine, path: &str, value: &str, found: &mut Found) {
@@ -228,7 +223,7 @@ fn sysfs(machine: &Machine, path: &str, value: &str, found: &mut Found) {
         return found.leave_out(path, "it stands for several files");
     }
     let setting = Setting::sys(inside);
-    let value = bounded(machine, &setting, value).unwrap_or_else(|now| now);
+    let value = bounded(machine, &setting, value);
     found.want(machine, path, setting, &value);
 }
 
@@ -249,19 +244,19 @@ fn readahead(machine: &Machine, value: &str, found: &mut Found) {
     let disks = machine.sys_names("block");
     for disk in disks.iter().filter(|disk| machine.sys_link(&format!("block/{disk}/device")).is_some()) {
         let setting = Setting::sys(&format!("block/{disk}/queue/read_ahead_kb"));
-        let value = bounded(machine, &setting, &value).unwrap_or_else(|now| now);
+        let value = bounded(machine, &setting, &value);
         found.want(machine, "KiB read ahead of every disk", setting, &value);
     }
 }
 
-/// The value to set: `>4096` is at least that much, and `<` at most. The value that is there already, as an error,
-/// where it is within that bound.
-fn bounded(machine: &Machine, setting: &Setting, value: &str) -> Result<String, String> {
-    let Some(bound) = value.strip_prefix(['>', '<']) else { return Ok(value.to_owned()) };
+/// The value to set: `>4096` is at least that much, and `<` at most. A value within its bound stays.
+fn bounded(machine: &Machine, setting: &Setting, value: &str) -> String {
+    let Some(bound) = value.strip_prefix(['>', '<']) else { return value.to_owned() };
     let now = machine.read(setting).unwrap_or_default();
-    let (Ok(count), Ok(limit)) = (now.parse::<i64>(), bound.trim().parse::<i64>()) else {
-        return Ok(bound.trim().to_owned());
+    let is_within = match (now.parse::<i64>(), bound.trim().parse::<i64>()) {
+        (Ok(count), Ok(limit)) if value.starts_with('>') => count >= limit,
+        (Ok(count), Ok(limit)) => count <= limit,
+        _ => false,
     };
-    let is_within = if value.starts_with('>') { count >= limit } else { count <= limit };
-    if is_within { Err(now) } else { Ok(bound.trim().to_owned()) }
+    if is_within { now } else { bound.trim().to_owned() }
 }
