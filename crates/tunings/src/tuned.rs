@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::settings::{Machine, Setting};
 
-use self::profile::{Profile, Section};
+use self::profile::{NotWhole, Profile, Section};
 use crate::found::Found;
 use crate::kinds;
 
@@ -77,7 +77,7 @@ pub(crate) fn installed(machine: &Machine, argument: Option<&str>) -> Found {
     match read(machine, name) {
         Ok(Some(profile)) => Found { source: Some(FROM_FILES), ..settings(machine, &profile) },
         Ok(None) => nothing(name, "no profile of that name is installed"),
-        Err(reason) => nothing(name, &reason),
+        Err(error) => nothing(name, &error.to_string()),
     }
 }
 
@@ -85,7 +85,7 @@ fn installed_or(machine: &Machine, name: &str, own_list: &str) -> Found {
     match read(machine, name) {
         Ok(Some(profile)) => Found { source: Some(FROM_FILES), ..settings(machine, &profile) },
         Ok(None) => Found { source: Some(FROM_LIST), ..settings(machine, &Profile::parse(own_list)) },
-        Err(reason) => nothing(name, &reason),
+        Err(error) => nothing(name, &error.to_string()),
     }
 }
 
@@ -96,7 +96,7 @@ fn nothing(name: &str, reason: &str) -> Found {
 }
 
 /// A profile with all that it includes.
-fn read(machine: &Machine, name: &str) -> Result<Option<Profile>, String> {
+fn read(machine: &Machine, name: &str) -> Result<Option<Profile>, NotWhole> {
     profile::read(name, &|name| {
         let files =
             DIRECTORIES.iter().map(|directory| PathBuf::from(directory).join(name).join("tuned.conf"));

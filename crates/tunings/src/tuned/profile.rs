@@ -80,17 +80,30 @@ impl Profile {
     }
 }
 
+/// Why a profile is not whole.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotWhole {
+    #[error("its includes are more than {DEPTH_MAX} deep")]
+    TooDeep,
+    #[error("it includes {0}, which is not installed")]
+    NotInstalled(String),
+}
+
 /// A profile with all that it includes; `None` where there is none of that name. `find` has the texts.
-pub(super) fn read(name: &str, find: &dyn Fn(&str) -> Option<String>) -> Result<Option<Profile>, String> {
+pub(super) fn read(name: &str, find: &dyn Fn(&str) -> Option<String>) -> Result<Option<Profile>, NotWhole> {
     match find(name) {
         Some(text) => whole(&Profile::parse(&text), find, 0).map(Some),
         None => Ok(None),
     }
 }
 
-fn whole(profile: &Profile, find: &dyn Fn(&str) -> Option<String>, depth: usize) -> Result<Profile, String> {
+fn whole(
+    profile: &Profile,
+    find: &dyn Fn(&str) -> Option<String>,
+    depth: usize,
+) -> Result<Profile, NotWhole> {
     if depth == DEPTH_MAX {
-        return Err(format!("its includes are more than {DEPTH_MAX} deep"));
+        return Err(NotWhole::TooDeep);
     }
     let mut merged = Profile::default();
     for name in &profile.includes {
@@ -98,7 +111,7 @@ fn whole(profile: &Profile, find: &dyn Fn(&str) -> Option<String>, depth: usize)
         let (name, is_needed) = name.strip_prefix('-').map_or((name.as_str(), true), |name| (name, false));
         match find(name) {
             Some(text) => merged.overlay(&whole(&Profile::parse(&text), find, depth + 1)?),
-            None if is_needed => return Err(format!("it includes {name}, which is not installed")),
+            None if is_needed => return Err(NotWhole::NotInstalled(name.to_owned())),
             None => {}
         }
     }
@@ -145,8 +158,11 @@ mod tests {
     #[test]
     fn loops_and_missing_includes_are_said() {
         assert_eq!(read("nosuch", &find), Ok(None));
-        assert_eq!(read("loop", &find).unwrap_err(), "its includes are more than 10 deep");
-        assert_eq!(read("orphan", &find).unwrap_err(), "it includes nosuch, which is not installed");
+        assert_eq!(read("loop", &find).unwrap_err().to_string(), "its includes are more than 10 deep");
+        assert_eq!(
+            read("orphan", &find).unwrap_err().to_string(),
+            "it includes nosuch, which is not installed"
+        );
         assert_eq!(read("maybe", &find).unwrap().unwrap().sections.len(), 2);
     }
 
