@@ -186,13 +186,14 @@ struct Announced {
     bytes: u64,
 }
 
-/// The metric of an announced operation on keys. OpenSSL 3.5 has `rsa sign` where earlier ones have `rsa`.
+/// The metric of an announced operation on keys. OpenSSL 3.5 has `rsa sign` and `rsa encrypt` where earlier ones have `rsa`.
 fn key_name(bits: &str, verb: &str, algorithm: &str) -> String {
-    let algorithm = algorithm.split(' ').next().unwrap_or_default();
-    let verb = match verb {
-        "private" => "sign",
-        "public" => "verify",
-        other => other,
+    let (algorithm, operation) = algorithm.split_once(' ').unwrap_or((algorithm, ""));
+    let verb = match (operation, verb) {
+        ("", "private") => "sign",
+        ("", "public") => "verify",
+        ("", verb) => verb,
+        (operation, _) => operation,
     };
     let bits = if algorithm.starts_with("Ed") { "" } else { bits };
     identifier(&format!("{algorithm} {bits} {verb}"))
@@ -330,15 +331,20 @@ fn done(line: &str) -> Result<Option<Done>, Fault<'_>> {
         let (what, rest) = line.strip_prefix("Doing ")?.split_once(": ")?;
         let ((name, asked), (counted, worked)) = (what.split_once(" for ")?, rest.rsplit_once(" in ")?);
         let (asked, size) = asked.split_once(" on ").unwrap_or((asked, ""));
-        Some((name, asked, size, counted, worked))
+        let name = name.trim_end_matches(" ops").trim_end_matches("'s");
+        // The number of bits follows the count of operations on keys.
+        let bits = name.split(' ').next().filter(|bits| count(bits).is_some());
+        let counted =
+            bits.and_then(|bits| counted.split_once(&format!(" {bits}"))).map_or(counted, |(count, _)| count);
+        Some((name, asked, size, counted, worked.trim_end()))
     };
     let Some((name, asked, size, counted, worked)) = parts() else { return Ok(None) };
     let seconds = |text: &str| text.strip_suffix('s').and_then(positive);
     let size = printed(size.split(' ').next(), positive)?;
     let metric = match (size, &name.split_whitespace().collect::<Vec<_>>()[..]) {
         (Some(bytes), _) => Some(identifier(&format!("{name}_{bytes}"))),
-        (None, [bits, "bits", verb, algorithm]) => {
-            Some(key_name(whole(bits)?, verb, algorithm.trim_end_matches("'s")))
+        (None, [bits, "bits", verb, algorithm @ ..]) if !algorithm.is_empty() => {
+            Some(key_name(whole(bits)?, verb, &algorithm.join(" ")))
         }
         _ => None,
     };
