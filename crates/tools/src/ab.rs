@@ -169,7 +169,7 @@ fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         let (min, mean, median, max) = match *columns.as_slice() {
             [min, mean, _, median, max] => (min, mean, Some(median), max),
             [min, mean, max] if is_short => (min, mean, None, max),
-            _ => return Err(format!("its line `{label}` does not have as many figures as its head").into()),
+            _ => return Err(Fault::Row(row)),
         };
         let mut statistics = vec![(Statistic::Avg, mean), (Statistic::Min, min), (Statistic::Max, max)];
         statistics.extend(median.map(|median| (Statistic::Med, median)));
@@ -287,5 +287,5 @@ pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> 
 fn row(line: &str) -> Result<[f64; 5], Fault<'_>> {
     let columns: Vec<f64> =
         line.split('\t').skip(1).map(|column| figure(column, positive)).collect::<Result<_, _>>()?;
-    <[f64; 5]>::try_from(columns).map_err(|_| Fault::Figure(line.into()))
+    <[f64; 5]>::try_from(columns).map_err(|_| Fault::Row(line))
 }

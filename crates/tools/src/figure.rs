@@ -9,6 +9,8 @@ use crate::text::{count, is_unclear, number};
 pub(crate) enum Fault<'t> {
     /// A figure in a form that the tool does not print: a slice of the text, or a copy of one.
     Figure(Cow<'t, str>),
+    /// A row that has another number of figures than the tool prints: a slice of the text.
+    Row(&'t str),
     /// A reason at a place, both counted from 1.
     At { line: usize, column: usize, reason: String },
     /// Anything else, in words.
@@ -35,6 +37,10 @@ impl Fault<'_> {
             Self::At { line, column, reason } => {
                 return format!("line {}, column {column}: {reason}", first_line - 1 + line);
             }
+            Self::Row(row) => {
+                let reason = "this row has another number of figures than the tool prints".to_owned();
+                return Fault::at(text, place(row.trim_start(), text), reason).words(text, first_line);
+            }
             Self::Figure(found) => found.trim_start(),
         };
         let word = found.split_whitespace().next().unwrap_or_default().trim_end_matches([',', ';', ')', ']']);
@@ -43,10 +49,15 @@ impl Fault<'_> {
         } else {
             "is not a figure in a form that the tool prints"
         };
-        let before = &text[..place(found, text)];
-        let line = first_line + before.matches('\n').count();
+        Fault::at(text, place(found, text), format!("`{word}` {reason}")).words(text, first_line)
+    }
+
+    /// A reason at an offset of a text.
+    pub(crate) fn at(text: &str, offset: usize, reason: String) -> Self {
+        let before = &text[..offset];
+        let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-        format!("line {line}, column {column}: `{word}` {reason}")
+        Self::At { line, column, reason }
     }
 }
 

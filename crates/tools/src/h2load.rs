@@ -157,7 +157,7 @@ fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         let columns: Vec<Option<f64>> =
             words.map(|word| printed(Some(word), time_ns)).collect::<Result<_, _>>()?;
         if columns.len() < statistics.len() {
-            return Err(format!("its line `{}` has too few figures", labels[0]).into());
+            return Err(Fault::Row(found));
         }
         // h2load does not measure HTTP/3 connections, and prints zeros for them.
         let is_measured = columns.iter().flatten().any(|ns| *ns > 0.0);

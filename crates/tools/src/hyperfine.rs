@@ -98,7 +98,7 @@ pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
         let cells: Vec<&str> = row.trim_end().trim_end_matches('|').rsplit('|').collect();
         // The command may have bars, which are escaped.
         let [_, max, min, mean, name @ ..] = cells.as_slice() else {
-            return Err(Fault::Figure(row.into()));
+            return Err(Fault::Row(row));
         };
         let name = name.iter().rev().skip(1).copied().collect::<Vec<_>>().join("|").replace("\\|", "|");
         let mut pair = mean.split('±');

@@ -115,7 +115,9 @@ impl<'t> Line<'t> {
             Some((stream.trim(), interval.trim(), sizes.trim_end(), unit, behind.trim()))
         };
         let Some((stream, interval, sizes, unit, rest)) = parts() else { return Ok(None) };
-        let rate = sizes.rsplit(char::is_whitespace).next().unwrap_or_default();
+        let [_, _, rate] = sizes.split_whitespace().collect::<Vec<_>>()[..] else {
+            return Err(Fault::Row(sizes));
+        };
         let bits = |rate: &str| scaled(&format!("{rate} {unit}"), "bits/sec", 1000.0);
         let ends = |interval: &str| {
             let (from, to) = interval.split_once('-')?;
@@ -134,7 +136,7 @@ impl<'t> Line<'t> {
         let words: Vec<&str> = self.rest.split_whitespace().collect();
         match words.as_slice() {
             // `0.105 ms  0/763 (0%)  receiver`.
-            [jitter, "ms", counts, ..] => {
+            [jitter, "ms", counts, percent, ..] if percent.starts_with('(') => {
                 sum["jitter_ms"] = printed(Some(jitter), positive_number)?.into();
                 if let Some((lost, all)) = counts.split_once('/') {
                     sum["lost_packets"] = printed(Some(lost), whole_number)?.into();
@@ -142,6 +144,7 @@ impl<'t> Line<'t> {
                 }
             }
             [retransmits, "sender"] => sum["retransmits"] = printed(Some(retransmits), whole_number)?.into(),
+            [_, .., "sender" | "receiver"] => return Err(Fault::Row(self.rest)),
             _ => {}
         }
         Ok(sum)

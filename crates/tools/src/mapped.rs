@@ -115,8 +115,14 @@ fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     let (mut histogram, mut counted) = (Histogram::new(), 0_u64);
     let rows = text.lines().skip_while(|line| !is_hgrm(line)).skip(1);
     for line in rows.take_while(|line| !line.starts_with("#[")) {
-        let [value, _, total, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { continue };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ([value, _, total] | [value, _, total, _]) = words[..] else {
+            if words.is_empty() { continue } else { return Err(Fault::Row(line)) }
+        };
         let (value, total) = (figure(value, positive_number)?, figure(total, count)?);
+        if total < counted {
+            return Err(Fault::Row(line));
+        }
         record(&mut histogram, seconds_to_ns(value * column.factor / 1e3), total.saturating_sub(counted));
         counted = counted.max(total);
     }

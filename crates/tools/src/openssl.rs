@@ -226,6 +226,9 @@ fn read_keys<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
             continue;
         }
         whole(words[bits - 1])?;
+        if words[..bits - 1].iter().any(|word| count(word).is_some()) {
+            return Err(Fault::Row(line));
+        }
         let names = words.len().checked_sub(columns).filter(|names| *names > bits);
         let (names, figures) = words.split_at(names.ok_or_else(|| Fault::Figure(line.into()))?);
         let name = names.iter().filter(|word| **word != "bits").copied().collect::<Vec<_>>().join(" ");
@@ -268,6 +271,9 @@ fn read_blocks<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         };
         let (name, values) = words.split_at(names);
         if values.first().is_some_and(|value| is_of_blocks(value)) {
+            if name.last().is_some_and(|word| count(word).is_some()) {
+                return Err(Fault::Row(line));
+            }
             for (size, value) in sizes.iter().zip(values) {
                 bytes(run, &name.join(" "), size, printed(Some(value), bytes_per_s)?);
             }

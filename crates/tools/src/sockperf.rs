@@ -155,7 +155,7 @@ fn read_log<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(),
     let mut histogram = Histogram::new();
     for row in rows.lines().filter(|line| line.contains(", ")) {
         let [_, _, _, us] = row.split(", ").collect::<Vec<_>>()[..] else {
-            return Err(Fault::Figure(row.into()));
+            return Err(Fault::Row(row));
         };
         histogram.record(seconds_to_ns(figure(us, positive)? * half / 1e6));
     }

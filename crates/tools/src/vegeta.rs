@@ -85,7 +85,8 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     }
     let codes =
         after(text, "Status Codes ").and_then(|rest| rest.split_once(']')).map_or("", |(_, codes)| codes);
-    for (code, often) in codes.split_whitespace().filter_map(|word| word.split_once(':')) {
+    for word in codes.split_whitespace() {
+        let (code, often) = word.split_once(':').ok_or(Fault::Row(codes))?;
         figure(code, whole_number)?;
         value["status_codes"][code] = figure(often, whole_number)?.into();
     }

@@ -176,8 +176,14 @@ fn read_spectrum<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
     let rows = corrected.into_iter().skip_while(|line| !line.contains("1/(1-Percentile)")).skip(1);
     for line in rows.take_while(|line| !line.starts_with("#[")) {
         // `1.001     0.500000         5000         2.00`; the last row ends with `inf`.
-        let [ms, _, total, _] = line.split_whitespace().collect::<Vec<_>>()[..] else { continue };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [ms, _, total, _] = words[..] else {
+            if words.is_empty() { continue } else { return Err(Fault::Row(line)) }
+        };
         let (ms, total) = (figure(ms, positive)?, figure(total, count)?);
+        if total < counted {
+            return Err(Fault::Row(line));
+        }
         record(&mut histogram, seconds_to_ns(ms / 1e3), total.saturating_sub(counted));
         counted = counted.max(total);
     }

@@ -134,10 +134,11 @@ fn time_ms(text: &str) -> Option<f64> {
 
 fn trend(rest: &str) -> Result<Option<Said>, Fault<'_>> {
     // A time without its unit is one that was cut.
-    let values = || rest.split_whitespace().filter_map(|word| word.split_once('='));
-    let is_time = values().any(|(_, value)| time_ns(value).is_some());
+    let values = rest.split_whitespace().map(|word| word.split_once('=').ok_or(Fault::Row(rest)));
+    let values: Vec<(&str, &str)> = values.collect::<Result<_, _>>()?;
+    let is_time = values.iter().any(|(_, value)| time_ns(value).is_some());
     let mut statistics = BTreeMap::new();
-    for (name, value) in values() {
+    for (name, value) in values {
         let Some(statistic) = statistic(name)? else { continue };
         let form = |value: &str| if is_time { time_ms(value) } else { number(value) };
         if let Some(value) = printed(Some(value), form)? {
