@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::text::{count, is_unclear, number};
+use crate::text::{count, first_word, is_unclear, number};
 
 /// Why a part of a text cannot be read.
 #[derive(Debug, PartialEq)]
@@ -43,7 +43,7 @@ impl Fault<'_> {
             }
             Self::Figure(found) => found.trim_start(),
         };
-        let word = found.split_whitespace().next().unwrap_or_default().trim_end_matches([',', ';', ')', ']']);
+        let word = first_word(found).trim_end_matches([',', ';', ')', ']']);
         let reason = if is_unclear(word) {
             "could be read as two different numbers; write it without separators"
         } else {
@@ -123,6 +123,9 @@ mod tests {
         let text = "1,086 y\nReq/s:  1,086 x";
         let fault = figure(&text[16..], positive).unwrap_err();
         assert!(fault.words(text, 7).starts_with("line 8, column 9: `1,086` could be"), "{fault:?}");
+        let text = "took 1 834 206 ms 7";
+        let words = figure(&text[5..], positive).unwrap_err().words(text, 1);
+        assert!(words.starts_with("line 1, column 6: `1 834 206` could be"), "{words}");
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn read_machine_readable<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fau
     // With -multi only the processes name the sizes: `Got: +H:1024 from 0`.
     let heads = after(text, "+H:")
         .or_else(|| after(text, "Got: +H:"))
-        .map(|rest| rest.split(' ').next().unwrap_or(rest));
+        .map(|rest| rest.split(" from ").next().unwrap_or(rest));
     let sizes: Vec<&str> = heads.map_or_else(Vec::new, |rest| rest.split(':').collect());
     let sizes: Vec<&str> = sizes.into_iter().map(whole).collect::<Result<_, _>>()?;
     for line in text.lines() {

@@ -106,6 +106,11 @@ fn message_size(text: &str) -> Option<&str> {
     between(text, "msg-size=", " ").map(|size| size.trim_end_matches('.'))
 }
 
+/// What follows a mark, up to the end of its line.
+fn rest_of_line<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.split_once(mark)).map(|(_, rest)| rest)
+}
+
 fn is_round_trip(text: &str) -> bool {
     text.contains("avg-rtt=")
 }
@@ -121,8 +126,8 @@ fn extent(text: &str) -> Result<(Option<f64>, Option<u64>), Fault<'_>> {
 
 fn read_latency<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Fault<'t>> {
     let half = if is_round_trip(text) { 500.0 } else { 1000.0 };
-    let average = between(text, "avg-latency=", " ").or_else(|| between(text, "avg-rtt=", " "));
-    let average = printed(average.map(|text| text.trim_end_matches(['(', ','])), positive)?;
+    let average = rest_of_line(text, "avg-latency=").or_else(|| rest_of_line(text, "avg-rtt="));
+    let average = printed(average, positive)?;
     let ns = |printed: Option<f64>| printed.map(|us| us * half);
     let observation = |name: &str| {
         let line = text.lines().find_map(|line| line.split_once(name)?.1.split_once('='));
@@ -169,7 +174,7 @@ fn read_bandwidth<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Resu
     let giga = printed(between(text, "BandWidth is ", " GBps"), positive)?.map(|gb| gb * 1000.0 * MIB);
     let Some(bytes_per_s) = bandwidth.or(giga) else { return Ok(()) };
     run.rate(metric, Some(bytes_per_s), None);
-    let size = printed(message_size(text), positive)?;
+    let size = printed(rest_of_line(text, "msg-size="), positive)?;
     let messages = printed(between(text, "Message Rate is ", " [msg/sec]"), positive)?;
     let what = ["bytes per second", "the rate of messages times their size"];
     run.sum(what, Some(bytes_per_s), size.zip(messages).map(|(size, messages)| size * messages), 0.01);

@@ -60,7 +60,28 @@ fn digits(text: &str) -> Option<(Cow<'_, str>, &str)> {
 
 /// Whether a word begins with digits that could be read as two different numbers.
 pub(crate) fn is_unclear(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_digit()) && digits(word).is_none()
+    word.starts_with(|c: char| c.is_ascii_digit())
+        && digits(word).is_none_or(|(_, rest)| group(rest).is_some())
+}
+
+/// The text from the next group of `1 834 206` on: three digits behind a single blank.
+fn group(rest: &str) -> Option<&str> {
+    let behind = rest.strip_prefix(char::is_whitespace)?;
+    (behind.bytes().take_while(u8::is_ascii_digit).count() == 3).then_some(behind)
+}
+
+/// The first word, with the groups of digits that follow if it is a number.
+pub(crate) fn first_word(text: &str) -> &str {
+    let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit() || MARKS.contains(&c));
+    let (mut rest, mut end) = (text, 0);
+    loop {
+        let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(length);
+        end += length;
+        let Some(next) = group(behind).filter(|_| is_number(word)) else { return &text[..end] };
+        end += behind.len() - next.len();
+        rest = next;
+    }
 }
 
 /// A finite number at the beginning, and what follows it.
@@ -80,9 +101,9 @@ pub(crate) fn split_number(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, rest))
 }
 
-/// Whether a number ended where it seems to: not in the middle of a word, as in `1.086M`.
+/// Whether a number ended where it seems to: neither within a word, as in `1.086M`, nor before more of its digits, as in `4 321`.
 fn is_end(rest: &str) -> bool {
-    !rest.starts_with(|c: char| c.is_alphanumeric())
+    !rest.starts_with(|c: char| c.is_alphanumeric() || "_'\u{2019}".contains(c)) && group(rest).is_none()
 }
 
 /// A finite number at the beginning, all of it.
@@ -186,9 +207,12 @@ mod tests {
             "1'234'567",
             "1_000",
             "1\u{a0}234",
+            "1 834 206",
+            "4\u{2009}321.5",
+            "1_.9",
         ] {
             assert_eq!(
-                (number(unclear), count(unclear), split_number(unclear)),
+                (number(unclear), count(unclear), scaled(&format!("{unclear} B"), "B", 1000.0)),
                 (None, None, None),
                 "{unclear}"
             );
