@@ -3,7 +3,7 @@
 use crate::door::{Part, fenced, parts, plain, unfenced};
 use crate::error::ReadError;
 use crate::figure::Fault;
-use crate::json::documents;
+use crate::json::{documents, quoted_figures, unquoted};
 use crate::nearest::likeliest;
 use crate::tool_run::{CUT, NoReading, ToolRun};
 use crate::{
@@ -332,6 +332,9 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
 }
 
 fn read_part(format: &Format, part: Part<'_>) -> Result<Vec<ToolRun>, String> {
+    if let Some(fault) = quoted_figure(format, part.text) {
+        return Err(fault.words(part.text, part.first_line));
+    }
     let is_whole = !documents(part.text).is_cut && (format.is_whole)(part.text);
     let open = open_figure(part.text).filter(|_| !(is_whole && format.is_exact));
     if let Some((lines, at)) = lines_before_last(part.text).zip(open) {
@@ -345,6 +348,24 @@ fn read_part(format: &Format, part: Part<'_>) -> Result<Vec<ToolRun>, String> {
         Err(fault) => (without_last().ok_or_else(|| fault.words(part.text, part.first_line))?, true),
     };
     with_values(runs, is_cut.then_some(CUT))
+}
+
+/// The first text in JSON that takes the place of a number: as a number it would change what is read.
+fn quoted_figure<'t>(format: &Format, text: &'t str) -> Option<Fault<'t>> {
+    let quoted = if text.contains('{') { quoted_figures(text) } else { Vec::new() };
+    // Names, versions and options may be texts.
+    let result = |run: ToolRun| (run.metrics, run.measurement, run.sums, run.failure);
+    let read = |count: usize| {
+        let runs = (format.read)(&unquoted(text, &quoted[..count])).ok()?;
+        Some(runs.into_iter().map(result).collect::<Vec<_>>())
+    };
+    if quoted.is_empty() || read(quoted.len()).is_none_or(|runs| read(0).as_ref() == Some(&runs)) {
+        return None;
+    }
+    let counts: Vec<usize> = (1..=quoted.len()).collect();
+    let first = &quoted[counts.partition_point(|count| read(*count) == read(0))];
+    let reason = format!("`{}` is in quotes, where the tool prints a number", &text[first.clone()]);
+    Some(Fault::at(text, first.start, reason))
 }
 
 /// All but the last line of a text, if that one has no end.

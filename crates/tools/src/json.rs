@@ -1,8 +1,11 @@
 //! JSON that tools write, with whatever other text is around it.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use crate::figure::Fault;
+use crate::text::MARKS;
 
 /// The JSON objects in a text that begin at the start of a line.
 #[derive(Debug, Default)]
@@ -61,7 +64,57 @@ pub(crate) fn not_json(error: &serde_json::Error, before: &str) -> Fault<'static
     let line = before.matches('\n').count() + error.line();
     let same_line = if error.line() > 1 { "" } else { before.rsplit('\n').next().unwrap_or_default() };
     let column = same_line.chars().count() + error.column();
-    Fault::At { line, column, reason: format!("this is not JSON: {reason}") }
+    let is_other_type = error.classify() == serde_json::error::Category::Data;
+    let what =
+        if is_other_type { "a value has another type than the tool writes" } else { "this is not JSON" };
+    Fault::At { line, column, reason: format!("{what}: {reason}") }
+}
+
+/// The texts that begin as a number does and are values of JSON, but not options: as ranges of bytes, with their quotes.
+pub(crate) fn quoted_figures(text: &str) -> Vec<Range<usize>> {
+    let is_value = |range: &Range<usize>| {
+        text[..range.start].trim_end().ends_with([':', '[', ','])
+            && text[range.end..].trim_start().starts_with([',', ']', '}'])
+    };
+    let names_options = |brace: usize| {
+        let key = text[..brace].trim_end_matches([':', ' ']);
+        key.ends_with("options\"") || key.ends_with("parameters\"")
+    };
+    let (mut found, mut quote, mut is_option) = (Vec::new(), None, false);
+    for (at, mark) in text.match_indices(['"', '{', '}']) {
+        if mark != "\"" {
+            is_option = mark == "{" && names_options(at);
+            continue;
+        }
+        let range = quote.replace(at).map(|start: usize| start..at + 1);
+        let is_figure =
+            |range: &Range<usize>| begins_as_number(&text[range.start + 1..at]) && is_value(range);
+        found.extend(range.filter(|range| !is_option && is_figure(range)));
+    }
+    found
+}
+
+/// Whether a text is digits with their marks, and at most a unit such as `ms` or `MB/s`.
+fn begins_as_number(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || c.is_whitespace() || MARKS.contains(&c);
+    let unit = text.trim_start_matches('-').trim_start_matches(is_part);
+    text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
+        && unit.len() <= 5
+        && unit.chars().all(|c| c.is_alphabetic() || "%/".contains(c))
+}
+
+/// A text in which these ranges are numbers instead of texts: their digits, with the first point.
+pub(crate) fn unquoted(text: &str, ranges: &[Range<usize>]) -> String {
+    let (mut out, mut end) = (String::with_capacity(text.len()), 0);
+    for range in ranges {
+        out += &text[end..range.start];
+        let (mut has_point, quoted) = (false, &text[range.clone()]);
+        let is_kept = |c: &char| c.is_ascii_digit() || *c == '.' && !std::mem::replace(&mut has_point, true);
+        let number = quoted.chars().filter(is_kept).collect::<String>().parse::<f64>();
+        out += &number.unwrap_or_default().min(1e15).to_string();
+        end = range.end;
+    }
+    out + &text[end..]
 }
 
 /// A finite number at a JSON pointer.

@@ -21,7 +21,7 @@ pub(crate) fn between<'t>(text: &'t str, before: &str, behind: &str) -> Option<&
 }
 
 /// Marks that stand between digits in some language.
-const MARKS: [char; 7] = ['.', ',', '\'', '_', '\u{2019}', '\u{a0}', '\u{202f}'];
+pub(crate) const MARKS: [char; 7] = ['.', ',', '\'', '_', '\u{2019}', '\u{a0}', '\u{202f}'];
 
 /// The digits at the beginning without separators, and what follows; `None` for a number that could be read in two ways, as
 /// `1,086` could.

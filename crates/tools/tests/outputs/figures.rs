@@ -8,7 +8,7 @@ use plumb_tools::{NoReading, ToolRun};
 use crate::fixtures::{all, fixture, runs};
 
 /// Forms in which no tool prints its figures, each with the number that a tool of which this is not true means by it.
-const FORMS: [(&str, Option<&str>); 7] = [
+const FORMS: [(&str, Option<&str>); 9] = [
     ("17,886,898.43", Some("17886898.43")),
     ("1.086M", Some("1086000")),
     ("12,5", None),
@@ -16,9 +16,11 @@ const FORMS: [(&str, Option<&str>); 7] = [
     ("0x10", None),
     ("12ms34", None),
     ("--", None),
+    ("7 654", Some("7654")),
+    ("\"8\"", Some("8")),
 ];
 /// How many figures of a fixture are tried, and at how many lines it is cut.
-const TRIED: usize = 40;
+const TRIED: usize = 30;
 
 /// What follows a digit that is part of a name, a unit or an option.
 const NAMES: [&str; 9] =
