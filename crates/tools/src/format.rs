@@ -151,7 +151,9 @@ pub const FORMATS: &[Format] = &[
         .with_exact_end(sockperf::is_whole)
         .with_open_end_if(sockperf::is_excerpt),
     Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole).with_open_end(),
-    Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read).with_open_end(),
+    Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read)
+        .with_key(netperf::key)
+        .with_open_end(),
     Format::new("dbench", "the summary of dbench's script", dbench::is, dbench::read)
         .with_labels(dbench::ONCE)
         .with_end(dbench::is_whole)
@@ -188,6 +190,7 @@ pub const FORMATS: &[Format] = &[
         .with_end(iperf3::is_whole_text)
         .with_open_end_if(iperf3::is_of_server),
     Format::new("netperf-text", "netperf's tables", netperf::is_text, netperf::read_text)
+        .with_key(netperf::text_key)
         .with_end(netperf::is_whole)
         .with_open_end(),
     Format::new("hgrm", "HdrHistogram's percentiles, with --column", mapped::is_hgrm, mapped::read_hgrm),
@@ -413,8 +416,11 @@ fn with_other_figure(text: &str, figure: usize) -> String {
     format!("{}9{}", &text[..figure], &text[figure..])
 }
 
-/// The runs that have a value or a reason why not; the last one gets the warning.
+/// The runs that have a value or a reason why not; the last one gets the warning. A part may have no run.
 fn with_values(mut runs: Vec<ToolRun>, warning: Option<&str>) -> Result<Vec<ToolRun>, String> {
+    if runs.is_empty() {
+        return Ok(runs);
+    }
     runs.iter_mut().for_each(ToolRun::forget_what_did_not_happen);
     runs.retain(|run| !run.metrics.is_empty() || run.failure.is_some());
     match (runs.last_mut(), warning) {

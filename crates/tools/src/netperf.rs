@@ -12,7 +12,7 @@ use crate::metrics::{
     TCP_BW, TCP_CRR, TCP_CRR_LATENCY, TCP_LAT, TCP_SEND_BW, UDP_BW, UDP_LAT, UDP_LOSS, UDP_SEND_BW,
 };
 use crate::text::{count, positive};
-use crate::tool_run::{BYTES_AND_RATE, NoReading, ToolRun};
+use crate::tool_run::{BYTES_AND_RATE, ToolRun};
 
 /// Keys without which nothing can be said of a test.
 const NEEDED: [&str; 3] = ["PROTOCOL", "DIRECTION", "ELAPSED_TIME"];
@@ -24,36 +24,45 @@ const LATE: f64 = 0.05;
 type Values<'t> = BTreeMap<&'t str, &'t str>;
 
 pub(crate) fn is(text: &str) -> bool {
-    !tests(text).is_empty()
+    has_needed(&values(text))
 }
 
-/// The lines of each test: one begins where a key comes again.
-fn tests(text: &str) -> Vec<Values<'_>> {
-    let mut found: Vec<Values<'_>> = Vec::new();
+fn has_needed(values: &Values<'_>) -> bool {
+    NEEDED.iter().all(|key| values.contains_key(key))
+}
+
+/// The first value of each key.
+fn values(text: &str) -> Values<'_> {
+    let mut found = Values::new();
     for line in text.lines() {
-        let Some((key, value)) = line.trim().split_once('=') else { continue };
-        if key.is_empty() || !key.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
-            continue;
-        }
-        match found.last_mut().filter(|known| !known.contains_key(key)) {
-            Some(known) => drop(known.insert(key, value)),
-            None => found.push([(key, value)].into()),
+        if let Some((key, value)) = key_and_value(line) {
+            found.entry(key).or_insert(value);
         }
     }
-    found.retain(|values| NEEDED.iter().all(|key| values.contains_key(key)));
     found
 }
 
+fn key_and_value(line: &str) -> Option<(&str, &str)> {
+    let is_key = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    line.trim().split_once('=').filter(|(key, _)| !key.is_empty() && key.chars().all(is_key))
+}
+
+/// The key of a line that a test prints once.
+pub(crate) fn key(line: &str) -> Option<&str> {
+    title(line).map(|_| "TEST").or_else(|| Some(key_and_value(line)?.0))
+}
+
+/// Reads one test; a table instead of lines is left to [`read_text`].
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
-    let found = tests(text);
-    if found.is_empty() {
-        return Err(format!(
-            "it has no lines {}; `-k` prints them",
-            NEEDED.map(|key| format!("{key}=…")).join(", ")
-        )
-        .into());
+    let values = values(text);
+    if values.is_empty() && is_text(text) {
+        return Ok(Vec::new());
     }
-    found.iter().map(one).collect()
+    if !has_needed(&values) {
+        let needed = NEEDED.map(|key| format!("{key}=…")).join(", ");
+        return Err(format!("it lacks one of the lines {needed}; `-k` prints them").into());
+    }
+    Ok(vec![one(&values)?])
 }
 
 /// The titles of tests whose tables can be read, as far as they do not vary.
@@ -86,34 +95,36 @@ fn row(line: &str) -> Result<Vec<f64>, Fault<'_>> {
     line.split_whitespace().map(|word| figure(word, positive)).collect()
 }
 
-/// The tables that netperf prints without `-k`. A test ends where the next title stands.
+/// The key of the first line of a test.
+pub(crate) fn text_key(line: &str) -> Option<&str> {
+    title(line)?;
+    Some("TEST")
+}
+
+/// Reads the table that netperf prints of a test without `-k`, which prints its lines below the same title.
 pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
-    let mut tables: Vec<(usize, &'static str, Vec<&str>)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        match (title(line), tables.last_mut()) {
-            (Some(title), _) => tables.push((number, title, vec![line])),
-            (None, Some((_, _, lines))) => lines.push(line),
-            (None, None) => {}
-        }
-    }
-    // `-k` prints its lines below such a title too.
-    tables.retain(|(_, _, lines)| tests(&lines.join("\n")).is_empty());
-    let read = |(number, title, lines): &(usize, &'static str, Vec<&str>)| {
-        let unread = |fault: Fault<'_>| NoReading::Unread(fault.words(text, 1));
-        let mut run =
-            table(title, lines).unwrap_or_else(|fault| ToolRun::without("netperf", "network", unread(fault)));
-        run.line = *number;
-        run
+    let mut lines = text.lines().skip_while(|line| title(line).is_none());
+    let Some(title) = lines.next().and_then(title).filter(|_| values(text).is_empty()) else {
+        return Ok(Vec::new());
     };
-    Ok(tables.iter().map(read).collect())
+    Ok(vec![table(title, &lines.collect::<Vec<_>>())?])
 }
 
 fn table<'t>(title: &str, lines: &[&'t str]) -> Result<ToolRun, Fault<'t>> {
     // The units stand in the last line of the head.
     let body = lines.iter().skip_while(|line| !line.trim_start().starts_with("bytes ")).skip(1);
-    let is_udp_stream = title.starts_with("UDP") && !title.contains("RESPONSE");
-    let body = body.filter(|line| !line.trim().is_empty()).take(if is_udp_stream { 2 } else { 1 });
-    let rows: Vec<Vec<f64>> = body.map(|line| row(line)).collect::<Result<_, _>>()?;
+    let counts: &[usize] = match title {
+        title if title.contains("RESPONSE") => &[6],
+        title if title.starts_with("UDP") => &[6, 4],
+        _ => &[5],
+    };
+    let mut rows: Vec<Vec<f64>> = Vec::new();
+    for (line, count) in body.filter(|line| !line.trim().is_empty()).zip(counts) {
+        rows.push(row(line)?);
+        if rows.last().is_some_and(|row| row.len() != *count) {
+            return Err(Fault::Row(line));
+        }
+    }
     let mut run = ToolRun::new("netperf", "network", "tests");
     let is_udp = title.starts_with("UDP");
     run.option("PROTOCOL", if is_udp { "UDP" } else { "TCP" });
