@@ -308,12 +308,12 @@ pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
 /// Reads each part of a text, and notes whether its end can be seen. A part that cannot be read becomes a failed run, unless no part can be
 /// read.
 fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<ToolRun>, ReadError> {
-    let read: Vec<(usize, Result<Vec<ToolRun>, String>)> = format
+    let read: Vec<(Part<'_>, Result<Vec<ToolRun>, String>)> = format
         .key
         .parts(text)
         .into_iter()
         .map(|part| part.behind(first_line - 1))
-        .map(|part| (part.run_line, read_part(format, part)))
+        .map(|part| (part, read_part(format, part)))
         .collect();
     let good = read.iter().filter_map(|(_, runs)| runs.as_ref().ok()?.first()).next();
     let Some((tool, path)) = good.map(|run| (run.tool, run.path)) else {
@@ -321,13 +321,12 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
         let reason = reason.unwrap_or_else(|| "it has no value of any metric".to_owned());
         return Err(ReadError::Malformed { format: format.name, reason });
     };
-    let open_end = format.open_end(text);
-    let runs = read.into_iter().flat_map(|(line, runs)| {
+    let runs = read.into_iter().flat_map(|(part, runs)| {
         let mut runs =
             runs.unwrap_or_else(|reason| vec![ToolRun::without(tool, path, NoReading::Unread(reason))]);
         for run in &mut runs {
-            run.line += line - 1;
-            run.open_end = open_end;
+            run.line += part.run_line - 1;
+            run.open_end = format.open_end(part.text);
         }
         runs
     });

@@ -36,10 +36,15 @@ pub(crate) fn is_text(text: &str) -> bool {
 /// The beginnings of lines that a run prints once.
 pub(crate) const ONCE: &[&str] = &["Summary:", "Success rate:", "Requests/sec:", "Status code distribution:"];
 
+/// Whether each of its last lists has a row. Other text may follow them.
 pub(crate) fn is_whole(text: &str) -> bool {
-    let answers = text.split_once("Status code distribution:").map_or("", |(_, rest)| rest);
-    let last = answers.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    last.trim_start().starts_with('[') && answers.contains(" responses")
+    let rows = |head: &str| {
+        let rest = text.split_once(head)?.1.trim_start();
+        Some(rest.lines().take_while(|line| line.trim_start().starts_with('[')).collect::<Vec<_>>())
+    };
+    let answers = rows("Status code distribution:").unwrap_or_default();
+    let errors = rows("Error distribution:");
+    answers.last().is_some_and(|row| row.contains(" responses")) && errors.is_none_or(|rows| !rows.is_empty())
 }
 
 /// Turns oha's text into the object of `--output-format json`.
@@ -51,7 +56,7 @@ pub(crate) fn read_text<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
             "total": of("Total:")?, "slowest": of("Slowest:")?, "fastest": of("Fastest:")?, "average": of("Average:")?,
             "requestsPerSec": printed(after(text, "Requests/sec:"), positive_number)?,
         },
-        "latencyPercentiles": {}, "statusCodeDistribution": {}, "errorDistribution": {},
+        "latencyPercentiles": {}, "errorDistribution": {},
     });
     for (percent, time) in text.lines().filter_map(|line| line.trim().split_once("% in ")) {
         let name = format!("p{}", figure(percent, positive_number)?);
@@ -60,7 +65,10 @@ pub(crate) fn read_text<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
             known[name] = printed(Some(time), seconds)?.into();
         }
     }
-    let (_, answers) = text.split_once("Status code distribution:").unwrap_or_default();
+    let Some((_, answers)) = text.split_once("Status code distribution:") else {
+        return Ok(vec![one(&value)]);
+    };
+    value["statusCodeDistribution"] = json!({});
     let (answers, errors) = answers.split_once("Error distribution:").unwrap_or((answers, ""));
     let counted = |line: &'t str| line.trim().strip_prefix('[')?.split_once(']');
     for (status, said) in answers.lines().filter_map(counted) {
@@ -80,10 +88,12 @@ fn one(value: &Value) -> ToolRun {
         found.into_iter().flatten().map(|(name, often)| (name.as_str(), count(often, "").unwrap_or_default()))
     };
     let answered = counts("statusCodeDistribution").fold(0_u64, |sum, (_, often)| sum.saturating_add(often));
+    // A text that was cut has no counts.
+    let counted = value.get("statusCodeDistribution").map(|_| answered);
     let seconds = positive(value, "/summary/total");
-    run.worked(seconds, Some(answered));
+    run.worked(seconds, counted);
     let per_s = |count: u64| seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count as f64 / seconds);
-    run.rate(&HTTP_REQS, per_s(answered), Some(answered));
+    run.rate(&HTTP_REQS, counted.and_then(per_s), counted);
     // oha's own rate may include requests without an answer.
     let ended = counts("errorDistribution").fold(answered, |sum, (_, often)| sum.saturating_add(often));
     let over_time = [answered, ended].map(|count| per_s(count).unwrap_or_default());
@@ -103,7 +113,7 @@ fn one(value: &Value) -> ToolRun {
     ];
     let known =
         statistics.map(|(at, statistic)| (statistic, positive(value, at).map(|seconds| seconds * 1e9)));
-    run.summary(&ITERATION_DURATION, Some(answered), known);
+    run.summary(&ITERATION_DURATION, counted, known);
     let mut failed = 0_u64;
     let statuses = counts("statusCodeDistribution").filter(|(status, _)| !status.starts_with(['2', '3']));
     let statuses = statuses.map(|(status, often)| (format!("status {status}"), often));

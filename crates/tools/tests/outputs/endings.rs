@@ -181,3 +181,39 @@ fn a_bad_block_is_a_failed_run_at_its_line() {
     let part = reason(read_at(&report, 40));
     assert!(part.contains(&format!("line {line}, column 8: this is not JSON")), "{part}");
 }
+
+#[test]
+fn a_bad_test_of_netperf_is_a_failed_run_at_its_line() {
+    for (name, right, wrong) in [
+        ("netperf/tables.txt", "6469.73", "6469.73M"),
+        ("netperf/all-tests.txt", "MEAN_LATENCY=33.51", "MEAN_LATENCY=33 510"),
+    ] {
+        let text = fixture(name);
+        let (before, _) = text.split_once(right).unwrap();
+        let line = 40 + before.matches('\n').count();
+        let found = read_at(&text.replacen(right, wrong, 1), 40).unwrap();
+        assert_eq!(found.len(), read(&text).unwrap().len(), "{name}");
+        let failures: Vec<String> =
+            found.iter().filter_map(|run| Some(run.failure.as_ref()?.to_string())).collect();
+        assert!(
+            failures.len() == 1 && failures[0].contains(&format!("line {line}, column ")),
+            "{name}: {failures:?}"
+        );
+    }
+    let both = fixture("netperf/all-tests.txt") + &fixture("netperf/tables.txt");
+    let found = read(&both).unwrap();
+    assert!(found.iter().all(|run| run.failure.is_none()), "{found:?}");
+}
+
+#[test]
+fn only_the_run_that_was_cut_says_so() {
+    for name in ["ab/tls.txt", "h2load/h2.txt", "sockperf/ping-pong.txt", "oha/text.txt", "vegeta/report.txt"]
+    {
+        let text = fixture(name);
+        let middle = text[..text.len() * 6 / 10].rfind('\n').unwrap() + 1;
+        let found = read(&format!("First:\n\n{text}\nSecond:\n\n{}", &text[..middle])).unwrap();
+        let says = |run: &ToolRun| warns(run, "was cut off") || run.open_end.is_some();
+        assert!(found.len() == 2 && !warns(&found[0], "was cut off") && says(&found[1]), "{name}: {found:?}");
+        assert_ne!(value(&found[1], "http_reqs"), Some(0.0), "{name}");
+    }
+}
