@@ -4,7 +4,7 @@
 //! the text. It never adds or removes a line, so messages can give line numbers.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Decodes a file as UTF-8 or UTF-16, with or without a byte order mark. Invalid bytes become U+FFFD, which no number contains.
 #[must_use]
@@ -51,6 +51,14 @@ pub(crate) fn without_terminal(text: &str) -> Cow<'_, str> {
                 // Parameters and intermediates end with a byte from `@` to `~`.
                 while characters.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
             }
+            '\u{1b}' if characters.peek() == Some(&']') => {
+                // The title of a window ends with BEL, or with an escape and a backslash.
+                while let Some(part) = characters.next_if(|part| *part != '\n') {
+                    if part == '\u{7}' || part == '\u{1b}' && characters.next_if_eq(&'\\').is_some() {
+                        break;
+                    }
+                }
+            }
             '\u{1b}' => {}
             other => out.push(other),
         }
@@ -63,17 +71,20 @@ fn unwrapped(text: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = text.lines().map(unquoted).collect();
     let mut services: BTreeMap<&str, usize> = BTreeMap::new();
     lines.iter().filter_map(|line| service(line)).for_each(|name| *services.entry(name).or_default() += 1);
+    let hosts: BTreeSet<&str> = lines.iter().filter_map(|line| host(line)).collect();
+    let is_log = hosts.len() == 1;
     let mut base = Base::default();
     let mut out = String::new();
     let mut is_changed = false;
     for (at, (line, original)) in lines.iter().zip(text.lines()).enumerate() {
         let is_service = service(line).is_some_and(|name| {
-            services.get(name).is_some_and(|often| *often > 1) || behind_bar(line).starts_with('{')
+            let is_object = || without_stamp(behind_bar(line), false).starts_with('{');
+            services.get(name).is_some_and(|often| *often > 1) || is_object()
         });
         let line = if is_service { behind_bar(line) } else { line };
-        let line = base.without_indentation(without_stamp(line));
+        let line = base.without_indentation(without_stamp(line, is_log));
         let line = if is_fence(line) { FENCE } else { line };
-        if !is_changed && line.len() != original.len() {
+        if !is_changed && line != original {
             is_changed = true;
             text.lines().take(at).for_each(|line| push(&mut out, line));
         }
@@ -116,8 +127,9 @@ fn behind_bar(line: &str) -> &str {
     rest.strip_prefix(' ').unwrap_or(rest)
 }
 
-/// Strips the prefixes of kubectl (`--prefix`, `--timestamps`) and journald.
-fn without_stamp(line: &str) -> &str {
+/// Strips the prefixes of kubectl (`--prefix`, `--timestamps`) and journald. Only in a log of a single host, a program without an ID is a
+/// prefix, because a tool's own line may have its form.
+fn without_stamp(line: &str, is_log: bool) -> &str {
     let line = match line.strip_prefix("[pod/").and_then(|rest| rest.split_once(']')) {
         Some((_, rest)) => rest.strip_prefix(' ').unwrap_or(rest),
         None => line,
@@ -125,7 +137,17 @@ fn without_stamp(line: &str) -> &str {
     if let Some(rest) = behind_rfc3339(line) {
         return behind_unit(rest).unwrap_or(rest);
     }
-    behind_syslog_time(line).and_then(behind_unit).unwrap_or(line)
+    let Some(rest) = behind_syslog_time(line) else { return line };
+    let behind_name = || {
+        let (program, rest) = rest.split_once(' ')?.1.split_once(": ")?;
+        (is_log && !program.contains(' ')).then_some(rest)
+    };
+    behind_unit(rest).or_else(behind_name).unwrap_or(line)
+}
+
+/// The host in `Nov 26 12:00:00 host program: text`.
+fn host(line: &str) -> Option<&str> {
+    behind_syslog_time(line)?.split_once(' ').map(|(host, _)| host)
 }
 
 /// What follows `2024-05-01T12:00:00.123Z`, or such a time with an offset.
@@ -210,7 +232,7 @@ struct Base {
 
 impl Base {
     fn without_indentation<'t>(&mut self, line: &'t str) -> &'t str {
-        let text = line.trim_start_matches([' ', '\t']);
+        let text = line.trim_start_matches([' ', '\t', '\u{a0}']);
         if text.is_empty() {
             self.is_inside = false;
             return text;
@@ -296,6 +318,7 @@ mod tests {
     fn terminal_sequences_are_no_text() {
         assert_eq!(plain("\u{1b}[1;31mavg\u{1b}[0m=1\r\nx"), "avg=1\nx");
         assert_eq!(plain("10%\r20%\u{1b}"), "10%\n20%");
+        assert_eq!(plain("\u{1b}]0;host: ~\u{7}a\u{1b}]2;host\u{1b}\\b"), "ab");
         assert!(matches!(plain("as is\n  and so\n"), Cow::Borrowed(_)));
     }
 
@@ -307,6 +330,8 @@ mod tests {
             ("2024-05-01T12:00:00.123456789Z a\n2024-05-01T12:00:00Z   b", "a\n  b"),
             ("Nov 26 12:00:00 node wrk[12]: a\nNov  6 12:00:00 node wrk[12]:   b", "a\n  b"),
             ("2024-05-01T12:00:00+0200 node wrk[12]: a", "a"),
+            ("Nov 26 12:00:00 node load: a\nNov 26 12:00:00 node load:   b", "a\n  b"),
+            ("~~~\na\n~~~\n", "```\na\n```"),
             ("[pod/load-x/load] a\n[pod/load-x/load]   b", "a\n  b"),
             ("text\n\n    a\n      b\n", "text\n\na\n  b"),
             ("- a\n    b\n2. a\n     b", "a\n  b\na\n  b"),
@@ -315,7 +340,8 @@ mod tests {
         for (wrapped, expected) in pairs {
             assert_eq!(plain(wrapped).trim_end(), expected.trim_end(), "{wrapped}");
         }
-        for as_is in ["a | b\nc | d", "12:00 a", "May the force", "-1 a\n1.5 b", "a\n  b\n    c"] {
+        let stamped = "Nov 26 12:00:00 Failed requests: 3\nNov 26 12:00:00 Write errors: 0";
+        for as_is in [stamped, "a | b\nc | d", "12:00 a", "May the force", "-1 a\n1.5 b", "a\n  b\n    c"] {
             assert_eq!(plain(as_is), as_is);
         }
     }

@@ -228,7 +228,18 @@ pub fn read_at(text: &str, first_line: usize) -> Result<Vec<ToolRun>, ReadError>
     // Some formats are recognised only at the start of a text.
     let blocks = fenced(&text).into_iter().map(|(line, block)| (first_line - 1 + line, block));
     let read = blocks.filter_map(|(line, block)| Some((line, read_recognised(&block, line)?))).collect();
-    together(read).unwrap_or_else(|| Err(ReadError::Unknown { likeliest: likeliest(&text, first_line) }))
+    let read = together(read).or_else(|| read_behind_others(&text, first_line));
+    read.unwrap_or_else(|| Err(ReadError::Unknown { likeliest: likeliest(&text, first_line) }))
+}
+
+/// How many lines may stand before an output, such as a prompt with a command.
+const LINES_BEFORE_MAX: usize = 8;
+
+/// Reads a text in which other lines stand before an output.
+fn read_behind_others(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>, ReadError>> {
+    let ends = text.match_indices('\n').map(|(at, _)| at + 1).filter(|_| text.len() <= MIXED_BYTES_MAX);
+    let mut rests = (first_line + 1..).zip(ends).take(LINES_BEFORE_MAX);
+    rests.find_map(|(line, at)| read_recognised(&text[at..], line))
 }
 
 /// The runs of blocks, each with its first line. A block that cannot be read becomes a failed run, unless no block can be read.

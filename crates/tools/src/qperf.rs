@@ -37,7 +37,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
         let is_name = |name: &str| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         };
-        match (line.strip_suffix(':').filter(|name| is_name(name)), line.split_once(" = ")) {
+        match (line.trim_end().strip_suffix(':').filter(|name| is_name(name)), line.split_once(" = ")) {
             (Some(test), _) => found.push(Section { line: number, test, lines: Vec::new() }),
             (None, Some((key, value))) if line.starts_with(' ') => {
                 if let Some(section) = found.last_mut() {

@@ -73,7 +73,7 @@ fn packed(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The same text as it comes from 18 places.
+/// The same text as it comes from 23 places.
 fn transports(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let prefixed = |prefix: &str| each_line(text, |_, line| format!("{prefix}{line}"));
     let indented = |first: &str, others: &str| {
@@ -86,6 +86,7 @@ fn transports(text: &str) -> Vec<(&'static str, Vec<u8>)> {
         ("UTF-16 BE", utf16(text, b"\xfe\xff", u16::to_be_bytes)),
         ("UTF-16 without a mark", utf16(text, b"", u16::to_le_bytes)),
         ("CRLF", text.replace('\n', "\r\n").into_bytes()),
+        ("a padded terminal", each_line(text, |_, line| format!("{line}   "))),
         ("colours", each_line(text, |_, line| format!("\u{1b}[32m{line}\u{1b}[0m"))),
         ("indentation", prefixed("    ")),
         ("tabs", prefixed("\t")),
@@ -99,6 +100,12 @@ fn transports(text: &str) -> Vec<(&'static str, Vec<u8>)> {
         ("kubectl logs --prefix", prefixed("[pod/load-x7/load] ")),
         ("docker compose", prefixed("load-1  | ")),
         ("journald", prefixed("Mar 01 12:00:00 node-1 load[123]: ")),
+        ("journald without an ID", prefixed("Mar 01 12:00:00 node-1 load: ")),
+        (
+            "a shell's title and prompt",
+            inside("\u{1b}]0;user@host: ~\u{7}user@host:~$ load\n", "user@host:~$ \n"),
+        ),
+        ("a fence of tildes", inside("~~~\n", "~~~\n")),
         ("gzip", packed(text)),
     ]
 }
