@@ -29,6 +29,8 @@ pub struct Format {
     is_open: fn(&str) -> bool,
     /// Whether `is_whole` also checks the digits of the last figure.
     is_exact: bool,
+    /// Whether only a user's `--column` says what its figures are.
+    is_nameless: bool,
 }
 
 type Reader = fn(&str) -> Result<Vec<ToolRun>, Fault<'_>>;
@@ -67,6 +69,7 @@ impl Format {
             is_whole: |_| true,
             is_open: |_| false,
             is_exact: false,
+            is_nameless: false,
         }
     }
 
@@ -85,6 +88,10 @@ impl Format {
     /// As [`Self::with_end`], for a tool whose last figure has a fixed number of decimals.
     const fn with_exact_end(self, is_whole: fn(&str) -> bool) -> Self {
         Self { is_exact: true, ..self.with_end(is_whole) }
+    }
+
+    const fn nameless(self) -> Self {
+        Self { is_nameless: true, ..self }
     }
 
     /// The number of lines varies, and nothing follows the last one.
@@ -114,7 +121,8 @@ pub const FORMATS: &[Format] = &[
     Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv).with_open_end(),
     Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log)
         .with_open_end(),
-    Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing),
+    Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing)
+        .nameless(),
     Format::new("ab-times", "ab's times, of -g", ab::is_times, ab::read_times_of_each)
         .with_key(ab::table_key)
         .with_open_end(),
@@ -193,13 +201,15 @@ pub const FORMATS: &[Format] = &[
         .with_key(netperf::text_key)
         .with_end(netperf::is_whole)
         .with_open_end(),
-    Format::new("hgrm", "HdrHistogram's percentiles, with --column", mapped::is_hgrm, mapped::read_hgrm),
+    Format::new("hgrm", "HdrHistogram's percentiles, with --column", mapped::is_hgrm, mapped::read_hgrm)
+        .nameless(),
     Format::new(
         "prometheus",
         "Prometheus' JSON of a range, with --column",
         mapped::is_prometheus,
         mapped::read_prometheus,
-    ),
+    )
+    .nameless(),
 ];
 
 /// The format of that name.
@@ -268,7 +278,8 @@ fn read_recognised(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>,
         return Some(first);
     }
     Some(first.map(|mut runs| {
-        for format in recognised {
+        // wrk2 prints a table of HdrHistogram as part of its text.
+        for format in recognised.filter(|format| !format.is_nameless) {
             match read_plain(format, text, first_line) {
                 Ok(mut others) => {
                     others.retain(|run| !runs.iter().any(|one| run.is_again(one)));

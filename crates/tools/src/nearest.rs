@@ -3,7 +3,7 @@
 use crate::json::documents;
 
 /// Words in a text, and what to say if it has all of them.
-const HINTS: [(&[&str], &str); 16] = [
+const HINTS: [(&[&str], &str); 18] = [
     (
         &["Requests/sec:", "Transfer/sec:"],
         "this may be wrk's text without its line `Running … test @ …`; --format wrk reads the rest",
@@ -18,6 +18,14 @@ const HINTS: [(&[&str], &str); 16] = [
     (&["IOPS=", "BW="], "this is fio's text for people; run fio with --output-format=json+"),
     (&["iops        :"], "this is fio's text for people; run fio with --output-format=json+"),
     (&["lat (usec)", "clat"], "this is fio's text for people; run fio with --output-format=json+"),
+    (
+        &["FIO test results", "FIO version"],
+        "this is kubestr's text; `kubestr fio -o json` prints what can be read",
+    ),
+    (
+        &["Requests/sec:", "Latency distribution:"],
+        "this is hey's text; `hey -o csv` writes a table for --column response-time:s",
+    ),
     (&["Dbench Summary"], "this may be dbench's summary without its line `Random Read/Write IOPS:`"),
     (&["Migration status"], "this may be QEMU's `info migrate` without its times"),
     (&["Doing ", "for ", "s: "], "this may be openssl speed without the tables at its end"),

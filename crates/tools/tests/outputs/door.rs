@@ -390,6 +390,15 @@ fn one_measurement_in_two_forms_is_one_run() {
 }
 
 #[test]
+fn nothing_of_one_output_is_left_out() {
+    for name in FIXTURES {
+        let runs = read(&fixture(name)).unwrap();
+        let warnings: Vec<&String> = runs.iter().flat_map(|run| &run.measurement.warnings).collect();
+        assert!(!warnings.iter().any(|warning| warning.contains("part of the text")), "{name}: {warnings:?}");
+    }
+}
+
+#[test]
 fn what_gzip_packed_is_unpacked_up_to_a_limit() {
     assert_eq!(plumb_tools::unpacked(packed("text"), 4).unwrap(), b"text");
     assert_eq!(plumb_tools::unpacked(b"text".to_vec(), 4).unwrap(), b"text");
@@ -415,6 +424,8 @@ fn what_is_not_known_is_named_with_what_would_help() {
         ("t,latency\n1,2.5\n", "a table with the columns t, latency; name those to read"),
         ("read: IOPS=12.3k, BW=48.1MiB/s (50.4MB/s)(481MiB/10001msec)", "fio with --output-format=json+"),
         ("Requests/sec: 10\nTransfer/sec: 1KB", "without its line `Running … test @ …`"),
+        ("FIO test results:\n\nFIO version - fio-3.36\n", "kubestr fio -o json"),
+        ("  Requests/sec:\t10.2\nLatency distribution:\n  10% in 0.0021 secs\n", "hey -o csv"),
     ] {
         let error = read(text).unwrap_err().to_string();
         assert!(error.contains(part) && !error.contains("h2load-json"), "{text}: {error}");
