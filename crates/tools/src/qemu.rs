@@ -35,16 +35,21 @@ struct Migration {
     underflown: bool,
 }
 
+/// What ended a migration without its times: QEMU then prints neither these nor the memory.
+const ENDS: [&str; 2] = ["failed", "cancelled"];
+
 fn of_json(value: &Value) -> Option<&Value> {
-    [value.get("return"), Some(value)].into_iter().flatten().find(|it| {
+    let answer = value.get("return");
+    [answer, Some(value)].into_iter().flatten().find(|it| {
         let is_running = it.get("total-time").is_some() && it.get("ram").is_some();
-        is_running || it.get("error-desc").is_some() && json_text(it, "/status") == Some("failed")
+        let is_end = json_text(it, "/status").is_some_and(|status| ENDS.contains(&status));
+        is_running || is_end && (answer.is_some() || it.get("error-desc").is_some())
     })
 }
 
 pub(crate) fn is(text: &str) -> bool {
-    let is_failed = text.contains("Migration status: failed");
-    let is_old = text.contains("Migration status:") && text.contains("total time:") || is_failed;
+    let is_ended = ENDS.iter().any(|end| text.contains(&format!("Migration status: {end}")));
+    let is_old = text.contains("Migration status:") && text.contains("total time:") || is_ended;
     let is_new = text.contains("Time (ms):") && text.contains("RAM info:");
     is_old || is_new || documents(text).found.iter().any(|value| of_json(value).is_some())
 }
@@ -95,7 +100,7 @@ fn of_text(text: &str) -> Result<Migration, Fault<'_>> {
 impl Migration {
     /// Whether a later poll is of the same migration.
     fn goes_on_as(&self, later: &Self) -> bool {
-        let has_ended = ["completed", "failed", "cancelled"].iter().any(|end| self.status.starts_with(end));
+        let has_ended = ENDS.iter().chain(&["completed"]).any(|end| self.status.starts_with(end));
         let is_later = self.total_ms.unwrap_or_default() <= later.total_ms.unwrap_or(f64::INFINITY);
         is_later && (!has_ended || self.status == later.status && self.total_ms == later.total_ms)
     }
@@ -174,10 +179,17 @@ fn new_text(text: &str) -> Result<Migration, Fault<'_>> {
 }
 
 fn run(migration: &Migration) -> Result<ToolRun, Fault<'static>> {
-    if migration.status == "failed" {
-        let reason = migration.error.as_deref().unwrap_or("QEMU does not say why");
-        let failure = NoReading::Failed(format!("the migration failed: {reason}"));
-        return Ok(ToolRun::without("QEMU", "migration", failure));
+    let has_begun = migration.total_ms.is_none_or(|ms| ms > 0.0);
+    let failure = match migration.status.as_str() {
+        "failed" => {
+            let reason = migration.error.as_deref().unwrap_or("QEMU does not say why");
+            Some(format!("the migration failed: {reason}"))
+        }
+        "cancelled" => Some("the migration was cancelled".to_owned()),
+        status => (!has_begun).then(|| format!("the migration had not begun: its status is `{status}`")),
+    };
+    if let Some(failure) = failure {
+        return Ok(ToolRun::without("QEMU", "migration", NoReading::Failed(failure)));
     }
     let mut run = ToolRun::new("QEMU", "migration", "migrations");
     let total_ms = migration.total_ms.ok_or("it has no total time")?;

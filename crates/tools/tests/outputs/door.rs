@@ -298,11 +298,16 @@ fn polls_of_a_migration_are_one_run_and_a_failed_one_is_no_measurement() {
         r#"{"return": {"status": "failed", "error-desc": "Unable to write to socket: Connection reset by peer"}}"#,
         "Migration status: failed (Unable to write to socket: Connection reset by peer)\ntotal time: 0 ms\n",
     ];
+    let reason = |text: &str| read(text).unwrap()[0].failure.as_ref().unwrap().to_string();
     for text in failed {
-        let run = &read(text).unwrap()[0];
-        let reason = run.failure.as_ref().unwrap().to_string();
-        assert_eq!(reason, "the migration failed: Unable to write to socket: Connection reset by peer");
+        assert_eq!(reason(text), "the migration failed: Unable to write to socket: Connection reset by peer");
     }
+    for text in [r#"{"return": {"status": "cancelled"}}"#, "Migration status: cancelled\ntotal time: 0 ms\n"]
+    {
+        assert_eq!(reason(text), "the migration was cancelled");
+    }
+    let begun = reason("Migration status: setup\ntotal time: 0 ms\n");
+    assert_eq!(begun, "the migration had not begun: its status is `setup`");
 }
 
 #[test]
