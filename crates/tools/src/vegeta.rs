@@ -124,7 +124,9 @@ fn one(value: &Value) -> ToolRun {
     ];
     let known =
         statistics.map(|(name, statistic)| (statistic, positive(value, &format!("/latencies/{name}"))));
-    run.summary(&ITERATION_DURATION, Some(requests), known);
+    // Requests without an answer have no time: vegeta prints zeros.
+    let is_measured = known.iter().any(|(_, ns)| ns.is_some_and(|ns| ns > 0.0));
+    run.summary(&ITERATION_DURATION, Some(requests), known.into_iter().filter(|_| is_measured));
     run.remedy(&ITERATION_DURATION, "vegeta encode writes the time of each request");
     read_failures(&mut run, value, requests);
     run.warn("vegeta's percentiles are approximate (t-digest), and its latency includes connecting and TLS");

@@ -417,6 +417,11 @@ fn nothing_that_was_not_measured_is_zero() {
     let none = wrk("0.00", "0", "").replace("3.00ms    1.00ms  20.00ms", "0.00us    0.00us   0.00us");
     let run = &read(&none).unwrap()[0];
     assert!(run.metric("http_req_duration").is_none(), "{run:?}");
+    let refused = fixture("vegeta/report.txt");
+    let times =
+        refused.lines().find_map(|line| Some(line.strip_prefix("Latencies ")?.split_once(']')?.1)).unwrap();
+    let run = &read(&refused.replace(times, "  0s, 0s, 0s, 0s, 0s, 0s, 0s")).unwrap()[0];
+    assert!(run.metric("http_reqs").is_some() && run.metric("iteration_duration").is_none(), "{run:?}");
 }
 
 #[test]
