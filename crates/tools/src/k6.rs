@@ -166,7 +166,7 @@ impl Summary {
                  http_req_blocked"
             )),
             None if self.metrics.contains_key("http_req_duration") => run.warn(
-                "http_req_duration leaves out connecting, with the handshake of TLS, and this summary does not have them; \
+                "http_req_duration leaves out connecting and any TLS handshake, and this summary does not have them; \
                  --summary-mode=full and --summary-export do",
             ),
             _ => {}

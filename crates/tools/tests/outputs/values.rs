@@ -210,7 +210,7 @@ fn k6_text_is_read_to_its_total() {
             ("data_received", 7.4e6),
             ("http_req_failed", 176.0 / 8843.0),
         ],
-        &["cuts numbers to two decimals", "leaves out connecting, with the handshake"],
+        &["cuts numbers to two decimals", "leaves out connecting and any TLS handshake"],
     );
     assert_eq!(text.measurement.observed["threshold crossed"]["http_req_failed: rate<0.01"], 1);
     check("k6/text-v2-full.txt", "k6", &[("http_req_blocked.p95", 0.0018), ("checks", 1.0)], &[]);
