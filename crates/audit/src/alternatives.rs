@@ -3,6 +3,7 @@
 //! Names prove little. If it is uncertain whether two names are alternatives, they are treated as different work.
 
 use crate::headings::{has_word, words};
+use crate::units::unit;
 
 /// Headings of columns that list alternatives.
 const CHOICES: &[&str] = &[
@@ -367,13 +368,18 @@ fn without_digits(name: &str) -> String {
     name.chars().filter(|c| !c.is_ascii_digit() && *c != '.').flat_map(char::to_lowercase).collect()
 }
 
-/// Words that are a number, such as `64` or `4k`, but not a version such as `1.24.0`.
+/// Words that are a number, such as `64`, `4k` or `16 KiB`, but not a version such as `1.24.0`.
 fn amounts(name: &str) -> Vec<String> {
     let parts = name.split(|c: char| !c.is_alphanumeric() && c != '.').filter(|part| !part.is_empty());
-    let is_amount = |part: &&str| {
+    let parts: Vec<&str> = parts.collect();
+    let is_amount = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_digit()) && !part.trim_end_matches('.').contains('.')
     };
-    parts.filter(is_amount).map(str::to_lowercase).collect()
+    let amount = |(at, part): (usize, &&str)| {
+        let unit = parts.get(at + 1).filter(|next| unit(next).is_some()).copied().unwrap_or_default();
+        is_amount(part).then(|| format!("{part}{unit}").to_lowercase())
+    };
+    parts.iter().enumerate().filter_map(amount).collect()
 }
 
 /// Whether both have the same setting with different numbers, such as `qd1` and `qd32`. A `v` begins a version.
@@ -432,6 +438,7 @@ mod tests {
             ("nvme 4k qd1", "sata 4k qd32", Apart::Number),
             ("nginx c10", "envoy c100", Apart::Number),
             ("a -j1", "b -j16", Apart::Number),
+            ("16 B", "16 KiB", Apart::Number),
             ("actix plaintext", "express json", Apart::Work),
             ("nginx http", "haproxy https", Apart::Work),
             ("rsa2048", "rsa4096", Apart::Work),
