@@ -236,6 +236,27 @@ const INVITING: &[Case] = &[
         not_read: 1,
     },
     Case {
+        name: "sizes with units as headings",
+        text: "| cipher | 16 B | 1 KiB | 16 KiB |\n|---|---|---|---|\n| AES-128-GCM | 410 MB/s | 3.1 GB/s | 5.2 GB/s |",
+        ratios: &[],
+        findings: &["one-number-a-cell"],
+        not_read: 0,
+    },
+    Case {
+        name: "figures in a form that is not read",
+        text: "| proxy | rps | p99 |\n|---|---|---|\n| calm | 45 213 | 8.1 ms ± 0.1 ms |\n| brisk | 61 004 | 5.9 (sd 0.2) |",
+        ratios: &[],
+        findings: &[],
+        not_read: 1,
+    },
+    Case {
+        name: "a simple table of reStructuredText",
+        text: "=====  ====\nname   rps\n=====  ====\ncalm   100\nbrisk  120\n=====  ====\n",
+        ratios: &[],
+        findings: &[],
+        not_read: 1,
+    },
+    Case {
         name: "numbers without a metric",
         text: "| name | a | b |\n|---|---|---|\n| x | 12 | 13 |\n| y | 14 | 15 |",
         ratios: &[],

@@ -155,10 +155,11 @@ impl<'t> Document<'t> {
     /// Tables in formats that are not supported.
     pub(crate) fn foreign_tables(&self) -> Vec<NotRead> {
         let has_digit = |(_, line): &(usize, &str)| line.contains(|c: char| c.is_ascii_digit());
-        // The rule above the figures, not the rule below them.
+        // The rule above the headings, not the one below them or below the figures.
         let is_top_rule = |at: usize| {
+            let above = self.lines[..at].iter().rev().take_while(|(_, text)| !unquoted(text).is_empty());
             self.lines[at + 1..].iter().take(4).any(has_digit)
-                && !self.lines[..at].last().is_some_and(has_digit)
+                && !above.into_iter().any(|line| has_digit(line) || is_simple_rule(unquoted(line.1)))
         };
         let forms = self.lines.iter().enumerate().filter_map(|(at, (line, text))| {
             let text = unquoted(text);

@@ -113,7 +113,11 @@ impl Table {
     fn list_left_out_cells(&mut self) {
         let mut ambiguous: Vec<(usize, String)> = Vec::new();
         let mut not_one: Vec<(usize, String)> = Vec::new();
-        let is_result: Vec<bool> = (0..self.columns.len()).map(|column| self.is_result(column)).collect();
+        let is_result = |column: usize| {
+            let is_metric = self.columns[column].is_metric() && self.columns[column].role() == Role::Result;
+            is_metric || self.is_result(column)
+        };
+        let is_result: Vec<bool> = (0..self.columns.len()).map(is_result).collect();
         for row in &self.rows {
             for (column, (text, content)) in row.texts.iter().zip(&row.contents).enumerate() {
                 let place = || format!("in `{}` of `{}`", self.columns[column].text, row.name);
