@@ -96,10 +96,17 @@ fn at_words(table: &Table, series: &Series) -> String {
     if series.at.is_empty() && is_setting { table.corner.clone() } else { series.at.clone() }
 }
 
-/// The number of digits that a ratio of two rounded figures supports.
+/// The number of digits that a ratio of two rounded figures supports, and more if it would seem to be 1 and is not.
 fn supported(first: &Point, point: &Point) -> i32 {
     let moved = first.figure.rounding() + point.figure.rounding();
-    if moved <= 0.0 { 4 } else { (1 - moved.log10().ceil() as i32).clamp(2, 4) }
+    let digits = if moved <= 0.0 { 4 } else { (1 - moved.log10().ceil() as i32).clamp(2, 4) };
+    let ratio = point.amount / first.amount;
+    let off = (ratio - 1.0).abs();
+    if off <= moved {
+        return digits;
+    }
+    let decimals = -off.log10().floor() as i32;
+    digits.max(decimals + i32::from(ratio > 1.0)).min(4)
 }
 
 fn caveat(first: &Point, point: &Point) -> String {
