@@ -97,7 +97,9 @@ pub(crate) fn findings(document: &Document<'_>, tables: &[Understood<'_>]) -> Ve
 /// Reports tables of comparable results without a spread.
 fn one_number_a_cell(document: &Document<'_>, tables: &[Understood<'_>]) -> Option<Finding> {
     let is_spread = |table: &Table| {
-        (0..table.columns.len()).any(|at| table.has_figures(at) && table.columns[at].is_spread())
+        let has_digits = |text: &String| text.contains(|c: char| c.is_ascii_digit());
+        let is_filled = |at: usize| table.rows.iter().any(|row| row.texts.get(at).is_some_and(has_digits));
+        (0..table.columns.len()).any(|at| table.columns[at].is_spread() && is_filled(at))
     };
     let is_bare = |known: &&Understood<'_>| {
         let mut series = known.layout.series.iter();

@@ -96,6 +96,16 @@ const CORRECT: &[Case] = &[
         ],
     ),
     correct(
+        "a mean and its deviation in one column",
+        "| setup | Mean ± σ [ms] | Runs |\n|---|---|---|\n| plain | 252.8 ± 4.3 | 10 |\n| tuned | 201.1 ± 3.0 | 10 |",
+        &["Mean ± σ of tuned over plain: ×0.7955 (lower is better)"],
+    ),
+    correct(
+        "an interval in a separate column, and a ratio near 1",
+        "| proxy | throughput | 95% CI |\n|---|---|---|\n| calm | 9.1 Gbps | ±0.1 |\n| brisk | 9.4 Gbps | ±0.1 |",
+        &["throughput of brisk over calm: ×1.03 (higher is better)"],
+    ),
+    correct(
         "a deviation in a separate column",
         "| proxy | p99 (ms) | stddev (ms) |\n|---|---|---|\n| calm | 12.1 | 0.3 |\n| brisk | 9.8 | 0.2 |",
         &["p99 of brisk over calm: ×0.81 (lower is better)"],

@@ -184,7 +184,7 @@ impl Heading {
     }
 
     pub(crate) fn role(&self) -> Role {
-        let is = |list: &[&str]| has_word(&self.name, list);
+        let is = |list: &[&str]| has_word(self.subject(), list);
         if is(DERIVED) || self.name.to_lowercase().contains("speed-up") || self.name.contains('×') {
             Role::Derived
         } else if self.is_spread() || is(OTHER_ASIDES) {
@@ -198,7 +198,13 @@ impl Heading {
 
     /// Whether the column says how far repetitions lay apart.
     pub(crate) fn is_spread(&self) -> bool {
-        has_word(&self.name, SPREADS) || self.name.contains('±')
+        has_word(self.subject(), SPREADS) || self.subject().contains('±')
+    }
+
+    /// The name without the spread in the same cells: `Mean` of `Mean ± σ`.
+    fn subject(&self) -> &str {
+        let before = self.name.split_once('±').map(|(before, _)| before);
+        before.filter(|before| before.contains(char::is_alphanumeric)).unwrap_or(&self.name)
     }
 
     fn is_rate_or_time(&self) -> bool {
@@ -311,6 +317,9 @@ mod tests {
             ("target (req/s)", Role::Key),
             ("Requests/sec", Role::Result),
             ("p99 latency (ms)", Role::Result),
+            ("Mean ± σ [ms]", Role::Result),
+            ("mean (± std)", Role::Result),
+            ("± σ", Role::Aside),
         ] {
             assert_eq!(Heading::new(text).role(), role, "{text}");
         }
