@@ -5,6 +5,7 @@ use plumb_model::Better;
 use crate::document::Document;
 use crate::finding::{Finding, NotRead};
 use crate::headings::has_word;
+use crate::percentiles::out_of_order;
 use crate::ratios::{Ratio, of_table};
 use crate::rule::Rule;
 use crate::series::{Layout, Point, Series, layout};
@@ -80,6 +81,7 @@ pub(crate) fn findings(document: &Document<'_>, tables: &[Understood<'_>]) -> Ve
         let finding = |(rule, why): (Rule, String)| Finding { line: table.line, rule, why };
         let rules = [
             faster_than_the_host(table, layout).map(|why| (Rule::FasterThanAPart, why)),
+            out_of_order(table).map(|why| (Rule::PercentilesOutOfOrder, why)),
             small_messages(table).map(|why| (Rule::OneByteBandwidth, why)),
             few_digits(table, layout).map(|why| (Rule::FewDigits, why)),
             half_round_trips(table).map(|why| (Rule::MeanAlone, why)),

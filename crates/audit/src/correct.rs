@@ -211,6 +211,20 @@ const INVITING: &[Case] = &[
         not_read: 0,
     },
     Case {
+        name: "a p99 below its median",
+        text: "| proxy | read p50 (ms) | read p99 (ms) | write p50 (ms) |\n|---|---|---|---|\n| calm | 3.1 ± 0.1 | 2.1 ± 0.1 | 9.0 ± 0.1 |",
+        ratios: &[],
+        findings: &["percentiles-out-of-order"],
+        not_read: 0,
+    },
+    Case {
+        name: "a median above the maximum, with metrics as rows",
+        text: "| metric | run |\n|---|---|\n| median latency | 3.1 ms |\n| max latency | 980 us |\n| mean latency | 4 ms |",
+        ratios: &[],
+        findings: &["percentiles-out-of-order"],
+        not_read: 0,
+    },
+    Case {
         name: "reads and writes as columns",
         text: "| size | read (MB/s) | write (MB/s) |\n|---|---|---|\n| 4 KiB | 120 | 90 |\n| 64 KiB | 900 | 700 |",
         ratios: &[],

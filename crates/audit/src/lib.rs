@@ -14,6 +14,7 @@ mod figures;
 mod finding;
 mod headings;
 mod loads;
+mod percentiles;
 mod ratios;
 mod repetitions;
 mod rule;

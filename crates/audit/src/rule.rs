@@ -80,8 +80,8 @@ rules! {
          difference of more than 2% is a finding. A warm-up that the tool leaves out is taken into account."
         "The definition of a rate.";
     PercentilesOutOfOrder "percentiles-out-of-order" "percentiles out of order"
-        "Compares the minimum, the median, the percentiles and the maximum of each time. Apart from rounding, a higher percentile \
-         cannot be smaller than a lower one."
+        "Compares the minimum, the median, the percentiles and the maximum of a time, in an output or in a table. Apart from \
+         rounding, a higher percentile cannot be smaller than a lower one."
         "The definition of a percentile.";
     MoreInFlight "more-in-flight-than-connections" "more in flight than connections"
         "Multiplies the mean time of a request by the rate, which gives the mean number of requests in flight. In a closed loop each \
