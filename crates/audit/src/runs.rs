@@ -6,7 +6,7 @@ use plumb_tools::ToolRun;
 use crate::finding::{Finding, Output};
 use crate::loads::{avg, has_warm_up, how_closed, in_flight, is_continuous, is_tls, main, value};
 use crate::rule::Rule;
-use crate::words::{digits, rounded, sentence, under};
+use crate::words::{digits, rounded, sentence, under, with_unit};
 
 /// The largest relative difference between sums that should be equal, to allow for rounding.
 const CLOSES: f64 = 0.02;
@@ -30,11 +30,12 @@ pub(crate) fn described(output: &Output) -> String {
     let run = &output.run;
     let mut parts = Vec::new();
     if let Some(main) = main(output) {
-        parts.push(format!("{} {}", main.words(), digits(main.value)));
+        parts.push(format!("{} {}", main.words(), with_unit(main.value, main.unit)));
     }
     let seconds = run.measurement.window_ns as f64 / 1e9;
     if seconds > 0.0 {
-        parts.push(format!("in {} s", digits(seconds)));
+        let verb = if parts.is_empty() { "took" } else { "in" };
+        parts.push(format!("{verb} {} s", digits(seconds)));
     }
     let options: Vec<String> = run.options.iter().map(|(name, value)| format!("{name} {value}")).collect();
     if !options.is_empty() {

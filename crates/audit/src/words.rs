@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use plumb_model::Unit;
+
 use crate::document::Document;
 use crate::finding::Finding;
 use crate::rule::Rule;
@@ -20,6 +22,21 @@ pub(crate) fn rounded(value: f64, count: i32) -> String {
     let decimals = usize::try_from(count - whole_digits).unwrap_or(0).min(6);
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A figure with three or four digits and its unit: `6791/s`, `1.2 ms`, `606.1 MB/s`.
+pub(crate) fn with_unit(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::PerSecond => format!("{}/s", digits(value)),
+        Unit::Bytes | Unit::BytesPerSecond => {
+            let prefixes = [("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)];
+            let (prefix, factor) =
+                prefixes.into_iter().find(|(_, factor)| value >= *factor).unwrap_or(("", 1.0));
+            format!("{} {prefix}{}", digits(value / factor), unit.symbol())
+        }
+        Unit::Count => digits(value),
+        unit => format!("{} {}", digits(value), unit.symbol()),
+    }
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -96,6 +113,16 @@ mod tests {
     fn figures_have_four_digits_at_most() {
         let texts = [0.0123456, 523.697, 31.4, 100_000.0, 8080.8].map(digits);
         assert_eq!(texts, ["0.01235", "523.7", "31.4", "100000", "8081"]);
+    }
+
+    #[test]
+    fn figures_have_their_unit() {
+        let texts = [
+            with_unit(6791.2, Unit::PerSecond),
+            with_unit(1.2, Unit::Milliseconds),
+            with_unit(606_076_928.0, Unit::BytesPerSecond),
+        ];
+        assert_eq!(texts, ["6791/s", "1.2 ms", "606.1 MB/s"]);
     }
 
     #[test]

@@ -95,9 +95,9 @@ fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     insta::assert_snapshot!(said.out, @r#"
     text.md
-    · line 7      ab 2.3, under "Software, 10000 requests": http_reqs 320.1 in 31.24 s (connections 20,
-                  document length 612 bytes, host 127.0.0.1, path /, port 443)
-    · line 36     ab 2.3, under "An accelerator, The accelerator": http_reqs 1309 in 7.642 s
+    · line 7      ab 2.3, under "Software, 10000 requests": http_reqs 320.1/s in 31.24 s (connections
+                  20, document length 612 bytes, host 127.0.0.1, path /, port 443)
+    · line 36     ab 2.3, under "An accelerator, The accelerator": http_reqs 1309/s in 7.642 s
                   (connections 20, document length 92 bytes, host 127.0.0.1, path /, port 443)
 
     What can be concluded
