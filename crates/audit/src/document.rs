@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plumb_tools::ReadError;
+use plumb_tools::{NoReading, ReadError};
 
 use crate::finding::{NotRead, Output};
 use crate::repetitions::repetitions;
@@ -83,7 +83,12 @@ impl<'t> Document<'t> {
             for run in runs {
                 let line = self.lines[(start + run.line - first_line).min(end.saturating_sub(1))].0;
                 if let Some(failure) = &run.failure {
-                    let why = format!("a run of {}: {failure}", run.tool);
+                    let why = match failure {
+                        NoReading::Failed(reason) => {
+                            format!("a run of {} without figures: {reason}", run.tool)
+                        }
+                        NoReading::Unread(reason) => format!("a run of {}: {reason}", run.tool),
+                    };
                     refused.push(NotRead { line, why, is_failure: true });
                 } else {
                     let (headings, caption) = (self.headings(start), self.caption(start));

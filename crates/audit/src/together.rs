@@ -55,12 +55,16 @@ fn one_run_each(outputs: &[&Output]) -> Option<Finding> {
     if outputs.len() < 2 || singles.is_empty() {
         return None;
     }
-    let which = if singles.len() == outputs.len() { "Each variant" } else { "A variant" };
+    let which = match singles.len() {
+        all if all == outputs.len() => "Each variant was",
+        1 => "A variant was",
+        _ => "Some variants were",
+    };
     Some(Finding {
         line: last.line,
         rule: Rule::OneRunEach,
         why: format!(
-            "{which} was measured once by {tool} ({}), one after the other. How much two runs of the same variant differ is unknown, so \
+            "{which} measured once by {tool} ({}), one after the other. How much two runs of the same variant differ is unknown, so \
              no difference between variants has an interval. A drift of the machine looks like an effect.",
             at_lines(singles.iter().map(|output| output.line))
         ),
