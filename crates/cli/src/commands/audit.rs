@@ -196,7 +196,7 @@ fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
     if audit.found.is_empty() && audit.not_read.is_empty() {
         sheet.text(
             Tone::Quiet,
-            "Nothing was read: the text has no known tool output and no table of figures.",
+            "Nothing was read: the text has no output of a known tool, and no table of results in Markdown or a grid.",
         );
     }
     for (line, what) in &audit.found {

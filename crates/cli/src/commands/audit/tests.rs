@@ -214,7 +214,8 @@ fn a_text_without_numbers_says_so() {
     assert_eq!(said.code, 0);
     insta::assert_snapshot!(said.out, @r"
     text.md
-    Nothing was read: the text has no known tool output and no table of figures.
+    Nothing was read: the text has no output of a known tool, and no table of results in Markdown or a
+    grid.
     ");
     let unsettled = audited("It is fast.\n", &["--experiment", "/nowhere/x.yaml"]);
     insta::assert_snapshot!(unsettled.err, @"error: /nowhere/x.yaml was not written: the text has no output or table that an experiment could repeat");
