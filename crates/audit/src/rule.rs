@@ -195,12 +195,13 @@ rules! {
 }
 
 impl Rule {
-    /// Names similar to an unknown one: the names that share a word with it, and the name with the nearest spelling.
+    /// Names similar to an unknown one: the names that contain it or share a word with it, and the name with the nearest spelling.
     #[must_use]
     pub fn near(name: &str) -> Vec<&'static str> {
         let words: Vec<&str> =
             name.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 3).collect();
-        let has_word = |known: &&&str| known.split('-').any(|part| words.contains(&part));
+        let has_word =
+            |known: &&&str| known.contains(name) || known.split('-').any(|part| words.contains(&part));
         let mut near: Vec<&str> = Self::NAMES.iter().filter(has_word).copied().collect();
         let spelt = did_you_mean(name, Self::NAMES.iter().copied());
         near.extend(spelt.filter(|name| !near.contains(name)));
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_has_near_ones() {
-        assert_eq!(Rule::near("few-digit"), ["few-digits"]);
+        assert_eq!((Rule::near("few-digit"), Rule::near("few")), (vec!["few-digits"], vec!["few-digits"]));
         assert_eq!(Rule::near("latency by cap"), ["latency-by-the-cap"]);
         assert_eq!(Rule::near("spread"), ["repeated-without-spread"]);
         assert_eq!(Rule::near("xyz"), [""; 0]);

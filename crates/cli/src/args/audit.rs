@@ -1,12 +1,12 @@
 //! The arguments of `plumb audit`.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args, Command};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use plumb_audit::Rule;
+
+use super::names::NameParser;
 
 /// `plumb audit`.
 #[derive(Debug, Args)]
@@ -25,35 +25,13 @@ pub struct AuditArguments {
         long,
         value_name = "RULE",
         hide_possible_values = true,
-        value_parser = RuleParser,
+        value_parser = rule(),
         conflicts_with_all = ["files", "experiment", "json"]
     )]
     pub explain: Option<Rule>,
 }
 
-/// Parses the name of a rule; shells complete the names. An error suggests similar names, because there are too many to list.
-#[derive(Clone)]
-struct RuleParser;
-
-impl TypedValueParser for RuleParser {
-    type Value = Rule;
-
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Rule, clap::Error> {
-        let name = value.to_string_lossy();
-        Rule::from_name(&name).ok_or_else(|| {
-            let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
-            let arg = arg.map(Arg::to_string).unwrap_or_default();
-            error.insert(ContextKind::InvalidArg, ContextValue::String(arg));
-            error.insert(ContextKind::InvalidValue, ContextValue::String(name.to_string()));
-            let near: Vec<String> = Rule::near(&name).into_iter().map(str::to_owned).collect();
-            if !near.is_empty() {
-                error.insert(ContextKind::SuggestedValue, ContextValue::Strings(near));
-            }
-            error
-        })
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(Rule::NAMES.iter().map(PossibleValue::new)))
-    }
+fn rule() -> impl TypedValueParser<Value = Rule> {
+    let named = |name: String| Rule::from_name(&name).ok_or_else(|| format!("no rule is named `{name}`"));
+    NameParser { names: Rule::NAMES.to_vec(), near: Rule::near }.try_map(named)
 }

@@ -4,18 +4,21 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 
 use plumb_model::name;
-use plumb_tools::Column;
+use plumb_tools::{Column, FORMATS};
 
+use super::names::NameParser;
 use super::shared::MeasurementArguments;
+
+/// The value of `--format` that lists the formats.
+pub const FORMAT_HELP: &str = "help";
 
 /// `plumb import`.
 #[derive(Debug, Args)]
 pub struct ImportArguments {
     /// Files to read and print, each by itself; `-` is standard input.
-    #[arg(value_name = "FILE", required_unless_present = "variants", conflicts_with = "variants")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["variants", "format"], conflicts_with = "variants")]
     pub files: Vec<PathBuf>,
     /// A variant and the files of its runs, one run a file; `*` and `?` stand for what they do in a shell. May be given again
     /// for more variants, of which the first is the baseline, and for more files of one.
@@ -24,7 +27,7 @@ pub struct ImportArguments {
     /// A claim to judge, such as `after.http_reqs >= 1.2 * before.http_reqs`; may be given more than once.
     #[arg(long = "claim", value_name = "CLAIM", requires = "variants")]
     pub claims: Vec<String>,
-    /// What the files are, where that cannot be seen from them.
+    /// What the files are, where that cannot be seen from them; `help` lists the formats.
     #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
     pub format: Option<String>,
     /// A column of a CSV with its unit, such as `latency:ms`, `rate:1/s` or `size:KiB`; may be given more than once. Of an .hgrm,
@@ -45,8 +48,16 @@ pub struct ImportArguments {
     pub shown: MeasurementArguments,
 }
 
-fn formats() -> PossibleValuesParser {
-    plumb_tools::FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().into()
+fn formats() -> NameParser {
+    NameParser { names: format_names().collect(), near: near_formats }
+}
+
+fn format_names() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(|format| format.name).chain([FORMAT_HELP])
+}
+
+fn near_formats(wrong: &str) -> Vec<&'static str> {
+    vec![name::did_you_mean(wrong, format_names()).unwrap_or(FORMAT_HELP)]
 }
 
 /// `before=a/*.json`: a variant, and a pattern for the files of its runs.

@@ -9,16 +9,24 @@ mod together;
 
 use plumb_model::Measurement;
 use plumb_report::Source;
-use plumb_tools::ToolRun;
+use plumb_tools::{FORMATS, ToolRun};
 
 use self::files::{Imported, found, read};
 use super::single;
-use crate::args::ImportArguments;
+use crate::args::{FORMAT_HELP, ImportArguments};
 use crate::exit::{Failure, HOLDS, Outcome, REFUTED};
 use crate::output;
 
 /// Prints files one by one, or makes a run of them.
 pub fn import(arguments: &ImportArguments) -> Outcome {
+    if arguments.format.as_deref() == Some(FORMAT_HELP) {
+        let rows = FORMATS.iter().map(|format| format!("{:<20}{}\n", format.name, format.about));
+        output::result(&rows.collect::<String>())?;
+        return Ok(HOLDS);
+    }
+    if arguments.variants.is_empty() && arguments.files.is_empty() {
+        return Err(Failure::usage("name a file to read".to_owned()));
+    }
     if arguments.variants.is_empty() { alone(arguments) } else { together::import(arguments) }
 }
 

@@ -82,6 +82,22 @@ fn columns_have_the_units_that_the_user_names() {
 }
 
 #[test]
+fn formats_are_listed_and_a_wrong_name_has_the_nearest_one() {
+    let listed = plumb(&["import", "--format", "help"]);
+    assert_eq!((listed.code, listed.out.lines().count()), (0, plumb_tools::FORMATS.len()));
+    assert!(listed.out.contains("wrk                 wrk's and wrk2's text\n"), "{}", listed.out);
+    for (name, near) in [("wrkk", "wrk"), ("parquet", "help")] {
+        let wrong = plumb(&["import", "--format", name, "file"]);
+        assert!(
+            wrong.code == 2 && wrong.err.contains(&format!("a similar value exists: '{near}'")),
+            "{}",
+            wrong.err
+        );
+    }
+    assert!(plumb(&["import", "--format", "wrk"]).err.contains("name a file to read"));
+}
+
+#[test]
 fn what_no_tool_wrote_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |bytes: &[u8]| {

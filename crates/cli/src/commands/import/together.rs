@@ -67,7 +67,8 @@ fn only_run(file: &Found, arguments: &ImportArguments) -> Result<Imported, Failu
     let labels: Vec<String> = (1..)
         .zip(&runs)
         .map(|(number, run)| {
-            format!("`{name}#{number}` for {}", run.tool_run.label.as_deref().unwrap_or("it"))
+            let label = run.tool_run.label.as_ref();
+            format!("`{name}#{number}`{}", label.map(|label| format!(" for {label}")).unwrap_or_default())
         })
         .collect();
     Err(Failure::usage(format!("{name} has {} runs; name one of them: {}", runs.len(), labels.join(", "))))
