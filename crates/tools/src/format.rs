@@ -31,6 +31,8 @@ pub struct Format {
     is_exact: bool,
     /// Whether only a user's `--column` says what its figures are.
     is_nameless: bool,
+    /// Whether it is recognised by its first line.
+    is_at_start: bool,
 }
 
 type Reader = fn(&str) -> Result<Vec<ToolRun>, Fault<'_>>;
@@ -70,6 +72,7 @@ impl Format {
             is_open: |_| false,
             is_exact: false,
             is_nameless: false,
+            is_at_start: false,
         }
     }
 
@@ -88,6 +91,10 @@ impl Format {
     /// As [`Self::with_end`], for a tool whose last figure has a fixed number of decimals.
     const fn with_exact_end(self, is_whole: fn(&str) -> bool) -> Self {
         Self { is_exact: true, ..self.with_end(is_whole) }
+    }
+
+    const fn at_start(self) -> Self {
+        Self { is_at_start: true, ..self }
     }
 
     const fn nameless(self) -> Self {
@@ -117,13 +124,17 @@ impl Format {
 
 /// Every format. Those of which the first lines are enough come first, because their files are large.
 pub const FORMATS: &[Format] = &[
-    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points).with_open_end(),
-    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv).with_open_end(),
+    Format::new("k6-points", "k6's points, of --out json", k6::is_points, k6::read_points)
+        .at_start()
+        .with_open_end(),
+    Format::new("k6-csv", "k6's points, of --out csv", k6::is_csv, k6::read_csv).at_start().with_open_end(),
     Format::new("h2load-log", "h2load's times, of --log-file", h2load::is_log, h2load::read_log)
+        .at_start()
         .with_open_end(),
     Format::new("hlog", "HdrHistogram's log of intervals, with --column", hlog::is, hlog::unit_is_missing)
         .nameless(),
     Format::new("ab-times", "ab's times, of -g", ab::is_times, ab::read_times_of_each)
+        .at_start()
         .with_key(ab::table_key)
         .with_open_end(),
     Format::new(
@@ -142,6 +153,7 @@ pub const FORMATS: &[Format] = &[
         .with_end(ab::is_whole)
         .with_open_end_if(ab::is_excerpt),
     Format::new("ab-percentiles", "ab's percentiles, of -e", ab::is_percentiles, ab::read_percentiles)
+        .at_start()
         .with_exact_end(ab::is_whole_csv)
         .with_key(ab::table_key),
     Format::new("k6-text", "k6's summary as text", k6::is_text, k6::read_text)
@@ -249,7 +261,9 @@ const LINES_BEFORE_MAX: usize = 8;
 fn read_behind_others(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>, ReadError>> {
     let ends = text.match_indices('\n').map(|(at, _)| at + 1).filter(|_| text.len() <= MIXED_BYTES_MAX);
     let mut rests = (first_line + 1..).zip(ends).take(LINES_BEFORE_MAX);
-    rests.find_map(|(line, at)| read_recognised(&text[at..], line))
+    let begins = |text: &str| FORMATS.iter().any(|format| format.is_at_start && (format.is)(text));
+    let (line, at) = rests.find(|(_, at)| begins(&text[*at..]))?;
+    read_recognised(&text[at..], line)
 }
 
 /// The runs of blocks, each with its first line. A block that cannot be read becomes a failed run, unless no block can be read.
