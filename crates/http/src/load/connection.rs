@@ -55,6 +55,8 @@ struct Link {
     socket: Socket,
     transport: Transport,
     awaits_writable: bool,
+    /// Whether the server sent something while no request was open.
+    is_spoilt: bool,
 }
 
 /// One seat.
@@ -251,9 +253,12 @@ impl Seat {
             }
             Phase::Handshaking => self.secure(core),
             Phase::Idle => {
-                // Nobody asked for anything: this is a TLS ticket, or the end.
-                if link.transport.receive(&mut link.socket, &mut core.buffer) != Ok(Received::Nothing) {
-                    self.link = None;
+                match link.transport.receive(&mut link.socket, &mut core.buffer) {
+                    // No bytes for HTTP: a TLS ticket.
+                    Ok(Received::Nothing) => {}
+                    Ok(Received::Bytes(_)) => link.is_spoilt = true,
+                    _ if link.is_spoilt => {}
+                    _ => self.link = None,
                 }
                 Ok(Step::Pending)
             }
@@ -276,7 +281,7 @@ impl Seat {
         }
         let resumes = core.resumption.choose();
         let transport = core.security.begin(resumes)?;
-        self.link = Some(Link { socket, transport, awaits_writable: !is_connected });
+        self.link = Some(Link { socket, transport, awaits_writable: !is_connected, is_spoilt: false });
         if is_connected { self.connected(core, now_ns) } else { Ok(Step::Pending) }
     }
 
@@ -313,6 +318,9 @@ impl Seat {
     }
 
     fn start(&mut self, core: &mut Core, now_ns: u64) -> Result<Step, Failure> {
+        if self.link.as_ref().is_some_and(|link| link.is_spoilt) {
+            return Err(ParseError::Surplus.into());
+        }
         self.parser.begin(core.errand.request.is_head);
         core.errand.checks.begin(&mut self.watch);
         self.sent = 0;

@@ -114,6 +114,27 @@ fn idle_connections_that_the_server_closes_are_replaced() {
 }
 
 #[test]
+fn bytes_on_an_idle_connection_fail_its_next_request() {
+    let server = Server::start(|conversation| {
+        while conversation.request().is_some()
+            && conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            && conversation.say("x")
+        {}
+    });
+    let spec = LoadSettings { connections: 1, duration: Span(500 * MS), ..at_rate(20.0) };
+    let measurement = measure(&spec, &server.url);
+    let failed: u64 = measurement.errors.values().sum();
+    assert!(
+        measurement.errors.keys().all(|kind| kind.starts_with("http parse: ")),
+        "{:?}",
+        measurement.errors
+    );
+    assert_eq!((measurement.attempts.tried, measurement.attempts.failed), (10, failed));
+    // Each connection has at most one good request.
+    assert!(failed >= 5, "{failed}");
+}
+
+#[test]
 fn a_rate_that_needs_more_connections_says_how_many() {
     let server = Server::start(|conversation| {
         while conversation.request().is_some() {
