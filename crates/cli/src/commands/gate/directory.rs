@@ -49,9 +49,11 @@ pub fn sweep(parent: &Path) -> Vec<PathBuf> {
 
 /// Removes the work trees of a directory, and their entries in their repository.
 pub fn remove_work_trees(repository: &Path, directory: &Path) {
-    for side in SIDES {
-        // Removing the directory removes the rest, and `git worktree prune` forgets it.
-        let _ = git(repository, &["worktree", "remove", "--force", &directory.join(side).to_string_lossy()]);
+    for tree in SIDES.map(|side| directory.join(side)) {
+        // Git refuses to remove a work tree that it had only begun to make, but not the entry of a missing one. It locks
+        // the entry meanwhile, so force is needed twice.
+        let _ = std::fs::remove_dir_all(&tree);
+        let _ = git(repository, &["worktree", "remove", "--force", "--force", &tree.to_string_lossy()]);
     }
 }
 
@@ -97,6 +99,9 @@ mod tests {
             git(&repository, &["worktree", "add", "--detach", "--quiet", &tree, "HEAD"]).unwrap();
         }
         drop(mark(&killed, &repository).unwrap());
+        // Git was killed, too, while it made this work tree.
+        std::fs::write(repository.join(".git/worktrees/head/locked"), "initializing").unwrap();
+        std::fs::remove_file(killed.join("head/.git")).unwrap();
         let journal = mark(&running, &repository).unwrap();
         // Another user could have written this one.
         drop(mark(&open, &repository).unwrap());
