@@ -104,7 +104,8 @@ pub fn process_cpu_time(pid: u32) -> Result<CpuTime, Error> {
 fn unread(pid: u32) -> Error {
     let path = PathBuf::from(format!("/proc/{pid}/stat"));
     let is_gone = |cause: &io::Error| matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
-    match fs::read(&path) {
+    // A listing of all processes has two files open at a time.
+    match fs::read_dir("/proc").and_then(|_listing| fs::read(&path)) {
         Err(cause) if !is_gone(&cause) => Error::Read { path, cause },
         _ => Error::NoProcess { pid },
     }
@@ -300,6 +301,21 @@ mod tests {
         for message in [process_cpu_time(child.pid()).unwrap_err(), tree_cpu_time(child.pid()).unwrap_err()] {
             assert_eq!(message.to_string(), format!("find process {}: it has ended", child.pid()));
         }
+    }
+
+    #[test]
+    fn a_tree_that_cannot_be_listed_has_not_ended() {
+        // Another process, because the limit would concern other tests.
+        let tests = std::env::current_exe().unwrap();
+        if std::env::var_os("FEW_FILES").is_none() {
+            let limited = r#"ulimit -n 4; exec "$0" --exact cpu::time::tests::a_tree_that_cannot_be_listed_has_not_ended"#;
+            let mut child =
+                Command::new("sh").args(["-c", limited]).arg(tests).env("FEW_FILES", "1").spawn().unwrap();
+            assert!(child.wait().unwrap().is_success());
+            return;
+        }
+        let message = tree_cpu_time(std::process::id()).unwrap_err().to_string();
+        assert!(message.ends_with("Too many open files (os error 24)"), "{message}");
     }
 
     #[test]
