@@ -91,6 +91,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 /// When a setting is wrong, or the target is not there or would lose data.
 pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad, Error> {
     check(spec)?;
+    plumb_host::limits::raise_open_files_limit();
     let device = Device::open(target, spec)?;
     let mut regions = device.regions(spec)?;
     if spec.verify && spec.access.writes() {

@@ -92,7 +92,13 @@ impl Address {
     }
 
     fn unanswered(&self, cause: &io::Error) -> Error {
-        self.error(format!("the server does not answer: {cause}"))
+        self.error(match (cause.raw_os_error(), cause.kind()) {
+            (Some(libc::EMFILE | libc::ENFILE), _) => format!("no connection can be opened here: {cause}"),
+            (None, io::ErrorKind::Interrupted) => "the server has not answered yet".to_owned(),
+            // The name does not resolve.
+            (None, io::ErrorKind::Other) => format!("failed to {cause}"),
+            _ => format!("the server does not answer: {cause}"),
+        })
     }
 
     fn error(&self, message: impl Into<String>) -> Error {
@@ -393,6 +399,7 @@ fn negotiate(stream: &mut (impl Read + Write), address: &Address) -> Result<Expo
             (_, text) => {
                 let text = String::from_utf8_lossy(&text);
                 let text: String = text.chars().filter(|letter| !letter.is_control()).take(200).collect();
+                let text = if text.is_empty() { "it gives no reason" } else { &text };
                 return Err(
                     address.error(format!("the server refuses the export `{}`: {text}", address.name))
                 );
@@ -478,6 +485,26 @@ mod tests {
         let error = Nbd::connect_within(Duration::from_millis(400), &address, 2).unwrap_err();
         server.join().unwrap();
         error.to_string()
+    }
+
+    #[test]
+    fn the_server_is_blamed_only_for_what_it_did() {
+        let address = Address::parse("nbd://192.0.2.1/x").unwrap();
+        let text = |cause: io::Error| {
+            let text = address.unanswered(&cause).to_string();
+            text.strip_prefix("use nbd://192.0.2.1/x: ").unwrap().to_owned()
+        };
+        let of_kernel = |errno| text(io::Error::from_raw_os_error(errno));
+        assert_eq!(
+            of_kernel(libc::ECONNREFUSED),
+            "the server does not answer: Connection refused (os error 111)"
+        );
+        assert_eq!(
+            of_kernel(libc::EMFILE),
+            "no connection can be opened here: Too many open files (os error 24)"
+        );
+        assert_eq!(text(io::ErrorKind::Interrupted.into()), "the server has not answered yet");
+        assert_eq!(text(io::Error::other("resolve `x`: no")), "failed to resolve `x`: no");
     }
 
     #[test]
