@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
 use crate::Error;
+use crate::time::monotonic_ns;
 
 /// The exit code of a program that Ctrl-C ended, as shells have it: 128 + 2.
 const INTERRUPTED_CODE: i32 = 130;
@@ -77,6 +78,22 @@ pub fn unless_asked_to_stop<T: Send + 'static>(work: impl FnOnce() -> T + Send +
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("a thread ended early")),
         }
     }
+}
+
+/// Waits for a message for at most this long. If this process is asked to stop, the wait ends early, as if the time were over.
+///
+/// # Errors
+/// When there was no message in time, or no more can come.
+pub fn receive_unless_asked_to_stop<T>(from: &Receiver<T>, timeout: Duration) -> Result<T, RecvTimeoutError> {
+    let end_ns = monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+    while !was_asked_to_stop() {
+        let left = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()));
+        match from.recv_timeout(left.min(GLANCE)) {
+            Err(RecvTimeoutError::Timeout) if left > GLANCE => {}
+            received => return received,
+        }
+    }
+    Err(RecvTimeoutError::Timeout)
 }
 
 /// Whether this process was asked to stop, from [`Interrupts::install`] to the process's end.
@@ -177,7 +194,12 @@ mod tests {
     fn a_process_that_is_asked_to_stop_waits_for_nothing() {
         assert_eq!(unless_asked_to_stop(|| 7).unwrap(), 7);
         let (release, held) = channel::<()>();
+        let (sender, from) = channel();
+        sender.send(7).unwrap();
+        assert_eq!(receive_unless_asked_to_stop(&from, Duration::ZERO), Ok(7));
         ask_to_stop();
+        let received = receive_unless_asked_to_stop(&from, Duration::from_secs(600));
+        assert_eq!(received, Err(RecvTimeoutError::Timeout));
         let error = unless_asked_to_stop(move || held.recv()).unwrap_err();
         assert_eq!(
             (error.kind(), error.to_string().as_str()),

@@ -151,6 +151,9 @@ pub enum Unfit {
     /// This program, which is copied there, could not be read.
     #[error("this program: {0}")]
     Program(std::io::Error),
+    /// It had not answered when the run was to stop.
+    #[error("it has not answered yet")]
+    NoAnswerYet,
     /// The keeper's first line is not a greeting.
     #[error("its keeper does not say hello first")]
     NoHello,

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use plumb_host::signals::{receive_unless_asked_to_stop, was_asked_to_stop};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::Pods;
 use plumb_model::{Evidence, PlaceOf, PlannedVariant};
@@ -488,10 +489,11 @@ fn begin(
     heard: &Receiver<(Heard, Held)>,
     build: &str,
 ) -> Result<(Shell, Hello, bool), Stuck> {
-    let line = |timeout: Duration, step| match heard.recv_timeout(timeout) {
+    let line = |timeout: Duration, step| match receive_unless_asked_to_stop(heard, timeout) {
         Ok((Heard::Shell(line), _)) => Ok(Ok(line)),
         Ok((Heard::Answer(_, Answer::Hello(hello)), _)) => Ok(Err(hello)),
         Ok((Heard::Answer(..), _)) => Err(Stuck::Because(Unfit::NoHello)),
+        Err(RecvTimeoutError::Timeout) if was_asked_to_stop() => Err(Stuck::Because(Unfit::NoAnswerYet)),
         Err(RecvTimeoutError::Timeout) => Err(Stuck::At(step, Some(timeout))),
         Err(RecvTimeoutError::Disconnected) => Err(Stuck::At(step, None)),
     };
@@ -544,5 +546,19 @@ fn send(to: &mut Input, (size, mut bytes): (u64, Box<dyn Read>)) -> std::io::Res
 fn beat(writer: &Writer) {
     while say(writer, &Ask::Beat).is_ok() {
         sleep(BEAT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_does_not_answer_is_not_awaited_once_the_run_is_to_stop() {
+        let (_sender, heard) = channel();
+        plumb_host::signals::ask_to_stop();
+        let mut input: Input = Box::new(std::io::sink());
+        let stuck = begin(&mut input, &heard, "build");
+        assert!(matches!(stuck, Err(Stuck::Because(Unfit::NoAnswerYet))));
     }
 }
