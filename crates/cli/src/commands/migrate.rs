@@ -92,8 +92,12 @@ fn to_another_host(
     }
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
     let place = Place { scratch: std::env::temp_dir(), cpus: 1, address: None, number: 0 };
-    let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let loaded = Migration::load(settings, &target, &place);
+    if interrupts.is_interrupted() {
+        return Ok(None);
+    }
+    let mut load = loaded.map_err(Failure::harness)?;
     let line = single::live_line(&arguments.shown);
     // A destination that another command serves on this host is a side of the measurement.
     let mut surroundings = Surroundings::of(Service::listening_at(address));

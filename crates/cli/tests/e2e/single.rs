@@ -93,6 +93,15 @@ fn ctrl_c_prints_what_was_measured_so_far() {
 }
 
 #[test]
+fn ctrl_c_ends_a_migration_that_still_fills_its_memory() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = silent.local_addr().unwrap().to_string();
+    // Memory of this size takes seconds, and a signal that nobody handles would end the process without a code.
+    let output = interrupted(&["migrate", "--to", &to, "-m", "512 MiB"], |pid| cpu_ticks(pid) > 5);
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+}
+
+#[test]
 fn ctrl_c_prints_the_jobs_of_a_suite_that_were_measured() {
     let suite = ["storage", "null:", "-s", "64MiB", "-d", "2s", "--warmup", "0s", "--suite", "dbench"];
     let output = interrupted(&suite, second_job());

@@ -18,6 +18,9 @@ pub enum ContentError {
         "divide memory: the shares of zero and incompressible pages must be from 0% to 100%, and at most 100% together"
     )]
     Shares,
+    /// This process was asked to stop.
+    #[error("fill memory: it was interrupted")]
+    Interrupted,
     /// There is one corpus.
     #[error("choose a corpus: it is a file or a directory, not both")]
     TwoCorpora,

@@ -13,6 +13,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use plumb_host::signals::was_asked_to_stop;
 use plumb_model::Percent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,7 +129,7 @@ impl Content {
     /// Fills memory whose first page has that number.
     ///
     /// # Errors
-    /// When the memory is not a whole number of pages, or a file can no longer be read.
+    /// When the memory is not a whole number of pages, a file can no longer be read, or this process is asked to stop.
     pub fn fill(&self, first_page: u64, memory: &mut [u8]) -> Result<(), ContentError> {
         if !memory.len().is_multiple_of(PAGE_BYTES) {
             return Err(ContentError::NotPages { bytes: memory.len() });
@@ -138,6 +139,10 @@ impl Content {
             Source::Builtin(_) => None,
         };
         for (number, page) in (first_page..).zip(memory.chunks_exact_mut(PAGE_BYTES)) {
+            // A large memory takes many seconds.
+            if was_asked_to_stop() {
+                return Err(ContentError::Interrupted);
+            }
             match (self.layout.sort(number), &self.source, &mut reader) {
                 (Sort::Zero, ..) => clear(page),
                 (Sort::Random, ..) => {

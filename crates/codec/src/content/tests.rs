@@ -210,6 +210,14 @@ fn what_is_wrong_is_said_in_one_sentence() {
 }
 
 #[test]
+fn a_process_that_is_asked_to_stop_fills_no_more_memory() {
+    let content = ContentSettings::default().open(1).unwrap();
+    plumb_host::signals::ask_to_stop();
+    let error = content.fill(0, &mut vec![0; PAGE_BYTES]).unwrap_err();
+    assert_eq!(error.to_string(), "fill memory: it was interrupted");
+}
+
+#[test]
 fn files_are_read_up_to_a_bound() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
