@@ -1,12 +1,12 @@
 //! A source's connections to the destination, with the threads behind them.
 
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plumb_host::signals::was_asked_to_stop;
+use plumb_host::signals::{receive_unless_asked_to_stop, unless_asked_to_stop, was_asked_to_stop};
 use plumb_host::time::monotonic_ns;
 use rustls::ClientConnection;
 
@@ -26,8 +26,6 @@ use crate::settings::{SystemSettings, Tls, ZeroPages};
 
 /// How long a destination may take to answer where it has nothing to wait for itself.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a wait lasts before it looks whether this process was asked to stop.
-const GLANCE: Duration = Duration::from_millis(50);
 /// How long the destination's own reason is waited for after a channel broke.
 const REASON_TIMEOUT: Duration = Duration::from_millis(700);
 /// The time between two samples of the wire.
@@ -84,18 +82,8 @@ impl Link {
     ) -> Result<Self, MigrationError> {
         let failed = |cause| MigrationError::Connect { address: target.address, cause };
         let trust = trust(target, spec)?;
-        let mut stream = wire::connect(target.address).map_err(failed)?;
-        let hello = Hello::Control { is_encrypted: trust.is_some() };
-        std::io::Write::write_all(&mut stream, &hello.encode()).map_err(failed)?;
-        let control = match &trust {
-            Some(trust) => {
-                stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
-                let control = Control::connect(stream, trust)?;
-                control.socket().set_read_timeout(None).map_err(failed)?;
-                control
-            }
-            None => Control::plain(stream),
-        };
+        let (address, trusted) = (target.address, trust.clone());
+        let control = unless_asked_to_stop(move || reach(address, trusted.as_ref())).map_err(failed)??;
         let (alarm, token) = (Arc::new(Alarm::default()), rand::random());
         let channels = u8::try_from(spec.channels).unwrap_or(u8::MAX);
         let cap = spec.cap.0.filter(|_| carry == Carry::Packets).map(|cap| cap.0);
@@ -250,22 +238,15 @@ impl Link {
 
     /// Waits for what the destination says next.
     pub(super) fn hear(&mut self, timeout: Duration, what: &str) -> Result<FromDestination, MigrationError> {
-        let end_ns = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
-        loop {
-            let left = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()));
-            match self.answers.recv_timeout(left.min(GLANCE)) {
-                Ok(Some(FromDestination::Failed { reason })) => {
-                    return Err(MigrationError::Peer { peer: "destination", reason });
-                }
-                Ok(Some(answer)) => return Ok(answer),
-                Ok(None) | Err(RecvTimeoutError::Disconnected) => return Err(self.failure()),
-                Err(RecvTimeoutError::Timeout) if was_asked_to_stop() => {
-                    return Err(MigrationError::Interrupted);
-                }
-                Err(RecvTimeoutError::Timeout) if left > GLANCE => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(MigrationError::Late { what: what.to_owned(), seconds: timeout.as_secs() });
-                }
+        match receive_unless_asked_to_stop(&self.answers, timeout) {
+            Ok(Some(FromDestination::Failed { reason })) => {
+                Err(MigrationError::Peer { peer: "destination", reason })
+            }
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => Err(self.failure()),
+            Err(RecvTimeoutError::Timeout) if was_asked_to_stop() => Err(MigrationError::Interrupted),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(MigrationError::Late { what: what.to_owned(), seconds: timeout.as_secs() })
             }
         }
     }
@@ -319,6 +300,19 @@ fn trust(target: &Target, spec: &SystemSettings) -> Result<Option<Trust>, Migrat
         (Tls::On, Some(certificate)) => Trust::of(certificate).map(Some),
         (Tls::On, None) => Err(MigrationError::Tls("the destination has no certificate".to_owned())),
     }
+}
+
+/// Connects to a destination, and shakes hands with it if the connection is encrypted.
+fn reach(address: SocketAddr, trust: Option<&Trust>) -> Result<Control, MigrationError> {
+    let failed = |cause| MigrationError::Connect { address, cause };
+    let mut stream = wire::connect(address).map_err(failed)?;
+    let hello = Hello::Control { is_encrypted: trust.is_some() };
+    std::io::Write::write_all(&mut stream, &hello.encode()).map_err(failed)?;
+    let Some(trust) = trust else { return Ok(Control::plain(stream)) };
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
+    let control = Control::connect(stream, trust)?;
+    control.socket().set_read_timeout(None).map_err(failed)?;
+    Ok(control)
 }
 
 /// Hears the destination on a separate thread; `None` is the end of the connection.
