@@ -84,9 +84,12 @@ impl Failure {
         Self { code: FAILED, message: format!("failed to {error}"), is_painted: false }
     }
 
-    /// The same failure, with the code of an interruption if the user stopped the command: then that is why it failed.
+    /// The same failure, or an interruption if the user stopped the command: then that is why it failed.
     pub fn or_interruption(self) -> Self {
-        if was_asked_to_stop() { Self { code: INTERRUPTED, ..self } } else { self }
+        if !was_asked_to_stop() {
+            return self;
+        }
+        Self { code: INTERRUPTED, message: format!("interrupted: {}", self.message), ..self }
     }
 
     /// A message that is already laid out, in colours where standard error shows them.
@@ -111,5 +114,21 @@ impl From<StateError> for Failure {
             }
             error => Self::usage(format!("failed to {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_because_the_user_stopped_it_says_so() {
+        let failure = || Failure::harness("connect to x").or_interruption();
+        assert_eq!((failure().code, failure().message.as_str()), (FAILED, "failed to connect to x"));
+        plumb_host::signals::ask_to_stop();
+        assert_eq!(
+            (failure().code, failure().message.as_str()),
+            (INTERRUPTED, "interrupted: failed to connect to x")
+        );
     }
 }
