@@ -347,7 +347,9 @@ impl Scope<'_> {
         let end = right.find(|character| !is_of_number(character)).unwrap_or(right.len());
         let end = end + usize::from(right[end..].starts_with('%'));
         let (number, rest) = right.split_at(end);
-        let terms = [rest.trim_start(), rest.trim_start_matches([' ', 'x', '×'])];
+        let rest = rest.trim_start();
+        let terms =
+            ["", "x", "×", "of ", "times "].map(|word| rest.strip_prefix(word).unwrap_or(rest).trim_start());
         let term = terms.into_iter().find(|term| !number.is_empty() && self.is_term(term))?;
         Some(("a `*` is missing", product(suggested_factor(number), term)))
     }
@@ -641,6 +643,9 @@ mod tests {
             "1.2x multi-buffer.http_reqs",
             "`1.2 * multi",
         );
+        for right in ["120% of multi-buffer.http_reqs", "1.2 times multi-buffer.http_reqs"] {
+            check(&format!("software.http_reqs > {right}"), right, "write `1.2 * multi-buffer.http_reqs`");
+        }
         check(
             "software.http_reqs > multi-buffer.http_reqs + 20%",
             "multi-buffer.http_reqs + 20%",
