@@ -65,6 +65,8 @@ const OF_CLIENT: Exit = Exit::Code(255);
 const ENDED: &str = "the connection ended";
 /// How many lines of a client are shown. The last say most: a changed key comes with a page of warnings.
 const LINES_MAX: usize = 3;
+/// The part of a line that is quoted.
+const LINE_CHARS_MAX: usize = 200;
 /// Remedies for complaints, by words in them.
 const REMEDIES: [(&[&str], &str); 2] = [
     (
@@ -108,7 +110,8 @@ impl Trouble {
     fn why(&self) -> String {
         let silence = self.waited.map(|waited| format!("no answer within {waited:?}"));
         let lines = self.said.iter().map(|line| line.trim().trim_end_matches('.'));
-        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+        let lines = lines.filter(|line| !line.is_empty()).map(|line| format!("{line:.LINE_CHARS_MAX$}"));
+        let lines: Vec<String> = lines.collect();
         let first = match self.peer {
             Peer::Host { .. } => lines.len().saturating_sub(LINES_MAX),
             Peer::Pod { .. } => 0,
@@ -161,6 +164,12 @@ mod tests {
             text(Step::Reach, 255, changed),
             @r#"reach h: ssh-keygen -f "k" -R "h"; Host key for h has changed and you have requested strict checking; Host key verification failed; see that `ssh -F lab -o BatchMode=yes h true` works"#
         );
+    }
+
+    #[test]
+    fn a_host_with_much_to_say_is_quoted_in_part() {
+        let said = text(Step::Reach, 255, &"a".repeat(10_000));
+        assert!(said.starts_with("reach h: aaa") && said.len() < 500, "{said}");
     }
 
     #[test]
