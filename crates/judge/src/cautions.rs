@@ -39,27 +39,35 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
     cautions
 }
 
-/// Files and services that a variant changes, where no `verify` could show that they are used.
+/// Files and services that a variant changes, where no `verify` could show that they are used. That of a later step may show a file,
+/// and that of any step shows a service, which notices what other steps change.
 fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
     let planned = table.plan.cells.iter().flat_map(|cell| &cell.variants);
     let planned = planned.filter(|planned| planned.variant == variant && planned.skipped.is_none());
-    let changes: Vec<&UserChange> = planned.flat_map(|planned| &planned.changes).collect();
     let mut changed: Vec<String> = Vec::new();
-    for change in changes {
-        let name = match change {
-            UserChange::File(FileChange { verify: Some(_), .. })
-            | UserChange::Service(ServiceChange { verify: Some(_), .. })
-            | UserChange::Command(_) => return None,
-            UserChange::File(file) => &file.path,
-            UserChange::Service(service) => &service.name,
-            UserChange::Sysctl(_) | UserChange::Kubernetes(_) => continue,
-        };
-        if !changed.contains(name) {
-            changed.push(name.clone());
+    for changes in planned.map(|planned| &planned.changes) {
+        for (at, change) in changes.iter().enumerate() {
+            let (name, shown_by) = match change {
+                UserChange::File(file) => (&file.path, &changes[at..]),
+                UserChange::Service(service) => (&service.name, &changes[..]),
+                UserChange::Sysctl(_) | UserChange::Kubernetes(_) | UserChange::Command(_) => continue,
+            };
+            if !shown_by.iter().any(has_verify) && !changed.contains(name) {
+                changed.push(name.clone());
+            }
         }
     }
     let variant = table.plan.variants[variant].name.clone();
     (!changed.is_empty()).then_some(Caution::UseUnproven { variant, changed })
+}
+
+fn has_verify(change: &UserChange) -> bool {
+    matches!(
+        change,
+        UserChange::File(FileChange { verify: Some(_), .. })
+            | UserChange::Service(ServiceChange { verify: Some(_), .. })
+            | UserChange::Command(_)
+    )
 }
 
 /// Variants whose answers led elsewhere: how fast a server redirects is seldom the question.

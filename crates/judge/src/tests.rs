@@ -952,6 +952,10 @@ fn a_file_that_nothing_shows_to_be_used_is_a_caution() {
     assert_eq!(found(&[&file, &service]), [Caution::UseUnproven { variant: "b".to_owned(), changed }]);
     assert_eq!(found(&[&file, &command]), []);
     assert_eq!(found(&[&file, &shown]), []);
+    assert_eq!(found(&[&command, &service]), []);
+    // What was shown before the file changed shows nothing of the file.
+    let changed = vec!["/etc/x.conf".to_owned()];
+    assert_eq!(found(&[&command, &file]), [Caution::UseUnproven { variant: "b".to_owned(), changed }]);
     assert_eq!(found(&[]), []);
 }
 
