@@ -128,14 +128,16 @@ impl Namespace {
     pub fn take_settings_of_host(&self) -> Result<Vec<String>, Error> {
         let host = settings();
         self.inside(|| {
-            let mut own = settings();
-            own.retain(|path, value| host.get(path).is_some_and(|of_host| of_host != value));
-            let is_refused = |path: &PathBuf| {
-                let written = std::fs::write(path, &host[path]);
-                written.is_err() || std::fs::read_to_string(path).ok().as_ref() != Some(&host[path])
+            let unlike = || {
+                let mut own = settings();
+                own.retain(|path, value| host.get(path).is_some_and(|of_host| of_host != value));
+                own.into_keys()
             };
-            let refused = own.into_keys().filter(is_refused);
-            refused.map(|path| path.display().to_string().replace("/proc/sys/", "")).collect()
+            // Twice, because some settings change others when they are written.
+            for path in unlike().chain(unlike()) {
+                let _ = std::fs::write(&path, &host[&path]);
+            }
+            unlike().map(|path| path.display().to_string().replace("/proc/sys/", "")).collect()
         })
     }
 
@@ -151,16 +153,51 @@ impl AsFd for Namespace {
     }
 }
 
+/// Folders below `/proc/sys/net/ipv4` and `/proc/sys/net/ipv6` with settings of no single device.
+const SHARED_FOLDERS: [&str; 4] = ["conf/all", "conf/default", "neigh/default", "route"];
+
+/// Whether a file below `/proc/sys/net` is a setting of a single device, such as `ipv4/conf/eth0/rp_filter`, which
+/// [`Namespace::take_settings_of_host`] does not copy.
+#[must_use]
+pub fn is_of_device(setting: &Path) -> bool {
+    let below = setting.strip_prefix("/proc/sys/net").unwrap_or(setting);
+    let mut folders = below.parent().unwrap_or(below).components();
+    folders.next();
+    let folder = folders.as_path();
+    !folder.as_os_str().is_empty() && SHARED_FOLDERS.iter().all(|shared| folder != Path::new(shared))
+}
+
 /// The settings of the calling thread's namespace that can be written, with their values, except those of single devices.
 fn settings() -> BTreeMap<PathBuf, String> {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = entries(Path::new("/proc/sys/net")).flat_map(|folder| entries(&folder.path()));
+    let folders = entries(Path::new("/proc/sys/net")).map(|folder| folder.path());
+    let folders = folders.flat_map(|folder| {
+        let shared = SHARED_FOLDERS.map(|shared| folder.join(shared));
+        std::iter::once(folder).chain(shared)
+    });
+    let files = folders.flat_map(|folder| entries(&folder));
     let value = |file: std::fs::DirEntry| {
         let metadata = file.metadata().ok()?;
         let is_setting = metadata.is_file() && metadata.mode() & 0o200 != 0;
         is_setting.then_some((file.path(), std::fs::read_to_string(file.path()).ok()?))
     };
     files.filter_map(value).collect()
+}
+
+/// Whether a process is in another network namespace than the calling thread, with a value of this setting that is not the thread's.
+#[must_use]
+pub fn has_other_setting(pid: u32, setting: &Path) -> bool {
+    let theirs = PathBuf::from(format!("/proc/{pid}/ns/net"));
+    let Ok(namespace) = std::fs::read_link(&theirs) else { return false };
+    if std::fs::read_link("/proc/thread-self/ns/net").is_ok_and(|own| own == namespace) {
+        return false;
+    }
+    let is_writable = || {
+        enter(&theirs).map_err(std::io::Error::other)?;
+        Ok(std::fs::metadata(setting)?.mode() & 0o200 != 0)
+    };
+    // The kernel hides settings of the whole machine in namespaces, or makes them read-only there.
+    in_thread(is_writable).unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
 }
 
 /// Moves the calling thread into a network namespace, for good: sockets that it opens from now on are in there.
@@ -273,14 +310,41 @@ mod tests {
         if !may("a_namespace_takes_the_settings_of_the_host") {
             return;
         }
-        // New namespaces have the kernel's default, whatever the host's value is.
-        let name = "ipv4/tcp_window_scaling";
+        // New namespaces have the kernel's defaults, whatever the host's values are.
+        let names = [("ipv4/tcp_window_scaling", "1", "0"), ("ipv4/conf/all/accept_local", "0", "1")];
         let (host, namespace) = (Namespace::create().unwrap(), Namespace::create().unwrap());
-        host.set(name, "0").unwrap();
-        assert_eq!(namespace.setting(name).unwrap().as_deref(), Some("1"));
+        let is = |name, value: &str| namespace.setting(name).unwrap().as_deref() == Some(value);
+        for (name, default, value) in names {
+            host.set(name, value).unwrap();
+            assert!(is(name, default));
+        }
         let refused = host.inside(|| namespace.take_settings_of_host().unwrap()).unwrap();
         assert_eq!(refused, [""; 0]);
-        assert_eq!(namespace.setting(name).unwrap().as_deref(), Some("0"));
+        assert!(names.iter().all(|(name, _, value)| is(name, value)));
+    }
+
+    #[test]
+    fn settings_of_a_single_device_are_known_by_their_names() {
+        let is_of_device = |name: &str| is_of_device(&Path::new("/proc/sys/net").join(name));
+        for name in ["nf_conntrack_max", "core/somaxconn", "ipv6/conf/all/hop_limit", "ipv4/route/min_pmtu"] {
+            assert!(!is_of_device(name), "{name}");
+        }
+        assert!(is_of_device("ipv4/conf/eth0/rp_filter") && is_of_device("ipv6/neigh/eth0/gc_stale_time"));
+    }
+
+    #[test]
+    fn a_process_elsewhere_has_settings_apart_from_the_kernels() {
+        if !may("a_process_elsewhere_has_settings_apart_from_the_kernels") {
+            return;
+        }
+        let namespace = Namespace::create().unwrap();
+        let start = || crate::process::Command::new("sleep").args(["60"]).own_group().spawn().unwrap();
+        let (mut here, mut there) = (start(), namespace.inside(start).unwrap());
+        let setting = Path::new("/proc/sys/net/ipv4/tcp_wmem");
+        let found = [&here, &there].map(|child| has_other_setting(child.pid(), setting));
+        here.kill().unwrap();
+        there.kill().unwrap();
+        assert_eq!(found, [false, true]);
     }
 
     #[test]

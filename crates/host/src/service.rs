@@ -185,7 +185,9 @@ impl Service {
         self.placement().map(|placement| placement.allowed())
     }
 
-    fn pids(&self) -> Vec<u32> {
+    /// Its processes at this moment.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
         match &self.0 {
             Members::Processes(roots) => roots.iter().flat_map(process_tree).collect(),
             Members::Group(group) => group_processes(group, UNIT_DEPTH_MAX),

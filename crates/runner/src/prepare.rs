@@ -5,14 +5,17 @@
 //! [`Planned`], so no front end can skip a part.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use plumb_model::{Cell, Header, Plan, RequiredSaving};
+use plumb_host::namespace::{has_other_setting, is_of_device};
+use plumb_host::settings::Setting;
+use plumb_model::{Cell, Header, Places, Plan, PlannedVariant, RequiredSaving};
 use plumb_path::{DataPath, PathSettings, find};
 
 use crate::error::RunError;
 use crate::file::{Experiment, FileError, ReadOptions, read};
 use crate::host_tunings;
-use crate::hosts::{HostError, Hosts};
+use crate::hosts::{HostError, Hosts, Side};
 
 /// A plan whose variants were checked against the hosts, with everything needed to run it.
 #[derive(Debug)]
@@ -213,7 +216,7 @@ fn mark_infeasible(
             }
             variant.skipped = match misplaced(settings, hosts) {
                 Some(reason) => Some(reason),
-                None => hosts.lacking(path, settings)?,
+                None => hosts.lacking(path, settings)?.or_else(|| out_of_reach(variant, settings, hosts)),
             };
         }
     }
@@ -231,6 +234,28 @@ fn misplaced(settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     }
     let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
     settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))
+}
+
+/// Why a sysctl of a variant would not reach the sockets of its system on this host, if so.
+fn out_of_reach(variant: &PlannedVariant, settings: &PathSettings, hosts: &Hosts) -> Option<String> {
+    let sysctls = host_tunings::treatment(variant).network_sysctls();
+    if sysctls.is_empty() || !hosts.is_here(Side::System) || hosts.places().is_some_and(Places::are_apart) {
+        return None;
+    }
+    let pids = settings.service().map(|service| service.pids()).unwrap_or_default();
+    sysctls.into_iter().find_map(|sysctl| {
+        let Setting::File(path) = &sysctl else { return None };
+        if settings.needs_namespaces() && is_of_device(Path::new(path)) {
+            return Some(format!(
+                "{sysctl} belongs to a device of this host, and the system's devices are in network namespaces that plumb makes for it"
+            ));
+        }
+        let pid = pids.iter().find(|pid| has_other_setting(**pid, Path::new(path)))?;
+        Some(format!(
+            "{sysctl} would not reach the system: its process {pid} is in another network namespace; run plumb in that namespace, or \
+             set the sysctl there by a `command`"
+        ))
+    })
 }
 
 /// Finds the required saving of every variant, and the variant that it must be cheaper than: the first that

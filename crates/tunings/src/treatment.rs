@@ -1,6 +1,8 @@
 //! What a variant changes on a host, as its plan has it.
 
+use plumb_host::settings::Setting;
 use plumb_model::UserChange;
+use plumb_model::user_change::{ChangePlace, SysctlChange};
 
 /// What is in effect in a variant's slots: tunings of the catalogue, and after them what the user defined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,5 +24,19 @@ impl Treatment<'_> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tunings.is_empty() && self.changes.is_empty()
+    }
+
+    /// The sysctls below `net` that it sets by name on the system's host.
+    #[must_use]
+    pub fn network_sysctls(&self) -> Vec<Setting> {
+        let of_tuning = |name: &'_ String| Some(name.strip_prefix("sysctl=")?.split_once('=')?.0.to_owned());
+        let of_change = |change: &UserChange| match change {
+            UserChange::Sysctl(SysctlChange { values, place: ChangePlace::System }) => {
+                values.keys().cloned().collect()
+            }
+            _ => Vec::new(),
+        };
+        let names = self.tunings.iter().filter_map(of_tuning).chain(self.changes.iter().flat_map(of_change));
+        names.map(|name| Setting::sysctl(&name)).filter(Setting::is_of_network_namespace).collect()
     }
 }
