@@ -1030,6 +1030,31 @@ fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carri
 }
 
 #[test]
+fn a_program_that_writes_to_no_disk_did_other_work_than_one_that_does() {
+    let found = |bytes_of_b: u64| {
+        let slots = slots(6, 5.0, |slot| {
+            let mut sizes = Histogram::new();
+            sizes.record(if slot.variant == "b" { bytes_of_b } else { 430_000 });
+            measured(slot).measurement.sizes = [("written to disk".to_owned(), sizes)].into();
+        });
+        judge(&plan(&["b.reqs >= 1.2 * a.reqs"]), &slots).cautions.len()
+    };
+    assert_eq!([0, 8192, 430_000].map(found), [1, 0, 0]);
+}
+
+#[test]
+fn a_configuration_and_a_tuning_ask_for_no_other_answer() {
+    let mut configured = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    let small = answered(6, |variant, _| (vec![if variant == "b" { 32 } else { 612 }; 9], "200"));
+    let variant = &mut configured.cells[0].variants[1];
+    variant.differs = Some(vec!["system.ingress.config.path".to_owned()]);
+    variant.tunings = vec!["no-turbo".to_owned()];
+    assert_eq!(judge(&configured, &small).cautions.len(), 1);
+    configured.cells[0].variants[1].differs = Some(vec!["load.headers.Accept-Encoding".to_owned()]);
+    assert_eq!(judge(&configured, &small).cautions, []);
+}
+
+#[test]
 fn segments_of_other_sizes_are_different_work_unless_asked_for() {
     let claims = ["b.reqs >= 1.2 * a.reqs"];
     let mut segments = answered(6, |_, _| (vec![612; 9], "200"));

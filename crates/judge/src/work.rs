@@ -12,44 +12,67 @@ use crate::table::Table;
 /// Shares that differ by less are the same work: one point.
 const SHARE_MARGIN: f64 = 0.01;
 
-/// What tells work apart: a property among what was observed, or of what there are sizes, and the keys of the settings by which
-/// an experiment sets it. Such a key may be any part of a setting's name.
+/// What tells work apart: a property among what was observed, or of what there are sizes, and the keys of an experiment that set it,
+/// alone or by what is below them.
 struct Aspect {
     name: &'static str,
     set_by: &'static [&'static str],
 }
 
 /// What asks for an answer.
-const REQUEST: &[&str] = &["path", "method", "headers", "host", "sni", "body", "origin"];
+const REQUEST: &[&str] =
+    &["load.path", "load.method", "load.headers", "load.host", "load.sni", "load.body", "system.origin"];
 
 /// Properties whose values have shares.
 const SHARES: &[Aspect] = &[
     Aspect { name: "status", set_by: &[] },
     Aspect { name: "content_type", set_by: REQUEST },
     Aspect { name: "content_encoding", set_by: REQUEST },
-    Aspect { name: "alpn", set_by: &["alpn", "tls"] },
-    Aspect { name: "tls_version", set_by: &["tls"] },
-    Aspect { name: "cipher", set_by: &["cipher", "tls", "key"] },
-    Aspect { name: "group", set_by: &["group", "tls"] },
-    Aspect { name: "handshakes", set_by: &["resumption", "tickets", "tls", "reuse"] },
-    Aspect { name: "peer", set_by: &["system", "host"] },
+    Aspect { name: "alpn", set_by: &["load.alpn", "load.tls", TLS] },
+    Aspect { name: "tls_version", set_by: &["load.tls", TLS] },
+    Aspect { name: "cipher", set_by: &["load.cipher", "load.tls", TLS, "system.ingress.key"] },
+    Aspect { name: "group", set_by: &["load.group", "load.tls", TLS] },
+    Aspect {
+        name: "handshakes",
+        set_by: &["load.resumption", "load.reuse", "load.tls", TLS, "system.ingress.tickets"],
+    },
+    Aspect { name: "peer", set_by: &["system", TUNINGS] },
     Aspect {
         name: "tcp_segment",
-        set_by: &["mtu", "kind", "tunnel", "offloads", "fastpath", "link", "driver", "host", "changes"],
+        set_by: &[
+            "system.mtu",
+            "system.kind",
+            "system.tunnel",
+            "system.offloads",
+            "system.fastpath",
+            "system.link",
+            "load.driver",
+            TUNINGS,
+            CHANGES,
+        ],
     },
-    Aspect { name: "direct", set_by: &["direct", "driver"] },
+    Aspect { name: "direct", set_by: &["load.direct", "load.driver"] },
     Aspect { name: "ending", set_by: &[] },
-    Aspect { name: "shell", set_by: &["shell"] },
+    Aspect { name: "shell", set_by: &["load.shell"] },
 ];
 
+const TLS: &str = "system.ingress.tls";
+const TUNINGS: &str = "host.tunings";
+const CHANGES: &str = "changes";
+
 /// What was counted per unit of work: a property among what was observed with a value of it, and what to call that.
-const PER_WORK: &[(Aspect, &str, &str)] =
-    &[(Aspect { name: "connections", set_by: &["reuse", "connections"] }, "opened", "new connections")];
+const PER_WORK: &[(Aspect, &str, &str)] = &[(
+    Aspect { name: "connections", set_by: &["load.reuse", "load.connections"] },
+    "opened",
+    "new connections",
+)];
 
 /// Of what there are sizes, and by which factor medians may differ; below a number of bytes, by any.
 const SIZES: &[(Aspect, f64, f64)] = &[
     (Aspect { name: "body", set_by: REQUEST }, 1.01, 0.0),
     (Aspect { name: "written", set_by: &[] }, 10.0, WRITTEN_MIN),
+    // Of what ends in `/dev/null`, nothing is. How often a file is synced also changes it, but not so much.
+    (Aspect { name: "written to disk", set_by: &[] }, 1000.0, WRITTEN_MIN),
 ];
 
 /// A page: below this, what a program writes is incidental.
@@ -131,10 +154,14 @@ fn differences(
         .collect();
     // Of a run from before settings were compared nobody knows what a variant asks for.
     let Some(differs) = &planned.differs else { return Vec::new() };
-    let by_host = [("host", !planned.tunings.is_empty()), ("changes", !planned.changes.is_empty())];
-    let by_host = by_host.into_iter().filter(|(_, is_set)| *is_set).map(|(part, _)| part);
-    let parts: Vec<&str> = differs.iter().flat_map(|key| key.split('.')).chain(by_host).collect();
-    let is_open = |aspect: &&Aspect| !parts.iter().any(|part| aspect.set_by.contains(part));
+    let by_host = [(TUNINGS, !planned.tunings.is_empty()), (CHANGES, !planned.changes.is_empty())];
+    let by_host = by_host.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key);
+    let keys: Vec<&str> = differs.iter().map(String::as_str).chain(by_host).collect();
+    let is_within = |key: &str, set_by: &str| {
+        key.strip_prefix(set_by).is_some_and(|below| below.is_empty() || below.starts_with('.'))
+    };
+    let is_open =
+        |aspect: &&Aspect| !keys.iter().any(|key| aspect.set_by.iter().any(|set_by| is_within(key, set_by)));
     let shares = SHARES.iter().filter(is_open).filter_map(|aspect| share_apart(&blocks, aspect.name));
     let per_work = PER_WORK.iter().filter(|(aspect, ..)| is_open(&aspect));
     let per_work =
