@@ -147,8 +147,8 @@ pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Opt
         Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
         Err(error) => return Err(error.into()),
     };
-    put_back_whole(tuner)?;
-    Ok(refused)
+    let back = put_back_whole(tuner)?;
+    Ok(refused.or_else(|| back.sentences().into_iter().next()))
 }
 
 /// Applies a variant's treatment, unless it is still in effect from the previous slot. Returns the settings
@@ -247,15 +247,15 @@ pub(crate) fn in_effect() -> Option<String> {
 
 /// Ends a run; an error if a setting could not be restored.
 pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), HostError> {
-    tuner.map_or(Ok(()), |mut tuner| put_back_whole(&mut tuner))
+    tuner.map_or(Ok(()), |mut tuner| put_back_whole(&mut tuner).map(drop))
 }
 
 /// Restores all changed settings; an error if that fails. With a setting still changed, measurements would
 /// come from another machine than the report says.
-fn put_back_whole(tuner: &mut Tuner) -> Result<(), HostError> {
-    tuner.put_back()?;
+pub(crate) fn put_back_whole(tuner: &mut Tuner) -> Result<PutBack, HostError> {
+    let back = tuner.put_back()?;
     match (tuner.trouble(), tuner.overwritten()) {
-        ([], []) => Ok(()),
+        ([], []) => Ok(back),
         ([], overwritten) => Err(HostError::Overwritten(overwritten.to_vec())),
         (trouble, _) => Err(HostError::NotRestored {
             trouble: trouble.to_vec(),

@@ -345,6 +345,24 @@ fn a_verify_that_never_prints_the_same_is_refused_before_anything_is_changed() {
     assert_eq!(bench.text("log"), "");
 }
 
+/// Such a `verify` may well print the same twice in a row, such as one with the time in seconds.
+#[test]
+fn a_verify_whose_output_changes_by_itself_keeps_no_change_due() {
+    let bench = Bench::new();
+    let file = bench.path("changing");
+    let UserChange::Command(command) = bench.command("on", None, Some("^on")) else { unreachable!() };
+    let verify = format!("{}; test ! -e {} || date +%N", command.verify, file.display());
+    let changes = [UserChange::Command(CommandChange { verify, ..command })];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    tuner.apply(of(&changes)).unwrap();
+    fs::write(&file, "").unwrap();
+    let done = tuner.put_back().unwrap();
+    let [sentence] = &done.sentences()[..] else { panic!("{:?}", done.sentences()) };
+    assert!(sentence.contains("prints something else each time"), "{sentence}");
+    assert_eq!((bench.text("state"), tuner.trouble()), ("off\n".to_owned(), &[][..]));
+    assert_eq!(recover(&bench.machine(), &bench.state()).unwrap().sentences(), [""; 0]);
+}
+
 #[test]
 fn a_file_that_somebody_else_alters_or_removes_is_left_with_its_old_text_kept() {
     let bench = Bench::new();

@@ -39,7 +39,7 @@ pub fn put_back_leftovers(may_be_changed: bool) -> Result<(), Failure> {
     let state = StateDirectory::of_user();
     let done = recover(&machine, &state).map_err(failure)?;
     if done != PutBack::default() {
-        output::message("an earlier plumb was killed while its tunings were in effect; put back now:");
+        output::message("an earlier plumb left changes on this host; undoing them:");
         output::message(describe(&machine, &done).trim_end());
     }
     if done.failed.is_empty() || may_be_changed {

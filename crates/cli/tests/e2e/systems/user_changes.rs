@@ -294,7 +294,7 @@ fn the_next_run_undoes_what_a_kill_left() {
     assert!(!bench.is_as_it_was());
     let output = bench.run(&["run", "--resume", run.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(stderr(&output).contains("put back now"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("undoing them"), "{}", stderr(&output));
     assert!(bench.is_as_it_was());
 }
 
