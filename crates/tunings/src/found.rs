@@ -72,7 +72,8 @@ impl Resolved {
         commands.find_map(|wanted| {
             let now = machine.read(&wanted.setting).ok().filter(|now| wanted.is_met_by(now))?;
             Some(format!(
-                "{} {} {:?} without the change, so it cannot prove the change (expected {:?})",
+                "{} {} {:?} without the change, so it cannot prove the change (expected {:?}): either the baseline has it too, or \
+                 `verify` shows something else",
                 wanted.label,
                 if wanted.setting.is_look() { "already shows" } else { "already prints" },
                 machine.shown(&wanted.setting, &now),

@@ -145,7 +145,8 @@ fn evidence(run: &Path) -> Vec<(String, Vec<String>)> {
 #[test]
 fn every_slot_of_every_variant_proves_what_was_changed() {
     let bench = Bench::new();
-    let none = "    none: { changes: [{ file: { path: /etc/app.conf, replace: '^nothing', with: x } }] }\n    \
+    let none = "    met: { changes: [{ command: { apply: 'true', revert: 'true', verify: echo on, matches: o } }] }\n    \
+                none: { changes: [{ file: { path: /etc/app.conf, replace: '^nothing', with: x } }] }\n    \
                 same: { changes: [{ file: { path: /etc/app.conf, replace: '^mode', with: mode slow } }] }\n    \
                 unproven: { changes: [{ file: { path: /etc/app.conf, replace: '^mode', with: mode fast } }, \
                 { command: { apply: 'true', revert: 'true', verify: echo alive, expect: alive } }] }\n";
@@ -158,6 +159,7 @@ fn every_slot_of_every_variant_proves_what_was_changed() {
     for reason in [
         "is not possible here: no line of /etc/app.conf matches `^nothing`",
         "this machine already has all values of file /etc/app.conf: `mode slow`, so the baseline `plain` has them too",
+        "`echo on` already prints \"on\" without the change, so it cannot prove the change (expected \"what matches `o`\")",
         "`echo alive` already prints \"alive\" without the change, so it cannot prove the change (expected \"alive\")",
     ] {
         assert!(stderr(&output).contains(reason), "{reason} in {}", stderr(&output));
