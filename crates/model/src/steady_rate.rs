@@ -38,11 +38,12 @@ pub struct SteadyRate {
 }
 
 impl SteadyRate {
-    /// Checks a closed loop's units of work in each second. `fastest_ns` is the shortest time of a unit since the load's start.
+    /// Checks a closed loop's units of work in each second. `fastest_ns` is the shortest time of a unit since the load's start, or
+    /// `u64::MAX` if none succeeded.
     #[must_use]
     pub fn find(seconds: &[f64], mean_ns: f64, fastest_ns: u64) -> Option<Self> {
         let rate_per_s = seconds.iter().sum::<f64>() / seconds.len() as f64;
-        if seconds.is_empty() || rate_per_s < RATE_MIN {
+        if seconds.is_empty() || rate_per_s < RATE_MIN || fastest_ns == u64::MAX {
             return None;
         }
         let mut ahead = 0.0;
@@ -140,6 +141,7 @@ mod tests {
         assert!(find(&[11.0, 9.0, 10.0, 10.0], 100.0, MS / 5).is_some(), "one fell on the other side");
         assert_eq!(find(&[2.0; 5], 100.0, MS / 5), None, "so few are steady by chance");
         assert_eq!(find(&[], 100.0, MS), None);
+        assert_eq!(find(&[200.0; 4], 100.0, u64::MAX), None, "no unit of work succeeded");
     }
 
     #[test]
