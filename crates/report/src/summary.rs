@@ -338,7 +338,8 @@ pub fn verdict_words(claim: &ClaimVerdict) -> String {
         }
         (verdict, _) => verdict.word().to_owned(),
     };
-    if claim.different_work { format!("{words}, but the work differed") } else { words }
+    let is_decided = matches!(claim.verdict, Verdict::Holds | Verdict::Refuted);
+    if claim.different_work && is_decided { format!("{words}, but the work differed") } else { words }
 }
 
 /// `6 blocks`, or for several cells how many each has.

@@ -333,6 +333,8 @@ mod tests {
         judgement.claims[0].verdict = plumb_model::Verdict::Holds;
         judgement.claims[0].different_work = true;
         assert!(html(&run, &judgement).contains(differs));
+        judgement.claims[0].verdict = plumb_model::Verdict::Void;
+        assert!(!html(&run, &judgement).contains("void, but the work differed"), "nothing to doubt is said");
     }
 
     #[test]
