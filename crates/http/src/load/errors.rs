@@ -35,7 +35,7 @@ pub enum Failure {
     #[error("unfinished")]
     Unfinished,
     /// The server refused with an alert, by its name in RFC 8446, appendix B.2.
-    #[error("tls alert: {0}")]
+    #[error("tls alert: {0}{remedy}", remedy = alert_remedy(.0))]
     Alert(&'static str),
     /// TLS failed on this side.
     #[error("tls: {0}")]
@@ -104,6 +104,20 @@ impl From<Errno> for Failure {
     }
 }
 
+/// The settings of the load that a server may mean by an alert, as they follow its name.
+fn alert_remedy(name: &str) -> &'static str {
+    match name {
+        "handshake_failure" | "insufficient_security" => {
+            "; check --group, --cipher and --tls (load.group, load.cipher, load.tls)"
+        }
+        "protocol_version" => "; check --tls (load.tls)",
+        "no_application_protocol" => "; check --alpn (load.alpn)",
+        "certificate_required" => "; name one with --client-certificate (load.client_certificate)",
+        "unrecognized_name" => "; check --sni (load.sni)",
+        _ => "",
+    }
+}
+
 /// The name of a TLS alert by its number (RFC 8446, appendix B.2, with the older ones of RFC 5246).
 #[must_use]
 pub fn alert_name(number: u8) -> &'static str {
@@ -167,7 +181,7 @@ mod tests {
         no free local port
         network: host unreachable
         network: permission denied (os error 13)
-        tls alert: handshake_failure
+        tls alert: handshake_failure; check --group, --cipher and --tls (load.group, load.cipher, load.tls)
         tls: certificate not trusted
         http parse: a chunk's size is not a hexadecimal number
         ");
