@@ -5,8 +5,8 @@
 //! refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Relation, Shortage, SlotResult, Term, Unit,
-    VariantState, VariantSummary, Verdict,
+    Claim, ClaimVerdict, LoadLimit, Measurement, MetricKind, Operand, Relation, Shortage, SlotResult, Term,
+    Unit, VariantState, VariantSummary, Verdict,
 };
 use plumb_stats::{self as stats, Level, Sample};
 
@@ -101,10 +101,13 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
     let plan = table.plan;
     if let Some(share) = summary.failed_share_above(plan.failures_max).filter(|_| rests_on_work(table, claim))
     {
+        let results = table.results(summary.cell, name).map(|result| &result.measurement);
+        let most = Measurement::most_frequent_failure(results);
+        let most = most.map(|reason| format!(" (most often `{reason}`)")).unwrap_or_default();
         return Some(Finding::new(
             Verdict::Void,
             format!(
-                "{} of the {} of {name} failed, more than the {} of `failures_max`, and failures say nothing about how \
+                "{} of the {} of {name} failed{most}, more than the {} of `failures_max`, and failures say nothing about how \
                  fast the rest is",
                 percent(share),
                 plan.units,

@@ -331,6 +331,9 @@ impl Measurement {
     /// A larger share of redirects among the answers is said first.
     pub const REDIRECTS_MAX: f64 = 0.01;
 
+    /// The property that has failed checks by their texts.
+    pub const FAILED_CHECKS: &'static str = "checks failed";
+
     /// The rate, if it was as steady as under a limiter and the load was not the limit.
     #[must_use]
     pub fn steady_rate(&self) -> Option<SteadyRate> {
@@ -373,6 +376,31 @@ impl Measurement {
         let redirected: u64 =
             statuses.iter().filter(|(status, _)| leads_elsewhere(status)).map(|(_, count)| count).sum();
         (all > 0).then(|| redirected as f64 / all as f64)
+    }
+
+    /// Why attempts failed, and how often for that reason: statuses of failures, errors, failed checks.
+    pub fn failures(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        let of = |property: &str| self.observed.get(property).into_iter().flatten();
+        let failed = |status: &str| status.parse::<u16>().is_ok_and(|status| status >= 400);
+        let statuses = || of("status").filter(move |(status, _)| failed(status));
+        // Where a check expects such a status, most of them are no failures.
+        let sum = statuses().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+        let statuses = statuses().filter(move |_| sum <= self.attempts.failed);
+        let statuses = statuses.map(|(status, count)| (format!("status {status}"), *count));
+        let errors = self.errors.iter().map(|(kind, count)| (kind.clone(), *count));
+        let checks = of(Self::FAILED_CHECKS);
+        let checks = checks.map(|(check, count)| (format!("check failed: {check}"), *count));
+        statuses.chain(errors).chain(checks)
+    }
+
+    /// The most frequent reason why attempts failed in these measurements.
+    pub fn most_frequent_failure<'m>(measurements: impl Iterator<Item = &'m Self>) -> Option<String> {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for (reason, count) in measurements.flat_map(Self::failures) {
+            let sum = sums.entry(reason).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        sums.into_iter().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
     }
 
     /// How often a value of a property was observed.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caution, Ending, Judgement, Run, SlotOutcome, VariantState, Verdict};
+use crate::{Caution, Ending, Judgement, Measurement, Run, SlotOutcome, VariantState, Verdict};
 
 /// How far a reader may rely on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +34,8 @@ pub enum Doubt {
         variant: usize,
         /// The largest share in any cell, from 0 to 1.
         share: f64,
+        /// The most frequent reason in all cells.
+        reason: Option<String>,
     },
     /// This many claims are void.
     VoidClaims(usize),
@@ -128,7 +130,11 @@ fn of_variants(run: &Run, judgement: &Judgement) -> Vec<Doubt> {
     let void: Vec<usize> = (0..plan.variants.len()).filter(is_void).collect();
     let failing = (0..plan.variants.len()).filter_map(|variant| {
         let shares = of(variant).filter_map(|summary| summary.failed_share_above(plan.failures_max));
-        Some(Doubt::WorkFailed { variant, share: shares.max_by(f64::total_cmp)? })
+        let share = shares.max_by(f64::total_cmp)?;
+        let name = &plan.variants[variant].name;
+        let results = run.slots.iter().filter(|slot| slot.variant == *name).filter_map(|slot| slot.result());
+        let reason = Measurement::most_frequent_failure(results.map(|result| &result.measurement));
+        Some(Doubt::WorkFailed { variant, share, reason })
     });
     let void = (!void.is_empty()).then_some(Doubt::Void(void));
     void.into_iter().chain(failing).collect()

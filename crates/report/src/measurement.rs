@@ -155,7 +155,8 @@ pub struct LoadDocument {
 pub fn too_many_failures(measurement: &Measurement, failures_max: f64) -> Option<String> {
     let attempts = measurement.attempts;
     let share = attempts.failed_share().filter(|share| *share > failures_max)?;
-    let most = observed::failures(measurement)
+    let most = measurement
+        .failures()
         .max_by_key(|(_, count)| *count)
         .map(|(reason, count)| {
             format!(", most often with `{}` ({})", clean(&reason), figures::count(count as f64))

@@ -10,7 +10,7 @@ use plumb_model::Measurement;
 use crate::figures;
 
 const PASSED: &str = "checks passed";
-const FAILED: &str = "checks failed";
+const FAILED: &str = Measurement::FAILED_CHECKS;
 
 /// By property, by value: how often.
 pub type Observed = BTreeMap<String, BTreeMap<String, u64>>;
@@ -25,18 +25,6 @@ pub fn checks(observed: &Observed) -> Vec<(&str, u64, u64)> {
         found.entry(text).or_default().1 += count;
     }
     found.into_iter().map(|(text, (passed, failed))| (text, passed, failed)).collect()
-}
-
-/// Why attempts failed, and how often for that reason: errors, statuses of failures, failed checks.
-pub fn failures(measurement: &Measurement) -> impl Iterator<Item = (String, u64)> + '_ {
-    let errors = measurement.errors.iter().map(|(kind, count)| (kind.clone(), *count));
-    let of = |property: &str| measurement.observed.get(property).into_iter().flatten();
-    let failed = |status: &str| status.parse::<u16>().is_ok_and(|status| status >= 400);
-    let statuses = of("status")
-        .filter(move |(status, _)| failed(status))
-        .map(|(status, count)| (format!("status {status}"), *count));
-    let checks = of(FAILED).map(|(check, count)| (check.clone(), *count));
-    statuses.chain(errors).chain(checks)
 }
 
 /// Every property that is not a check.
