@@ -29,7 +29,7 @@ pub fn of_run(run: &Run, judgement: &Judgement) -> u8 {
         return FAILED;
     }
     let is = |verdict| judgement.claims.iter().any(|claim| claim.verdict == verdict);
-    let untrusted = plumb_judge::control_differs(&run.header.plan, &run.slots).is_some();
+    let untrusted = plumb_judge::control_differs(&run.header.plan, &run.slots);
     let void = judgement.variants.iter().any(|summary| matches!(summary.state, VariantState::Void { .. }));
     if is(Verdict::Void) || void || untrusted || fails_unclaimed(run, judgement) {
         VOID

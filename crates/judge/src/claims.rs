@@ -5,8 +5,8 @@
 //! refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, LoadLimit, Measurement, MetricKind, Operand, Relation, Shortage, SlotResult, Term,
-    Unit, VariantState, VariantSummary, Verdict,
+    Claim, ClaimVerdict, Lack, LoadLimit, Measurement, MetricKind, Operand, Relation, Shortage, SlotResult,
+    Term, Unit, VariantState, VariantSummary, Verdict,
 };
 use plumb_stats::{self as stats, Level, Sample};
 
@@ -15,7 +15,7 @@ use crate::neighbours::{despite_neighbours, rests_on_the_clock};
 use crate::outcome::{Finding, digits, model_verdict, percent};
 use crate::ratio::{question, sample};
 use crate::shares::Shares;
-use crate::table::{Effect, Lack, Table};
+use crate::table::{Effect, Table};
 use crate::variants::is_load_bound as is_load_bound_slot;
 
 /// A claim that takes this many times the blocks that were taken is not worth them.
@@ -273,8 +273,14 @@ fn judge_ratio(
 fn lacks(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
     let mut names = claim.variants();
     names.dedup();
-    let lacks = names.into_iter().flat_map(|name| table.lack_words(cell, name));
-    let words: Vec<String> = lacks.map(|(_, words)| words).collect();
+    let words: Vec<String> = names
+        .into_iter()
+        .flat_map(|name| {
+            let all = table.of(cell, name).len() as u32;
+            let words = move |(lack, slots): (Lack, u32)| lack.words(name, &table.plan.units, (slots, all));
+            table.lacks(cell, name).into_iter().map(words)
+        })
+        .collect();
     words.join(", and ")
 }
 

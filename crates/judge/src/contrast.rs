@@ -5,8 +5,8 @@
 //! values are not.
 
 use plumb_model::{
-    Better, Bounded, Contrast, MetricInfo, Plan, PlannedVariant, Run, Shift, Statistic, Term, VariantState,
-    VariantSummary, metric_key,
+    Better, Bounded, Caution, Contrast, MetricInfo, Plan, PlannedVariant, Run, Shift, Statistic, Term,
+    VariantState, VariantSummary, metric_key,
 };
 use plumb_stats::{Effect, Level};
 
@@ -101,8 +101,11 @@ pub fn contrast(first: &Run, second: &Run) -> Contrast {
     }
     let sides = [Side::new(first), Side::new(second)];
     for (side, name) in sides.iter().zip(NAMES) {
-        let differs = warnings::control_differs(&side.table);
-        found.refusals.extend(differs.map(|reason| format!("the {name} run cannot be trusted: {reason}")));
+        if let Some(Caution::ControlDiffers { baseline, metric }) = warnings::control_differs(&side.table) {
+            found.refusals.push(format!(
+                "the {name} run cannot be trusted: its control, a copy of {baseline}, differs from it in {metric}"
+            ));
+        }
     }
     if !found.refusals.is_empty() {
         return found;

@@ -37,7 +37,7 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let variants = variants::summarise(&table);
     let shares = Shares::new(&table);
     let after_effects = cautions::after_effects(&table);
-    let cautions = cautions::collect(&table, &after_effects);
+    let mut cautions = cautions::collect(&table, &after_effects);
     let mut claims = claims::judge_all(&table, &variants, &shares, &after_effects);
     for found in &mut claims {
         found.different_work = work::concerns(&table, &cautions, found);
@@ -45,8 +45,8 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let comparisons = comparisons::compare_all(&table, &shares);
     let findings =
         findings::find(&Concluded { table: &table, variants: &variants, comparisons: &comparisons });
-    let warnings = warnings::collect(&table, &variants);
-    Judgement { variants, comparisons, claims, findings, cautions, warnings }
+    cautions.extend(warnings::collect(&table, &variants));
+    Judgement { variants, comparisons, claims, findings, cautions }
 }
 
 /// Answers the plan's questions again, for a judgement whose other parts are known.
@@ -72,11 +72,10 @@ pub fn is_proven(plan: &Plan, slots: &[Slot], cell: usize) -> bool {
     !of_cell.any(|summary| matches!(summary.state, VariantState::Unproven { .. }))
 }
 
-/// A sentence if the automatic copy of the baseline differs from the baseline, which makes the whole run
-/// untrusted.
+/// Whether the automatic copy of the baseline differs from the baseline, which makes the whole run untrusted.
 #[must_use]
-pub fn control_differs(plan: &Plan, slots: &[Slot]) -> Option<String> {
-    warnings::control_differs(&Table::new(plan, slots))
+pub fn control_differs(plan: &Plan, slots: &[Slot]) -> bool {
+    warnings::control_differs(&Table::new(plan, slots)).is_some()
 }
 
 #[cfg(test)]

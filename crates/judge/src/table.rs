@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Claim, FailureCause, Operand, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term,
+    Better, Claim, FailureCause, Lack, Operand, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term,
 };
 use plumb_stats::{AfterEffect, Design, Level, Looks, Sample, Value};
 
@@ -48,19 +48,6 @@ impl Effect<'_> {
             && self.cell == cell
             && ends.iter().any(|(one, other)| *one == self.term && other.variant == self.after)
     }
-}
-
-/// Why a slot has no usable value, whatever its value would have been.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// The system failed in it.
-    Failed,
-    /// The harness failed, so the value is unknown.
-    Unmeasured,
-    /// Nothing completed.
-    Idle,
-    /// The slot was measured again after a failure, so that the failure is no longer among the outcomes.
-    Replaced,
 }
 
 impl<'a> Table<'a> {
@@ -203,26 +190,12 @@ impl<'a> Table<'a> {
         sample
     }
 
-    /// How many slots of a variant lack a value, by reason: `b completed no requests in 5 of 22 slots`.
-    pub(crate) fn lack_words(&self, cell: usize, variant: &str) -> Vec<(Lack, String)> {
+    /// How many slots of a variant lack a value, by reason.
+    pub(crate) fn lacks(&self, cell: usize, variant: &str) -> Vec<(Lack, u32)> {
         let slots = self.of(cell, variant);
-        let all = slots.len();
-        let count = |lack: Lack| slots.iter().filter(|slot| self.lack(slot) == Some(lack)).count();
-        let words = |lack: Lack, what: String| {
-            Some(count(lack))
-                .filter(|count| *count > 0)
-                .map(|count| (lack, format!("{what} in {count} of {all} slots")))
-        };
-        let units = &self.plan.units;
-        [
-            words(Lack::Idle, format!("{variant} completed no {units}")),
-            words(Lack::Failed, format!("{variant} failed")),
-            words(Lack::Unmeasured, format!("the harness failed to measure {variant}")),
-            words(Lack::Replaced, format!("{variant} was measured again after it had failed")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let count = |lack: Lack| slots.iter().filter(|slot| self.lack(slot) == Some(lack)).count() as u32;
+        let all = [Lack::Idle, Lack::Failed, Lack::Unmeasured, Lack::Replaced];
+        all.map(|lack| (lack, count(lack))).into_iter().filter(|(_, slots)| *slots > 0).collect()
     }
 
     /// A slot's value of a metric.

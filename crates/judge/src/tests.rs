@@ -5,9 +5,10 @@ use plumb_model::user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, Verify,
 };
 use plumb_model::{
-    Attempts, Better, Caution, Claim, Evidence, FailureCause, Histogram, LoadHealth, Measurement, MetricInfo,
-    MetricKind, Operand, Placement, Reading, Relation, Shortage, SlotOutcome, SlotResult, SplitMix,
-    SteadyRate, Term, Unit, UserChange, Variant, VariantState, Verdict, WorkDifference, claim::Scope,
+    Attempts, Better, Caution, Claim, Evidence, FailureCause, Histogram, Lack, LoadHealth, LoadLimit,
+    Measurement, MetricInfo, MetricKind, Operand, OrderSource, Placement, Reading, Relation, Shortage,
+    SlotOutcome, SlotResult, SplitMix, SteadyRate, Term, Unit, UserChange, Variant, VariantState, Verdict,
+    WorkDifference, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -128,11 +129,8 @@ fn an_extended_run_falls_back_to_the_confidence_sequence_and_says_so() {
     assert!((extended / planned / (1.562 / 1.335) - 1.0).abs() < 0.02, "{extended} against {planned}");
     plan.extend(40);
     assert_eq!(plan.extended_from, Some(20), "the last look that was planned before any result");
-    let warnings = judge(&plan, &eight).warnings;
-    assert!(
-        warnings.iter().any(|text| text.starts_with("the run was extended from 20 to 40 blocks")),
-        "{warnings:?}"
-    );
+    let cautions = judge(&plan, &eight).cautions;
+    assert!(cautions.contains(&Caution::Extended { planned: 20, blocks: 40 }), "{cautions:?}");
 }
 
 #[test]
@@ -174,9 +172,9 @@ fn a_neighbour_that_stays_voids_claims_of_rates_and_times_and_one_that_passes_do
     patient.others_max = 1.0;
     let judged = judge(&patient, &crowded_below(8));
     assert_eq!(judged.claims[0].verdict, Verdict::Holds);
-    let raised = "other processes used more than 10% of the CPU time; claims are judged all the same, since `noise.others_max` was \
-                  raised to 100%";
-    assert!(judged.warnings.iter().any(|warning| warning.ends_with(raised)), "{:?}", judged.warnings);
+    let raised =
+        |caution: &Caution| matches!(caution, Caution::Neighbours { limit: 0.1, allowed: Some(1.0), .. });
+    assert!(judged.cautions.iter().any(raised), "{:?}", judged.cautions);
 }
 
 #[test]
@@ -215,11 +213,25 @@ fn neighbours_that_held_up_the_load_void_like_those_that_used_the_cpu() {
     patient.others_max = 1.0;
     let judged = judge(&patient, &held_up);
     assert_eq!(judged.claims[0].verdict, Verdict::Holds);
-    assert!(
-        judged.warnings.iter().any(|warning| warning.starts_with("load-bound: ")),
-        "{:?}",
-        judged.warnings
-    );
+    assert_eq!(load_bound(&judged), [("a", 16), ("b", 16)]);
+}
+
+/// The variants that have no value in some slots, and why.
+fn valueless(judgement: &Judgement) -> Vec<(&str, Lack, u32, u32)> {
+    let lacks = |caution| match caution {
+        &Caution::Valueless { ref variant, lack, slots, of, .. } => Some((variant.as_str(), lack, slots, of)),
+        _ => None,
+    };
+    judgement.cautions.iter().filter_map(lacks).collect()
+}
+
+/// The variants whose load was the limit, and in how many slots.
+fn load_bound(judgement: &Judgement) -> Vec<(&str, u32)> {
+    let bound = |caution| match caution {
+        &Caution::LoadBound { ref variant, slots, .. } => Some((variant.as_str(), slots)),
+        _ => None,
+    };
+    judgement.cautions.iter().filter_map(bound).collect()
 }
 
 #[test]
@@ -237,9 +249,7 @@ fn a_load_bound_slot_voids_claims_of_throughput_only() {
         }
     });
     check("b.reqs >= 1.2 * a.reqs", &once, Verdict::Holds, "");
-    assert!(
-        judge(&plan(&[]), &once).warnings.iter().any(|warning| warning.starts_with("load-bound: in 1 of 16"))
-    );
+    assert_eq!(load_bound(&judge(&plan(&[]), &once)), [("b", 1)]);
 }
 
 #[test]
@@ -257,23 +267,16 @@ fn a_starved_load_voids_claims_of_rates_and_times_and_the_warning_names_the_caus
     check("b.reqs >= 1.2 * a.reqs", &starved, Verdict::Void, "the load was the limit in 16 of 16 slots of b");
     check("b.reqs <= 2 * a.reqs", &starved, Verdict::Void, "the load was the limit");
     check("b.cpu_system <= 1.2 * a.cpu_system", &starved, Verdict::Holds, "ratio 1.00");
-    assert_eq!(
-        judge(&plan(&[]), &starved).warnings[0],
-        "load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: the busiest thread ran 10% of the \
-         time, and one wanted 98% but a CPU quota stopped it; raise the quota of its control group"
-    );
+    let worst = |slots: &[Slot]| match &judge(&plan(&[]), slots).cautions[0] {
+        Caution::LoadBound { health, .. } => health.limit(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(worst(&starved), Some(LoadLimit::Starved(Shortage::Quota)));
     let late = slots(8, 1.5, |slot| {
         let health = &mut measured(slot).measurement.health;
         (health.busiest_thread, health.late_share, health.lag_ns_max) = (0.035, 0.02, 3_200_000);
     });
-    let warnings = judge(&plan(&[]), &late).warnings;
-    assert!(
-        warnings[0].ends_with(
-            "2.0% of sends were late by up to 3.2 ms; lower `load.rate`, or give the load more threads (`load.threads`) or \
-             CPUs"
-        ),
-        "{warnings:?}"
-    );
+    assert_eq!(worst(&late), Some(LoadLimit::Late));
 }
 
 #[test]
@@ -377,9 +380,7 @@ fn a_slot_that_the_harness_failed_to_measure_counts_against_both_conclusions() {
     check("a.reqs >= 900 /s", &slots, Verdict::Holds, "over 8 blocks");
     // One slot or window above the bound refutes the claim, whatever the others show.
     check("b.reqs <= 1100 /s", &slots, Verdict::Refuted, "windows are above");
-    let warnings = judge(&plan(&[]), &slots).warnings;
-    let expected = "the harness failed to measure b in 2 of 16 slots; claims that the value of such a slot could change are not decided";
-    assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
+    assert_eq!(valueless(&judge(&plan(&[]), &slots)), [("b", Lack::Unmeasured, 2, 16)]);
     let found = judge(&plan(&[]), &slots).comparisons;
     let rate = found.iter().find(|found| found.metric == "reqs" && found.variant == 1).unwrap();
     assert_eq!((rate.low, rate.high, rate.missing), (0.0, None, 1), "{rate:?}");
@@ -404,8 +405,7 @@ fn a_slot_without_work_says_so_and_proves_nothing_about_the_treatment() {
     assert_eq!((judgement.variants[1].idle, judgement.variants[1].slots), (2, 16));
     let reason = &judgement.claims[0].reason;
     assert!(reason.starts_with("b completed no requests in 2 of 16 slots: 1 of 8 blocks"), "{reason}");
-    let warning = "b completed no requests in 2 of 16 slots; such a slot counts as the worst for b";
-    assert!(judgement.warnings.contains(&warning.to_owned()), "{:?}", judgement.warnings);
+    assert_eq!(valueless(&judgement), [("b", Lack::Idle, 2, 16)]);
     let never = judge(
         &plan,
         &slots(8, 1.5, |slot| {
@@ -471,15 +471,15 @@ fn each_reason_why_slots_failed_is_a_warning_with_its_count() {
         };
         slot.outcome = SlotOutcome::Failed { reason, cause: FailureCause::System };
     });
-    let warnings = judge(&plan(&[]), &some).warnings;
-    let failed: Vec<&String> = warnings.iter().filter(|warning| warning.contains("failed to")).collect();
-    assert_eq!(
-        failed,
-        [
-            "in 4 of 16 slots, b failed to bind port 8002: in use",
-            "in 2 of 16 slots, b failed to start haproxy"
-        ]
-    );
+    let failed = |judgement: &Judgement| -> Vec<(String, u32)> {
+        let of = |caution: &Caution| match caution {
+            Caution::SlotsFailed { reason, slots, of: 16, .. } => Some((reason.clone(), *slots)),
+            _ => None,
+        };
+        judgement.cautions.iter().filter_map(of).collect()
+    };
+    let expected = [("bind port 8002: in use".to_owned(), 4), ("start haproxy".to_owned(), 2)];
+    assert_eq!(failed(&judge(&plan(&[]), &some)), expected);
     let all = judge(
         &plan(&[]),
         &slots(8, 1.5, |slot| {
@@ -489,7 +489,7 @@ fn each_reason_why_slots_failed_is_a_warning_with_its_count() {
             }
         }),
     );
-    assert!(!all.warnings.iter().any(|warning| warning.starts_with("in ")), "{:?}", all.warnings);
+    assert!(failed(&all).is_empty());
 }
 
 #[test]
@@ -518,8 +518,8 @@ fn what_fails_says_nothing_of_how_fast_the_rest_is() {
     check("b.reqs <= 90000 /s", &above, Verdict::Void, "failures_max");
     check("b.checks >= 99%", &above, Verdict::Holds, "each of 16 slots");
     check("a.reqs >= 10 /s", &above, Verdict::Holds, "over 8 blocks");
-    let warnings = judge(&plan(&[]), &above).warnings;
-    assert!(warnings[0].starts_with("b: 1.2% of its units of work failed (192 of 16000)"), "{warnings:?}");
+    let cautions = judge(&plan(&[]), &above).cautions;
+    assert!(matches!(cautions[0], Caution::WorkFailed { failed: 192, tried: 16_000, .. }), "{cautions:?}");
     let mut patient = plan(&["b.reqs >= 1.2 * a.reqs"]);
     patient.failures_max = 0.02;
     assert_eq!(judge(&patient, &above).claims[0].verdict, Verdict::Holds);
@@ -548,14 +548,16 @@ fn every_comparison_of_a_claim_is_looked_at_for_correlation() {
                 .insert("reqs".to_owned(), Reading::Rate { value: rate, count: rate as u64 });
         }
     });
-    let warnings = |claim: &str| judge(&plan(&[claim]), &wandering).warnings.join("\n");
-    let (reversed, alone) = (warnings("a.reqs <= b.reqs"), warnings("b.reqs >= 1000 /s"));
-    assert!(
-        reversed.contains("the ratios of a.reqs to b.reqs follow one another from block to block"),
-        "{reversed}"
-    );
-    assert!(alone.contains("the values of b.reqs follow one another"), "{alone}");
-    assert_eq!(warnings("a.reqs >= 900 /s"), "");
+    let found = |claim: &str| -> Vec<(String, Option<String>)> {
+        let sides = |caution| match caution {
+            Caution::Autocorrelated { left, right, .. } => Some((left, right)),
+            _ => None,
+        };
+        judge(&plan(&[claim]), &wandering).cautions.into_iter().filter_map(sides).collect()
+    };
+    assert_eq!(found("a.reqs <= b.reqs"), [("a.reqs".to_owned(), Some("b.reqs".to_owned()))]);
+    assert_eq!(found("b.reqs >= 1000 /s"), [("b.reqs".to_owned(), None)]);
+    assert!(found("a.reqs >= 900 /s").is_empty());
 }
 
 #[test]
@@ -607,9 +609,10 @@ fn shares_are_judged_in_every_slot() {
 fn a_control_that_differs_is_said() {
     let mut plan = plan(&["b.reqs >= 1.2 * a.reqs"]);
     plan.variants[1].control = true;
-    assert!(control_differs(&plan, &slots(8, 1.5, |_| {})).unwrap().contains("differs from it in reqs"));
-    assert_eq!(control_differs(&plan, &slots(8, 1.0, |_| {})), None);
-    assert_eq!(control_differs(&plan, &slots(5, 1.5, |_| {})), None);
+    let differs = Caution::ControlDiffers { baseline: "a".to_owned(), metric: "reqs".to_owned() };
+    assert!(judge(&plan, &slots(8, 1.5, |_| {})).cautions.contains(&differs));
+    assert!(!control_differs(&plan, &slots(8, 1.0, |_| {})));
+    assert!(!control_differs(&plan, &slots(5, 1.5, |_| {})));
 }
 
 #[test]
@@ -721,7 +724,7 @@ fn one_imported_run_a_side_is_a_point_estimate() {
     assert_eq!((claim.verdict, claim.low, claim.high), (Verdict::Undecided, None, None));
     assert!((claim.ratio.unwrap() / 1.5 - 1.0).abs() < 0.05);
     assert!(claim.reason.ends_with("nothing proves that the treatment was in effect"), "{}", claim.reason);
-    assert!(found.warnings.iter().any(|it| it.contains("each variant has one run")), "{:?}", found.warnings);
+    assert!(found.cautions.contains(&Caution::SingleRuns), "{:?}", found.cautions);
 }
 
 #[test]
@@ -750,9 +753,8 @@ fn wobble_ratio(block: u32, effect: f64) -> f64 {
 fn imported_runs_side_by_side_hold_only_without_drift() {
     let found = imported(8, 1.5, false, "b.reqs >= 1.2 * a.reqs");
     assert!(found.claims[0].reason.contains("only if nothing drifted"), "{}", found.claims[0].reason);
-    let about_turns =
-        found.warnings.iter().any(|it| it.contains("did not take turns") && it.contains("were modified"));
-    assert!(about_turns, "{:?}", found.warnings);
+    let about_turns = Caution::NoTurns { order: OrderSource::Files };
+    assert!(found.cautions.contains(&about_turns), "{:?}", found.cautions);
 }
 
 /// Slots in random-looking orders, in which a is half as fast right after b if `lasts`.

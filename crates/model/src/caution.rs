@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{LoadHealth, OrderSource, VariantState};
+
 /// A reason not to rely on a run as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -97,6 +99,208 @@ pub enum Caution {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lasts_s: Option<u32>,
     },
+    /// More of a variant's work failed than the plan allows.
+    WorkFailed {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// What the units of work are, in the plural.
+        units: String,
+        /// How many of them failed.
+        failed: u64,
+        /// How many of them there were.
+        tried: u64,
+        /// The share that the plan allows, from 0 to 1.
+        limit: f64,
+    },
+    /// The data path makes its numbers up.
+    Synthetic {
+        /// The data path.
+        path: String,
+    },
+    /// Another tool made the runs.
+    Imported {
+        /// The tool.
+        tool: String,
+    },
+    /// Each variant has one run.
+    SingleRuns,
+    /// The variants did not take turns.
+    NoTurns {
+        /// How the order of the runs is known.
+        order: OrderSource,
+    },
+    /// The output of the tool has no times.
+    UnstampedOrder {
+        /// How the order of the runs is known.
+        order: OrderSource,
+    },
+    /// Imported runs of a variant have no counterpart.
+    NoCounterpart {
+        /// The variant.
+        variant: String,
+        /// How many runs.
+        runs: u32,
+    },
+    /// What the reading of a claim noticed.
+    ClaimNote {
+        /// As a sentence.
+        note: String,
+    },
+    /// The control differs from the baseline, of which it is a copy.
+    ControlDiffers {
+        /// The baseline.
+        baseline: String,
+        /// In which metric they differ.
+        metric: String,
+    },
+    /// A variant's numbers cannot be used, or not yet.
+    Unusable {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// Why.
+        state: VariantState,
+    },
+    /// Slots of a variant have no usable value.
+    Valueless {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// What the units of work are, in the plural.
+        units: String,
+        /// Why.
+        lack: Lack,
+        /// In how many slots.
+        slots: u32,
+        /// How many slots the variant has.
+        of: u32,
+    },
+    /// Some slots of a variant failed for one reason.
+    SlotsFailed {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// What the variant failed to do, and why.
+        reason: String,
+        /// In how many slots.
+        slots: u32,
+        /// How many slots the variant has.
+        of: u32,
+    },
+    /// The load, and not the system, was the limit.
+    LoadBound {
+        /// The variant.
+        variant: String,
+        /// In how many slots.
+        slots: u32,
+        /// How many slots the variant has.
+        of: u32,
+        /// The load in the worst of them.
+        health: LoadHealth,
+        /// The key of an experiment that gives the load more threads, if it has one.
+        threads_key: Option<String>,
+    },
+    /// The values of a claim follow one another from block to block.
+    Autocorrelated {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The left side of the claim.
+        left: String,
+        /// The variant and metric on its right side, if the claim compares two.
+        right: Option<String>,
+        /// The correlation of each block with the next.
+        lag1: f64,
+    },
+    /// The ratio of a claim moved during the run.
+    Moved {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The left side of the claim.
+        left: String,
+        /// The variant and metric on its right side.
+        right: String,
+    },
+    /// The hypervisor took CPU time away.
+    Stolen {
+        /// In how many slots.
+        slots: u32,
+    },
+    /// Processes of neither side used CPU time.
+    Neighbours {
+        /// In how many slots.
+        slots: u32,
+        /// More than this share of the CPU time, from 0 to 1.
+        limit: f64,
+        /// The share that the experiment allows, if it is more.
+        allowed: Option<f64>,
+    },
+    /// The control group was throttled.
+    Throttled {
+        /// In how many slots.
+        slots: u32,
+    },
+    /// Slots were measured again after a failure.
+    Retried {
+        /// How many slots.
+        slots: u32,
+        /// The variant of the first of them.
+        variant: String,
+        /// What that failed to do at first, and why.
+        reason: String,
+    },
+    /// Verdicts were allowed after few blocks.
+    FewBlocks {
+        /// From how many blocks on.
+        blocks: u32,
+    },
+    /// The run was extended after it had shown results.
+    Extended {
+        /// How many blocks were planned.
+        planned: u32,
+        /// How many there may be now.
+        blocks: u32,
+    },
+    /// What the load or the system noticed while it measured.
+    Noticed {
+        /// As a sentence.
+        warning: String,
+    },
+}
+
+impl Caution {
+    /// Whether a reader must know it before any figure. The others are counted on top.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        matches!(
+            self,
+            Self::DifferentWork { .. }
+                | Self::Redirects { .. }
+                | Self::Limiter { .. }
+                | Self::UnseenParts { .. }
+                | Self::SystemWaited { .. }
+                | Self::UseUnproven { .. }
+                | Self::AfterEffect { .. }
+        )
+    }
+}
+
+/// Why a slot has no usable value, whatever its value would have been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lack {
+    /// The system failed in it.
+    Failed,
+    /// The harness failed, so the value is unknown.
+    Unmeasured,
+    /// Nothing completed.
+    Idle,
+    /// The slot was measured again after a failure, so that the failure is no longer among the outcomes.
+    Replaced,
 }
 
 /// One thing in which the work of a variant differs from that of the baseline.
@@ -132,4 +336,18 @@ pub enum WorkDifference {
         /// The baseline's, in bytes.
         baseline_bytes: f64,
     },
+}
+
+impl Lack {
+    /// What happened to a variant, and in how many of its slots.
+    #[must_use]
+    pub fn words(self, variant: &str, units: &str, (slots, of): (u32, u32)) -> String {
+        let what = match self {
+            Self::Idle => format!("{variant} completed no {units}"),
+            Self::Failed => format!("{variant} failed"),
+            Self::Unmeasured => format!("the harness failed to measure {variant}"),
+            Self::Replaced => format!("{variant} was measured again after it had failed"),
+        };
+        format!("{what} in {slots} of {of} slots")
+    }
 }

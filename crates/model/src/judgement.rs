@@ -19,6 +19,4 @@ pub struct Judgement {
     /// Reasons not to rely on the run as it stands.
     #[serde(default)]
     pub cautions: Vec<Caution>,
-    /// Sentences about what cannot be trusted.
-    pub warnings: Vec<String>,
 }

@@ -33,7 +33,7 @@ pub mod user_change;
 pub mod verdict;
 mod when;
 
-pub use caution::{Caution, WorkDifference};
+pub use caution::{Caution, Lack, WorkDifference};
 pub use claim::{Claim, Operand, Relation, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint};
 pub use contrast::{Bounded, Contrast, Shift};

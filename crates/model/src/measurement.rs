@@ -74,7 +74,7 @@ fn in_unit(value_ns: f64, unit: Unit) -> f64 {
 }
 
 /// Whether the load itself was the limit.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LoadHealth {
     /// The share of the window in which the busiest load thread was on a CPU.
     pub busiest_thread: f64,

@@ -146,7 +146,7 @@ pub struct Imported {
 }
 
 /// How the order of runs that other tools made is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderSource {
     /// By the times in the tool's output.

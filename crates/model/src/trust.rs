@@ -55,9 +55,9 @@ pub enum Doubt {
     IdleSlots(usize),
     /// The main metric has no interval yet.
     TooFewBlocks,
-    /// A caution of the judgement.
+    /// A caution that leads.
     Caution(Caution),
-    /// The judgement has this many warnings beside its cautions.
+    /// The judgement has this many other cautions.
     Warnings(usize),
 }
 
@@ -83,8 +83,10 @@ impl Doubt {
         if comparisons.any(|found| is_open(&found.metric, found.high, found.missing)) {
             doubts.push(Self::TooFewBlocks);
         }
-        doubts.extend(judgement.cautions.iter().cloned().map(Self::Caution));
-        doubts.extend(some(judgement.warnings.len(), Self::Warnings));
+        let (leading, other): (Vec<_>, Vec<_>) =
+            judgement.cautions.iter().partition(|caution| caution.leads());
+        doubts.extend(leading.into_iter().cloned().map(Self::Caution));
+        doubts.extend(some(other.len(), Self::Warnings));
         doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.leaves()));
         doubts
     }

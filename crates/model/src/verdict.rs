@@ -91,7 +91,7 @@ pub struct Comparison {
 }
 
 /// Whether a variant's numbers may be used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VariantState {
     /// It has slots, and its evidence holds in all of them.

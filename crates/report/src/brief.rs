@@ -433,8 +433,8 @@ mod tests {
     #[test]
     fn no_run_takes_more_lines_or_columns_than_there_are() {
         let mut many = Scenario::tls_offload().run();
-        many.1.warnings =
-            (0..40).map(|at| format!("warning {} {}", "w".repeat(at), "x ".repeat(200))).collect();
+        let text = |at| format!("warning {} {}", "w".repeat(at), "x ".repeat(200));
+        many.1.cautions = (0..40).map(|at| fixture::noticed(&text(at))).collect();
         many.0.header.plan.title = "why ".repeat(400);
         many.0.directory = "d/".repeat(300);
         let all = [
@@ -507,13 +507,13 @@ mod tests {
     fn no_caveat_is_shortened_while_lines_are_unused() {
         let (run, mut judgement) = Scenario::tls_offload().run();
         let long = "verdicts were allowed from 2 blocks on; below 6 a disturbance in step with the blocks can pass for an effect";
-        let other = "the null data path makes its numbers up: nothing was measured";
-        judgement.warnings = vec![other.to_owned(), long.to_owned()];
+        judgement.cautions =
+            vec![Caution::Synthetic { path: "null".to_owned() }, Caution::FewBlocks { blocks: 2 }];
         judgement.comparisons.clear();
         judgement.claims.clear();
         let report = plain(&(run, judgement), 60);
         let words: Vec<&str> = report.split_whitespace().collect();
-        assert!(words.join(" ").contains(&format!("! {other} ! {long}")), "{report}");
+        assert!(words.join(" ").contains(&format!("nothing was measured ! {long}")), "{report}");
     }
 
     #[test]

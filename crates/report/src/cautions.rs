@@ -1,10 +1,12 @@
 //! Cautions as sentences.
 
+mod counted;
+
 use std::collections::BTreeSet;
 
 use plumb_model::{Caution, SteadyRate, Unit, WorkDifference};
 
-use crate::figures;
+use crate::figures::{self, in_cell};
 
 /// The reason, and what would help.
 pub fn sentence(caution: &Caution) -> String {
@@ -74,6 +76,7 @@ pub fn sentence(caution: &Caution) -> String {
                 runs(*p)
             )
         }
+        _ => counted::sentence(caution),
     }
 }
 
@@ -105,6 +108,7 @@ pub fn words(caution: &Caution) -> String {
             format!("nothing shows that what {variant} changed is used")
         }
         Caution::AfterEffect { variant, after, .. } => format!("{after} has an after-effect on {variant}"),
+        _ => counted::sentence(caution),
     }
 }
 
@@ -136,10 +140,6 @@ fn why_waited(waiter: &str, shared: &BTreeSet<u32>) -> String {
 /// A size, which has no parts of a byte.
 fn bytes(size: f64) -> String {
     if size < 1e3 { format!("{size:.0} B") } else { figures::value(size, Unit::Bytes) }
-}
-
-fn in_cell(cell: &str) -> String {
-    if cell.is_empty() { String::new() } else { format!(" ({cell})") }
 }
 
 /// One difference in figures.

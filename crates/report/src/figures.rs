@@ -207,6 +207,11 @@ pub fn plural(count: usize, noun: &str) -> String {
     format!("{} {noun}{ending}", self::count(count as f64))
 }
 
+/// ` (load.connections=20)`, or nothing for a plan with one cell.
+pub fn in_cell(cell: &str) -> String {
+    if cell.is_empty() { String::new() } else { format!(" ({cell})") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,6 +30,7 @@ mod text;
 mod view;
 
 pub use brief::brief;
+pub use cautions::sentence as caution;
 pub use contrast::{
     BoundsDocument, COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json,
     contrast_json_schema, contrast_text,

@@ -477,7 +477,7 @@ mod tests {
             Trust::Caution,
             "nothing shows how earlier parts of threads's pipeline ended",
         ),
-        (|_, judgement| judgement.warnings.push("odd".to_owned()), Trust::Caution, "1 warning"),
+        (|_, judgement| judgement.cautions.push(fixture::noticed("odd")), Trust::Caution, "1 warning"),
     ];
 
     fn fail(slot: &mut Slot) {
@@ -502,7 +502,7 @@ mod tests {
     fn the_gravest_doubt_comes_first() {
         let (mut run, mut judgement) = sound();
         run.ending = None;
-        judgement.warnings.push("odd".to_owned());
+        judgement.cautions.push(fixture::noticed("odd"));
         judgement.claims[0].verdict = Verdict::Void;
         let found = headline((run, judgement));
         insta::assert_snapshot!(found.lines().last().unwrap(), @"Not all of it can be trusted: 1 claim void; the run has not ended; 1 warning.");

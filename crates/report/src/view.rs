@@ -37,8 +37,7 @@ impl<'a> View<'a> {
 
     /// Every reason for doubt, as a sentence.
     pub fn warnings(&self) -> Vec<String> {
-        let cautions = self.judgement.cautions.iter().map(cautions::sentence);
-        cautions.chain(self.judgement.warnings.iter().cloned()).collect()
+        self.judgement.cautions.iter().map(cautions::sentence).collect()
     }
 
     /// The digest of the run's content.

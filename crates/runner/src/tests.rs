@@ -4,7 +4,7 @@ use std::cell::{Cell as Flag, RefCell};
 use std::time::Duration;
 
 use plumb_model::{
-    Blocks, Cell, Claim, Ending, Event, FailureCause, Header, MetricInfo, Plan, PlannedVariant,
+    Blocks, Caution, Cell, Claim, Ending, Event, FailureCause, Header, MetricInfo, Plan, PlannedVariant,
     RequiredSaving, Slot, SlotOutcome, SlotResult, Variant, VariantState, Verdict, claim::Scope,
 };
 use plumb_path::null::Null;
@@ -264,8 +264,8 @@ fn a_slot_whose_agent_was_killed_from_outside_is_measured_again_and_says_so() {
     assert!(outcome.slots.iter().all(|slot| slot.result().is_some()));
     assert_eq!(outcome.slots[4].retried.len(), 1);
     assert!(outcome.events.iter().any(|event| matches!(event, Event::SlotRetried { .. })));
-    let warnings = plumb_judge::judge(&plan, &outcome.slots).warnings;
-    assert!(warnings.iter().any(|warning| warning.starts_with("1 slot was measured at the second attempt")));
+    let cautions = plumb_judge::judge(&plan, &outcome.slots).cautions;
+    assert!(cautions.iter().any(|caution| matches!(caution, Caution::Retried { slots: 1, .. })));
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_slot_whose_agent_was_killed_from_outside_twice_is_a_failure_of_the_harness(
     assert_eq!((outcome.slots.len(), faults.measured), (24, 27));
     let reason = "go on: the agent load was killed by SIGKILL".to_owned();
     assert_eq!(outcome.slots[4].outcome, SlotOutcome::Failed { reason, cause: FailureCause::Harness });
-    let warnings = plumb_judge::judge(&plan, &outcome.slots).warnings;
-    assert!(!warnings.iter().any(|warning| warning.contains("second attempt")), "{warnings:?}");
+    let cautions = plumb_judge::judge(&plan, &outcome.slots).cautions;
+    assert!(!cautions.iter().any(|caution| matches!(caution, Caution::Retried { .. })), "{cautions:?}");
 }
 
 #[test]

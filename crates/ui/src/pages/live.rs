@@ -31,8 +31,8 @@ pub fn parts(id: &str, opened: &mut Opened, now: Option<&Now>) -> Parts {
     let (run, judgement) = (opened.run(), opened.judgement());
     let state = opened.state();
     let warnings = html! {
-        @if judgement.warnings.is_empty() { p.quiet { "None so far." } }
-        @else { ul.warnings { @for warning in &judgement.warnings { li { (warning) } } } }
+        @if judgement.cautions.is_empty() { p.quiet { "None so far." } }
+        @else { ul.warnings { @for caution in &judgement.cautions { li { (plumb_report::caution(caution)) } } } }
     };
     let pieces = BTreeMap::from([
         ("part-now", printable(&where_it_is(id, run, state, now))),

@@ -1,0 +1,220 @@
+//! Cautions that are counted on top and told below.
+
+use std::time::Duration;
+
+use plumb_model::{Caution, Lack, LoadHealth, LoadLimit, Percent, Shortage, VariantState};
+
+use crate::figures::{self, in_cell};
+
+/// The reason, and what would help; empty for a caution that leads.
+pub fn sentence(caution: &Caution) -> String {
+    match caution {
+        Caution::WorkFailed { cell, variant, units, failed, tried, limit } => format!(
+            "{variant}{}: {} of its {units} failed ({failed} of {tried}), more than `failures_max` ({}), so claims about its rates and \
+             times are void",
+            in_cell(cell),
+            figures::share(*failed as f64 / *tried as f64),
+            Percent(*limit)
+        ),
+        Caution::Synthetic { path } => {
+            format!("the {path} data path makes its numbers up: nothing was measured")
+        }
+        Caution::ClaimNote { note: text } | Caution::Noticed { warning: text } => text.clone(),
+        Caution::ControlDiffers { baseline, metric } => format!(
+            "the control, a copy of {baseline}, differs from it in {metric}: this run finds effects where there are none"
+        ),
+        Caution::FewBlocks { blocks } => format!(
+            "verdicts were allowed from {blocks} blocks on; below 6 a disturbance in step with the blocks can pass for an effect"
+        ),
+        Caution::Extended { planned, blocks } => format!(
+            "the run was extended from {planned} to {blocks} blocks after it had shown results, so its intervals are those of the \
+             confidence sequence: they hold however often it is extended, and are wider"
+        ),
+        Caution::Autocorrelated { cell, left, right: Some(right), lag1 } => format!(
+            "the ratios of {left} to {right}{} follow one another from block to block (lag 1: {lag1:.2}): their interval may be too \
+             narrow",
+            in_cell(cell)
+        ),
+        Caution::Autocorrelated { cell, left, right: None, lag1 } => format!(
+            "the values of {left}{} follow one another from block to block (lag 1: {lag1:.2}), so their interval is wider",
+            in_cell(cell)
+        ),
+        Caution::Moved { cell, left, right } => format!(
+            "the ratio of {left} to {right}{} moved during the run: its mean is no longer within what earlier blocks allow, and the \
+             nearest value that they do is shown",
+            in_cell(cell)
+        ),
+        _ => of_slots(caution)
+            .or_else(|| of_noise(caution))
+            .or_else(|| of_imports(caution))
+            .unwrap_or_default(),
+    }
+}
+
+/// About slots that have no value, failed, or measured the load.
+fn of_slots(caution: &Caution) -> Option<String> {
+    Some(match caution {
+        Caution::Unusable { cell, variant, state } => {
+            let (is, reason) = match state {
+                VariantState::Skipped { reason } => ("was skipped", reason),
+                VariantState::Void { reason } => ("is void", reason),
+                VariantState::Unproven { reason } => ("is not proven", reason),
+                VariantState::Measured | VariantState::Pending => return None,
+            };
+            format!("{variant}{} {is}: {reason}", in_cell(cell))
+        }
+        Caution::Valueless { cell, variant, units, lack, slots, of } => {
+            let what = lack.words(variant, units, (*slots, *of));
+            let counts = match lack {
+                Lack::Unmeasured => {
+                    "claims that the value of such a slot could change are not decided".to_owned()
+                }
+                _ => format!("such a slot counts as the worst for {variant}"),
+            };
+            format!("{what}{}; {counts}", in_cell(cell))
+        }
+        Caution::SlotsFailed { cell, variant, reason, slots, of } => {
+            format!("in {slots} of {of} slots, {variant}{} failed to {reason}", in_cell(cell))
+        }
+        Caution::LoadBound { variant, slots, of, health, threads_key } => format!(
+            "load-bound: in {slots} of {of} slots of {variant} the load, and not the system, was the limit: {}",
+            why_load_bound(health, threads_key.as_deref())
+        ),
+        Caution::Retried { slots, variant, reason } => format!(
+            "{slots} {} measured at the second attempt; the first time, {variant} failed to {reason}",
+            if *slots == 1 { "slot was" } else { "slots were" }
+        ),
+        _ => return None,
+    })
+}
+
+/// The deciding figure, and a remedy.
+fn why_load_bound(health: &LoadHealth, threads_key: Option<&str>) -> String {
+    let percent = |share: f64| format!("{:.0}%", share.min(1.0) * 100.0);
+    let more =
+        threads_key.map_or_else(|| "more CPUs".to_owned(), |key| format!("more threads (`{key}`) or CPUs"));
+    let (ran, wanted) = (percent(health.busiest_thread), percent(health.demand()));
+    match health.limit() {
+        Some(LoadLimit::Starved(shortage)) => {
+            let remedy = match shortage {
+                Shortage::Quota => "raise the quota of its control group",
+                Shortage::Neighbour => "give the load more CPUs, or stop what else runs on this host",
+                Shortage::Steal => "move to a host whose CPUs are not shared",
+            };
+            let cause = shortage.words();
+            format!("the busiest thread ran {ran} of the time, and one wanted {wanted} but {cause}; {remedy}")
+        }
+        Some(LoadLimit::Late) => {
+            let lag_ms = Duration::from_nanos(health.lag_ns_max).as_secs_f64() * 1e3;
+            let late = health.late_share * 100.0;
+            format!(
+                "{late:.1}% of sends were late by up to {lag_ms:.1} ms; lower `load.rate`, or give the load {more}"
+            )
+        }
+        Some(LoadLimit::Busy) | None => {
+            format!("a thread was on a CPU {wanted} of the time; give the load {more}")
+        }
+    }
+}
+
+/// About what else ran on the host.
+fn of_noise(caution: &Caution) -> Option<String> {
+    let (slots, what) = match caution {
+        Caution::Stolen { slots } => (slots, "the hypervisor took more than 2% of the CPU time".to_owned()),
+        Caution::Throttled { slots } => (slots, "the control group was throttled".to_owned()),
+        Caution::Neighbours { slots, limit, allowed } => {
+            let allowed = allowed.map_or_else(String::new, |allowed| {
+                format!(
+                    "; claims are judged all the same, since `noise.others_max` was raised to {:.0}%",
+                    allowed * 100.0
+                )
+            });
+            (slots, format!("other processes used more than {:.0}% of the CPU time{allowed}", limit * 100.0))
+        }
+        _ => return None,
+    };
+    Some(format!("noise: in {} {what}", figures::plural(*slots as usize, "slot")))
+}
+
+/// About runs that other tools made.
+fn of_imports(caution: &Caution) -> Option<String> {
+    Some(match caution {
+        Caution::Imported { tool } => format!(
+            "imported from {tool}: nothing proves that a treatment was in effect, the CPU time of neither side is known, and nobody \
+             looked whether the load was the limit"
+        ),
+        Caution::SingleRuns => "each variant has one run, which does not tell how much runs differ: the ratios are point estimates; \
+                                import at least 6 runs of each variant, made in turn"
+            .to_owned(),
+        Caution::NoTurns { order } => format!(
+            "the variants did not take turns (the order of the runs is that of {}), so every interval holds only if nothing drifted \
+             from the runs of one variant to those of the next",
+            order.words()
+        ),
+        Caution::UnstampedOrder { order } => {
+            format!("the order of the runs is that of {}; the output itself has no times", order.words())
+        }
+        Caution::NoCounterpart { variant, runs } => {
+            let (noun, has) = if *runs == 1 { ("run", "has") } else { ("runs", "have") };
+            format!("{runs} {noun} of {variant} {has} no counterpart, and no comparison or claim rests on it")
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load_bound(health: LoadHealth) -> String {
+        let threads_key = Some("load.threads".to_owned());
+        sentence(&Caution::LoadBound { variant: "b".to_owned(), slots: 16, of: 16, health, threads_key })
+    }
+
+    #[test]
+    fn a_load_that_was_the_limit_has_its_cause_and_a_remedy() {
+        let idle = LoadHealth::default();
+        let starved = LoadHealth {
+            busiest_thread: 0.099,
+            wanted: 0.98,
+            waited: 0.88,
+            shortage: Some(Shortage::Quota),
+            ..idle.clone()
+        };
+        insta::assert_snapshot!(load_bound(starved), @"load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: the busiest thread ran 10% of the time, and one wanted 98% but a CPU quota stopped it; raise the quota of its control group");
+        let late =
+            LoadHealth { busiest_thread: 0.035, late_share: 0.02, lag_ns_max: 3_200_000, ..idle.clone() };
+        insta::assert_snapshot!(load_bound(late), @"load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: 2.0% of sends were late by up to 3.2 ms; lower `load.rate`, or give the load more threads (`load.threads`) or CPUs");
+        insta::assert_snapshot!(load_bound(LoadHealth { busiest_thread: 0.97, ..idle }), @"load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: a thread was on a CPU 97% of the time; give the load more threads (`load.threads`) or CPUs");
+    }
+
+    #[test]
+    fn slots_without_a_value_say_how_they_count() {
+        let of = |lack, slots| Caution::Valueless {
+            cell: "connections=20".to_owned(),
+            variant: "b".to_owned(),
+            units: "requests".to_owned(),
+            lack,
+            slots,
+            of: 16,
+        };
+        insta::assert_snapshot!(sentence(&of(Lack::Idle, 2)), @"b completed no requests in 2 of 16 slots (connections=20); such a slot counts as the worst for b");
+        insta::assert_snapshot!(sentence(&of(Lack::Unmeasured, 1)), @"the harness failed to measure b in 1 of 16 slots (connections=20); claims that the value of such a slot could change are not decided");
+    }
+
+    #[test]
+    fn failed_work_and_neighbours_come_with_the_limits_that_they_exceed() {
+        let failed = Caution::WorkFailed {
+            cell: String::new(),
+            variant: "b".to_owned(),
+            units: "requests".to_owned(),
+            failed: 192,
+            tried: 16_000,
+            limit: 0.01,
+        };
+        insta::assert_snapshot!(sentence(&failed), @"b: 1.20% of its requests failed (192 of 16000), more than `failures_max` (1%), so claims about its rates and times are void");
+        let others = |slots, allowed| sentence(&Caution::Neighbours { slots, limit: 0.1, allowed });
+        insta::assert_snapshot!(others(1, None), @"noise: in 1 slot other processes used more than 10% of the CPU time");
+        insta::assert_snapshot!(others(8, Some(1.0)), @"noise: in 8 slots other processes used more than 10% of the CPU time; claims are judged all the same, since `noise.others_max` was raised to 100%");
+    }
+}
