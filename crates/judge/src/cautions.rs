@@ -189,16 +189,14 @@ pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
                 Value::Known(value) if value > 0.0 => Some(value.ln()),
                 _ => None,
             };
-            let test = |log: &dyn Fn(&Slot) -> Option<f64>, resolution: &dyn Fn(&Slot) -> Option<f64>| {
-                let of_slots = table.of(cell, &term.variant).iter().filter_map(|slot| resolution(slot));
-                let coarsest = of_slots.fold(0.0, f64::max);
-                after_effect(&pairs(table, couple, log), coarsest).filter(|found| found.p < alpha)
+            let test = |log: &dyn Fn(&Slot) -> Option<f64>, resolution: f64| {
+                after_effect(&pairs(table, couple, log), resolution).filter(|found| found.p < alpha)
             };
             let first = |slot: &Slot| first_second(table, slot);
-            let unit_of_first = |slot: &Slot| Some(1.0 / seconds(table, slot)?.first()?.max(1.0));
-            let (found, fades) = match test(&value, &|slot| resolution(slot, term)) {
+            let in_first = || test(&first, coarsest_second(table, cell, &term.variant));
+            let (found, fades) = match test(&value, coarsest(table, cell, term)) {
                 Some(found) => (found, false),
-                None => (test(&first, &unit_of_first).filter(|_| kinds == 2)?, true),
+                None => ((kinds == 2).then(in_first)??, true),
             };
             // What the rates of seconds show is how long an effect on a rate lasts.
             let is_rate = fades || plan.metric(&term.metric).is_some_and(|it| it.kind == MetricKind::Rate);
@@ -221,13 +219,20 @@ pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
     effects
 }
 
-/// How exactly a slot tells a value, as a share of it: a rate to one unit of work, anything else as a histogram does.
-fn resolution(slot: &Slot, term: &Term) -> Option<f64> {
+/// How exactly a variant's slots tell a value, as a share of it: a rate to one unit of work, anything else as a histogram does.
+pub(crate) fn coarsest(table: &Table<'_>, cell: usize, term: &Term) -> f64 {
     const OF_HISTOGRAMS: f64 = 1e-3;
-    match slot.result()?.measurement.readings.get(&term.metric)? {
+    let of = |result: &SlotResult| match result.measurement.readings.get(&term.metric)? {
         Reading::Rate { count, .. } => Some(1.0 / (*count).max(1) as f64),
         _ => Some(OF_HISTOGRAMS),
-    }
+    };
+    table.results(cell, &term.variant).filter_map(of).fold(0.0, f64::max)
+}
+
+/// How exactly a variant's slots tell the rate of their first second.
+fn coarsest_second(table: &Table<'_>, cell: usize, variant: &str) -> f64 {
+    let of = |slot: &&Slot| Some(1.0 / seconds(table, slot)?.first()?.max(1.0));
+    table.of(cell, variant).iter().filter_map(of).fold(0.0, f64::max)
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

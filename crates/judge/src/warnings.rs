@@ -6,6 +6,7 @@ use plumb_model::{
 };
 use plumb_stats as stats;
 
+use crate::cautions::coarsest;
 use crate::imported;
 use crate::merge::merged;
 use crate::ratio::sample;
@@ -202,7 +203,11 @@ fn about_moves(table: &Table<'_>) -> Vec<Caution> {
     let level = table.level(table.plan.alpha_each());
     let moved = claims(table).filter_map(|(cell, claim)| {
         let Operand::Term { term, .. } = &claim.right else { return None };
-        sample(table, cell, claim).filter(|sample| sample.has_moved(level))?;
+        let sample = sample(table, cell, claim).filter(|sample| sample.has_moved(level))?;
+        // Blocks that differ by single units of work are as alike as blocks can be.
+        let unit = coarsest(table, cell, &claim.left).max(coarsest(table, cell, term));
+        let least = sample.logs().iter().copied().fold(f64::INFINITY, f64::min);
+        sample.logs().iter().any(|log| log - least > unit).then_some(())?;
         let (left, right) = (claim.left.to_string(), term.to_string());
         Some(Caution::Moved { cell: table.plan.cells[cell].label(), left, right })
     });
