@@ -260,6 +260,10 @@ const LINES_BEFORE_MAX: usize = 8;
 /// Reads a text in which other lines stand before an output.
 fn read_behind_others(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>, ReadError>> {
     let ends = text.match_indices('\n').map(|(at, _)| at + 1).filter(|_| text.len() <= MIXED_BYTES_MAX);
+    // JSON that could not be read is no prompt: nothing behind it may stand for the whole.
+    let ends = ends.take_while(|at| {
+        !text[..*at].lines().any(|line| ["{", "[{"].iter().any(|it| line.trim_start().starts_with(it)))
+    });
     let mut rests = (first_line + 1..).zip(ends).take(LINES_BEFORE_MAX);
     let begins = |text: &str| FORMATS.iter().any(|format| format.is_at_start && (format.is)(text));
     let (line, at) = rests.find(|(_, at)| begins(&text[*at..]))?;

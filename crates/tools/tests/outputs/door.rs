@@ -441,3 +441,13 @@ fn what_is_not_known_is_named_with_what_would_help() {
         assert!(error.contains(part) && !error.contains("h2load-json"), "{text}: {error}");
     }
 }
+
+#[test]
+fn nothing_stands_for_json_that_cannot_be_read() {
+    let damaged = |name: &str| fixture(name).replacen(':', ": 12ms34", 1);
+    let log = "1795418659303114\t200\t373\n";
+    for text in [damaged("vegeta/report.json") + "\n" + log, damaged("k6/points.ndjson")] {
+        let read = read(&text);
+        assert!(read.is_err(), "{read:?}");
+    }
+}
