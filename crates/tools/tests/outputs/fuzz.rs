@@ -97,6 +97,10 @@ fn values(runs: &[ToolRun]) -> Option<usize> {
 
 /// A figure in another form is refused: it never makes a value absent that is there with other digits.
 fn check_another_form(text: &str) {
+    // A number in the code of a colour is no figure: without it, the rest of the code is text.
+    if text.contains('\u{1b}') {
+        return;
+    }
     let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
     let is_first = |at: &usize| {
         is_digit(*at)
