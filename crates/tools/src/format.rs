@@ -296,6 +296,7 @@ fn read_recognised(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>,
         return Some(first);
     }
     Some(first.map(|mut runs| {
+        let mut left_out = Vec::new();
         // wrk2 prints a table of HdrHistogram as part of its text.
         for format in recognised.filter(|format| !format.is_nameless) {
             match read_plain(format, text, first_line) {
@@ -303,8 +304,15 @@ fn read_recognised(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>,
                     others.retain(|run| !runs.iter().any(|one| run.is_again(one)));
                     runs.append(&mut others);
                 }
-                Err(error) => runs[0].warn(format!("part of the text was left out: failed to {error}")),
+                Err(error) => left_out.push(format!("failed to {error}")),
             }
+        }
+        if left_out.is_empty() {
+            // No format may have recognised the rest of the JSON.
+            left_out.extend(documents(text).broken.map(|broken| broken.words(text, first_line)));
+        }
+        for reason in left_out {
+            runs[0].warn(format!("part of the text was left out: {reason}"));
         }
         runs.sort_by_key(|run| run.line);
         runs

@@ -451,3 +451,11 @@ fn nothing_stands_for_json_that_cannot_be_read() {
         assert!(read.is_err(), "{read:?}");
     }
 }
+
+#[test]
+fn json_that_cannot_be_read_between_the_lines_of_another_tool_is_named() {
+    let damaged =
+        fixture("h2load/h2.txt").replacen('\n', "\n{\"event\":\"end\",\"data\":{\"seconds\":12ms34}}\n", 1);
+    let expected = "part of the text was left out: line 2, column 36: this is not JSON: expected `,` or `}`";
+    assert_eq!(read(&damaged).unwrap()[0].measurement.warnings[0], expected);
+}
