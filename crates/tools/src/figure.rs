@@ -62,7 +62,7 @@ impl Fault<'_> {
 }
 
 /// The offset of a slice in a text; of a copy, that of the first text like it.
-fn place(found: &str, text: &str) -> usize {
+pub(crate) fn place(found: &str, text: &str) -> usize {
     let offset = found.as_ptr().addr().checked_sub(text.as_ptr().addr());
     let slice = offset.filter(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(found)));
     slice.or_else(|| text.find(found)).unwrap_or_default()

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::door::{plain, unfenced, without_terminal};
 use crate::error::ReadError;
-use crate::figure::{Fault, figure, printed};
+use crate::figure::{Fault, figure, place, printed};
 use crate::hlog;
 use crate::json::{documents, items, objects, positive, text as json_text};
 use crate::text::{between, count, positive as positive_number};
@@ -105,27 +105,38 @@ pub(crate) fn read_hgrm(_text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     Err("its unit is not in the file; name the metric and the unit, as in --column latency:us".into())
 }
 
+/// Reads HdrHistogram's table of percentiles, which wrk2 prints as its spectrum, into a histogram in ns, with its last total.
 /// Counts come by difference of the totals. Values are already rounded.
+pub(crate) fn spectrum(text: &str, ms_per_unit: f64) -> Result<(Histogram, u64), Fault<'_>> {
+    let (mut histogram, mut counted) = (Histogram::new(), 0_u64);
+    let rows = text.lines().skip_while(|line| !is_hgrm(line)).skip(1);
+    for line in rows.take_while(|line| !line.starts_with("#[")) {
+        // `1.001     0.500000         5000         2.00`; the last row ends with `inf` or its total.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ([value, "1.000000000000", total] | [value, _, total, _]) = words[..] else {
+            if words.is_empty() { continue } else { return Err(Fault::Row(line)) }
+        };
+        let (value, total) = (figure(value, positive_number)?, figure(total, count)?);
+        let added = total.checked_sub(counted).ok_or_else(|| {
+            Fault::at(
+                text,
+                place(line, text),
+                "the total of this row is below that of the row before".to_owned(),
+            )
+        })?;
+        record(&mut histogram, seconds_to_ns(value * ms_per_unit / 1e3), added);
+        counted = total;
+    }
+    Ok((histogram, counted))
+}
+
 fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     let [column] = columns else { return Err("it has one metric; name it by one --column".into()) };
     if !column.is_time() {
         return Err(format!("`{}` is not in a unit of time, such as us or ms", column.name).into());
     }
     let mut run = ToolRun::new("HdrHistogram", "command", "values");
-    let (mut histogram, mut counted) = (Histogram::new(), 0_u64);
-    let rows = text.lines().skip_while(|line| !is_hgrm(line)).skip(1);
-    for line in rows.take_while(|line| !line.starts_with("#[")) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let ([value, _, total] | [value, _, total, _]) = words[..] else {
-            if words.is_empty() { continue } else { return Err(Fault::Row(line)) }
-        };
-        let (value, total) = (figure(value, positive_number)?, figure(total, count)?);
-        if total < counted {
-            return Err(Fault::Row(line));
-        }
-        record(&mut histogram, seconds_to_ns(value * column.factor / 1e3), total.saturating_sub(counted));
-        counted = counted.max(total);
-    }
+    let (histogram, counted) = spectrum(text, column.factor)?;
     if histogram.count() == 0 {
         return Err("it has no row with a value, a percentile and a total".into());
     }

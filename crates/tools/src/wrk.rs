@@ -3,12 +3,13 @@
 //! Sources: wrk's `src/wrk.c`, `src/stats.c` and `src/units.c`, wrk2's `src/wrk.c` and `src/hdr_histogram.c`. Sizes have binary
 //! multiples (`KB` is 1,024 B), requests metric ones.
 
-use plumb_model::{Histogram, Statistic};
+use plumb_model::Statistic;
 
 use crate::figure::{Fault, counted, figure, printed};
+use crate::mapped::spectrum;
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
 use crate::text::{after, between, count, positive, scaled, time_ns};
-use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile, record, seconds_to_ns};
+use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile};
 
 const KIB: f64 = 1024.0;
 /// wrk prints times and sizes with two decimals: 1.00 may be 1.005, twice.
@@ -166,29 +167,14 @@ fn read_statistics<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>
 
 /// wrk2's spectrum: how many requests took at most how long. The first one is timed from the intended start.
 fn read_spectrum<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<(), Fault<'t>> {
-    let is_uncorrected = |line: &&str| line.contains("Uncorrected Latency");
-    let corrected: Vec<&str> = text.lines().take_while(|line| !is_uncorrected(line)).collect();
-    if corrected.len() < text.lines().count() {
+    let is_corrected = |line: &&str| !line.contains("Uncorrected Latency");
+    let corrected: usize = text.split_inclusive('\n').take_while(is_corrected).map(str::len).sum();
+    let (corrected, uncorrected) = text.split_at(corrected);
+    if !uncorrected.is_empty() {
         run.warn("the latency that wrk2 calls uncorrected is left out: it begins when a request was sent, and hides stalls");
     }
-    let mut histogram = Histogram::new();
-    let mut counted = 0_u64;
-    let rows = corrected.into_iter().skip_while(|line| !line.contains("1/(1-Percentile)")).skip(1);
-    for line in rows.take_while(|line| !line.starts_with("#[")) {
-        // `1.001     0.500000         5000         2.00`; the last row ends with `inf`.
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [ms, _, total, _] = words[..] else {
-            if words.is_empty() { continue } else { return Err(Fault::Row(line)) }
-        };
-        let (ms, total) = (figure(ms, positive)?, figure(total, count)?);
-        if total < counted {
-            return Err(Fault::Row(line));
-        }
-        record(&mut histogram, seconds_to_ns(ms / 1e3), total.saturating_sub(counted));
-        counted = counted.max(total);
-    }
+    let (histogram, _) = spectrum(corrected, 1.0)?;
     if histogram.count() == 0 {
-        let corrected = text.split_once("Uncorrected Latency").map_or(text, |(corrected, _)| corrected);
         read_statistics(run, corrected)?;
         run.remedy(&HTTP_REQ_DURATION, "wrk2 --latency prints the whole spectrum");
     } else {

@@ -154,3 +154,12 @@ fn a_text_without_its_end_is_refused_or_says_so() {
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn a_total_of_a_spectrum_that_falls_is_refused_at_its_row() {
+    for (name, total, line) in [("wrk2/spectrum.txt", " 5000 ", 19), ("hgrm/latency.hgrm", " 900 ", 5)] {
+        let error = reading(name, &fixture(name).replacen(total, " 0 ", 1)).unwrap_err();
+        let reason = format!("line {line}, column 1: the total of this row is below that of the row before");
+        assert!(error.ends_with(&reason), "{name}: {error}");
+    }
+}
