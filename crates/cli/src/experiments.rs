@@ -70,7 +70,7 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     Err(Failure::usage(format!("there is no file and no built-in experiment `{experiment}`; {hint}")))
 }
 
-/// Why a directory is no experiment. For that of a run, with the command to use instead.
+/// Explains that a directory is not an experiment, and names the command to use if it is the directory of a run.
 fn of_directory(path: &Path) -> String {
     let shown = path.display().to_string();
     let Ok(run) = plumb_store::read(path) else {
@@ -86,7 +86,7 @@ fn of_directory(path: &Path) -> String {
     let file = path.join("experiment.yaml");
     if !file.is_file() || plumb_store::edited_experiment(&run).map_or(true, |edited| edited.is_some()) {
         return format!(
-            "{of_run}, and its experiment.yaml has been edited or removed since; \
+            "{of_run}, but its experiment.yaml was edited or removed after the run; \
              `plumb report {} --format markdown` shows the experiment that ran",
             quoted(&shown)
         );
@@ -111,7 +111,7 @@ mod tests {
         };
         insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run; repeat the run with `plumb run F/plumb-runs/x-1/experiment.yaml --seed 1`");
         std::fs::write(directory.join("experiment.yaml"), "kind: Other\n").unwrap();
-        insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run, and its experiment.yaml has been edited or removed since; `plumb report F/plumb-runs/x-1 --format markdown` shows the experiment that ran");
+        insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run, but its experiment.yaml was edited or removed after the run; `plumb report F/plumb-runs/x-1 --format markdown` shows the experiment that ran");
         std::fs::remove_file(directory.join("end.json")).unwrap();
         insta::assert_snapshot!(message(), @"F/plumb-runs/x-1 is the directory of a run that has not ended; continue it with `plumb run --resume F/plumb-runs/x-1`");
     }
