@@ -27,7 +27,7 @@ pub struct ImportArguments {
     /// A claim to judge, such as `after.http_reqs >= 1.2 * before.http_reqs`; may be given more than once.
     #[arg(long = "claim", value_name = "CLAIM", requires = "variants")]
     pub claims: Vec<String>,
-    /// What the files are, where that cannot be seen from them; `help` lists the formats.
+    /// The format of the files, if it is not recognised; `help` lists the formats.
     #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
     pub format: Option<String>,
     /// A column of a CSV with its unit, such as `latency:ms`, `rate:1/s` or `size:KiB`; may be given more than once. Of an .hgrm,
