@@ -253,7 +253,7 @@ fn short_run(output: &Output) -> Option<String> {
     let is_short = is_continuous(output) && seconds > 0.0 && seconds < SHORT_S;
     is_short.then(|| {
         let why = if has_warm_up(output) {
-            ". Whether it caught rare events, such as a cache write-back, is chance."
+            ". A window so short has rare events, such as a cache write-back, only by chance."
         } else {
             " without a warm-up, so start-up and the first requests are a visible part of it."
         };
