@@ -260,7 +260,7 @@ const LINES_BEFORE_MAX: usize = 8;
 /// Reads a text in which other lines stand before an output.
 fn read_behind_others(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>, ReadError>> {
     let ends = text.match_indices('\n').map(|(at, _)| at + 1).filter(|_| text.len() <= MIXED_BYTES_MAX);
-    // JSON that could not be read is no prompt: nothing behind it may stand for the whole.
+    // An output that follows unreadable JSON must not stand for the whole text.
     let ends = ends.take_while(|at| {
         !text[..*at].lines().any(|line| ["{", "[{"].iter().any(|it| line.trim_start().starts_with(it)))
     });

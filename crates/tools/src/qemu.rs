@@ -35,7 +35,7 @@ struct Migration {
     underflown: bool,
 }
 
-/// What ended a migration without its times: QEMU then prints neither these nor the memory.
+/// The states in which a migration ends early: QEMU then prints neither its times nor the memory.
 const ENDS: [&str; 2] = ["failed", "cancelled"];
 
 fn of_json(value: &Value) -> Option<&Value> {

@@ -106,7 +106,7 @@ fn message_size(text: &str) -> Option<&str> {
     between(text, "msg-size=", " ").map(|size| size.trim_end_matches('.'))
 }
 
-/// What follows a mark, up to the end of its line.
+/// The rest of the first line with a mark, behind that mark.
 fn rest_of_line<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.split_once(mark)).map(|(_, rest)| rest)
 }

@@ -40,7 +40,7 @@ pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Plan, Failure>
 /// Checks an experiment before it is written to a file.
 ///
 /// # Errors
-/// The first mistake, without its place, because there is no file in which to look it up.
+/// The message of the first mistake, without a place, because there is no file yet.
 pub fn could_run(source: &Source, arguments: &PlanArguments) -> Result<(), String> {
     let read = file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all());
     let first = |error: FileError| error.mistakes().first().map(|mistake| mistake.message.clone());

@@ -241,7 +241,7 @@ fn described(server: &Directive) -> String {
     format!("server {names} (listen {addresses}; {})", server.at)
 }
 
-/// The server with plumb's address and origin in place of its own, and the upstreams that it uses.
+/// Replaces a server's address and origin by plumb's. Also returns the upstreams that it uses.
 fn of_server(
     mut server: Directive,
     has_tls: bool,

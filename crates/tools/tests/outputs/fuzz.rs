@@ -97,7 +97,7 @@ fn values(runs: &[ToolRun]) -> Option<usize> {
 
 /// A figure in another form is refused: it never makes a value absent that is there with other digits.
 fn check_another_form(text: &str) {
-    // A number in the code of a colour is no figure: without it, the rest of the code is text.
+    // Without the number in it, the rest of a colour's code would be text.
     if text.contains('\u{1b}') {
         return;
     }

@@ -99,7 +99,7 @@ mod tests {
             git(&repository, &["worktree", "add", "--detach", "--quiet", &tree, "HEAD"]).unwrap();
         }
         drop(mark(&killed, &repository).unwrap());
-        // Git was killed, too, while it made this work tree.
+        // Git was killed as well, while it made this work tree.
         std::fs::write(repository.join(".git/worktrees/head/locked"), "initializing").unwrap();
         std::fs::remove_file(killed.join("head/.git")).unwrap();
         let journal = mark(&running, &repository).unwrap();
