@@ -409,11 +409,12 @@ fn quoted_figure<'t>(format: &Format, text: &'t str) -> Option<Fault<'t>> {
         let runs = (format.read)(&unquoted(text, &quoted[..count])).ok()?;
         Some(runs.into_iter().map(result).collect::<Vec<_>>())
     };
-    if quoted.is_empty() || read(quoted.len()).is_none_or(|runs| read(0).as_ref() == Some(&runs)) {
+    let as_written = (!quoted.is_empty()).then(|| read(0))?;
+    if read(quoted.len()).is_none_or(|runs| Some(runs) == as_written) {
         return None;
     }
     let counts: Vec<usize> = (1..=quoted.len()).collect();
-    let first = &quoted[counts.partition_point(|count| read(*count) == read(0))];
+    let first = &quoted[counts.partition_point(|count| read(*count) == as_written)];
     let reason = format!("`{}` is in quotes, where the tool prints a number", &text[first.clone()]);
     Some(Fault::at(text, first.start, reason))
 }
