@@ -2,76 +2,39 @@
 
 use std::time::Duration;
 
-use plumb_model::{Caution, Lack, LoadHealth, LoadLimit, Percent, Shortage, VariantState};
+use plumb_model::{Caution, Lack, LoadHealth, LoadLimit, OrderSource, Percent, Shortage, VariantState};
 
 use crate::figures::{self, in_cell};
 
-/// The reason, and what would help; empty for a caution that leads.
+/// The reason, and what would help.
+///
+/// # Panics
+/// For a caution that leads.
 pub fn sentence(caution: &Caution) -> String {
     match caution {
-        Caution::WorkFailed { cell, variant, units, failed, tried, limit } => format!(
-            "{variant}{}: {} of its {units} failed ({failed} of {tried}), more than `failures_max` ({}), so claims about its rates and \
-             times are void",
-            in_cell(cell),
-            figures::share(*failed as f64 / *tried as f64),
-            Percent(*limit)
-        ),
+        Caution::WorkFailed { cell, variant, units, failed, tried, limit } => {
+            work_failed(&format!("{variant}{}", in_cell(cell)), units, (*failed, *tried), *limit)
+        }
         Caution::Synthetic { path } => {
             format!("the {path} data path makes its numbers up: nothing was measured")
         }
+        Caution::Imported { tool } => imported(tool),
+        Caution::SingleRuns => SINGLE_RUNS.to_owned(),
+        Caution::NoTurns { order } => no_turns(*order),
+        Caution::UnstampedOrder { order } => {
+            format!("the order of the runs is that of {}; the output itself has no times", order.words())
+        }
+        Caution::NoCounterpart { variant, runs } => no_counterpart(variant, *runs),
         Caution::ClaimNote { note: text } | Caution::Noticed { warning: text } => text.clone(),
         Caution::ControlDiffers { baseline, metric } => format!(
             "the control, a copy of {baseline}, differs from it in {metric}: this run finds effects where there are none"
         ),
-        Caution::FewBlocks { blocks } => format!(
-            "verdicts were allowed from {blocks} blocks on; below 6 a disturbance in step with the blocks can pass for an effect"
-        ),
-        Caution::Extended { planned, blocks } => format!(
-            "the run was extended from {planned} to {blocks} blocks after it had shown results, so its intervals are those of the \
-             confidence sequence: they hold however often it is extended, and are wider"
-        ),
-        Caution::Autocorrelated { cell, left, right: Some(right), lag1 } => format!(
-            "the ratios of {left} to {right}{} follow one another from block to block (lag 1: {lag1:.2}): their interval may be too \
-             narrow",
-            in_cell(cell)
-        ),
-        Caution::Autocorrelated { cell, left, right: None, lag1 } => format!(
-            "the values of {left}{} follow one another from block to block (lag 1: {lag1:.2}), so their interval is wider",
-            in_cell(cell)
-        ),
-        Caution::Moved { cell, left, right } => format!(
-            "the ratio of {left} to {right}{} moved during the run: its mean is no longer within what earlier blocks allow, and the \
-             nearest value that they do is shown",
-            in_cell(cell)
-        ),
-        _ => of_slots(caution)
-            .or_else(|| of_noise(caution))
-            .or_else(|| of_imports(caution))
-            .unwrap_or_default(),
-    }
-}
-
-/// About slots that have no value, failed, or measured the load.
-fn of_slots(caution: &Caution) -> Option<String> {
-    Some(match caution {
         Caution::Unusable { cell, variant, state } => {
-            let (is, reason) = match state {
-                VariantState::Skipped { reason } => ("was skipped", reason),
-                VariantState::Void { reason } => ("is void", reason),
-                VariantState::Unproven { reason } => ("is not proven", reason),
-                VariantState::Measured | VariantState::Pending => return None,
-            };
-            format!("{variant}{} {is}: {reason}", in_cell(cell))
+            format!("{variant}{} {}", in_cell(cell), unusable(state))
         }
         Caution::Valueless { cell, variant, units, lack, slots, of } => {
             let what = lack.words(variant, units, (*slots, *of));
-            let counts = match lack {
-                Lack::Unmeasured => {
-                    "claims that the value of such a slot could change are not decided".to_owned()
-                }
-                _ => format!("such a slot counts as the worst for {variant}"),
-            };
-            format!("{what}{}; {counts}", in_cell(cell))
+            format!("{what}{}; {}", in_cell(cell), counts(*lack, variant))
         }
         Caution::SlotsFailed { cell, variant, reason, slots, of } => {
             format!("in {slots} of {of} slots, {variant}{} failed to {reason}", in_cell(cell))
@@ -80,12 +43,81 @@ fn of_slots(caution: &Caution) -> Option<String> {
             "load-bound: in {slots} of {of} slots of {variant} the load, and not the system, was the limit: {}",
             why_load_bound(health, threads_key.as_deref())
         ),
+        Caution::Autocorrelated { cell, left, right, lag1 } => {
+            autocorrelated(left, right.as_deref(), &in_cell(cell), *lag1)
+        }
+        Caution::Moved { cell, left, right } => moved(left, right, &in_cell(cell)),
+        Caution::Stolen { slots } => noise(*slots, "the hypervisor took more than 2% of the CPU time"),
+        Caution::Neighbours { slots, limit, allowed } => noise(*slots, &neighbours(*limit, *allowed)),
+        Caution::Throttled { slots } => noise(*slots, "the control group was throttled"),
         Caution::Retried { slots, variant, reason } => format!(
             "{slots} {} measured at the second attempt; the first time, {variant} failed to {reason}",
             if *slots == 1 { "slot was" } else { "slots were" }
         ),
-        _ => return None,
-    })
+        Caution::FewBlocks { blocks } => format!(
+            "verdicts were allowed from {blocks} blocks on; below 6 a disturbance in step with the blocks can pass for an effect"
+        ),
+        Caution::Extended { planned, blocks } => extended(*planned, *blocks),
+        Caution::DifferentWork { .. }
+        | Caution::Redirects { .. }
+        | Caution::Limiter { .. }
+        | Caution::UnseenParts { .. }
+        | Caution::SystemWaited { .. }
+        | Caution::UseUnproven { .. }
+        | Caution::AfterEffect { .. } => unreachable!("`cautions` has the sentences of cautions that lead"),
+    }
+}
+
+fn work_failed(name: &str, units: &str, (failed, tried): (u64, u64), limit: f64) -> String {
+    format!(
+        "{name}: {} of its {units} failed ({failed} of {tried}), more than `failures_max` ({}), so claims about its rates and times \
+         are void",
+        figures::share(failed as f64 / tried as f64),
+        Percent(limit)
+    )
+}
+
+/// Why a variant cannot be used, after its name.
+fn unusable(state: &VariantState) -> String {
+    match state {
+        VariantState::Skipped { reason } => format!("was skipped: {reason}"),
+        VariantState::Void { reason } => format!("is void: {reason}"),
+        VariantState::Unproven { reason } => format!("is not proven: {reason}"),
+        VariantState::Measured => "was measured".to_owned(),
+        VariantState::Pending => "has not been measured yet".to_owned(),
+    }
+}
+
+/// How a slot without a value counts.
+fn counts(lack: Lack, variant: &str) -> String {
+    match lack {
+        Lack::Unmeasured => "claims that the value of such a slot could change are not decided".to_owned(),
+        Lack::Failed | Lack::Idle | Lack::Replaced => {
+            format!("such a slot counts as the worst for {variant}")
+        }
+    }
+}
+
+fn autocorrelated(left: &str, right: Option<&str>, place: &str, lag1: f64) -> String {
+    let (values, so) = match right {
+        Some(right) => (format!("ratios of {left} to {right}"), ": their interval may be too narrow"),
+        None => (format!("values of {left}"), ", so their interval is wider"),
+    };
+    format!("the {values}{place} follow one another from block to block (lag 1: {lag1:.2}){so}")
+}
+
+fn moved(left: &str, right: &str, place: &str) -> String {
+    format!(
+        "the ratio of {left} to {right}{place} moved during the run: its mean is no longer within what earlier blocks allow, and the \
+         nearest value that they do is shown"
+    )
+}
+
+fn extended(planned: u32, blocks: u32) -> String {
+    format!(
+        "the run was extended from {planned} to {blocks} blocks after it had shown results, so its intervals are those of the \
+         confidence sequence: they hold however often it is extended, and are wider"
+    )
 }
 
 /// The deciding figure, and a remedy.
@@ -117,49 +149,41 @@ fn why_load_bound(health: &LoadHealth, threads_key: Option<&str>) -> String {
     }
 }
 
-/// About what else ran on the host.
-fn of_noise(caution: &Caution) -> Option<String> {
-    let (slots, what) = match caution {
-        Caution::Stolen { slots } => (slots, "the hypervisor took more than 2% of the CPU time".to_owned()),
-        Caution::Throttled { slots } => (slots, "the control group was throttled".to_owned()),
-        Caution::Neighbours { slots, limit, allowed } => {
-            let allowed = allowed.map_or_else(String::new, |allowed| {
-                format!(
-                    "; claims are judged all the same, since `noise.others_max` was raised to {:.0}%",
-                    allowed * 100.0
-                )
-            });
-            (slots, format!("other processes used more than {:.0}% of the CPU time{allowed}", limit * 100.0))
-        }
-        _ => return None,
-    };
-    Some(format!("noise: in {} {what}", figures::plural(*slots as usize, "slot")))
+fn noise(slots: u32, what: &str) -> String {
+    format!("noise: in {} {what}", figures::plural(slots as usize, "slot"))
 }
 
-/// About runs that other tools made.
-fn of_imports(caution: &Caution) -> Option<String> {
-    Some(match caution {
-        Caution::Imported { tool } => format!(
-            "imported from {tool}: nothing proves that a treatment was in effect, the CPU time of neither side is known, and nobody \
-             looked whether the load was the limit"
-        ),
-        Caution::SingleRuns => "each variant has one run, which does not tell how much runs differ: the ratios are point estimates; \
-                                import at least 6 runs of each variant, made in turn"
-            .to_owned(),
-        Caution::NoTurns { order } => format!(
-            "the variants did not take turns (the order of the runs is that of {}), so every interval holds only if nothing drifted \
-             from the runs of one variant to those of the next",
-            order.words()
-        ),
-        Caution::UnstampedOrder { order } => {
-            format!("the order of the runs is that of {}; the output itself has no times", order.words())
-        }
-        Caution::NoCounterpart { variant, runs } => {
-            let (noun, has) = if *runs == 1 { ("run", "has") } else { ("runs", "have") };
-            format!("{runs} {noun} of {variant} {has} no counterpart, and no comparison or claim rests on it")
-        }
-        _ => return None,
-    })
+fn neighbours(limit: f64, allowed: Option<f64>) -> String {
+    let allowed = allowed.map_or_else(String::new, |allowed| {
+        format!(
+            "; claims are judged all the same, since `noise.others_max` was raised to {:.0}%",
+            allowed * 100.0
+        )
+    });
+    format!("other processes used more than {:.0}% of the CPU time{allowed}", limit * 100.0)
+}
+
+fn imported(tool: &str) -> String {
+    format!(
+        "imported from {tool}: nothing proves that a treatment was in effect, the CPU time of neither side is known, and nobody \
+         looked whether the load was the limit"
+    )
+}
+
+const SINGLE_RUNS: &str = "each variant has one run, which does not tell how much runs differ: the ratios are point estimates; \
+                           import at least 6 runs of each variant, made in turn";
+
+fn no_turns(order: OrderSource) -> String {
+    format!(
+        "the variants did not take turns (the order of the runs is that of {}), so every interval holds only if nothing drifted from \
+         the runs of one variant to those of the next",
+        order.words()
+    )
+}
+
+fn no_counterpart(variant: &str, runs: u32) -> String {
+    let (noun, has) = if runs == 1 { ("run", "has") } else { ("runs", "have") };
+    format!("{runs} {noun} of {variant} {has} no counterpart, and no comparison or claim rests on it")
 }
 
 #[cfg(test)]
