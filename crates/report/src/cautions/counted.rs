@@ -108,8 +108,8 @@ fn autocorrelated(left: &str, right: Option<&str>, place: &str, lag1: f64) -> St
 
 fn moved(left: &str, right: &str, place: &str) -> String {
     format!(
-        "the ratio of {left} to {right}{place} moved during the run: its mean is no longer within what earlier blocks allow, and the \
-         nearest value that they do is shown"
+        "the ratio of {left} to {right}{place} changed during the run: its mean over all blocks is outside the interval that earlier \
+         blocks allow, so the value shown is the end of that interval nearest to the mean"
     )
 }
 
@@ -210,6 +210,13 @@ mod tests {
             LoadHealth { busiest_thread: 0.035, late_share: 0.02, lag_ns_max: 3_200_000, ..idle.clone() };
         insta::assert_snapshot!(load_bound(late), @"load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: 2.0% of sends were late by up to 3.2 ms; lower `load.rate`, or give the load more threads (`load.threads`) or CPUs");
         insta::assert_snapshot!(load_bound(LoadHealth { busiest_thread: 0.97, ..idle }), @"load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: a thread was on a CPU 97% of the time; give the load more threads (`load.threads`) or CPUs");
+    }
+
+    #[test]
+    fn a_ratio_that_changed_says_which_value_is_shown() {
+        let (left, right) = ("b.http_reqs".to_owned(), "a.http_reqs".to_owned());
+        let moved = Caution::Moved { cell: "connections=20".to_owned(), left, right };
+        insta::assert_snapshot!(sentence(&moved), @"the ratio of b.http_reqs to a.http_reqs (connections=20) changed during the run: its mean over all blocks is outside the interval that earlier blocks allow, so the value shown is the end of that interval nearest to the mean");
     }
 
     #[test]
