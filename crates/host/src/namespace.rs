@@ -153,7 +153,7 @@ impl AsFd for Namespace {
     }
 }
 
-/// Folders below `/proc/sys/net/ipv4` and `/proc/sys/net/ipv6` with settings of no single device.
+/// Folders below `/proc/sys/net/ipv4` and `/proc/sys/net/ipv6` whose settings apply to all devices.
 const SHARED_FOLDERS: [&str; 4] = ["conf/all", "conf/default", "neigh/default", "route"];
 
 /// Whether a file below `/proc/sys/net` is a setting of a single device, such as `ipv4/conf/eth0/rp_filter`, which
@@ -184,7 +184,8 @@ fn settings() -> BTreeMap<PathBuf, String> {
     files.filter_map(value).collect()
 }
 
-/// Whether a process is in another network namespace than the calling thread, with a value of this setting that is not the thread's.
+/// Whether a process is in a network namespace other than the calling thread's, and that namespace has a separate value of this
+/// setting.
 #[must_use]
 pub fn has_other_setting(pid: u32, setting: &Path) -> bool {
     let theirs = PathBuf::from(format!("/proc/{pid}/ns/net"));

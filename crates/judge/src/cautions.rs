@@ -1,4 +1,4 @@
-//! Cautions: facts because of which a run is not to be relied on as it stands.
+//! Cautions that lead: a reader must know them before any figure.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
     cautions
 }
 
-/// Files and services that a variant changes, where no `verify` could show that they are used. That of a later step may show a file,
-/// and that of any step shows a service, which notices what other steps change.
+/// Files and services that a variant changes, if no `verify` could show that they are used. For a file, it may be the `verify` of
+/// the same step or of a later one; for a service, of any step, because the service may read what the others change.
 fn use_unproven(table: &Table<'_>, variant: usize) -> Option<Caution> {
     let planned = table.plan.cells.iter().flat_map(|cell| &cell.variants);
     let planned = planned.filter(|planned| planned.variant == variant && planned.skipped.is_none());

@@ -12,8 +12,7 @@ use crate::table::Table;
 /// Shares that differ by less are the same work: one point.
 const SHARE_MARGIN: f64 = 0.01;
 
-/// What tells work apart: a property among what was observed, or of what there are sizes, and the keys of an experiment that set it,
-/// alone or by what is below them.
+/// An observed property by which work differs, and the keys of an experiment that set it, themselves or by a key below them.
 struct Aspect {
     name: &'static str,
     set_by: &'static [&'static str],
@@ -71,7 +70,7 @@ const PER_WORK: &[(Aspect, &str, &str)] = &[(
 const SIZES: &[(Aspect, f64, f64)] = &[
     (Aspect { name: "body", set_by: REQUEST }, 1.01, 0.0),
     (Aspect { name: "written", set_by: &[] }, 10.0, WRITTEN_MIN),
-    // Of what ends in `/dev/null`, nothing is. How often a file is synced also changes it, but not so much.
+    // Output to `/dev/null` never reaches a disk. A file that is synced more often is written more often, but not a thousand times.
     (Aspect { name: "written to disk", set_by: &[] }, 1000.0, WRITTEN_MIN),
 ];
 

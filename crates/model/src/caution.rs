@@ -11,7 +11,7 @@ use crate::{LoadHealth, OrderSource, VariantState};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Caution {
-    /// A variant did other work than the baseline, though its settings do not ask for it.
+    /// A variant did different work from the baseline, though its settings do not ask for it.
     DifferentWork {
         /// The values of the cell, by axis; empty for a plan with one cell.
         cell: String,
@@ -19,7 +19,7 @@ pub enum Caution {
         variant: String,
         /// The baseline.
         baseline: String,
-        /// In what they differ.
+        /// Their differences.
         differences: Vec<WorkDifference>,
     },
     /// More than one in a hundred of a variant's answers led elsewhere.
@@ -50,7 +50,7 @@ pub enum Caution {
         /// How many CPUs the system used, where that is known.
         system_cpus: Option<f64>,
     },
-    /// Nothing shows how earlier parts of the pipeline that a variant runs ended: its shell tells that of the last part alone.
+    /// Nothing shows how the earlier parts of a variant's pipeline ended, because its shell reports only the last part.
     UnseenParts {
         /// The variant.
         variant: String,
@@ -78,7 +78,7 @@ pub enum Caution {
         /// The files and services.
         changed: Vec<String>,
     },
-    /// A variant's slots differ by whether they come right after another variant's.
+    /// A variant is measured differently right after another variant.
     AfterEffect {
         /// The values of the cell, by axis; empty for a plan with one cell.
         cell: String,
@@ -143,7 +143,7 @@ pub enum Caution {
         /// How many runs.
         runs: u32,
     },
-    /// What the reading of a claim noticed.
+    /// A remark on a claim, from when the experiment was read.
     ClaimNote {
         /// As a sentence.
         note: String,
@@ -155,7 +155,7 @@ pub enum Caution {
         /// In which metric they differ.
         metric: String,
     },
-    /// A variant's numbers cannot be used, or not yet.
+    /// A variant's numbers cannot be used.
     Unusable {
         /// The values of the cell, by axis; empty for a plan with one cell.
         cell: String,
@@ -216,7 +216,7 @@ pub enum Caution {
         /// The correlation of each block with the next.
         lag1: f64,
     },
-    /// The ratio of a claim moved during the run.
+    /// The ratio of a claim changed during the run: its mean over all blocks is outside the interval that earlier blocks allow.
     Moved {
         /// The values of the cell, by axis; empty for a plan with one cell.
         cell: String,
@@ -250,12 +250,12 @@ pub enum Caution {
         slots: u32,
         /// The variant of the first of them.
         variant: String,
-        /// What that failed to do at first, and why.
+        /// What it failed to do at first, and why.
         reason: String,
     },
     /// Verdicts were allowed after few blocks.
     FewBlocks {
-        /// From how many blocks on.
+        /// The number of blocks.
         blocks: u32,
     },
     /// The run was extended after it had shown results.
@@ -265,7 +265,7 @@ pub enum Caution {
         /// How many there may be now.
         blocks: u32,
     },
-    /// What the load or the system noticed while it measured.
+    /// A warning of the load or the system from a slot.
     Noticed {
         /// As a sentence.
         warning: String,
@@ -299,7 +299,7 @@ pub enum Lack {
     Unmeasured,
     /// Nothing completed.
     Idle,
-    /// The slot was measured again after a failure, so that the failure is no longer among the outcomes.
+    /// It was measured again after a failure, so its value hides that failure.
     Replaced,
 }
 

@@ -321,8 +321,8 @@ impl Scope<'_> {
             .is_some_and(|(variant, _)| self.variants.iter().any(|known| known == variant))
     }
 
-    /// The rule that a right side of products or sums breaks, and a right side made of its own numbers. That may not be
-    /// readable either.
+    /// Finds the rule that a right side of products or sums breaks, and suggests another made of the same numbers. The
+    /// suggestion may not be readable either.
     fn slip(self, right: &str, metric: &MetricInfo) -> Option<(&'static str, Option<String>)> {
         let product = |factor: Option<String>, term: &str| Some(format!("{} * {}", factor?, term.trim()));
         let has_term = right.split([' ', '+', '*']).any(|word| self.is_term(word));

@@ -170,7 +170,7 @@ impl Histogram {
         all
     }
 
-    /// As it is read back: in little memory, and walked in no more steps than it has bins.
+    /// The same histogram in the form of one that was read: small, and walked in as many steps as it has bins.
     #[must_use]
     pub fn packed(&self) -> Self {
         Self { form: Form::Packed(self.to_bytes().into()) }

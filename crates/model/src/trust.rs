@@ -9,7 +9,7 @@ use crate::{Caution, Ending, Judgement, Measurement, Run, SlotOutcome, VariantSt
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// There is no reason for doubt.
+    /// No reason for doubt was found.
     Sound,
     /// Read the reasons before relying on it.
     Caution,

@@ -30,8 +30,8 @@ pub struct AfterEffect {
     pub p: f64,
 }
 
-/// The after-effect that pairs of values with this resolution, as a share of them, show; `None` where they are too few to tell it
-/// from a drift.
+/// The after-effect that pairs show; `None` where they are too few to tell it from a drift. `resolution` is the smallest step
+/// between two values, as a share of a value.
 #[must_use]
 pub fn after_effect(pairs: &[SlotPair], resolution: f64) -> Option<AfterEffect> {
     let freedom = pairs.len().checked_sub(2).filter(|freedom| *freedom >= 2)?;

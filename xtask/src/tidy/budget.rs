@@ -25,7 +25,7 @@ pub fn check(file: Option<&TextFile>, built: usize, text_errors: usize) -> Vec<V
     let packages = compare(&file.text, (PACKAGES, built), "a build of `plumb` compiles", |more| {
         format!(
             "remove {more}, or raise the number and write the reason beside it (`cargo tree --package plumb-cli --edges \
-             normal,build` shows who brings what)"
+             normal,build` shows which crate needs which)"
         )
     });
     let text_errors = compare(&file.text, (TEXT_ERRORS, text_errors), "the code outside tests has", |more| {
