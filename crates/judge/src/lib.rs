@@ -1,4 +1,4 @@
-//! Judgements from a plan and its slots: a verdict for every claim, comparisons of variants, and warnings.
+//! Judgements from a plan and its slots: a verdict for every claim, comparisons of variants, and cautions.
 //!
 //! It is a separate crate because two crates that must not depend on each other need the same verdicts: the
 //! runner, which stops once every claim is decided, and the command, which reports from the directory alone.
@@ -8,6 +8,7 @@ mod cautions;
 mod claims;
 mod comparisons;
 mod contrast;
+mod counted;
 mod findings;
 mod imported;
 mod merge;
@@ -19,7 +20,6 @@ mod shares;
 mod spread;
 mod table;
 mod variants;
-mod warnings;
 mod work;
 
 use plumb_model::{ClaimVerdict, Findings, Judgement, Plan, Slot, VariantState};
@@ -45,7 +45,7 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let comparisons = comparisons::compare_all(&table, &shares);
     let findings =
         findings::find(&Concluded { table: &table, variants: &variants, comparisons: &comparisons });
-    cautions.extend(warnings::collect(&table, &variants));
+    cautions.extend(counted::collect(&table, &variants));
     Judgement { variants, comparisons, claims, findings, cautions }
 }
 
@@ -75,7 +75,7 @@ pub fn is_proven(plan: &Plan, slots: &[Slot], cell: usize) -> bool {
 /// Whether the automatic copy of the baseline differs from the baseline, which makes the whole run untrusted.
 #[must_use]
 pub fn control_differs(plan: &Plan, slots: &[Slot]) -> bool {
-    warnings::control_differs(&Table::new(plan, slots)).is_some()
+    counted::control_differs(&Table::new(plan, slots)).is_some()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Cautions about figures that cannot be trusted, beside those that a reader must know first.
+//! Cautions that do not lead: a report counts them in its first lines and tells them below.
 
 use plumb_model::{
     Caution, Claim, LoadHealth, MetricKind, Noise, Operand, Plan, Slot, SlotOutcome, Statistic, Term,
