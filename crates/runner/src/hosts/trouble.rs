@@ -117,17 +117,19 @@ impl Trouble {
             Peer::Pod { .. } => 0,
         };
         let said = lines[first..].join("; ");
-        match (&self.peer, silence) {
-            (Peer::Pod { exit, cause, .. }, silence) => {
+        match &self.peer {
+            Peer::Pod { exit, cause, .. } => {
                 let how = cause.as_ref().map(ToString::to_string).or(silence).or_else(|| exit.clone());
                 let how = how.unwrap_or_else(|| ENDED.to_owned());
                 if said.is_empty() { how } else { format!("{said}; {how}") }
             }
-            (Peer::Host { .. }, Some(silence)) if said.is_empty() => silence,
-            (Peer::Host { .. }, Some(silence)) => format!("{silence}, after `{said}`"),
-            (Peer::Host { exit: Some(exit), .. }, None) if said.is_empty() => format!("ssh {exit}"),
-            (Peer::Host { .. }, None) if said.is_empty() => ENDED.to_owned(),
-            (Peer::Host { .. }, None) => said,
+            Peer::Host { exit, .. } => match (silence, exit) {
+                (Some(silence), _) if said.is_empty() => silence,
+                (Some(silence), _) => format!("{silence}, after `{said}`"),
+                (None, _) if !said.is_empty() => said,
+                (None, Some(exit)) => format!("ssh {exit}"),
+                (None, None) => ENDED.to_owned(),
+            },
         }
     }
 }
