@@ -82,7 +82,7 @@ fn already(
     let changes_nothing = own.iter().any(|tuning| tuning.has_values())
         && base.tunings.iter().all(|name| variant.tunings.contains(name))
         && own.iter().all(|tuning| !tuning.has_values() || tuning.is_in_effect(machine));
-    // Of commands alone, nobody knows whether the machine has their values, or `verify` shows something else.
+    // Nobody can tell for commands: the machine may have their values, or `verify` may show something else.
     let are_commands = own.iter().flat_map(|tuning| &tuning.wanted).all(|wanted| wanted.setting.is_command());
     (changes_nothing && !are_commands).then(|| {
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();

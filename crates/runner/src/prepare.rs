@@ -253,7 +253,7 @@ fn out_of_reach(variant: &PlannedVariant, settings: &PathSettings, hosts: &Hosts
         let pid = pids.iter().find(|pid| has_other_setting(**pid, Path::new(path)))?;
         Some(format!(
             "{sysctl} would not reach the system: its process {pid} is in another network namespace; run plumb in that namespace, or \
-             set the sysctl there by a `command`"
+             set the sysctl there with a `command`"
         ))
     })
 }

@@ -28,7 +28,7 @@ pub enum HostError {
     /// The data path refused settings.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// There is no account of the storage array.
+    /// The account of the storage array is unknown.
     #[error(transparent)]
     Account(#[from] AccountError),
     /// Something needs a cluster.
@@ -88,13 +88,13 @@ pub enum HostError {
     Silent {
         /// The host.
         host: String,
-        /// How long it was waited for.
+        /// How long the runner waited.
         timeout: Duration,
     },
     /// A keeper failed to do what it was asked for.
     #[error("{0}")]
     Keeper(String),
-    /// A keeper was asked for something that it does not know.
+    /// A keeper does not know the request.
     #[error("understand the runner: {0}")]
     Request(serde_json::Error),
     /// A node has no reader.
@@ -123,11 +123,11 @@ pub enum HostError {
         /// The directory of the journal.
         journal: PathBuf,
     },
-    /// There are no settings from both ends of a window.
-    #[error("see the host's settings while it measured")]
+    /// The host's settings at the ends of a window were not read.
+    #[error("read the host's settings at both ends of the window")]
     Unseen,
-    /// A keeper was asked for a treatment before it was told of any.
-    #[error("treat this host: nothing was said of treatments")]
+    /// A keeper was asked for a treatment before the runner announced any.
+    #[error("treat this host: the runner announced no treatments")]
     NoTreatments,
     /// A keeper was to end a treatment that had not begun.
     #[error("end a treatment: none was begun")]
@@ -137,7 +137,7 @@ pub enum HostError {
 /// Why a host that was reached cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
-    /// Another machine than this build is for.
+    /// The build is for other machines.
     #[error(
         "it runs {system} on {machine}, and this build of plumb is for Linux on {}: run plumb from a host like it",
         std::env::consts::ARCH
