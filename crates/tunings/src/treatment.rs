@@ -29,7 +29,7 @@ impl Treatment<'_> {
     /// The sysctls below `net` that it sets by name on the system's host.
     #[must_use]
     pub fn network_sysctls(&self) -> Vec<Setting> {
-        let of_tuning = |name: &'_ String| Some(name.strip_prefix("sysctl=")?.split_once('=')?.0.to_owned());
+        let of_tuning = |name: &String| Some(name.strip_prefix("sysctl=")?.split_once('=')?.0.to_owned());
         let of_change = |change: &UserChange| match change {
             UserChange::Sysctl(SysctlChange { values, place: ChangePlace::System }) => {
                 values.keys().cloned().collect()

@@ -248,4 +248,53 @@ mod tests {
         insta::assert_snapshot!(others(1, None), @"noise: in 1 slot other processes used more than 10% of the CPU time");
         insta::assert_snapshot!(others(8, Some(1.0)), @"noise: in 8 slots other processes used more than 10% of the CPU time; claims are judged all the same, since `noise.others_max` was raised to 100%");
     }
+
+    #[test]
+    fn other_counted_cautions_are_whole_sentences() {
+        let (cell, variant) = (|| "connections=20".to_owned(), || "b".to_owned());
+        let (left, reason, order) =
+            (|| "b.http_reqs".to_owned(), || "start nginx".to_owned(), OrderSource::Files);
+        let state = VariantState::Unproven { reason: "the counter stood still".to_owned() };
+        let right = Some("a.http_reqs".to_owned());
+        let all = [
+            Caution::Synthetic { path: "null".to_owned() },
+            Caution::Imported { tool: "wrk".to_owned() },
+            Caution::SingleRuns,
+            Caution::NoTurns { order },
+            Caution::UnstampedOrder { order },
+            Caution::NoCounterpart { variant: variant(), runs: 1 },
+            Caution::NoCounterpart { variant: variant(), runs: 2 },
+            Caution::ControlDiffers { baseline: "a".to_owned(), metric: "http_reqs".to_owned() },
+            Caution::Unusable { cell: cell(), variant: variant(), state },
+            Caution::SlotsFailed { cell: cell(), variant: variant(), reason: reason(), slots: 2, of: 16 },
+            Caution::Autocorrelated { cell: cell(), left: left(), right, lag1: 0.61 },
+            Caution::Autocorrelated { cell: cell(), left: left(), right: None, lag1: 0.61 },
+            Caution::Stolen { slots: 2 },
+            Caution::Throttled { slots: 1 },
+            Caution::Retried { slots: 1, variant: variant(), reason: reason() },
+            Caution::Retried { slots: 2, variant: variant(), reason: reason() },
+            Caution::FewBlocks { blocks: 2 },
+            Caution::Extended { planned: 20, blocks: 40 },
+        ];
+        insta::assert_snapshot!(all.each_ref().map(sentence).join("\n"), @r"
+        the null data path makes its numbers up: nothing was measured
+        imported from wrk: nothing proves that a treatment was in effect, the CPU time of neither side is known, and nobody looked whether the load was the limit
+        each variant has one run, which does not tell how much runs differ: the ratios are point estimates; import at least 6 runs of each variant, made in turn
+        the variants did not take turns (the order of the runs is that of the times at which the files were modified), so every interval holds only if nothing drifted from the runs of one variant to those of the next
+        the order of the runs is that of the times at which the files were modified; the output itself has no times
+        1 run of b has no counterpart, and no comparison or claim rests on it
+        2 runs of b have no counterpart, and no comparison or claim rests on it
+        the control, a copy of a, differs from it in http_reqs: this run finds effects where there are none
+        b (connections=20) is not proven: the counter stood still
+        in 2 of 16 slots, b (connections=20) failed to start nginx
+        the ratios of b.http_reqs to a.http_reqs (connections=20) follow one another from block to block (lag 1: 0.61): their interval may be too narrow
+        the values of b.http_reqs (connections=20) follow one another from block to block (lag 1: 0.61), so their interval is wider
+        noise: in 2 slots the hypervisor took more than 2% of the CPU time
+        noise: in 1 slot the control group was throttled
+        1 slot was measured at the second attempt; the first time, b failed to start nginx
+        2 slots were measured at the second attempt; the first time, b failed to start nginx
+        verdicts were allowed from 2 blocks on; below 6 a disturbance in step with the blocks can pass for an effect
+        the run was extended from 20 to 40 blocks after it had shown results, so its intervals are those of the confidence sequence: they hold however often it is extended, and are wider
+        ");
+    }
 }
