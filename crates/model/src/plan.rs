@@ -158,7 +158,7 @@ pub enum OrderSource {
 }
 
 impl OrderSource {
-    /// Its name, to follow "the order of the runs is that of".
+    /// Its name, to follow "the runs are in the order of".
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

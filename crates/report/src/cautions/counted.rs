@@ -22,7 +22,7 @@ pub fn sentence(caution: &Caution) -> String {
         Caution::SingleRuns => SINGLE_RUNS.to_owned(),
         Caution::NoTurns { order } => no_turns(*order),
         Caution::UnstampedOrder { order } => {
-            format!("the order of the runs is that of {}; the output itself has no times", order.words())
+            format!("the runs are in the order of {}; the output itself has no times", order.words())
         }
         Caution::NoCounterpart { variant, runs } => no_counterpart(variant, *runs),
         Caution::ClaimNote { note: text } | Caution::Noticed { warning: text } => text.clone(),
@@ -165,8 +165,8 @@ fn neighbours(limit: f64, allowed: Option<f64>) -> String {
 
 fn imported(tool: &str) -> String {
     format!(
-        "imported from {tool}: nothing proves that a treatment was in effect, the CPU time of neither side is known, and nobody \
-         looked whether the load was the limit"
+        "imported from {tool}: nothing proves that a treatment was in effect, and neither side's CPU time was measured, so the load \
+         may have been the limit"
     )
 }
 
@@ -175,7 +175,7 @@ const SINGLE_RUNS: &str = "each variant has one run, which does not tell how muc
 
 fn no_turns(order: OrderSource) -> String {
     format!(
-        "the variants did not take turns (the order of the runs is that of {}), so every interval holds only if nothing drifted from \
+        "the variants did not take turns (the runs are in the order of {}), so every interval holds only if nothing drifted from \
          the runs of one variant to those of the next",
         order.words()
     )
@@ -278,10 +278,10 @@ mod tests {
         ];
         insta::assert_snapshot!(all.each_ref().map(sentence).join("\n"), @r"
         the null data path makes its numbers up: nothing was measured
-        imported from wrk: nothing proves that a treatment was in effect, the CPU time of neither side is known, and nobody looked whether the load was the limit
+        imported from wrk: nothing proves that a treatment was in effect, and neither side's CPU time was measured, so the load may have been the limit
         each variant has one run, which does not tell how much runs differ: the ratios are point estimates; import at least 6 runs of each variant, made in turn
-        the variants did not take turns (the order of the runs is that of the times at which the files were modified), so every interval holds only if nothing drifted from the runs of one variant to those of the next
-        the order of the runs is that of the times at which the files were modified; the output itself has no times
+        the variants did not take turns (the runs are in the order of the times at which the files were modified), so every interval holds only if nothing drifted from the runs of one variant to those of the next
+        the runs are in the order of the times at which the files were modified; the output itself has no times
         1 run of b has no counterpart, and no comparison or claim rests on it
         2 runs of b have no counterpart, and no comparison or claim rests on it
         the control, a copy of a, differs from it in http_reqs: this run finds effects where there are none

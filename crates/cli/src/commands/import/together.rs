@@ -148,7 +148,7 @@ fn listing(
     order: &Order,
 ) -> String {
     let mut text = format!(
-        "# `plumb import` made this run of files, so there is nothing to run again.\n# The order of the runs is that of {}.\nruns:\n",
+        "# `plumb import` made this run of files, so there is nothing to run again.\n# The runs are in the order of {}.\nruns:\n",
         order.source.words()
     );
     for index in &order.runs {
