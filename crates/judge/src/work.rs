@@ -70,7 +70,7 @@ const PER_WORK: &[(Aspect, &str, &str)] = &[(
 const SIZES: &[(Aspect, f64, f64)] = &[
     (Aspect { name: "body", set_by: REQUEST }, 1.01, 0.0),
     (Aspect { name: "written", set_by: &[] }, 10.0, WRITTEN_MIN),
-    // Output to `/dev/null` never reaches a disk. A file that is synced more often is written more often, but not a thousand times.
+    // Output to `/dev/null` never reaches a disk. Syncing a file more often writes more bytes, but not a thousand times as many.
     (Aspect { name: "written to disk", set_by: &[] }, 1000.0, WRITTEN_MIN),
 ];
 
