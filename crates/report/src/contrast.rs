@@ -259,7 +259,7 @@ pub(crate) fn differences(runs: [&Run; 2]) -> Vec<Difference> {
     if runs[0].began_with(runs[1]) {
         let [first, second] = runs.map(|run| Some(digest(run)));
         if first != second {
-            let what = "digest of the same run, of which somebody edited or extended a copy".to_owned();
+            let what = "digest; one run is an edited or extended copy of the other".to_owned();
             told.push(Difference { of: "content".to_owned(), what, first, second });
         }
     }

@@ -60,8 +60,8 @@ Examples:
   plumb ui --listen 127.0.0.1:8080       # a fixed port, to forward it by ssh -L
   plumb ui --database postgres://team@db/history   # a team's recorded runs
 
-The first line of its output is the address to open, with the token that every request needs. Ctrl-C ends
-the page; runs that it started go on.";
+The first line of its output is the address to open, with the token that every request needs.
+Ctrl-C ends the page; runs that it started go on.";
 
 pub const AUDIT: &str = "\
 Examples:
@@ -76,7 +76,8 @@ Examples:
   plumb gate --base v1.2 --build make --run bench.yaml --worse-than 5%
   plumb gate --base-command old/bench --head-command new/bench --format json
 
-Exit codes: 0 not worse by that margin, 1 worse, 2 usage, 3 undecided, 4 not comparable, 5 a build failed.";
+Exit codes: 0 not worse by that margin, 1 worse, 2 usage, 3 undecided, 4 not comparable,
+5 a build failed.";
 
 pub const HISTORY: &str = "\
 Examples:
