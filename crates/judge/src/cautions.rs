@@ -15,7 +15,7 @@ use crate::work;
 /// By how much of the window the waits of the system's threads for a CPU may differ.
 const WAITS_MARGIN: f64 = 0.1;
 /// The largest share of runs without an after-effect that are said to have one.
-const AFTER_EFFECT_ALPHA: f64 = 0.01;
+const AFTER_EFFECT_ALPHA: f64 = 0.005;
 
 pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Caution> {
     let mut cautions = work::cautions(table);
