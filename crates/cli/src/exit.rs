@@ -70,8 +70,8 @@ pub type Outcome = Result<u8, Failure>;
 
 impl Failure {
     /// The user asked for something that is not there, or not in the right form.
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE, message: message.into(), is_painted: false }
+    pub fn usage(message: impl std::fmt::Display) -> Self {
+        Self { code: USAGE, message: message.to_string(), is_painted: false }
     }
 
     /// A file that the user named cannot be read; `error` says which and why.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing};
+use plumb_path::{
+    AnyError, Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing,
+};
 use serde_json::Value;
 
 use crate::settings::CommandSettings;
@@ -52,8 +54,8 @@ impl Settings for CommandSettings {
         check::check(self).and_then(|()| check::check_resolved(&self.resolved()))
     }
 
-    fn feasible(&self, at: Sides) -> Result<(), String> {
-        check::feasible(&self.resolved(), at)
+    fn feasible(&self, at: Sides) -> Result<(), AnyError> {
+        Ok(check::feasible(&self.resolved(), at)?)
     }
 
     fn timing(&mut self) -> Timing<'_> {

@@ -36,7 +36,7 @@ impl Notes {
     pub(crate) fn read(scratch: &Path) -> Result<Self, PathError> {
         let file = file(scratch);
         let failed =
-            |cause: &dyn std::fmt::Display| PathError::Load(format!("read {}: {cause}", file.display()));
+            |cause: &dyn std::fmt::Display| PathError::load(format!("read {}: {cause}", file.display()));
         match std::fs::read(&file) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(&error)),
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
@@ -80,7 +80,7 @@ impl Notes {
         let file = file(scratch);
         let written = serde_json::to_vec(self).map_err(std::io::Error::other);
         let written = written.and_then(|bytes| std::fs::write(&file, bytes));
-        written.map_err(|cause| PathError::Load(format!("write {}: {cause}", file.display())))
+        written.map_err(|cause| PathError::load(format!("write {}: {cause}", file.display())))
     }
 
     /// What a reader must know where another variant's command is written differently and comes to the same.

@@ -36,7 +36,7 @@ pub(crate) fn command_system(
     let log = place.scratch.join("system.log");
     let open = || File::create(&log).and_then(|file| Ok([file.try_clone()?, file]));
     let [stdout, stderr] =
-        open().map_err(|cause| PathError::Load(format!("write {}: {cause}", log.display())))?;
+        open().map_err(|cause| PathError::load(format!("write {}: {cause}", log.display())))?;
     let command = in_shell(start, &settings.load)?.stdout(Stream::File(stdout)).stderr(Stream::File(stderr));
     let child = command.own_group().dies_with_parent(Signal::KILL).spawn()?;
     let mut started = Started { settings: settings.clone(), child, log };

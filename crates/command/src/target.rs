@@ -36,13 +36,13 @@ pub(crate) fn aimed(
     let aimed = settings.resolved();
     let open = aimed.commands().find_map(|command| open_place(command)).map(str::to_owned);
     match open {
-        Some(place) if fields.is_empty() => Err(PathError::Load(format!(
+        Some(place) if fields.is_empty() => Err(PathError::load(format!(
             "run `{}`: `{place}` stands for a part of a system of another data path, and `system.path` names none",
             settings.load.command
         ))),
         Some(place) => {
             let known: Vec<String> = fields.keys().map(|name| format!("`{{{PLACE}{name}}}`")).collect();
-            Err(PathError::Load(format!(
+            Err(PathError::load(format!(
                 "run `{}`: the system has no `{place}`; it has {}",
                 settings.load.command,
                 known.join(", ")
@@ -60,7 +60,7 @@ fn fields(target: &Value, scratch: &Path) -> Result<BTreeMap<String, String>, Pa
             (Value::String(pem), Some(stem)) => {
                 let file = scratch.join(format!("{stem}.pem"));
                 std::fs::write(&file, pem)
-                    .map_err(|cause| PathError::Load(format!("write {}: {cause}", file.display())))?;
+                    .map_err(|cause| PathError::load(format!("write {}: {cause}", file.display())))?;
                 fields.insert(format!("{stem}_file"), file.display().to_string());
             }
             (Value::String(text), None) => drop(fields.insert(name.clone(), text.clone())),

@@ -2,7 +2,7 @@
 
 use plumb_devices::DeviceKind;
 use plumb_model::Statistic;
-use plumb_path::tool::{self, DrivenLoad, Says};
+use plumb_path::tool::{self, DrivenLoad, NotInstalled, Says};
 use plumb_path::{Fault, Load, PathError};
 
 use crate::measure::openssl_speed::{OPENSSL, OpensslSpeed};
@@ -17,8 +17,8 @@ const AT_A_TIME_MAX: u32 = 4096;
 /// Whether this host has the tool.
 ///
 /// # Errors
-/// One sentence that says what to install.
-pub(crate) fn feasible() -> Result<(), String> {
+/// When it is not installed.
+pub(crate) fn feasible() -> Result<(), NotInstalled> {
     OPENSSL.find().map(drop)
 }
 

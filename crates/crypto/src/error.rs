@@ -5,7 +5,7 @@ use plumb_devices::{DeviceError, DeviceKind};
 use crate::measure::algorithm::Algorithm;
 
 /// Why a device has no figures.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum CryptoError {
     /// The device itself.
     #[error(transparent)]

@@ -194,9 +194,9 @@ mod tests {
             settings.load.algorithm = Algorithm::Aes128Gcm;
         });
         assert_eq!(
-            settings.feasible(Sides::BOTH).unwrap_err(),
+            settings.feasible(Sides::BOTH).unwrap_err().to_string(),
             "multibuffer does not do aes-128-gcm; it does RSA, ECDSA, X25519 and P-256"
         );
-        assert_eq!(CryptoSettings::default().feasible(Sides::BOTH), Ok(()));
+        CryptoSettings::default().feasible(Sides::BOTH).unwrap();
     }
 }

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use plumb_devices::DeviceKind;
 use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::{
-    Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing, read_target,
+    AnyError, Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing, read_target,
 };
 use serde_json::Value;
 
-use crate::measure::Work;
+use crate::measure::{Algorithm, Work};
 use crate::settings::{CryptoSettings, Driver, Target};
 use crate::{check, driver, evidence, load, metrics, system};
 
@@ -52,21 +53,35 @@ impl CryptoSettings {
     }
 }
 
+/// An algorithm that the device does not do.
+#[derive(Debug, thiserror::Error)]
+#[error("{device} does not do {algorithm}; it does RSA, ECDSA, X25519 and P-256")]
+struct NotDone {
+    device: DeviceKind,
+    algorithm: Algorithm,
+}
+
 impl Settings for CryptoSettings {
     fn check(&self) -> Result<(), Fault> {
         check::check(self)
     }
 
-    fn feasible(&self, at: Sides) -> Result<(), String> {
+    fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         if self.load.driver != Driver::Native {
-            return if at.load { driver::feasible() } else { Ok(()) };
+            if at.load {
+                driver::feasible()?;
+            }
+            return Ok(());
         }
         let (device, algorithm) = (self.system.device, self.load.algorithm);
         if !algorithm.is_done_by(device) {
-            return Err(format!("{device} does not do {algorithm}; it does RSA, ECDSA, X25519 and P-256"));
+            return Err(NotDone { device, algorithm }.into());
         }
         // The load does the operations; the system only makes the key.
-        if at.load { device.probe().map(drop).map_err(|missing| missing.to_string()) } else { Ok(()) }
+        if at.load {
+            device.probe()?;
+        }
+        Ok(())
     }
 
     fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {

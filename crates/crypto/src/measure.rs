@@ -26,7 +26,7 @@ use plumb_path::{Mark, Window};
 pub use algorithm::Algorithm;
 pub use answers::{Answers, check_answers};
 pub use series::{Fill, Series, fill};
-pub use sweep::{Keys, Point, Row, Source, Sweep};
+pub use sweep::{Absent, Keys, Point, Row, Source, Sweep};
 pub use work::Work;
 
 use self::bulk::Bulk;

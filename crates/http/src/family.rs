@@ -7,7 +7,8 @@ use plumb_model::{
     ClusterObject, Endpoint, Evidence, Measurement, Metric, Question, RequiredSaving, Statistic,
 };
 use plumb_path::{
-    Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
+    AnyError, Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing,
+    read_target,
 };
 use serde_json::Value;
 
@@ -59,7 +60,7 @@ impl Settings for HttpSettings {
         check::check(self)
     }
 
-    fn feasible(&self, at: Sides) -> Result<(), String> {
+    fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         if at.load {
             load::feasible(self.load.driver, &self.system.ingress)?;
         }

@@ -6,6 +6,37 @@ use std::net::Ipv6Addr;
 
 use plumb_host::address::{from_url, zoned};
 
+/// Why a text is not a URL that a load can use. Completes "failed to …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("use `{url}` as a URL such as `http://127.0.0.1:8080/path`: {why}")]
+pub struct UrlError {
+    url: String,
+    why: Wrong,
+}
+
+/// The part of a URL that is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Wrong {
+    #[error("it contains a space or a control character")]
+    Character,
+    #[error("it has no scheme")]
+    NoScheme,
+    #[error("its scheme is not http or https")]
+    Scheme,
+    #[error("it has a user name; send an authorization header instead")]
+    User,
+    #[error("its `[` is not closed")]
+    Open,
+    #[error("the text in brackets is not an IPv6 address")]
+    Address,
+    #[error("it has no host")]
+    NoHost,
+    #[error("something follows its `]`")]
+    Rest,
+    #[error("its port is not in 1 to 65535")]
+    Port,
+}
+
 /// A URL taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
@@ -25,22 +56,22 @@ impl Url {
     /// Takes a URL apart.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("use `{text}` as a URL such as `http://127.0.0.1:8080/path`: {why}");
+    /// When the text is not a URL, or not one that a load can use.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        let wrong = |why| UrlError { url: text.to_owned(), why };
         if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(wrong("it contains a space or a control character"));
+            return Err(wrong(Wrong::Character));
         }
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(Wrong::NoScheme))?;
         let (is_tls, default_port) = match scheme.to_ascii_lowercase().as_str() {
             "http" => (false, 80),
             "https" => (true, 443),
-            _ => return Err(wrong("its scheme is not http or https")),
+            _ => return Err(wrong(Wrong::Scheme)),
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(wrong("it has a user name; send an authorization header instead"));
+            return Err(wrong(Wrong::User));
         }
         let (host, port) = split_port(authority).map_err(wrong)?;
         let port = port.unwrap_or(default_port);
@@ -58,12 +89,12 @@ impl Url {
     }
 }
 
-fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), Wrong> {
     let after_host = match authority.strip_prefix('[') {
         Some(rest) => {
-            let end = rest.find(']').ok_or("its `[` is not closed")?;
+            let end = rest.find(']').ok_or(Wrong::Open)?;
             if rest[..end].parse::<Ipv6Addr>().is_err() && zoned(&rest[..end]).is_none() {
-                return Err("the text in brackets is not an IPv6 address");
+                return Err(Wrong::Address);
             }
             end + 2
         }
@@ -71,14 +102,14 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
     };
     let (host, port) = authority.split_at(after_host);
     if host.is_empty() {
-        return Err("it has no host");
+        return Err(Wrong::NoHost);
     }
     match port.strip_prefix(':') {
         None if port.is_empty() => Ok((host, None)),
-        None => Err("something follows its `]`"),
+        None => Err(Wrong::Rest),
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => Ok((host, Some(port))),
-            _ => Err("its port is not in 1 to 65535"),
+            _ => Err(Wrong::Port),
         },
     }
 }
@@ -135,7 +166,8 @@ mod tests {
             "http://u@a/",
             "http://a/b c",
         ];
-        let why = urls.map(|url| Url::parse(url).unwrap_err().split_once("path`: ").unwrap().1.to_owned());
+        let why = urls
+            .map(|url| Url::parse(url).unwrap_err().to_string().split_once("path`: ").unwrap().1.to_owned());
         insta::assert_snapshot!(why.join("\n"), @r"
         it has no scheme
         its scheme is not http or https

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use plumb_model::{Evidence, Measurement, Metric, Question};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing};
+use plumb_path::{
+    AnyError, Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing,
+};
 use serde_json::Value;
 
 use crate::settings::{MigrationSettings, SystemKind};
@@ -56,12 +58,13 @@ impl Settings for MigrationSettings {
         check::check(self)
     }
 
-    fn feasible(&self, _: Sides) -> Result<(), String> {
+    fn feasible(&self, _: Sides) -> Result<(), AnyError> {
         // Each side compresses or restores, and starts its own QEMU.
         match self.system.kind {
-            SystemKind::Plumb => self.system.codec.feasible(),
-            SystemKind::Qemu => qemu::feasible(self),
+            SystemKind::Plumb => self.system.codec.feasible()?,
+            SystemKind::Qemu => qemu::feasible(self)?,
         }
+        Ok(())
     }
 
     fn timing(&mut self) -> Timing<'_> {

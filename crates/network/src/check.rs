@@ -49,7 +49,7 @@ pub fn check_own_load(settings: &NetworkSettings) -> Result<(), PathError> {
         return Ok(());
     }
     let words = "find its server: `system.server` is for `path: command`; here `load.driver` names the tool";
-    Err(PathError::Load(words.to_owned()))
+    Err(PathError::load(words.to_owned()))
 }
 
 /// Checks what no single field can.

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use plumb_host::service::Service;
 use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::{
-    Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
+    AnyError, Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing,
+    read_target,
 };
 use serde_json::Value;
 
@@ -32,8 +33,8 @@ impl Family for Network {
         system::start(&check::serving(settings), place)
     }
 
-    fn spans_hosts(settings: &NetworkSettings) -> Result<(), String> {
-        system::may_span_hosts(&settings.system)
+    fn spans_hosts(settings: &NetworkSettings) -> Result<(), AnyError> {
+        Ok(system::may_span_hosts(&settings.system)?)
     }
 
     fn needs_namespaces(settings: &NetworkSettings) -> bool {
@@ -55,12 +56,13 @@ impl Settings for NetworkSettings {
         check::check(self)
     }
 
-    fn feasible(&self, at: Sides) -> Result<(), String> {
+    fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         tools::feasible(check::serving(self).load.driver)?;
         match at {
-            Sides::BOTH => system::feasible(&self.system),
-            _ => system::feasible_half(&self.system),
+            Sides::BOTH => system::feasible(&self.system)?,
+            _ => system::feasible_half(&self.system)?,
         }
+        Ok(())
     }
 
     fn weight(&self) -> Option<f64> {

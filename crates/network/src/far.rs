@@ -56,7 +56,7 @@ impl Load for FarLoad {
                 mark(moment);
             });
             drop(teller);
-            let panicked = || Err(PathError::Load("read counters: a thread panicked".to_owned()));
+            let panicked = || Err(PathError::load("read counters: a thread panicked".to_owned()));
             (measured, watcher.join().unwrap_or_else(|_| panicked()))
         });
         let mut measurement = measured?;

@@ -5,7 +5,7 @@ mod client;
 mod series;
 mod server;
 
-use plumb_path::tool::Program;
+use plumb_path::tool::{NotInstalled, Program};
 
 use crate::settings::Driver;
 
@@ -17,7 +17,7 @@ pub(crate) use self::server::ToolServer;
 ///
 /// # Errors
 /// One sentence that says what to install.
-pub(crate) fn feasible(driver: Driver) -> Result<(), String> {
+pub(crate) fn feasible(driver: Driver) -> Result<(), NotInstalled> {
     program(driver).map_or(Ok(()), |program| program.find().and_then(|_| server(program).find()).map(drop))
 }
 

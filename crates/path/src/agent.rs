@@ -140,7 +140,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn next(&mut self) -> Option<Result<Request, String>> {
+    fn next(&mut self) -> Option<serde_json::Result<Request>> {
         let line = self.early.pop_front().or_else(|| self.lines.recv().ok())?;
         (!line.is_empty()).then(|| parse(&line))
     }
@@ -158,8 +158,8 @@ impl Requests {
     }
 }
 
-fn parse(line: &str) -> Result<Request, String> {
-    serde_json::from_str(line).map_err(|error| format!("read a request: {error}"))
+fn parse(line: &str) -> serde_json::Result<Request> {
+    serde_json::from_str(line)
 }
 
 struct Agent<'p, W> {
@@ -179,7 +179,8 @@ impl<W: Write> Agent<'_, W> {
                 // The snapshot to hurry has already been taken.
                 Ok(Request::Hurry) => continue,
                 Ok(request) => request,
-                Err(reason) => {
+                Err(error) => {
+                    let reason = format!("read a request: {error}");
                     self.output.write(Some(&Reply::Failed { reason, cause: FailureCause::Harness }))?;
                     continue;
                 }

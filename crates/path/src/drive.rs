@@ -54,7 +54,7 @@ pub trait Worker {
     /// Why `missing` of `threads` threads still run this long after the window.
     #[must_use]
     fn overdue(missing: usize, threads: usize, after: Span) -> PathError {
-        PathError::Load(format!(
+        PathError::load(format!(
             "finish the measurement: {missing} of {threads} load threads still run {after} after the window"
         ))
     }
@@ -194,7 +194,7 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
             thread::Builder::new()
                 .name(format!("plumb-load-{number}"))
                 .spawn(run)
-                .map_err(|cause| PathError::Load(format!("start a load thread: {cause}")))?;
+                .map_err(|cause| PathError::load(format!("start a load thread: {cause}")))?;
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
 
     /// Marks an end of the window. CPU time is read before the mark is sent, because sending takes CPU time.
     fn mark_end(&mut self, mark: Mark) -> Result<Moment, O::Error> {
-        let cpu = process_cpu_time(std::process::id()).map_err(|error| PathError::Load(error.to_string()))?;
+        let cpu = process_cpu_time(std::process::id()).map_err(PathError::load)?;
         self.mark(|_| mark)?;
         Ok(Moment { cpu, supply: CpuSupply::now() })
     }
@@ -245,7 +245,7 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
                 Err(RecvTimeoutError::Timeout) => return Ok(false),
                 Err(RecvTimeoutError::Disconnected) => {
                     let message = "finish the measurement: a load thread ended early";
-                    return Err(PathError::Load(message.to_owned()).into());
+                    return Err(PathError::load(message.to_owned()).into());
                 }
             }
         }
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_thread_that_fails_ends_the_others() {
         let (failed, _) = run(&drive(600_000), Some(1), false);
-        assert_eq!(failed.unwrap_err(), PathError::new("count: it was told to fail"));
+        assert_eq!(failed.unwrap_err().to_string(), "count: it was told to fail");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, Re
 use serde_json::Value;
 
 use crate::family::{
-    Family, Fault, Load, Mark, PathError, Place, Settings, Sides, Snapshot, System, Timing, Window,
+    AnyError, Family, Fault, Load, Mark, PathError, Place, Settings, Sides, Snapshot, System, Timing, Window,
 };
 
 /// The settings of a data path without their type.
@@ -62,7 +62,7 @@ pub trait AnySettings {
     ///
     /// # Errors
     /// One sentence that says what is missing and what to install.
-    fn feasible(&self, at: Sides) -> Result<(), String>;
+    fn feasible(&self, at: Sides) -> Result<(), AnyError>;
 
     /// See [`Settings::share`]. A single agent gets the whole load.
     ///
@@ -74,7 +74,7 @@ pub trait AnySettings {
     ///
     /// # Errors
     /// The reason, when it may not.
-    fn spans_hosts(&self) -> Result<(), String>;
+    fn spans_hosts(&self) -> Result<(), AnyError>;
 
     /// See [`Settings::evidence`].
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
@@ -158,7 +158,7 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
             .map_err(|error| PathError::new(format!("write the settings as JSON: {error}")))
     }
 
-    fn feasible(&self, at: Sides) -> Result<(), String> {
+    fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         self.0.feasible(at)
     }
 
@@ -167,7 +167,7 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
         Ok(PathSettings::of::<F>(share))
     }
 
-    fn spans_hosts(&self) -> Result<(), String> {
+    fn spans_hosts(&self) -> Result<(), AnyError> {
         F::spans_hosts(&self.0)
     }
 

@@ -93,8 +93,8 @@ pub trait Family {
     ///
     /// # Errors
     /// The reason why it may not, with a remedy.
-    fn spans_hosts(_: &Self::Settings) -> Result<(), String> {
-        if Self::SPANS_HOSTS { Ok(()) } else { Err(one_host(Self::NAME)) }
+    fn spans_hosts(_: &Self::Settings) -> Result<(), AnyError> {
+        if Self::SPANS_HOSTS { Ok(()) } else { Err(OneHost { path: Self::NAME }.into()) }
     }
 
     /// The policy of a volume as its storage array reports it; `None` if the family knows no arrays.
@@ -121,7 +121,7 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     ///
     /// # Errors
     /// One sentence that says what is missing and what to install.
-    fn feasible(&self, at: Sides) -> Result<(), String>;
+    fn feasible(&self, at: Sides) -> Result<(), AnyError>;
 
     /// The settings of load agent `number`, from 0, of `of`: its share of connections, rate, depth and total
     /// work. All shares add up to the whole.
@@ -213,10 +213,15 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     }
 }
 
+/// An error of a data path, outside of which it is only shown.
+pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The default reason why a load cannot be on another host than its system.
-#[must_use]
-pub fn one_host(path: &str) -> String {
-    format!("the load of the {path} data path has to be on the system's host: give both sides the same place")
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the load of the {path} data path has to be on the system's host: give both sides the same place")]
+pub struct OneHost {
+    /// The name of the data path.
+    pub path: &'static str,
 }
 
 /// The address of a storage array, and the account to use.
@@ -274,8 +279,8 @@ pub struct Fault {
 
 impl Fault {
     /// A fault at a key.
-    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: key.into(), message: message.into() }
+    pub fn new(key: impl Into<String>, message: impl std::fmt::Display) -> Self {
+        Self { key: key.into(), message: message.to_string() }
     }
 }
 
@@ -458,23 +463,28 @@ impl Snapshot {
 }
 
 /// Why a side failed. The message completes "failed to …" with its own context.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The system failed, or the side cannot attribute the failure.
-    #[error("{0}")]
-    System(String),
+    #[error(transparent)]
+    System(AnyError),
     /// The system cannot be reached.
-    #[error("{0}")]
-    Unreachable(String),
+    #[error(transparent)]
+    Unreachable(AnyError),
     /// The load itself could not measure, independent of the system.
-    #[error("{0}")]
-    Load(String),
+    #[error(transparent)]
+    Load(AnyError),
 }
 
 impl PathError {
     /// A failure of the system, or of an unknown cause.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self::System(message.into())
+    pub fn new(error: impl Into<AnyError>) -> Self {
+        Self::System(error.into())
+    }
+
+    /// A failure of the load itself.
+    pub fn load(error: impl Into<AnyError>) -> Self {
+        Self::Load(error.into())
     }
 
     /// The side that failed.
@@ -489,6 +499,6 @@ impl PathError {
 
 impl From<plumb_host::Error> for PathError {
     fn from(error: plumb_host::Error) -> Self {
-        Self::new(error.to_string())
+        Self::new(error)
     }
 }

@@ -9,7 +9,7 @@ use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, Re
 use serde_json::{Map, Value, json};
 
 use crate::erased::{AnySettings, PathSettings};
-use crate::family::{Fault, Load, PathError, Place, Sides, Snapshot, System, Timing};
+use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, Snapshot, System, Timing};
 use crate::tree::Node;
 
 /// The key in `system` that names the system's data path.
@@ -91,7 +91,7 @@ impl AnySettings for Joined {
         Ok(json!({ SYSTEM: system, LOAD: self.load.to_json()?[LOAD].take() }))
     }
 
-    fn feasible(&self, at: Sides) -> Result<(), String> {
+    fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         self.system.feasible(Sides { load: false, ..at })?;
         self.load.feasible(Sides { system: false, ..at })
     }
@@ -101,7 +101,7 @@ impl AnySettings for Joined {
         Ok(PathSettings::new(Self { of: self.of, system: self.system.clone(), load }))
     }
 
-    fn spans_hosts(&self) -> Result<(), String> {
+    fn spans_hosts(&self) -> Result<(), AnyError> {
         self.load.spans_hosts()
     }
 

@@ -23,7 +23,7 @@ pub use data_path::{DataPath, find, schema_of};
 pub use erased::{AnySettings, PathSettings};
 pub use existing::{Existing, RunBy};
 pub use family::{
-    Family, Fault, Load, Mark, PathError, Place, Processes, Settings, Sides, Snapshot, System, Timing,
-    Window, read_target,
+    AnyError, Family, Fault, Load, Mark, OneHost, PathError, Place, Processes, Settings, Sides, Snapshot,
+    System, Timing, Window, read_target,
 };
 pub use portion::Portion;

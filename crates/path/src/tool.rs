@@ -17,7 +17,7 @@ use plumb_pace::Lateness;
 use plumb_tools::ToolRun;
 
 use crate::drive::load_health;
-use crate::family::{Fault, Load, Mark, PathError, Window};
+use crate::family::{AnyError, Fault, Load, Mark, PathError, Window};
 
 /// How much of a tool's output is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
@@ -53,9 +53,9 @@ impl Program {
     /// Finds its file.
     ///
     /// # Errors
-    /// One sentence that says what to install.
-    pub fn find(&self) -> Result<PathBuf, String> {
-        which(self.name).ok_or_else(|| format!("{} is not installed; {}", self.name, self.remedy))
+    /// When it is not installed.
+    pub fn find(&self) -> Result<PathBuf, NotInstalled> {
+        which(self.name).ok_or(NotInstalled { program: self.name, remedy: self.remedy })
     }
 
     /// The first line of its version output that has content.
@@ -69,6 +69,16 @@ impl Program {
         let line = line.trim_start_matches("This is ").split(" <$").next().unwrap_or(line);
         line.split(" Copyright").next().unwrap_or(line).to_owned()
     }
+}
+
+/// A program that is not installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{program} is not installed; {remedy}")]
+pub struct NotInstalled {
+    /// Its name.
+    pub program: &'static str,
+    /// A clause that says how to install it.
+    pub remedy: &'static str,
 }
 
 /// The call of a tool for one window, and the place of its output.
@@ -113,7 +123,7 @@ pub trait Tool {
     ///
     /// # Errors
     /// The reason why it cannot be called.
-    fn invocation(&self, window_ns: u64) -> Result<Invocation, String>;
+    fn invocation(&self, window_ns: u64) -> Result<Invocation, AnyError>;
 
     /// The metrics of the data path, which its readings are named by.
     fn metrics(&self) -> &'static [Metric];
@@ -145,7 +155,7 @@ pub trait Tool {
     ///
     /// # Errors
     /// When the text cannot be had.
-    fn results(&self, said: String) -> Result<String, String> {
+    fn results(&self, said: String) -> Result<String, AnyError> {
         Ok(said)
     }
 
@@ -153,8 +163,8 @@ pub trait Tool {
     ///
     /// # Errors
     /// When the output holds nothing that can be read.
-    fn read(&self, said: &str) -> Result<ToolRun, String> {
-        plumb_tools::read_one(said)
+    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
+        Ok(plumb_tools::read_one(said)?)
     }
 
     /// The reason for a failure, from its output file, if it reports none elsewhere.
@@ -228,7 +238,7 @@ impl<T: Tool> DrivenLoad<T> {
     pub fn new(tool: T) -> Result<Self, PathError> {
         let program = tool.program();
         let file =
-            program.find().map_err(|missing| PathError::Load(format!("find {}: {missing}", program.name)))?;
+            program.find().map_err(|missing| PathError::load(format!("find {}: {missing}", program.name)))?;
         plumb_host::limits::raise_open_files_limit();
         let driver = format!("{} ({})", program.version_of(&file), file.display());
         Ok(Self { tool, file, driver })
@@ -247,7 +257,7 @@ impl<T: Tool> DrivenLoad<T> {
 
     /// Runs the tool for this long, and reads its output.
     fn run(&self, window_ns: u64, while_running: &mut dyn FnMut()) -> Result<Ran, PathError> {
-        let failed = |reason: String| PathError::new(format!("run {}: {reason}", self.tool.name()));
+        let failed = |reason: AnyError| PathError::new(format!("run {}: {reason}", self.tool.name()));
         let invocation = self.tool.invocation(window_ns).map_err(failed)?;
         let mut command = Command::new(&self.file).args(&invocation.arguments).inherit(&invocation.inherited);
         for (name, value) in &invocation.environment {
@@ -255,7 +265,8 @@ impl<T: Tool> DrivenLoad<T> {
         }
         if let Some(netns) = &invocation.netns {
             let opened = File::open(netns);
-            let opened = opened.map_err(|error| failed(format!("open its network namespace: {error}")))?;
+            let opened =
+                opened.map_err(|error| failed(format!("open its network namespace: {error}").into()))?;
             command = command.network(&opened)?;
         }
         let timeout = Duration::from_nanos(self.tool.lasts_ns(window_ns)) + GRACE;
@@ -270,12 +281,11 @@ impl<T: Tool> DrivenLoad<T> {
         if !is_whole || finished.is_overdue {
             let output = invocation.output.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
             let why = output.and_then(|output| self.tool.why_failed(&output));
-            return Err(failed(complaint(&finished, timeout, why)));
+            return Err(failed(complaint(&finished, timeout, why).into()));
         }
         let output = match &invocation.output {
-            Some(path) => {
-                std::fs::read_to_string(path).map_err(|error| failed(format!("read its output: {error}")))?
-            }
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| failed(format!("read its output: {error}").into()))?,
             None if invocation.joins_errors => {
                 format!("{}\n{}", text(&finished.stdout), text(&finished.stderr))
             }

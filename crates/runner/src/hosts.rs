@@ -274,9 +274,9 @@ impl Hosts {
         settings: &PathSettings,
     ) -> Result<Option<String>, HostError> {
         if self.has_one_here()
-            && let Err(reason) = settings.feasible(self.sides_on(Host::Here))
+            && let Err(error) = settings.feasible(self.sides_on(Host::Here))
         {
-            return Ok(Some(reason));
+            return Ok(Some(error.to_string()));
         }
         let json = settings.to_json()?;
         let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();

@@ -196,7 +196,7 @@ mod tests {
                 self.clock.advance(*at - Duration::from_nanos(self.clock.monotonic_ns()));
                 mark(*what);
             }
-            self.ends.clone()?;
+            std::mem::replace(&mut self.ends, Ok(()))?;
             Ok(Measurement { window_ns: window.window_ns, ..Measurement::default() })
         }
     }
@@ -298,7 +298,7 @@ mod tests {
     fn a_failure_is_of_the_side_that_failed() {
         let failed = |words: &str| Err(SlotError::Failed(words.to_owned()));
         let harness = |words: &str| Err(SlotError::Harness(words.to_owned()));
-        let by_load = PathError::Load("open 9 sockets".to_owned());
+        let by_load = PathError::load("open 9 sockets".to_owned());
         assert_eq!(watched(announced(1000, 3000), Err(by_load), MOVES).0, harness("open 9 sockets"));
         let by_system = PathError::new("connect");
         assert_eq!(watched(announced(1000, 3000), Err(by_system), MOVES).0, failed("connect"));

@@ -228,9 +228,9 @@ fn mark_infeasible(
 fn misplaced(settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     let places = hosts.places()?;
     if places.are_apart()
-        && let Err(reason) = settings.spans_hosts()
+        && let Err(error) = settings.spans_hosts()
     {
-        return Some(reason);
+        return Some(error.to_string());
     }
     let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
     settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))

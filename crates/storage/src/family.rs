@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use plumb_host::service::Service;
 use plumb_model::{ArrayVolume, Evidence, Measurement, Metric, Question, Statistic};
-use plumb_path::family::{ArrayAccess, ArrayPolicy, one_host};
+use plumb_path::family::{ArrayAccess, ArrayPolicy};
 use plumb_path::{
-    Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
+    AnyError, Family, Fault, Load, OneHost, PathError, Place, Portion, Settings, Sides, Snapshot, System,
+    Timing, read_target,
 };
 use serde_json::Value;
 
@@ -55,16 +56,24 @@ impl Family for Storage {
         Some(system::ontap::policy_of(array, volume))
     }
 
-    fn spans_hosts(settings: &StorageSettings) -> Result<(), String> {
+    fn spans_hosts(settings: &StorageSettings) -> Result<(), AnyError> {
         let is_url = settings.system.path.as_ref().is_some_and(|path| path.contains("://"));
         let is_reached = settings.system.kind == SystemKind::External && is_url;
-        if is_reached { Ok(()) } else { Err(one_host(Self::NAME)) }
+        if is_reached { Ok(()) } else { Err(OneHost { path: Self::NAME }.into()) }
     }
 
     fn environment(settings: &StorageSettings) -> Vec<String> {
         let array = settings.system.ontap.as_ref();
         array.and_then(|array| array.credentials_env.clone()).into_iter().collect()
     }
+}
+
+/// A target of the load that cannot be seen.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {cause}")]
+struct NoTarget {
+    path: String,
+    cause: std::io::Error,
 }
 
 impl Settings for StorageSettings {
@@ -88,7 +97,7 @@ impl Settings for StorageSettings {
         Ok(share)
     }
 
-    fn feasible(&self, at: Sides) -> Result<(), String> {
+    fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         if at.load {
             load::driver::feasible(&self.load)?;
         }
@@ -96,14 +105,12 @@ impl Settings for StorageSettings {
             array.credentials()?;
         }
         if self.system.kind == SystemKind::Volumes && at.system {
-            return evidence::volume::feasible(&self.system.volume);
+            return Ok(evidence::volume::feasible(&self.system.volume)?);
         }
         match (self.system.kind, &self.system.path) {
             (SystemKind::External | SystemKind::Ontap, Some(path)) if at.load && !is_remote(path) => {
-                match std::fs::metadata(path) {
-                    Ok(_) => Ok(()),
-                    Err(error) => Err(format!("{path}: {error}")),
-                }
+                std::fs::metadata(path).map_err(|cause| NoTarget { path: path.clone(), cause })?;
+                Ok(())
             }
             _ => Ok(()),
         }

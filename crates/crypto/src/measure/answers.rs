@@ -170,15 +170,8 @@ fn blocks(device: DeviceKind, reference: DeviceKind, algorithm: Algorithm) -> Re
         let mut key = BulkKey::default();
         key.copy_from_slice(&random(size_of::<BulkKey>())?);
         let block = random(bytes)?;
-        let mut both = [device, reference].map(|library| Bulk::with(library, algorithm, &key, block.clone()));
-        let answers = both.each_mut().map(|bulk| match bulk {
-            Ok(bulk) => {
-                bulk.answer().map_err(|cause| DeviceError::OpenSsl { what: "work on a block", cause }.into())
-            }
-            Err(error) => Err(error.clone()),
-        });
-        let [left, other] = answers;
-        right.push(left? == other?);
+        let answer = |library| Bulk::with(library, algorithm, &key, block.clone())?.answer();
+        right.push(answer(device)? == answer(reference)?);
     }
     Ok(right)
 }

@@ -35,6 +35,21 @@ pub(super) struct Bulk {
     burst: u64,
 }
 
+/// Why a block was not worked on.
+#[derive(Debug, thiserror::Error)]
+enum BulkError {
+    #[error("AWS-LC does not seal the block")]
+    AwsLc,
+    #[error(transparent)]
+    OpenSsl(#[from] ErrorStack),
+}
+
+impl From<BulkError> for CryptoError {
+    fn from(error: BulkError) -> Self {
+        DeviceError::OpenSsl { what: "work on a block", cause: error.to_string() }.into()
+    }
+}
+
 enum Engine {
     AwsLcAead(LessSafeKey),
     AwsLcHash(&'static digest::Algorithm),
@@ -55,7 +70,7 @@ impl Bulk {
     pub(super) fn new(device: DeviceKind, work: Work) -> Result<Self, CryptoError> {
         let block = vec![0x5a; usize::try_from(work.block.0).unwrap_or(usize::MAX)];
         let mut this = Self::with(device, work.algorithm, &KEY, block)?;
-        this.find_burst().map_err(|cause| DeviceError::OpenSsl { what: "work on a block", cause })?;
+        this.find_burst()?;
         Ok(this)
     }
 
@@ -82,7 +97,7 @@ impl Bulk {
     }
 
     /// Does one block, and returns what came of it: the sealed block with its tag, or the hash.
-    pub(super) fn answer(&mut self) -> Result<Vec<u8>, String> {
+    pub(super) fn answer(&mut self) -> Result<Vec<u8>, CryptoError> {
         let mut end = Vec::new();
         self.once_into(|bytes| end.extend_from_slice(bytes))?;
         let mut answer = match self.engine {
@@ -94,7 +109,7 @@ impl Bulk {
     }
 
     /// Doubles the burst until it is long enough for the clock, also when nothing disturbs it.
-    fn find_burst(&mut self) -> Result<(), String> {
+    fn find_burst(&mut self) -> Result<(), BulkError> {
         loop {
             let mut shortest_ns = u64::MAX;
             for _ in 0..3 {
@@ -121,32 +136,31 @@ impl Bulk {
     }
 
     /// One block.
-    fn once(&mut self) -> Result<(), String> {
+    fn once(&mut self) -> Result<(), BulkError> {
         self.once_into(|bytes| {
             black_box(bytes);
         })
     }
 
     /// One block; its tag or hash goes to `take`.
-    fn once_into(&mut self, take: impl FnOnce(&[u8])) -> Result<(), String> {
+    fn once_into(&mut self, take: impl FnOnce(&[u8])) -> Result<(), BulkError> {
         self.sealed += 1;
         match &mut self.engine {
             Engine::AwsLcAead(key) => {
                 let nonce = Nonce::assume_unique_for_key(nonce(self.sealed));
                 let tag = key.seal_in_place_separate_tag(nonce, Aad::from(ADDITIONAL_DATA), &mut self.block);
-                let tag = tag.map_err(|_| "AWS-LC does not seal the block".to_owned())?;
-                take(tag.as_ref());
+                take(tag.map_err(|_| BulkError::AwsLc)?.as_ref());
             }
             Engine::AwsLcHash(algorithm) => {
                 take(digest::digest(algorithm, &self.block).as_ref());
             }
             Engine::OpenSslAead(context) => {
                 let tag = seal(context, &nonce(self.sealed), &mut self.block);
-                take(&tag.map_err(|error| error.to_string())?);
+                take(&tag?);
             }
             Engine::OpenSslHash(hasher) => {
                 let hash = hasher.update(&self.block).and_then(|()| hasher.finish());
-                take(&hash.map_err(|error| error.to_string())?);
+                take(&hash?);
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 
 use plumb_host::cpu::CpuTime;
 use plumb_model::{Bytes, Measurement, Metric, Reading};
+use plumb_path::AnyError;
 use plumb_path::tool::{Invocation, Program, Tool, whole_seconds};
 use plumb_tools::{ToolRun, format_named, only, read_as};
 
@@ -38,6 +39,17 @@ pub(crate) struct OpensslSpeed {
     pub(crate) options: Vec<String>,
 }
 
+/// Why what `openssl speed` says is not a measurement.
+#[derive(Debug, thiserror::Error)]
+enum SpeedError {
+    #[error("it measured without the engine {engine} and wrote: {line}")]
+    WithoutEngine { engine: String, line: String },
+    #[error("it does not say that it used the engine {engine}")]
+    NoEngine { engine: String },
+    #[error("it has no rate of {name} with its count")]
+    NoRate { name: &'static str },
+}
+
 impl OpensslSpeed {
     /// One process, with OpenSSL's own software.
     pub(crate) fn new(algorithm: Algorithm, block: Bytes) -> Self {
@@ -58,14 +70,16 @@ impl OpensslSpeed {
     }
 
     /// A missing engine is no reason for `openssl speed` to fail: it measures its own software.
-    fn check_engine(&self, said: &str) -> Result<(), String> {
+    fn check_engine(&self, said: &str) -> Result<(), SpeedError> {
         let Some(engine) = &self.engine else { return Ok(()) };
         let quoted = format!("\"{engine}\"");
         let line = said.lines().find(|line| line.contains("ngine") && line.contains(&quoted));
         match line {
             Some(line) if line.contains("set.") => Ok(()),
-            Some(line) => Err(format!("it measured without the engine {engine} and wrote: {}", line.trim())),
-            None => Err(format!("it does not say that it used the engine {engine}")),
+            Some(line) => {
+                Err(SpeedError::WithoutEngine { engine: engine.clone(), line: line.trim().to_owned() })
+            }
+            None => Err(SpeedError::NoEngine { engine: engine.clone() }),
         }
     }
 }
@@ -75,7 +89,7 @@ impl Tool for OpensslSpeed {
         OPENSSL
     }
 
-    fn invocation(&self, window_ns: u64) -> Result<Invocation, String> {
+    fn invocation(&self, window_ns: u64) -> Result<Invocation, AnyError> {
         let mut arguments = ["speed", "-mr", "-elapsed", "-seconds"].map(str::to_owned).to_vec();
         arguments.push(whole_seconds(window_ns).to_string());
         let mut option = |name: &str, value: Option<String>| {
@@ -118,13 +132,13 @@ impl Tool for OpensslSpeed {
         0.0
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, String> {
+    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
         self.check_engine(said)?;
         let format = format_named("openssl").ok_or("its format is not known")?;
-        let mut run = only(read_as(format, said).map_err(|error| error.to_string())?)?;
+        let mut run = only(read_as(format, said)?)?;
         let name = metric_of(self.algorithm, self.block);
         let Some(Reading::Rate { value, count }) = run.measurement.readings.remove(&name) else {
-            return Err(format!("it has no rate of {} with its count", name_of(self.algorithm)));
+            return Err(SpeedError::NoRate { name: name_of(self.algorithm) }.into());
         };
         // Blocks are counted in bytes.
         let size = if self.algorithm.is_bulk() { self.block.0.max(1) } else { 1 };
@@ -230,7 +244,10 @@ mod tests {
         assert_eq!((run.measurement.work, run.measurement.window_ns), (930, 1_000_000_000));
         tool.engine = Some("foo".to_owned());
         let failed = tool.read(&format!("{numbers}Invalid engine \"foo\"\n")).unwrap_err();
-        assert_eq!(failed, "it measured without the engine foo and wrote: Invalid engine \"foo\"");
+        assert_eq!(
+            failed.to_string(),
+            "it measured without the engine foo and wrote: Invalid engine \"foo\""
+        );
         assert!(tool.read(numbers).is_err());
         let run = tool.read(&format!("{numbers}Engine \"foo\" set.\n")).unwrap();
         assert_eq!(run.measurement.observed_count(ENGINE, "foo"), 930);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_devices::{DeviceKind, OperationKind, Presence, generate_key};
+use plumb_devices::{DeviceKind, OperationKind, Presence, Unavailable, generate_key};
 use plumb_model::{Bytes, Measurement, Span};
-use plumb_path::tool::DrivenLoad;
+use plumb_path::tool::{DrivenLoad, NotInstalled};
 use plumb_path::{Load, Mark, PathError, Window};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -40,6 +40,17 @@ pub enum Source {
     OpensslSpeed,
 }
 
+/// Why this machine does not have a source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Absent {
+    /// It does not have the device.
+    #[error(transparent)]
+    Device(#[from] Unavailable),
+    /// It does not have the program.
+    #[error(transparent)]
+    Program(#[from] NotInstalled),
+}
+
 impl Source {
     /// All sources, devices first.
     pub const ALL: [Self; 4] = [
@@ -59,10 +70,10 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// What is missing and what to install, as a separate clause.
-    pub fn probe(self) -> Result<Presence, String> {
+    /// When it does not.
+    pub fn probe(self) -> Result<Presence, Absent> {
         match self {
-            Self::Device(device) => device.probe().map_err(|unavailable| unavailable.to_string()),
+            Self::Device(device) => Ok(device.probe()?),
             Self::OpensslSpeed => {
                 let file = OPENSSL.find()?;
                 Ok(Presence { file: None, version: OPENSSL.version_of(&file) })

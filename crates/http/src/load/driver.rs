@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use plumb_host::process::{run_for_output, which};
 use plumb_model::{Measurement, Metric, Reading};
-use plumb_path::tool::{DrivenLoad, Invocation, Program, Tool};
-use plumb_path::{Load, PathError};
+use plumb_path::tool::{DrivenLoad, Invocation, NotInstalled, Program, Tool};
+use plumb_path::{AnyError, Load, PathError};
 
 use self::arguments::VEGETA_RESULTS;
 
 use crate::metrics::METRICS;
 use crate::settings::{Driver, IngressSettings, LoadSettings};
 use crate::target::Target;
-use crate::url::Url;
+use crate::url::{Url, UrlError};
 
 pub(crate) use self::abilities::{check, lacks};
 
@@ -25,24 +25,41 @@ const THRESHOLD_CROSSED: i32 = 99;
 /// How long vegeta may take to sum up its results.
 const REPORT: Duration = Duration::from_secs(30);
 
+/// Why a tool cannot drive the load.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DriverError {
+    #[error(transparent)]
+    NotInstalled(#[from] NotInstalled),
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error(transparent)]
+    Machine(#[from] plumb_host::Error),
+    /// It connects to the host of the URL, and the system is elsewhere.
+    #[error(
+        "{program} connects to {host} by that name, which does not lead to {connect} here: use `driver: native`, or have the name \
+         resolved"
+    )]
+    Elsewhere { program: &'static str, host: String, connect: String },
+    /// It was removed during the run.
+    #[error("it is not installed any more")]
+    Gone,
+}
+
 /// Whether this host has the tool, and the tool reaches the system: none connects to an address under another name.
 ///
 /// # Errors
-/// One sentence that says what to install, or what else to use.
-pub(crate) fn feasible(driver: Driver, ingress: &IngressSettings) -> Result<(), String> {
+/// When the tool is not installed, or cannot reach the system.
+pub(crate) fn feasible(driver: Driver, ingress: &IngressSettings) -> Result<(), DriverError> {
     let Some(program) = program(driver) else { return Ok(()) };
     program.find()?;
     let (Some(connect), Some(url)) = (&ingress.connect, &ingress.url) else { return Ok(()) };
     let url = Url::parse(url)?;
     let at = |connect: Option<String>| Target { connect, ..Target::default() }.addresses(&url);
-    let there = at(Some(connect.clone())).map_err(|error| error.to_string())?;
+    let there = at(Some(connect.clone()))?;
     if at(None).is_ok_and(|named| named.iter().any(|address| there.contains(address))) {
         return Ok(());
     }
-    Err(format!(
-        "{} connects to {} by that name, which does not lead to {connect} here: use `driver: native`, or have the name resolved",
-        program.name, url.host
-    ))
+    Err(DriverError::Elsewhere { program: program.name, host: url.host, connect: connect.clone() })
 }
 
 /// Each tool has another option for its version, and wrk says it beside its usage.
@@ -69,7 +86,7 @@ pub(crate) fn driven_load(
     scratch: PathBuf,
 ) -> Result<Option<Box<dyn Load>>, PathError> {
     let Some(program) = program(settings.driver) else { return Ok(None) };
-    let url = Url::parse(&target.url).map_err(PathError::Load)?;
+    let url = Url::parse(&target.url).map_err(PathError::load)?;
     let tool = HttpTool { settings: settings.clone(), program, url, scratch };
     Ok(Some(Box::new(DrivenLoad::new(tool)?)))
 }
@@ -86,8 +103,8 @@ impl Tool for HttpTool {
         self.program
     }
 
-    fn invocation(&self, window_ns: u64) -> Result<Invocation, String> {
-        arguments::invocation(&self.settings, &self.url, window_ns, &self.scratch)
+    fn invocation(&self, window_ns: u64) -> Result<Invocation, AnyError> {
+        Ok(arguments::invocation(&self.settings, &self.url, window_ns, &self.scratch)?)
     }
 
     fn metrics(&self) -> &'static [Metric] {
@@ -105,8 +122,8 @@ impl Tool for HttpTool {
         code == 0 || self.settings.driver == Driver::K6 && code == THRESHOLD_CROSSED
     }
 
-    fn results(&self, said: String) -> Result<String, String> {
-        if self.settings.driver == Driver::Vegeta { report_of_vegeta(&self.scratch) } else { Ok(said) }
+    fn results(&self, said: String) -> Result<String, AnyError> {
+        if self.settings.driver == Driver::Vegeta { Ok(report_of_vegeta(&self.scratch)?) } else { Ok(said) }
     }
 
     fn complete(&self, measurement: &mut Measurement) {
@@ -120,11 +137,11 @@ impl Tool for HttpTool {
 }
 
 /// What vegeta says of the results that its attack wrote.
-fn report_of_vegeta(scratch: &Path) -> Result<String, String> {
-    let file = which("vegeta").ok_or("it is not installed any more")?;
+fn report_of_vegeta(scratch: &Path) -> Result<String, DriverError> {
+    let file = which("vegeta").ok_or(DriverError::Gone)?;
     let results = scratch.join(VEGETA_RESULTS);
     let arguments = ["report".as_ref(), "-type=json".as_ref(), results.as_os_str()];
-    let output = run_for_output(&file, arguments, REPORT).map_err(|error| error.to_string())?;
+    let output = run_for_output(&file, arguments, REPORT)?;
     // An attack that is tried again must not read what an earlier one wrote.
     let _ = std::fs::remove_file(&results);
     Ok(output.stdout)

@@ -32,7 +32,7 @@ use plumb_host::signals::unless_asked_to_stop;
 use plumb_model::Measurement;
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{Fault, Load, Mark, PathError, Window};
+use plumb_path::{AnyError, Fault, Load, Mark, PathError, Window};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
@@ -90,7 +90,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 
 fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
     let parse = |(index, text): (usize, &String)| {
-        Check::parse(text).map_err(|message| Fault::new(format!("load.checks[{index}]"), message))
+        Check::parse(text).map_err(|error| Fault::new(format!("load.checks[{index}]"), error))
     };
     spec.checks.iter().enumerate().map(parse).collect()
 }
@@ -170,8 +170,8 @@ fn choose_address(addresses: Vec<SocketAddr>) -> Result<SocketAddr, PathError> {
     }
 }
 
-fn unreachable(error: impl std::fmt::Display) -> PathError {
-    PathError::Unreachable(error.to_string())
+fn unreachable(error: impl Into<AnyError>) -> PathError {
+    PathError::Unreachable(error.into())
 }
 
 /// A load that is ready to measure.
@@ -217,7 +217,7 @@ fn worker(
 ) -> Result<HttpWorker, PathError> {
     let tally = Tally::new(part.frame, part.due.is_some(), errand.checks.all().len());
     let core = Core::new(errand, security, Proportion::new(resumption, part.seed), tally)
-        .map_err(|error| PathError::Load(format!("make an event queue: {error}")))?;
+        .map_err(|error| PathError::load(format!("make an event queue: {error}")))?;
     Ok(HttpWorker::new(core, connections, part))
 }
 

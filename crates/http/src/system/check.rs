@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use plumb_devices::DeviceKind;
 use plumb_host::scratch::Scratch;
-use plumb_path::{Fault, Place};
+use plumb_path::{AnyError, Fault, Place};
 
 use super::certificates::Certificates;
 use super::config;
@@ -79,12 +79,12 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
 ///
 /// # Errors
 ///
-/// One sentence that says what is missing and how to get it.
-pub fn feasible(spec: &SystemSettings) -> Result<(), String> {
+/// When a program, a library or a CPU feature is missing.
+pub fn feasible(spec: &SystemSettings) -> Result<(), AnyError> {
     match spec.ingress.kind {
         IngressKind::External => return Ok(()),
         IngressKind::Embedded if spec.ingress.offload == Offload::Multibuffer => {
-            DeviceKind::Multibuffer.probe().map_err(|missing| missing.to_string())?;
+            DeviceKind::Multibuffer.probe()?;
         }
         IngressKind::Embedded => {}
         IngressKind::Haproxy => {
@@ -98,7 +98,10 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), String> {
     }
     match spec.origin.kind {
         OriginKind::Embedded => Ok(()),
-        OriginKind::Nginx => NGINX.find().map(drop),
+        OriginKind::Nginx => {
+            NGINX.find()?;
+            Ok(())
+        }
     }
 }
 
@@ -137,7 +140,7 @@ fn check_url(ingress: &IngressSettings) -> Result<(), Fault> {
                 .to_owned(),
         ),
         (Some(url), []) if is_external => {
-            Url::parse(url).map(drop).or_else(|reason| fault("url", format!("failed to {reason}")))
+            Url::parse(url).map(drop).or_else(|error| fault("url", format!("failed to {error}")))
         }
         (Some(_), []) => {
             fault("url", "only `kind: external` has a `url`; the others get one when they start".to_owned())

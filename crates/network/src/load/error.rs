@@ -150,13 +150,12 @@ fn connect_words(cause: &io::Error) -> String {
 
 impl From<Error> for PathError {
     fn from(error: Error) -> Self {
-        let words = error.to_string();
         match error {
             Error::Drive(error) => error,
             Error::Starved { .. } | Error::Late { .. } | Error::Host(_) | Error::System { .. } => {
-                Self::Load(words)
+                Self::load(error)
             }
-            _ => Self::System(words),
+            _ => Self::new(error),
         }
     }
 }

@@ -3,7 +3,7 @@
 use plumb_host::cpu::CpuTime;
 use plumb_model::{Measurement, Metric, Rate, Reading};
 use plumb_path::tool::{DrivenLoad, Invocation, Program, Tool, whole_seconds};
-use plumb_path::{Load, PathError};
+use plumb_path::{AnyError, Load, PathError};
 use plumb_tools::ToolRun;
 
 use super::program;
@@ -50,7 +50,7 @@ impl Tool for NetworkTool {
         self.program
     }
 
-    fn invocation(&self, window_ns: u64) -> Result<Invocation, String> {
+    fn invocation(&self, window_ns: u64) -> Result<Invocation, AnyError> {
         let Self { settings, target, .. } = self;
         let seconds = whole_seconds(window_ns);
         let mut arguments = match settings.driver {
@@ -83,7 +83,7 @@ impl Tool for NetworkTool {
         if user_share > own_share_max(cpu_ns) { 1.0 } else { user_share }
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, String> {
+    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
         let mut run = plumb_tools::read_one(said)?;
         let messages = self.messages(&run, said).ok_or("it does not say how many messages it sent")?;
         run.measurement.work = messages;

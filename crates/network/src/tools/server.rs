@@ -42,7 +42,7 @@ impl ToolServer {
     ) -> Result<Option<Self>, PathError> {
         let Some(program) = program(load.driver).map(server) else { return Ok(None) };
         let failed = |reason: String| PathError::new(format!("start {}: {reason}", program.name));
-        let file = program.find().map_err(failed)?;
+        let file = program.find().map_err(|missing| failed(missing.to_string()))?;
         // A namespace of the run's own has no other server.
         let port = match netns {
             Some(_) => load.driver.port(),

@@ -212,7 +212,8 @@ impl Keeper<'_> {
                     // If the kernel refuses, the variant reports it.
                     let _ = plumb_host::namespace::become_root_if_needed();
                 }
-                return Ok(Some(Answer::Feasible { reason: settings.feasible(at).err() }));
+                let lacking = settings.feasible(at).err();
+                return Ok(Some(Answer::Feasible { reason: lacking.map(|error| error.to_string()) }));
             }
             Ask::Start { agent, name, cpus, rights, environment } => {
                 return self.start(agent, &name, &cpus, rights, environment).map(Some);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::cgroup::block::Membership;
 use plumb_model::{Bytes, Measurement};
-use plumb_path::tool::DrivenLoad;
+use plumb_path::tool::{DrivenLoad, NotInstalled};
 use plumb_path::{Load, Mark, PathError, Window};
 
 use self::dbench::{BASH, DbenchTool};
@@ -25,7 +25,7 @@ pub(crate) use self::abilities::{check, lacks};
 ///
 /// # Errors
 /// One sentence that says what to install.
-pub(crate) fn feasible(settings: &LoadSettings) -> Result<(), String> {
+pub(crate) fn feasible(settings: &LoadSettings) -> Result<(), NotInstalled> {
     match settings.driver {
         Driver::Native => Ok(()),
         Driver::Fio => FIO.find().map(drop),
@@ -52,7 +52,7 @@ pub(crate) fn driven_load(
 
 /// Makes sure first that fio may write where it is to write, and that the settings fit the target.
 fn fio_tool(settings: &LoadSettings, target: &Target, scratch: &Path) -> Result<FioTool, PathError> {
-    let job = settings.job.as_deref().map(JobFile::read).transpose().map_err(PathError::Load)?;
+    let job = settings.job.as_deref().map(JobFile::read).transpose().map_err(PathError::load)?;
     let access = match &job {
         Some(job) if job.writes => Access::RandReadWrite,
         Some(_) => Access::RandRead,
@@ -63,7 +63,7 @@ fn fio_tool(settings: &LoadSettings, target: &Target, scratch: &Path) -> Result<
     match job.as_ref().map(JobFile::reach) {
         None => drop(device.regions(&settings)?),
         Some(reach) if reach > device.bytes => {
-            return Err(PathError::Load(format!(
+            return Err(PathError::load(format!(
                 "use the job file on {}: its `size` and offsets reach to {}, and it has only {}",
                 device.path,
                 Bytes(reach),

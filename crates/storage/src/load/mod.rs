@@ -218,7 +218,7 @@ impl Load for StorageLoad {
                 Some((region, buffers)) => {
                     Ok(Job::new(parts_of(&spec, &handle, engine, buffers, region, part)?))
                 }
-                None => Err(PathError::Load("start a job: it has no region".to_owned())),
+                None => Err(PathError::load("start a job: it has no region".to_owned())),
             }
         })?;
         let circumstances = report::Circumstances {

@@ -160,7 +160,7 @@ fn device_document(device: &DeviceFound) -> DeviceDocument {
         usable: device.library.is_ok(),
         library: device.library.as_ref().ok().cloned(),
         file: device.file.clone(),
-        missing: device.library.as_ref().err().cloned(),
+        missing: device.library.as_ref().err().map(ToString::to_string),
         known_answers: device.answers.map(|right| AnswersDocument { right }),
     }
 }

@@ -1,5 +1,6 @@
 //! What one measurement of devices found: names and numbers, before they are shown.
 
+use plumb_crypto::measure::Absent;
 use plumb_model::Measurement;
 
 /// Everything that one measurement of devices found.
@@ -27,7 +28,7 @@ pub struct DeviceFound {
     /// Its name.
     pub name: String,
     /// Its library's name and version, or what is missing.
-    pub library: Result<String, String>,
+    pub library: Result<String, Absent>,
     /// The file of a library that was loaded at run time.
     pub file: Option<String>,
     /// Its results that were compared with another implementation's and were right; `None` where none can be had.

@@ -1,5 +1,7 @@
 //! A table for the tests.
 
+use plumb_crypto::measure::Absent;
+use plumb_devices::Unavailable;
 use plumb_model::{Histogram, Measurement, Reading};
 
 use super::found::{DeviceFound, DeviceRow, DeviceTable, RowWork};
@@ -36,10 +38,15 @@ fn row(device: &str, algorithm: &str, work: RowWork, per_s: f64, wobble: &[f64])
     }
 }
 
-fn found(name: &str, library: Result<&str, &str>, file: Option<&str>, answers: Option<u64>) -> DeviceFound {
+fn found(
+    name: &str,
+    library: Result<&str, Unavailable>,
+    file: Option<&str>,
+    answers: Option<u64>,
+) -> DeviceFound {
     DeviceFound {
         name: name.to_owned(),
-        library: library.map(str::to_owned).map_err(str::to_owned),
+        library: library.map(str::to_owned).map_err(Absent::Device),
         file: file.map(str::to_owned),
         answers,
     }
@@ -60,12 +67,7 @@ pub(super) fn sample() -> DeviceTable {
             found("software-openssl", Ok("OpenSSL 3.0.19 27 Jan 2026"), None, Some(24)),
             found("software-aws-lc", Ok("AWS-LC by aws-lc-rs"), None, Some(24)),
             found("openssl-speed", Ok("OpenSSL 3.0.19 27 Jan 2026"), None, None),
-            found(
-                "multibuffer",
-                Err("libcrypto_mb.so was not found: run scripts/install-crypto-mb.sh"),
-                None,
-                None,
-            ),
+            found("multibuffer", Err(Unavailable::NoIfma), None, None),
         ],
         rows: vec![
             row("software-openssl", "rsa-2048", keys(1, 1), 4_080.0, &a),

@@ -1,6 +1,6 @@
 //! From what was measured to what the report knows: names and numbers.
 
-use plumb_crypto::measure::{Series, Source, fill};
+use plumb_crypto::measure::{Absent, Series, Source, fill};
 use plumb_devices::{DeviceKind, Presence};
 
 use super::found::{DeviceFound, DeviceRow, RowWork};
@@ -9,7 +9,7 @@ use super::found::{DeviceFound, DeviceRow, RowWork};
 const CPU_SHARE_MIN: f64 = 0.95;
 
 /// A device that was looked for; its results are not checked yet.
-pub fn found(source: Source, presence: Result<Presence, String>) -> DeviceFound {
+pub fn found(source: Source, presence: Result<Presence, Absent>) -> DeviceFound {
     let file = presence.as_ref().ok().and_then(|presence| presence.file.clone());
     DeviceFound {
         name: source.name().to_owned(),

@@ -19,7 +19,7 @@ pub fn crypto_text(table: &DeviceTable, style: &TextStyle) -> String {
     for device in &table.devices {
         let (sign, tone, words) = match &device.library {
             Ok(library) => ("✓", Tone::Good, library_words(device, library)),
-            Err(missing) => ("✗", Tone::Doubt, missing.clone()),
+            Err(missing) => ("✗", Tone::Doubt, missing.to_string()),
         };
         sheet.signed(tone, sign, (&device.name, names), &words);
     }
@@ -144,7 +144,7 @@ mod tests {
         ✓ software-openssl  OpenSSL 3.0.19 27 Jan 2026; 24 known answers right
         ✓ software-aws-lc   AWS-LC by aws-lc-rs; 24 known answers right
         ✓ openssl-speed     OpenSSL 3.0.19 27 Jan 2026; its results cannot be checked
-        ✗ multibuffer       libcrypto_mb.so was not found: run scripts/install-crypto-mb.sh
+        ✗ multibuffer       no AVX-512 IFMA on this CPU
 
         rsa-2048: signatures
           device            batch  in flight  ops/s      p50      p99  CPU/op  fill  against the best software

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use plumb_host::Error;
 use plumb_model::Span;
 use plumb_path::tool::{self, Invocation};
 use serde_json::json;
@@ -21,7 +22,7 @@ pub(super) fn invocation(
     url: &Url,
     window_ns: u64,
     scratch: &Path,
-) -> Result<Invocation, String> {
+) -> Result<Invocation, Error> {
     let seconds = tool::whole_seconds(window_ns);
     let address = address(settings, url);
     let (mut arguments, output) = match settings.driver {
@@ -110,14 +111,13 @@ fn k6(
     address: &str,
     seconds: u64,
     scratch: &Path,
-) -> Result<(Vec<String>, Option<PathBuf>), String> {
+) -> Result<(Vec<String>, Option<PathBuf>), Error> {
     let summary = scratch.join("k6-summary.json");
     let script = match &settings.script {
         Some(script) => PathBuf::from(script),
         None => {
             let path = scratch.join("plumb.js");
-            std::fs::write(&path, script_of(settings, seconds))
-                .map_err(|error| format!("write {}: {error}", path.display()))?;
+            written(&path, &script_of(settings, seconds))?;
             path
         }
     };
@@ -136,10 +136,7 @@ fn vegeta(
     address: &str,
     seconds: u64,
     scratch: &Path,
-) -> Result<Vec<String>, String> {
-    let written = |path: &Path, text: &str| {
-        std::fs::write(path, text).map_err(|error| format!("write {}: {error}", path.display()))
-    };
+) -> Result<Vec<String>, Error> {
     let targets = scratch.join("vegeta-targets");
     written(&targets, &format!("{} {address}\n", settings.method))?;
     let rate = settings.rate.map_or("0".to_owned(), |rate| format!("{}/1s", rate.0.round()));
@@ -165,6 +162,10 @@ fn vegeta(
     let values = pairs.chunks(2).filter_map(|pair| pair.get(1));
     arguments.extend(values.map(|header| format!("-header={header}")));
     Ok(arguments)
+}
+
+fn written(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|cause| Error::Write { path: path.to_owned(), cause })
 }
 
 fn oha(settings: &LoadSettings, seconds: u64) -> Vec<String> {

@@ -136,7 +136,7 @@ impl Settings for TestSettings {
         Ok(())
     }
 
-    fn feasible(&self, _: plumb_path::Sides) -> Result<(), String> {
+    fn feasible(&self, _: plumb_path::Sides) -> Result<(), plumb_path::AnyError> {
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use plumb_host::process::which;
 use plumb_model::metric::CPU_LOAD;
 use plumb_model::{Bytes, Measurement, Metric};
-use plumb_path::PathError;
 use plumb_path::tool::{Invocation, Program, Tool};
+use plumb_path::{AnyError, PathError};
 use plumb_tools::{ToolRun, format_named, only, read_as};
 
 use super::fio::FIO;
@@ -38,14 +38,14 @@ impl DbenchTool {
     pub(super) fn new(settings: &LoadSettings, target: &Target) -> Result<Self, PathError> {
         let path = Path::new(&target.address);
         let metadata = std::fs::metadata(path)
-            .map_err(|cause| PathError::Load(format!("find {}: {cause}", path.display())))?;
+            .map_err(|cause| PathError::load(format!("find {}: {cause}", path.display())))?;
         let (directory, bytes) = match path.parent().filter(|_| metadata.is_file() && target.is_ours) {
             Some(parent) => (parent, Some(Bytes(metadata.len()))),
             None if metadata.is_dir() => (path, None),
             None => {
                 let why =
                     "it is not a directory, and dbench makes a file of its own; name a mounted directory";
-                return Err(PathError::Load(format!("use {} for dbench: {why}", path.display())));
+                return Err(PathError::load(format!("use {} for dbench: {why}", path.display())));
             }
         };
         Ok(Self {
@@ -60,6 +60,16 @@ impl DbenchTool {
     }
 }
 
+/// A file in the place of dbench's own.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} exists, and dbench would write over it and remove it (`destroy_data` allows that)",
+    file.display()
+)]
+struct Occupied {
+    file: PathBuf,
+}
+
 impl Tool for DbenchTool {
     fn program(&self) -> Program {
         BASH
@@ -69,13 +79,10 @@ impl Tool for DbenchTool {
         "dbench's script"
     }
 
-    fn invocation(&self, _: u64) -> Result<Invocation, String> {
+    fn invocation(&self, _: u64) -> Result<Invocation, AnyError> {
         let file = self.directory.join(FILE);
         if file.exists() && !self.destroy_data {
-            return Err(format!(
-                "{} exists, and dbench would write over it and remove it (`destroy_data` allows that)",
-                file.display()
-            ));
+            return Err(Occupied { file }.into());
         }
         let mut arguments = vec![self.script.display().to_string(), "fio".to_owned()];
         arguments.extend(self.options.iter().cloned());
@@ -104,9 +111,9 @@ impl Tool for DbenchTool {
         false
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, String> {
+    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
         let format = format_named("dbench").ok_or("its format is not known")?;
-        only(read_as(format, said).map_err(|error| error.to_string())?)
+        Ok(only(read_as(format, said)?)?)
     }
 
     fn complete(&self, measurement: &mut Measurement) {

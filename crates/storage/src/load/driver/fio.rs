@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use plumb_model::{Bytes, Measurement, Metric, Reading, Statistic, Unit};
+use plumb_path::AnyError;
 use plumb_path::tool::{Invocation, Program, Tool};
 use plumb_tools::{ToolRun, format_named, only, read_as};
 use serde_json::Value;
@@ -37,12 +38,23 @@ pub(super) struct FioTool {
     pub(super) scratch: PathBuf,
 }
 
+/// Why what fio reports is not a measurement.
+#[derive(Debug, thiserror::Error)]
+enum FioError {
+    #[error("it reported {_0} groups of jobs, and a slot measures one load")]
+    Groups(usize),
+    #[error("it changed the size of the target from {before} to {after}; give a smaller `size`")]
+    Resized { before: Bytes, after: Bytes },
+    #[error("{_0} of its reads and writes were cut short, as if `size` reached beyond the end of the target")]
+    CutShort(u64),
+}
+
 impl Tool for FioTool {
     fn program(&self) -> Program {
         FIO
     }
 
-    fn invocation(&self, window_ns: u64) -> Result<Invocation, String> {
+    fn invocation(&self, window_ns: u64) -> Result<Invocation, AnyError> {
         // What an earlier run wrote must not be taken for what this one writes.
         let output = self.scratch.join("fio.json");
         windows::clear(&self.scratch);
@@ -58,7 +70,7 @@ impl Tool for FioTool {
             Some(job) => {
                 let file = self.scratch.join("job.fio");
                 std::fs::write(&file, job.with(&common))
-                    .map_err(|error| format!("write {}: {error}", file.display()))?;
+                    .map_err(|cause| plumb_host::Error::Write { path: file.clone(), cause })?;
                 arguments.extend(self.settings.options.iter().cloned());
                 arguments.push(file.display().to_string());
             }
@@ -92,11 +104,11 @@ impl Tool for FioTool {
         ))
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, String> {
+    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
         let format = format_named("fio").ok_or("its format is not known")?;
-        let runs = read_as(format, said).map_err(|error| error.to_string())?;
+        let runs = read_as(format, said)?;
         if runs.len() > 1 {
-            return Err(format!("it reported {} groups of jobs, and a slot measures one load", runs.len()));
+            return Err(FioError::Groups(runs.len()).into());
         }
         let mut run = only(runs)?;
         self.look_at_the_target(said)?;
@@ -185,21 +197,15 @@ impl FioTool {
     }
 
     /// A `size` above that of a file extends it, or has fio read behind its end, which takes no storage.
-    fn look_at_the_target(&self, said: &str) -> Result<(), String> {
+    fn look_at_the_target(&self, said: &str) -> Result<(), FioError> {
         let bytes =
             std::fs::metadata(&self.address).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
         if let Some(bytes) = bytes.filter(|bytes| *bytes != self.bytes) {
-            return Err(format!(
-                "it changed the size of the target from {} to {}; give a smaller `size`",
-                Bytes(self.bytes),
-                Bytes(bytes)
-            ));
+            return Err(FioError::Resized { before: Bytes(self.bytes), after: Bytes(bytes) });
         }
         match cut_short(said) {
             0 => Ok(()),
-            count => Err(format!(
-                "{count} of its reads and writes were cut short, as if `size` reached beyond the end of the target"
-            )),
+            count => Err(FioError::CutShort(count)),
         }
     }
 
