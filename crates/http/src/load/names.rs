@@ -3,11 +3,39 @@
 //! A cipher suite has two names in use, IANA's and OpenSSL's; both are understood. rustls comes first, as it costs
 //! the load less; OpenSSL stands in for what rustls leaves out.
 
+use std::borrow::Cow;
+
 use openssl::ssl::{Ssl, SslContext, SslMethod};
 use plumb_model::name::suggestion;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
+
+/// A name that neither library knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// No cipher suite has it.
+    #[error("`{name}` is not a cipher suite; {}", nearest(.near.as_deref()))]
+    Cipher {
+        /// The name.
+        name: String,
+        /// The known name that it resembles.
+        near: Option<String>,
+    },
+    /// No key-exchange group has it.
+    #[error(
+        "`{_0}` is not a key-exchange group; {}",
+        suggestion(_0, GROUPS.iter().map(|(names, _)| names[0]))
+    )]
+    Group(String),
+}
+
+fn nearest(name: Option<&str>) -> Cow<'static, str> {
+    match name {
+        Some(name) => format!("did you mean `{name}`?").into(),
+        None => "`openssl ciphers -stdname` lists the known ones".into(),
+    }
+}
 
 /// A cipher suite that was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,8 +110,8 @@ pub fn iana_name(suite: SupportedCipherSuite) -> &'static str {
 /// The cipher suite of that name.
 ///
 /// # Errors
-/// A sentence with the nearest name where neither library knows it.
-pub fn cipher(name: &str) -> Result<Cipher, String> {
+/// When neither library knows it.
+pub fn cipher(name: &str) -> Result<Cipher, NameError> {
     let matches = |known: &str| known.eq_ignore_ascii_case(name);
     if let Some((_, openssl, suite)) =
         RUSTLS_SUITES.iter().find(|(iana, openssl, _)| matches(iana) || matches(openssl))
@@ -96,11 +124,8 @@ pub fn cipher(name: &str) -> Result<Cipher, String> {
         return Ok(Cipher { openssl: cipher.openssl.clone(), is_tls13: cipher.is_tls13, rustls: None });
     }
     let names = || known.iter().flat_map(|cipher| [cipher.iana.as_str(), cipher.openssl.as_str()]);
-    let hint = match plumb_model::name::did_you_mean(name, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "`openssl ciphers -stdname` lists the known ones".to_owned(),
-    };
-    Err(format!("`{name}` is not a cipher suite; {hint}"))
+    let near = plumb_model::name::did_you_mean(name, names()).map(str::to_owned);
+    Err(NameError::Cipher { name: name.to_owned(), near })
 }
 
 struct OpensslCipher {
@@ -152,13 +177,10 @@ const fn group(openssl: Option<&'static str>, rustls: Option<&'static dyn Suppor
 /// The key-exchange group of that name.
 ///
 /// # Errors
-/// A sentence with the nearest name, or all names, where there is none.
-pub fn key_exchange_group(name: &str) -> Result<Group, String> {
+/// When neither library knows it.
+pub fn key_exchange_group(name: &str) -> Result<Group, NameError> {
     let row = GROUPS.iter().find(|(names, _)| names.iter().any(|known| known.eq_ignore_ascii_case(name)));
-    row.map(|(_, group)| *group).ok_or_else(|| {
-        let shown = GROUPS.iter().map(|(names, _)| names[0]);
-        format!("`{name}` is not a key-exchange group; {}", suggestion(name, shown))
-    })
+    row.map(|(_, group)| *group).ok_or_else(|| NameError::Group(name.to_owned()))
 }
 
 /// The name under which a group is reported, from the one that a library uses for it.
@@ -220,7 +242,7 @@ mod tests {
             key_exchange_group("x25520").unwrap_err(),
             key_exchange_group("p").unwrap_err(),
         ];
-        insta::assert_snapshot!(errors.join("\n"), @r"
+        insta::assert_snapshot!(errors.map(|error| error.to_string()).join("\n"), @r"
         `ECDHE-RSA-AES256-GCM-SHA385` is not a cipher suite; did you mean `ECDHE-RSA-AES256-GCM-SHA384`?
         `rot13` is not a cipher suite; `openssl ciphers -stdname` lists the known ones
         `x25520` is not a key-exchange group; did you mean `x25519`?

@@ -5,7 +5,7 @@ use std::path::Path;
 use plumb_host::named_file;
 use plumb_path::{Fault, PathError};
 
-use super::names::{self, Cipher, Group};
+use super::names::{self, Cipher, Group, NameError};
 use crate::settings::{LoadSettings, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
@@ -73,7 +73,7 @@ struct Asked {
 }
 
 fn versions_and_names(spec: &LoadSettings) -> Result<Asked, Fault> {
-    let fault = |key: &'static str| move |message: String| Fault::new(key, message);
+    let fault = |key: &'static str| move |error: NameError| Fault::new(key, error);
     let cipher = spec.cipher.as_deref().map(names::cipher).transpose().map_err(fault("load.cipher"))?;
     let group =
         spec.group.as_deref().map(names::key_exchange_group).transpose().map_err(fault("load.group"))?;
@@ -105,9 +105,7 @@ impl Offer {
     /// When a file cannot be read, or what was asked for cannot be offered.
     pub fn new(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Self, PathError> {
         let asked = versions_and_names(spec).map_err(|fault| PathError::new(fault.message))?;
-        let read = |path: &String| {
-            named_file::read(Path::new(path)).map_err(|error| PathError::new(error.to_string()))
-        };
+        let read = |path: &String| named_file::read(Path::new(path));
         let trust = match (&spec.ca, &target.ca_pem) {
             _ if spec.insecure => Trust::Anything,
             (Some(path), _) => Trust::Authorities(read(path)?),
