@@ -7,7 +7,7 @@ use std::fmt;
 use memchr::memmem::Finder;
 use plumb_model::Bytes;
 use plumb_model::name::suggestion;
-use plumb_model::quantity::{Dimension, Quantity};
+use plumb_model::quantity::{Dimension, Quantity, QuantityError};
 
 /// How two numbers are to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,16 +65,41 @@ pub struct Check {
     demand: Demand,
 }
 
+/// Why a text is not a check.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("`{text}` is not a check: {why}")]
+pub struct CheckError {
+    text: String,
+    why: NotCheck,
+}
+
+/// What is wrong with a text that is not a check.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+enum NotCheck {
+    #[error("every body contains an empty text")]
+    Empty,
+    #[error("put the text that the body must contain in quotes: `body contains \"ok\"`")]
+    Unquoted,
+    #[error("`{_0}` cannot be checked; {}", suggestion(_0, SUBJECTS))]
+    Subject(String),
+    #[error("it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`")]
+    Relation,
+    #[error("`{_0}` is not a status such as `200`")]
+    Status(String),
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+}
+
 const SUBJECTS: [&str; 4] = ["status", "duration", "body length", "body contains"];
 
 impl Check {
     /// Reads a check.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what would be right.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// When the text is not a check.
+    pub fn parse(text: &str) -> Result<Self, CheckError> {
         let text = text.trim();
-        let wrong = |why: String| format!("`{text}` is not a check: {why}");
+        let wrong = |why| CheckError { text: text.to_owned(), why };
         let demand = match text.strip_prefix("body contains") {
             Some(rest) => Demand::BodyContains(quoted(rest.trim()).map_err(wrong)?),
             None => comparison(text).map_err(wrong)?,
@@ -99,40 +124,40 @@ impl fmt::Display for Check {
     }
 }
 
-fn quoted(text: &str) -> Result<Vec<u8>, String> {
+fn quoted(text: &str) -> Result<Vec<u8>, NotCheck> {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match inner {
-        Some("") => Err("every body contains an empty text".to_owned()),
+        Some("") => Err(NotCheck::Empty),
         Some(inner) => Ok(inner.replace("\\\"", "\"").replace("\\\\", "\\").into_bytes()),
-        None => Err("put the text that the body must contain in quotes: `body contains \"ok\"`".to_owned()),
+        None => Err(NotCheck::Unquoted),
     }
 }
 
-fn comparison(text: &str) -> Result<Demand, String> {
+fn comparison(text: &str) -> Result<Demand, NotCheck> {
     let found = text.find(['=', '!', '<', '>']);
     let (subject, rest) = text.split_at(found.unwrap_or(text.len()));
     let subject = subject.split_whitespace().collect::<Vec<_>>().join(" ");
     if !SUBJECTS.contains(&subject.as_str()) {
-        return Err(format!("`{subject}` cannot be checked; {}", suggestion(&subject, SUBJECTS)));
+        return Err(NotCheck::Subject(subject));
     }
     let (symbol, relation) = Relation::SYMBOLS
         .into_iter()
         .find(|(symbol, _)| rest.starts_with(symbol))
-        .ok_or("it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`")?;
+        .ok_or(NotCheck::Relation)?;
     let value = rest[symbol.len()..].trim();
     match subject.as_str() {
         "status" => {
             let is_status = |status: &u16| (100..=999).contains(status);
             let status = value.parse().ok().filter(is_status);
-            let status = status.ok_or_else(|| format!("`{value}` is not a status such as `200`"))?;
+            let status = status.ok_or_else(|| NotCheck::Status(value.to_owned()))?;
             Ok(Demand::Status(relation, status))
         }
         "duration" => {
-            let time = Quantity::parse_as(value, Dimension::Time).map_err(|error| error.to_string())?;
+            let time = Quantity::parse_as(value, Dimension::Time)?;
             Ok(Demand::DurationNs(relation, (time.value * 1e9).round() as u64))
         }
         _ => {
-            let bytes = Bytes::parse(value).map_err(|error| error.to_string())?;
+            let bytes = Bytes::parse(value)?;
             Ok(Demand::BodyBytes(relation, bytes.0))
         }
     }
@@ -303,7 +328,7 @@ mod tests {
             "latency < 5 ms",
             "status",
         ];
-        let errors = texts.map(|text| Check::parse(text).unwrap_err());
+        let errors = texts.map(|text| Check::parse(text).unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @r#"
         `` is not a check: `` cannot be checked; known: status, duration, body length, body contains
         `statuss == 200` is not a check: `statuss` cannot be checked; did you mean `status`?
