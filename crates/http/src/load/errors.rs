@@ -3,9 +3,67 @@
 //! Kinds are few by construction. Nothing that a server can choose freely (a header, a reason phrase) becomes part
 //! of one, so that a broken server cannot grow the table of errors without bound.
 
+use openssl::error::ErrorStack;
+use plumb_path::PathError;
 use rustix::io::Errno;
 
 use super::wire::ParseError;
+
+/// The advice that ends every message about a refused certificate.
+pub const ACCEPT_ANY: &str = "accept any certificate with --insecure (load.insecure)";
+
+/// Why a load cannot offer the TLS that it is asked for. Completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum OfferError {
+    /// No certificate can be for that name.
+    #[error("use `{_0}` as a server's name: it is not a valid name")]
+    ServerName(String),
+    /// rustls refuses the versions.
+    #[error("offer these TLS versions: {_0}")]
+    Versions(rustls::Error),
+    /// A part of the file of the client certificate is not PEM.
+    #[error("read the {part}: {cause}")]
+    Pem {
+        /// The part.
+        part: &'static str,
+        /// Why.
+        cause: rustls::pki_types::pem::Error,
+    },
+    /// rustls refuses the key.
+    #[error("use the key of the client certificate: {_0}")]
+    Key(rustls::Error),
+    /// The key is that of another certificate.
+    #[error("use the client certificate: its first certificate does not match its key")]
+    OtherKey,
+    /// The file holds no certificate.
+    #[error("use the client certificate: the file has no certificate that OpenSSL reads")]
+    NoCertificate,
+    /// The trusted certificate is not PEM.
+    #[error("read the trusted certificate (--ca, `load.ca`): {_0}")]
+    Authority(ErrorStack),
+    /// The host trusts no certificate.
+    #[error(
+        "find a trusted certificate; install `ca-certificates`, name a PEM file with --ca (load.ca), or {ACCEPT_ANY}"
+    )]
+    TrustsNone,
+    /// OpenSSL refuses the trusted certificates.
+    #[error("trust these certificates for `{name}`: {cause}")]
+    Trust {
+        /// The name of the server.
+        name: String,
+        /// Why.
+        cause: ErrorStack,
+    },
+    /// OpenSSL refuses the settings.
+    #[error("set up OpenSSL: {_0}")]
+    OpenSsl(ErrorStack),
+}
+
+impl From<OfferError> for PathError {
+    fn from(error: OfferError) -> Self {
+        Self::new(error)
+    }
+}
 
 /// Why a request failed. The text is what people read and count by.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -17,7 +17,7 @@ use openssl::ssl::{
 };
 use openssl::x509::{X509, X509VerifyResult};
 
-use super::errors::{Failure, alert_name};
+use super::errors::{Failure, OfferError, alert_name};
 use super::names;
 use super::socket::{Received, Socket};
 use super::tls::{Negotiated, Offer, SessionUse};
@@ -43,14 +43,13 @@ impl Client {
     ///
     /// # Errors
     /// When a certificate or a key cannot be used, or OpenSSL refuses what is to be offered.
-    pub fn new(offer: &Offer, connections: usize) -> Result<Self, String> {
-        let refused = |error: ErrorStack| format!("set up OpenSSL: {error}");
+    pub fn new(offer: &Offer, connections: usize) -> Result<Self, OfferError> {
         let sessions = Arc::new(Mutex::new(VecDeque::new()));
-        let mut full = context(offer).map_err(refused)?;
+        let mut full = context(offer).map_err(OfferError::OpenSsl)?;
         trust(&mut full, offer)?;
         full.set_session_cache_mode(SslSessionCacheMode::OFF);
         full.set_options(SslOptions::NO_TICKET);
-        let mut resuming = context(offer).map_err(refused)?;
+        let mut resuming = context(offer).map_err(OfferError::OpenSsl)?;
         trust(&mut resuming, offer)?;
         resuming.set_session_cache_mode(SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL);
         let (kept, tickets_max) = (Arc::clone(&sessions), 2 * connections + 8);
@@ -127,7 +126,7 @@ fn context(offer: &Offer) -> Result<SslContextBuilder, ErrorStack> {
     Ok(context)
 }
 
-fn trust(context: &mut SslContextBuilder, offer: &Offer) -> Result<(), String> {
+fn trust(context: &mut SslContextBuilder, offer: &Offer) -> Result<(), OfferError> {
     match verify::store(&offer.trust, &offer.server_name)? {
         Some(store) => {
             context.set_verify(SslVerifyMode::PEER);

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, version};
 
-use super::errors::{Failure, alert_name};
+use super::errors::{Failure, OfferError, alert_name};
 use super::names;
 use super::sessions::Sessions;
 use super::socket::{Received, Socket};
@@ -35,9 +35,9 @@ impl Client {
     ///
     /// # Errors
     /// When a certificate or a key cannot be used, or the host trusts nobody.
-    pub fn new(offer: &Offer, connections: usize) -> Result<Self, String> {
+    pub fn new(offer: &Offer, connections: usize) -> Result<Self, OfferError> {
         let name = ServerName::try_from(offer.server_name.clone())
-            .map_err(|_| format!("use `{}` as a server's name: it is not a valid name", offer.server_name))?;
+            .map_err(|_| OfferError::ServerName(offer.server_name.clone()))?;
         let mut full = config(offer)?;
         let mut resuming = full.clone();
         full.resumption = Resumption::disabled();
@@ -59,7 +59,7 @@ impl Client {
     }
 }
 
-fn config(offer: &Offer) -> Result<ClientConfig, String> {
+fn config(offer: &Offer) -> Result<ClientConfig, OfferError> {
     let provider = Arc::new(provider(offer));
     let versions: Vec<_> = [(offer.tls12, &version::TLS12), (offer.tls13, &version::TLS13)]
         .into_iter()
@@ -70,15 +70,13 @@ fn config(offer: &Offer) -> Result<ClientConfig, String> {
     let load_key = provider.key_provider;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
-        .map_err(|error| format!("offer these TLS versions: {error}"))?
+        .map_err(OfferError::Versions)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verify::Verifier::new(trust, algorithms)));
     let mut config = match &offer.identity {
         Some(pem) => {
             let (chain, key) = identity(pem)?;
-            let key = load_key
-                .load_private_key(key)
-                .map_err(|error| format!("use the key of the client certificate: {error}"))?;
+            let key = load_key.load_private_key(key).map_err(OfferError::Key)?;
             // Not `with_client_auth_cert`, which reads the certificate by webpki and so takes version 3 only.
             let certified = CertifiedKey::new(chain, key);
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
@@ -105,11 +103,11 @@ fn provider(offer: &Offer) -> CryptoProvider {
     provider
 }
 
-fn identity(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+fn identity(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), OfferError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let chain = chain.map_err(|error| format!("read the client certificate: {error}"))?;
+    let chain = chain.map_err(|cause| OfferError::Pem { part: "client certificate", cause })?;
     let key = PrivateKeyDer::from_pem_slice(pem)
-        .map_err(|error| format!("read the key of the client certificate: {error}"))?;
+        .map_err(|cause| OfferError::Pem { part: "key of the client certificate", cause })?;
     let is_of_leaf = || {
         let leaf = X509::from_der(chain.first()?).ok()?;
         let key = PKey::private_key_from_pem(pem).ok()?;
@@ -117,10 +115,8 @@ fn identity(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'
     };
     match is_of_leaf() {
         Some(true) => Ok((chain, key)),
-        Some(false) => {
-            Err("use the client certificate: its first certificate does not match its key".to_owned())
-        }
-        None => Err("use the client certificate: the file has no certificate that OpenSSL reads".to_owned()),
+        Some(false) => Err(OfferError::OtherKey),
+        None => Err(OfferError::NoCertificate),
     }
 }
 

@@ -2,9 +2,7 @@
 //!
 //! An enum and no trait object: the set is closed, and the plain case stays as cheap as it is without TLS.
 
-use plumb_path::PathError;
-
-use super::errors::Failure;
+use super::errors::{Failure, OfferError};
 use super::socket::{Received, Socket};
 use super::tls::{Negotiated, Offer};
 use super::tls_openssl::{self, OpenSsl};
@@ -25,15 +23,14 @@ impl Security {
     ///
     /// # Errors
     /// When a certificate or a key cannot be used, or the host trusts nobody.
-    pub fn new(offer: Option<&Offer>, connections: usize) -> Result<Self, PathError> {
-        let security = match offer {
+    pub fn new(offer: Option<&Offer>, connections: usize) -> Result<Self, OfferError> {
+        match offer {
             None => Ok(Self::Plain),
             Some(offer) if offer.is_in_rustls() => {
                 tls_rustls::Client::new(offer, connections).map(Self::Rustls)
             }
             Some(offer) => tls_openssl::Client::new(offer, connections).map(Self::OpenSsl),
-        };
-        security.map_err(PathError::new)
+        }
     }
 
     /// The layer of one new connection, which tries to resume a session where `resumes` says so.

@@ -25,32 +25,27 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 
+use super::errors::{ACCEPT_ANY, OfferError};
 use super::tls::Trust;
-
-/// The advice that ends every message about a refused certificate.
-const ACCEPT_ANY: &str = "accept any certificate with --insecure (load.insecure)";
 
 /// The certificates that are trusted, for a server of that name; `None` where every certificate is accepted.
 ///
 /// # Errors
 /// When a certificate cannot be read, or there is none.
-pub fn store(trust: &Trust, name: &str) -> Result<Option<X509Store>, String> {
+pub fn store(trust: &Trust, name: &str) -> Result<Option<X509Store>, OfferError> {
     let certificates = match trust {
         Trust::Anything => return Ok(None),
-        Trust::Authorities(pem) => X509::stack_from_pem(pem)
-            .map_err(|error| format!("read the trusted certificate (--ca, `load.ca`): {error}"))?,
+        Trust::Authorities(pem) => X509::stack_from_pem(pem).map_err(OfferError::Authority)?,
         Trust::Host => {
             let found = rustls_native_certs::load_native_certs().certs;
             found.iter().filter_map(|certificate| X509::from_der(certificate).ok()).collect()
         }
     };
     if certificates.is_empty() {
-        return Err(format!(
-            "find a trusted certificate; install `ca-certificates`, name a PEM file with --ca (load.ca), or {ACCEPT_ANY}"
-        ));
+        return Err(OfferError::TrustsNone);
     }
     let built = build(certificates, name);
-    built.map(Some).map_err(|error| format!("trust these certificates for `{name}`: {error}"))
+    built.map(Some).map_err(|cause| OfferError::Trust { name: name.to_owned(), cause })
 }
 
 fn build(certificates: Vec<X509>, name: &str) -> Result<X509Store, ErrorStack> {
