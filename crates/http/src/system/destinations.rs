@@ -4,9 +4,7 @@
 //! server in production.
 
 use super::directives::Directive;
-
-/// The end of a refusal: what the user can do instead.
-pub(super) const WAYS_OUT: &str = "; measure the running server with `plumb init --external` and `changes` to its file, or remove this directive from a copy of the file";
+use super::error::{Refusal, TemplateError};
 
 /// Directives of nginx that send no request.
 const KNOWN: [&str; 75] = [
@@ -157,7 +155,7 @@ const OF_UPSTREAM: [&str; 10] = [
 ///
 /// # Errors
 /// The place of a directive that might send requests elsewhere, and what the user can do.
-pub(super) fn check(directives: &[Directive], upstreams: &[String]) -> Result<(), String> {
+pub(super) fn check(directives: &[Directive], upstreams: &[String]) -> Result<(), TemplateError> {
     directives.iter().try_for_each(|directive| {
         check_one(directive, upstreams)?;
         let is_upstream = directive.upstream().is_some();
@@ -165,21 +163,17 @@ pub(super) fn check(directives: &[Directive], upstreams: &[String]) -> Result<()
     })
 }
 
-fn check_one(directive: &Directive, upstreams: &[String]) -> Result<(), String> {
+fn check_one(directive: &Directive, upstreams: &[String]) -> Result<(), TemplateError> {
     let name = directive.name();
     let is_safe = match name {
         "upstream" => directive.upstream().is_some(),
         "proxy_pass" => return leads_to_origin(directive, upstreams),
         "listen" => directive.argument() == Some("{{listen}}"),
         "access_log" | "error_log" => !logs_elsewhere(directive),
-        _ if name.ends_with("_pass") => return Err(refusal(directive, "passes requests to another server")),
+        _ if name.ends_with("_pass") => return Err(refusal(directive, Refusal::Passes)),
         _ => directive.is_placeholder() || is_known(name),
     };
-    if is_safe {
-        Ok(())
-    } else {
-        Err(refusal(directive, "is unknown to plumb and might send requests elsewhere"))
-    }
+    if is_safe { Ok(()) } else { Err(refusal(directive, Refusal::Unknown)) }
 }
 
 fn is_known(name: &str) -> bool {
@@ -194,40 +188,39 @@ pub(super) fn logs_elsewhere(directive: &Directive) -> bool {
     directive.argument().is_some_and(|path| path.starts_with("syslog:"))
 }
 
-fn leads_to_origin(directive: &Directive, upstreams: &[String]) -> Result<(), String> {
+fn leads_to_origin(directive: &Directive, upstreams: &[String]) -> Result<(), TemplateError> {
     let target = directive.argument().and_then(|target| target.strip_prefix("http://")).unwrap_or_default();
     let host = &target[..target.find(['/', '?']).unwrap_or(target.len())];
     if directive.words.len() == 2 && (host == "{{origin}}" || upstreams.iter().any(|name| name == host)) {
         Ok(())
     } else {
-        Err(refusal(directive, "does not lead to plumb's origin"))
+        Err(refusal(directive, Refusal::Elsewhere))
     }
 }
 
-fn check_upstream(upstream: &Directive) -> Result<(), String> {
+fn check_upstream(upstream: &Directive) -> Result<(), TemplateError> {
     let is_safe = |found: &Directive| match found.name() {
         "server" => found.words == ["server", "{{origin}}"],
         name => OF_UPSTREAM.contains(&name) && found.block.is_none(),
     };
     match upstream.inner().iter().find(|found| !is_safe(found)) {
-        Some(found) => {
-            Err(refusal(found, "is unknown to plumb in an `upstream` and might send requests elsewhere"))
-        }
+        Some(found) => Err(refusal(found, Refusal::UnknownInUpstream)),
         None => Ok(()),
     }
 }
 
 /// The refusal of a directive, with its place and the reason.
-pub(super) fn refusal(directive: &Directive, reason: &str) -> String {
-    format!("{}: `{}` {reason}{WAYS_OUT}", directive.at, directive.words.join(" "))
+pub(super) fn refusal(directive: &Directive, why: Refusal) -> TemplateError {
+    TemplateError::Refused { at: directive.at.clone(), directive: directive.words.join(" "), why }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::directives::parse;
+    use super::super::error::WAYS_OUT;
     use super::*;
 
-    fn checked(text: &str) -> Result<(), String> {
+    fn checked(text: &str) -> Result<(), TemplateError> {
         check(&parse(text, "x").unwrap(), &["app".to_owned()])
     }
 
@@ -263,7 +256,7 @@ mod tests {
         ] {
             let refused =
                 checked(&format!("http {{ server {{ location / {{ if ($a) {{\n {text} }} }} }} }}"));
-            let refused = refused.expect_err(text);
+            let refused = refused.expect_err(text).to_string();
             assert!(refused.starts_with("x:2: `") && refused.ends_with(WAYS_OUT), "{text}: {refused}");
         }
     }
@@ -281,7 +274,7 @@ mod tests {
             "ssl_protocols TLSv1.3;",
             "sendfile on;",
         ] {
-            assert_eq!(checked(&format!("http {{ {text} }}")), Ok(()), "{text}");
+            checked(&format!("http {{ {text} }}")).expect(text);
         }
     }
 }

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use super::error::{Syntax, TemplateError};
+
 /// The deepest nesting; nginx's own contexts are four deep, and locations may nest.
 const DEPTH_MAX: usize = 32;
 
@@ -94,11 +96,13 @@ fn word(value: &str) -> Cow<'_, str> {
 ///
 /// # Errors
 /// The line that is not nginx's language, and the reason.
-pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, String> {
+pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, TemplateError> {
     let mut stack: Vec<(Directive, Vec<Directive>)> = vec![(Directive::of([]), Vec::new())];
     let mut words: Vec<String> = Vec::new();
     let (mut rest, mut line, mut at) = (text, 1, String::new());
-    while let Some((token, after)) = token(rest).map_err(|reason| format!("{file}:{line}: {reason}"))? {
+    while let Some((token, after)) =
+        token(rest).map_err(|why| TemplateError::Syntax { at: format!("{file}:{line}"), why })?
+    {
         let newlines = |text: &str| text.matches('\n').count();
         let begin = rest.len() - after.len() - token.len();
         line += newlines(&rest[..begin]);
@@ -107,32 +111,32 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, String> {
         }
         line += newlines(token);
         rest = after;
-        let wrong = |reason: &str| Err(format!("{at}: {reason}"));
+        let wrong = |why| Err(TemplateError::Syntax { at: at.clone(), why });
         match token {
-            ";" if words.is_empty() => return wrong("a directive is missing before `;`"),
+            ";" if words.is_empty() => return wrong(Syntax::Empty),
             ";" => add(&mut stack, taken(&mut words, &at)),
             "{" if words.first().is_some_and(|name| name.ends_with("_by_lua_block")) => {
-                return wrong(&format!("`{}` contains Lua, which plumb cannot read", words[0]));
+                return wrong(Syntax::Lua { name: words[0].clone() });
             }
-            "{" if stack.len() > DEPTH_MAX => return wrong("blocks are nested too deep"),
+            "{" if stack.len() > DEPTH_MAX => return wrong(Syntax::Deep),
             "{" => stack.push((taken(&mut words, &at), Vec::new())),
-            "}" if !words.is_empty() => return wrong(&unended(&words)),
+            "}" if !words.is_empty() => return wrong(unended(&words)),
             "}" => match stack.pop().filter(|_| !stack.is_empty()) {
                 Some((directive, block)) => add(&mut stack, Directive { block: Some(block), ..directive }),
-                None => return wrong("a `}` closes nothing"),
+                None => return wrong(Syntax::Closes),
             },
             word => words.push(word.to_owned()),
         }
     }
     match stack.pop() {
         Some((_, found)) if stack.is_empty() && words.is_empty() => Ok(found),
-        Some(_) if stack.is_empty() => Err(format!("{at}: {}", unended(&words))),
-        open => Err(format!("{}: a `{{` is not closed", open.map_or(at, |(open, _)| open.at))),
+        Some(_) if stack.is_empty() => Err(TemplateError::Syntax { at, why: unended(&words) }),
+        open => Err(TemplateError::Syntax { at: open.map_or(at, |(open, _)| open.at), why: Syntax::Open }),
     }
 }
 
-fn unended(words: &[String]) -> String {
-    format!("`{}` does not end with `;`", words.join(" "))
+fn unended(words: &[String]) -> Syntax {
+    Syntax::Unended { words: words.join(" ") }
 }
 
 fn taken(words: &mut Vec<String>, at: &str) -> Directive {
@@ -146,7 +150,7 @@ fn add(stack: &mut [(Directive, Vec<Directive>)], directive: Directive) {
 }
 
 /// The next word or sign, as written, and what follows it.
-fn token(text: &str) -> Result<Option<(&str, &str)>, String> {
+fn token(text: &str) -> Result<Option<(&str, &str)>, Syntax> {
     let mut text = text.trim_start();
     while text.starts_with('#') {
         text = text.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
@@ -154,7 +158,7 @@ fn token(text: &str) -> Result<Option<(&str, &str)>, String> {
     let Some(first) = text.chars().next() else { return Ok(None) };
     let end = match first {
         ';' | '{' | '}' => 1,
-        '"' | '\'' => quoted_end(text, first).ok_or("the closing quote of a text is missing")?,
+        '"' | '\'' => quoted_end(text, first).ok_or(Syntax::Quote)?,
         _ => word_end(text),
     };
     Ok(Some(text.split_at(end)))
@@ -241,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let refused = |text: &str| parse(text, "x").unwrap_err();
+        let refused = |text: &str| parse(text, "x").unwrap_err().to_string();
         let lua = "http {\n content_by_lua_block { a } }";
         insta::assert_snapshot!([";", "a", "a {", "}", "a { b }", "'a", lua].map(refused).join("\n"), @r"
         x:1: a directive is missing before `;`

@@ -8,6 +8,7 @@ use plumb_host::named_file;
 
 use super::config::LONG_TEMPLATE;
 use super::directives::{Directive, parse};
+use super::error::TemplateError;
 
 /// The deepest nesting of included files.
 const DEPTH_MAX: usize = 16;
@@ -18,7 +19,7 @@ const FILES_MAX: usize = 500;
 ///
 /// # Errors
 /// The file that cannot be read, and the place that includes it.
-pub(super) fn whole(file: &Path, directory: &Path) -> Result<Vec<Directive>, String> {
+pub(super) fn whole(file: &Path, directory: &Path) -> Result<Vec<Directive>, TemplateError> {
     Reader { directory, files: 0, bytes: 0 }.read(file, 0)
 }
 
@@ -31,30 +32,30 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, file: &Path, depth: usize) -> Result<Vec<Directive>, String> {
-        let text =
-            named_file::text_at_most(file, LONG_TEMPLATE).map_err(|error| format!("failed to {error}"))?;
+    fn read(&mut self, file: &Path, depth: usize) -> Result<Vec<Directive>, TemplateError> {
+        let text = named_file::text_at_most(file, LONG_TEMPLATE).map_err(TemplateError::Unreadable)?;
         self.files += 1;
         self.bytes += text.len() as u64;
-        let shown = file.display().to_string();
         if depth > DEPTH_MAX {
-            return Err(format!("{shown}: files include each other more than {DEPTH_MAX} levels deep"));
+            return Err(TemplateError::Deep { file: file.to_owned(), depth_max: DEPTH_MAX });
         }
         if self.files > FILES_MAX || self.bytes > LONG_TEMPLATE {
-            return Err(format!(
-                "{shown}: with this file, the configuration exceeds {FILES_MAX} files or {} KiB",
-                LONG_TEMPLATE >> 10
-            ));
+            return Err(TemplateError::Large { file: file.to_owned(), files_max: FILES_MAX });
         }
-        let found = parse(&text, &shown)?;
+        let found = parse(&text, &file.display().to_string())?;
         self.expanded(found, depth)
     }
 
-    fn expanded(&mut self, directives: Vec<Directive>, depth: usize) -> Result<Vec<Directive>, String> {
+    fn expanded(
+        &mut self,
+        directives: Vec<Directive>,
+        depth: usize,
+    ) -> Result<Vec<Directive>, TemplateError> {
         let mut all = Vec::new();
         for mut directive in directives {
             if directive.name() == "include" && directive.block.is_none() {
-                let place = |reason: String| format!("{}: `include`: {reason}", directive.at);
+                let place =
+                    |cause| TemplateError::Included { at: directive.at.clone(), cause: Box::new(cause) };
                 let files = self.files(directive.argument().unwrap_or_default()).map_err(place)?;
                 for file in files {
                     all.extend(self.read(&file, depth + 1).map_err(place)?);
@@ -69,14 +70,14 @@ impl Reader<'_> {
     }
 
     /// The files of an `include`, whose name may have one `*`.
-    fn files(&self, pattern: &str) -> Result<Vec<PathBuf>, String> {
+    fn files(&self, pattern: &str) -> Result<Vec<PathBuf>, TemplateError> {
         let path = self.directory.join(pattern);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_pattern = |text: &str| text.contains(['*', '?', '[', '\\', '$']);
         let (begin, end) = name.split_once('*').unwrap_or((name, ""));
         let parent = path.parent().unwrap_or(Path::new("/"));
         if [begin, end, &parent.to_string_lossy()].into_iter().any(is_pattern) {
-            return Err(format!("`{pattern}` is not supported; a path may have one `*`, in its last part"));
+            return Err(TemplateError::Pattern { pattern: pattern.to_owned() });
         }
         if !name.contains('*') {
             return Ok(vec![path]);
@@ -110,7 +111,7 @@ mod tests {
         }
         let hide = |text: &str| text.replace(directory.path().to_str().unwrap(), "DIR");
         let found = whole(&directory.path().join("a"), directory.path());
-        found.map(|found| print(&found)).map_err(|reason| hide(&reason))
+        found.map(|found| print(&found)).map_err(|error| hide(&error.to_string()))
     }
 
     #[test]

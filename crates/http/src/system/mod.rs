@@ -6,6 +6,7 @@ mod check;
 mod config;
 mod destinations;
 mod directives;
+mod error;
 mod external;
 mod haproxy;
 mod included;
@@ -26,6 +27,7 @@ use running::Running;
 
 pub(crate) use check::{check, feasible};
 pub(crate) use config::CONFIG_STATE;
+pub use error::{Refusal, Syntax, TemplateError};
 pub(crate) use external::service;
 pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, is_qat};

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::destinations::{check, logs_elsewhere, refusal};
 use super::directives::{Directive, print};
+use super::error::{Refusal, TemplateError};
 use super::included::whole;
 
 /// Directives that `{{main}}` sets, or that do not concern HTTP.
@@ -78,19 +79,16 @@ pub struct NginxTemplate {
 /// Converts the configuration in a file to a template.
 ///
 /// # Errors
-/// The reason why it cannot be a template.
-pub fn nginx_template(file: &Path) -> Result<NginxTemplate, String> {
+/// When it cannot be a template.
+pub fn nginx_template(file: &Path) -> Result<NginxTemplate, TemplateError> {
     let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let about = |reason: &str| format!("{}: {reason}", file.display());
     let mut left_out = BTreeSet::new();
     let mut main = whole(file, directory)?;
     let at = main.iter().position(|found| found.name() == "http" && found.block.is_some());
-    let at = at.ok_or_else(|| about("there is no `http` block in it"))?;
+    let at = at.ok_or_else(|| TemplateError::NoHttp { file: file.to_owned() })?;
     let Some(http) = of_http(main[at].block.take().unwrap_or_default(), &mut left_out)? else {
-        return Err(about(
-            "no `server` in it passes requests on with `proxy_pass`; measure a server as it runs with `plumb init --external`",
-        ));
+        return Err(TemplateError::NoServer { file: file.to_owned() });
     };
     main[at].block = Some(http.directives);
     remove_here(&mut main, &is_of_main, &mut left_out);
@@ -104,8 +102,8 @@ pub fn nginx_template(file: &Path) -> Result<NginxTemplate, String> {
 /// Calls a function with every directive, however deep.
 fn each(
     directives: &mut [Directive],
-    does: &mut dyn FnMut(&mut Directive) -> Result<(), String>,
-) -> Result<(), String> {
+    does: &mut dyn FnMut(&mut Directive) -> Result<(), TemplateError>,
+) -> Result<(), TemplateError> {
     for directive in directives {
         does(directive)?;
         if let Some(block) = directive.inner_mut() {
@@ -158,7 +156,7 @@ fn with_paths(
     directive: &mut Directive,
     directory: &Path,
     left_out: &mut BTreeSet<String>,
-) -> Result<(), String> {
+) -> Result<(), TemplateError> {
     let (name, path) = (directive.name(), directive.argument().unwrap_or_default());
     let is_whole = path.is_empty() || path.starts_with(['/', '$']);
     if let Some((_, file)) = LOGS.iter().find(|(log, _)| *log == name) {
@@ -169,10 +167,7 @@ fn with_paths(
             directive.set_argument(file);
         }
     } else if ["root", "alias"].contains(&name) && !is_whole {
-        return Err(refusal(
-            directive,
-            "is relative to nginx's own directory, and plumb gives nginx another one",
-        ));
+        return Err(refusal(directive, Refusal::Relative));
     } else if FILES.iter().any(|end| name.ends_with(end)) && !is_whole {
         let whole = directory.join(path).display().to_string();
         directive.set_argument(&whole);
@@ -190,7 +185,7 @@ struct Http {
 }
 
 /// The directives of `http` with one server and its upstreams; `None` if no server passes requests on.
-fn of_http(mut http: Vec<Directive>, left_out: &mut BTreeSet<String>) -> Result<Option<Http>, String> {
+fn of_http(mut http: Vec<Directive>, left_out: &mut BTreeSet<String>) -> Result<Option<Http>, TemplateError> {
     let is_ingress = |found: &Directive| found.name() == "server" && found.has("proxy_pass");
     let Some(at) = http.iter().position(is_ingress) else { return Ok(None) };
     let server = http.remove(at);
@@ -247,7 +242,7 @@ fn of_server(
     has_tls: bool,
     upstreams: &[String],
     left_out: &mut BTreeSet<String>,
-) -> Result<(Directive, BTreeSet<String>), String> {
+) -> Result<(Directive, BTreeSet<String>), TemplateError> {
     let mut used = BTreeSet::new();
     let mut block = server.block.take().unwrap_or_default();
     each(&mut block, &mut |directive| {
@@ -274,7 +269,7 @@ fn of_server(
 }
 
 /// The host and the URI of a `proxy_pass`. The host may be the path of a socket, which a colon ends.
-fn target(directive: &Directive) -> Result<(String, String), String> {
+fn target(directive: &Directive) -> Result<(String, String), TemplateError> {
     let target = directive.argument().unwrap_or_default();
     let (scheme, rest) = target.split_once("://").unwrap_or(("", target));
     let end = match rest.strip_prefix("unix:") {
@@ -284,19 +279,19 @@ fn target(directive: &Directive) -> Result<(String, String), String> {
     let end = end.unwrap_or(rest.len());
     let (host, uri) = rest.split_at(end);
     if host.contains('$') {
-        return Err(refusal(directive, "has a variable in its target, which is not supported"));
+        return Err(refusal(directive, Refusal::Variable));
     }
     let uri = uri.strip_prefix(':').unwrap_or(uri);
     let is_uri = uri.is_empty() || uri.starts_with(['/', '?']);
     if !["http", "https"].contains(&scheme.to_lowercase().as_str()) || !is_uri || target.contains('\\') {
-        return Err(refusal(directive, "has a target of a form that is not supported"));
+        return Err(refusal(directive, Refusal::Form));
     }
     Ok((host.to_owned(), uri.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::destinations::WAYS_OUT;
+    use super::super::error::WAYS_OUT;
     use super::*;
 
     fn template(text: &str) -> Result<NginxTemplate, String> {
@@ -312,7 +307,7 @@ mod tests {
         let more = "location /more { proxy_pass http://127.0.0.1:18999; }\n";
         std::fs::write(directory.path().join("more.inc"), more).unwrap();
         let hide = |text: &str| text.replace(directory.path().to_str().unwrap(), "DIR");
-        let found = nginx_template(&file).map_err(|reason| hide(&reason))?;
+        let found = nginx_template(&file).map_err(|error| hide(&error.to_string()))?;
         let left_out = found.left_out.iter().map(|name| hide(name)).collect();
         Ok(NginxTemplate { text: hide(&found.text), kept: hide(&found.kept), left_out, ..found })
     }
