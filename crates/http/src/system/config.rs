@@ -26,6 +26,25 @@ pub(super) struct Dialect {
     pub converter: &'static str,
 }
 
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConfigError {
+    /// The template cannot be read.
+    #[error("failed to {_0}")]
+    Unreadable(plumb_host::Error),
+    #[error("plumb has nothing for {{{{{name}}}}}; there are {known}")]
+    Unknown { name: String, known: String },
+    #[error(
+        "this configuration has no placeholders, and plumb needs {missing} to start the program with it; {converter}to measure a \
+         server that runs with it, use `kind: external`, with `changes` to its file"
+    )]
+    NoPlaceholders { missing: String, converter: &'static str },
+    #[error("the template needs {missing}, or plumb could not use the program; there are {known}")]
+    Missing { missing: String, known: String },
+    #[error("the template has no section `{section}`, for which `config` has lines")]
+    NoSection { section: String },
+}
+
 /// Checks what can be said without the program.
 ///
 /// # Errors
@@ -57,10 +76,10 @@ pub(super) fn check(config: &ConfigSettings, dialect: Option<Dialect>) -> Result
     let (key, template) =
         if config.path.is_some() { (".path", template(config)) } else { (".template", template(config)) };
     let checked = template.and_then(|template| check_template(&template.unwrap_or_default(), dialect));
-    checked.or_else(|message| fault(key, message))
+    checked.or_else(|error| fault(key, error.to_string()))
 }
 
-fn check_template(template: &str, dialect: Dialect) -> Result<(), String> {
+fn check_template(template: &str, dialect: Dialect) -> Result<(), ConfigError> {
     let names = placeholders(template);
     let known = || {
         dialect.placeholders.iter().map(|(name, _)| format!("{{{{{name}}}}}")).collect::<Vec<_>>().join(", ")
@@ -68,23 +87,16 @@ fn check_template(template: &str, dialect: Dialect) -> Result<(), String> {
     if let Some(unknown) =
         names.iter().find(|name| dialect.placeholders.iter().all(|(known, _)| known != *name))
     {
-        return Err(format!("plumb has nothing for {{{{{unknown}}}}}; there are {}", known()));
+        return Err(ConfigError::Unknown { name: (*unknown).to_owned(), known: known() });
     }
     let needed = dialect.placeholders.iter().filter(|(name, is_needed)| *is_needed && !names.contains(name));
     let missing: Vec<String> = needed.map(|(name, _)| format!("{{{{{name}}}}}")).collect();
     match missing.as_slice() {
         [] => Ok(()),
-        _ if names.is_empty() => Err(format!(
-            "this configuration has no placeholders, and plumb needs {} to start the program with it; {}to measure a server that \
-             runs with it, use `kind: external`, with `changes` to its file",
-            missing.join(", "),
-            dialect.converter
-        )),
-        _ => Err(format!(
-            "the template needs {}, or plumb could not use the program; there are {}",
-            missing.join(", "),
-            known()
-        )),
+        _ if names.is_empty() => {
+            Err(ConfigError::NoPlaceholders { missing: missing.join(", "), converter: dialect.converter })
+        }
+        _ => Err(ConfigError::Missing { missing: missing.join(", "), known: known() }),
     }
 }
 
@@ -95,21 +107,21 @@ fn placeholders(template: &str) -> Vec<&str> {
 }
 
 /// The user's template, if there is one.
-fn template(config: &ConfigSettings) -> Result<Option<String>, String> {
+fn template(config: &ConfigSettings) -> Result<Option<String>, ConfigError> {
     let Some(path) = &config.path else { return Ok(config.template.clone()) };
     let text = named_file::text_at_most(Path::new(path), LONG_TEMPLATE);
-    text.map(Some).map_err(|error| format!("failed to {error}"))
+    text.map(Some).map_err(ConfigError::Unreadable)
 }
 
 /// The text of a configuration.
 ///
 /// # Errors
-/// When the user's template cannot be read.
+/// When the user's template cannot be read, or lacks a section.
 pub(super) fn text(
     config: &ConfigSettings,
     dialect: Dialect,
     values: &[(&str, String)],
-) -> Result<String, String> {
+) -> Result<String, ConfigError> {
     let template = template(config)?;
     let mut text = template.unwrap_or_else(|| dialect.template.to_owned());
     for (name, value) in values {
@@ -117,7 +129,7 @@ pub(super) fn text(
     }
     config.lines().into_iter().try_fold(text, |text, (section, lines)| {
         with_lines(&text, dialect, section, lines)
-            .ok_or_else(|| format!("the template has no section `{section}`, for which `config` has lines"))
+            .ok_or_else(|| ConfigError::NoSection { section: section.to_owned() })
     })
 }
 
@@ -213,10 +225,10 @@ pub const CONFIG_STATE: &str = "config";
 /// What evidence shows of a configuration, given its text with the port 0 everywhere; `None` where it is plumb's own.
 pub(super) fn expected(
     config: &ConfigSettings,
-    text: impl FnOnce() -> Result<String, String>,
+    text: impl FnOnce() -> Result<String, ConfigError>,
 ) -> Option<String> {
     let of_text = |text: String| summary(config, &text);
-    (!config.is_empty()).then(|| text().map_or_else(|reason| reason, of_text))
+    (!config.is_empty()).then(|| text().map_or_else(|error| error.to_string(), of_text))
 }
 
 /// A configuration in a few words, as evidence shows it: its hash, and the user's lines.
@@ -273,11 +285,11 @@ mod tests {
 
     #[test]
     fn a_template_has_what_plumb_needs_and_nothing_else() {
-        let said = |text: &str| check_template(text, haproxy::DIALECT);
-        assert!(said("{{port}} {{nothing}}").unwrap_err().contains("plumb has nothing for {{nothing}}"));
-        assert!(said("{{bind}}").unwrap_err().contains("needs {{global}}"));
+        let said = |text: &str| check_template(text, haproxy::DIALECT).unwrap_err().to_string();
+        assert!(said("{{port}} {{nothing}}").contains("plumb has nothing for {{nothing}}"));
+        assert!(said("{{bind}}").contains("needs {{global}}"));
         for dialect in [haproxy::DIALECT, nginx::DIALECT] {
-            assert_eq!(check_template(dialect.template, dialect), Ok(()));
+            check_template(dialect.template, dialect).unwrap();
         }
     }
 }

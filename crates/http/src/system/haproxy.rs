@@ -7,7 +7,7 @@ use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
-use super::config::{self, CONFIG_STATE, Dialect};
+use super::config::{self, CONFIG_STATE, ConfigError, Dialect};
 use super::installable::HAPROXY;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Program, Recipe};
@@ -99,7 +99,7 @@ fn recipe<'a>(
     place: &Place,
     module: Option<&Module>,
     certificates: Option<&Certificates>,
-    config: &'a dyn Fn(u16) -> Result<String, String>,
+    config: &'a dyn Fn(u16) -> Result<String, ConfigError>,
 ) -> Recipe<'a> {
     Recipe {
         program: HAPROXY,
@@ -181,7 +181,12 @@ pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
 }
 
 /// The configuration, with the words that have it use a module of OpenSSL.
-fn config(spec: &IngressSettings, words: &str, at: SocketAddr, origin_port: u16) -> Result<String, String> {
+fn config(
+    spec: &IngressSettings,
+    words: &str,
+    at: SocketAddr,
+    origin_port: u16,
+) -> Result<String, ConfigError> {
     let threads = spec.threads;
     let has_tls = spec.tls != TlsVersion::None;
     let (tls, bind, protocol) = if has_tls {

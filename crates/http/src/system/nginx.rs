@@ -10,7 +10,7 @@ use plumb_ingress::text;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
-use super::config::{self, CONFIG_STATE, Dialect};
+use super::config::{self, CONFIG_STATE, ConfigError, Dialect};
 use super::installable::NGINX;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Program, Recipe};
@@ -130,7 +130,7 @@ fn recipe<'a>(
     directory: PathBuf,
     environment: Environment,
     (workers, is_nobody): (u32, bool),
-    config: &'a dyn Fn(u16) -> Result<String, String>,
+    config: &'a dyn Fn(u16) -> Result<String, ConfigError>,
     certificates: Option<&Certificates>,
 ) -> Recipe<'a> {
     Recipe {
@@ -278,7 +278,7 @@ error_log stderr error;
     [("main", main), ("http", http)]
 }
 
-fn origin(port: u16, is_nobody: bool) -> Result<String, String> {
+fn origin(port: u16, is_nobody: bool) -> Result<String, ConfigError> {
     let [main, http] = needs(1, is_nobody, "");
     let values = [main, http, ("listen", format!("127.0.0.1:{port} backlog=4096"))];
     config::text(&ConfigSettings::default(), ORIGIN, &values)
@@ -295,7 +295,7 @@ fn config(
     words: &str,
     (at, origin_port): (SocketAddr, u16),
     is_nobody: bool,
-) -> Result<String, String> {
+) -> Result<String, ConfigError> {
     let has_tls = spec.tls != TlsVersion::None;
     let (ssl, tls) = if has_tls { (" ssl", tls(spec)) } else { ("", String::new()) };
     let [main, http] = needs(spec.threads, is_nobody, words);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private, output_of};
 use plumb_path::PathError;
 
+use super::config::ConfigError;
 use super::installable::Installable;
 use super::offload::Environment;
 use super::readiness::{self, Answered, Expected};
@@ -36,7 +37,7 @@ pub(super) struct Recipe<'a> {
     pub arguments: &'a [&'a str],
     pub config_name: &'a str,
     /// The configuration, given the port to listen on.
-    pub config: &'a dyn Fn(u16) -> Result<String, String>,
+    pub config: &'a dyn Fn(u16) -> Result<String, ConfigError>,
     /// What has the program only test its configuration.
     pub test_argument: &'static str,
     /// What its OpenSSL is told.
