@@ -3,7 +3,7 @@
 //! A program may listen before it can serve, and what listens on a port may be something else. So a system counts as
 //! started when a client that trusts only the system's own authority has got the whole body from it.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_ingress::Answers;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::certificates::Certificates;
@@ -35,17 +35,43 @@ pub(super) struct Answered {
 
 /// Why an attempt proved nothing.
 #[derive(Debug, thiserror::Error)]
-enum Unproven {
+pub(super) enum Unproven {
     #[error("it did not answer within {} s: {_0}", PATIENCE.as_secs())]
-    Silent(String),
+    Silent(#[from] Silent),
     #[error("its answer is not the origin's: {_0}")]
-    Other(String),
+    Wrong(#[from] Wrong),
 }
 
-impl From<String> for Unproven {
-    fn from(reason: String) -> Self {
-        Self::Silent(reason)
-    }
+/// Why there was no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Silent {
+    #[error("connect: {_0}")]
+    Connect(io::Error),
+    #[error(transparent)]
+    Socket(io::Error),
+    #[error(transparent)]
+    Name(#[from] InvalidDnsNameError),
+    #[error(transparent)]
+    Authority(#[from] rustls::pki_types::pem::Error),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+    #[error("send a request: {_0}")]
+    Send(io::Error),
+    #[error("read the answer: {_0}")]
+    Read(io::Error),
+    #[error("the connection ended before an answer came")]
+    Ended,
+}
+
+/// An answer that is not the origin's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Wrong {
+    #[error("it shows a certificate other than the one made for it")]
+    Certificate,
+    #[error("{_0}")]
+    Status(String),
+    #[error("the body has {found} B instead of {expected} B")]
+    Length { found: u64, expected: u64 },
 }
 
 /// A port for loads on this host.
@@ -72,12 +98,12 @@ pub(super) fn prove<E>(
     port: u16,
     expected: Expected<'_>,
     mut check: impl FnMut() -> Result<(), E>,
-) -> Result<Result<Answered, String>, E> {
+) -> Result<Result<Answered, Unproven>, E> {
     let deadline_ns = monotonic_ns() + PATIENCE.as_nanos() as u64;
     loop {
         match attempt(port, expected) {
             Ok(proof) => return Ok(Ok(proof)),
-            Err(reason) if monotonic_ns() >= deadline_ns => return Ok(Err(reason.to_string())),
+            Err(unproven) if monotonic_ns() >= deadline_ns => return Ok(Err(unproven)),
             Err(_) => check()?,
         }
         sleep(PAUSE);
@@ -87,12 +113,11 @@ pub(super) fn prove<E>(
 fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
     let Expected { address, certificates, body_bytes } = expected;
     let address = SocketAddr::from((address, port));
-    let stream =
-        TcpStream::connect_timeout(&address, STEP_TIMEOUT).map_err(|error| format!("connect: {error}"))?;
+    let stream = TcpStream::connect_timeout(&address, STEP_TIMEOUT).map_err(Silent::Connect)?;
     stream
         .set_read_timeout(Some(STEP_TIMEOUT))
         .and_then(|()| stream.set_write_timeout(Some(STEP_TIMEOUT)))
-        .map_err(|error| error.to_string())?;
+        .map_err(Silent::Socket)?;
     let Some(certificates) = certificates else {
         let mut stream = stream;
         return get(&mut stream, port, body_bytes)
@@ -100,16 +125,14 @@ fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
     };
     // Loads on other hosts know it by its address.
     let name = match address.ip() {
-        IpAddr::V4(Ipv4Addr::LOCALHOST) => {
-            ServerName::try_from("localhost").map_err(|error| error.to_string())?
-        }
+        IpAddr::V4(Ipv4Addr::LOCALHOST) => ServerName::try_from("localhost").map_err(Silent::from)?,
         other => ServerName::from(other),
     };
-    let connection = ClientConnection::new(client_config(&certificates.ca_pem)?, name)
-        .map_err(|error| error.to_string())?;
+    let connection =
+        ClientConnection::new(client_config(&certificates.ca_pem)?, name).map_err(Silent::from)?;
     let mut stream = StreamOwned::new(connection, stream);
     get(&mut stream, port, body_bytes)?;
-    check_leaf(&stream.conn, certificates).map_err(Unproven::Other)?;
+    check_leaf(&stream.conn, certificates)?;
     let tls = match stream.conn.protocol_version() {
         Some(rustls::ProtocolVersion::TLSv1_2) => "1.2".to_owned(),
         Some(rustls::ProtocolVersion::TLSv1_3) => "1.3".to_owned(),
@@ -121,39 +144,38 @@ fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
 }
 
 /// The settings of a client that trusts this authority alone.
-pub(super) fn client_config(ca_pem: &str) -> Result<Arc<ClientConfig>, String> {
+pub(super) fn client_config(ca_pem: &str) -> Result<Arc<ClientConfig>, Silent> {
     let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(|error| error.to_string())?;
-    roots.add(authority).map_err(|error| error.to_string())?;
+    let authority = CertificateDer::from_pem_slice(ca_pem.as_bytes())?;
+    roots.add(authority)?;
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(Arc::new(config))
 }
 
 /// The authority signs one leaf only, so that this fails only if something else got hold of it.
-fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Result<(), String> {
+fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Result<(), Wrong> {
     match connection.peer_certificates() {
         Some([leaf]) if *leaf == certificates.leaf => Ok(()),
-        _ => Err("it shows a certificate other than the one made for it".to_owned()),
+        _ => Err(Wrong::Certificate),
     }
 }
 
 fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(), Unproven> {
     let request = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(|error| format!("send a request: {error}"))?;
+    stream.write_all(request.as_bytes()).map_err(Silent::Send)?;
     let mut content_bytes = 0;
     let answer = Answers::default()
         .read(stream, false, |content| content_bytes += content.len() as u64)
-        .map_err(|error| format!("read the answer: {error}"))?
-        .ok_or_else(|| "the connection ended before an answer came".to_owned())?;
+        .map_err(Silent::Read)?
+        .ok_or(Silent::Ended)?;
     if answer.status != 200 {
-        return Err(Unproven::Other(answer.status_line().to_string()));
+        return Err(Wrong::Status(answer.status_line().to_string()).into());
     }
     if content_bytes != body_bytes {
-        return Err(Unproven::Other(format!("the body has {content_bytes} B instead of {body_bytes} B")));
+        return Err(Wrong::Length { found: content_bytes, expected: body_bytes }.into());
     }
     Ok(())
 }
