@@ -20,6 +20,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::settings::KeyKind;
 
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+enum CertificateError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    #[error(transparent)]
+    Make(#[from] rcgen::Error),
+    #[error("{name}: {cause}")]
+    Write { name: &'static str, cause: io::Error },
+}
+
 /// Where the files are, and what is in them.
 #[derive(Debug)]
 pub(super) struct Certificates {
@@ -59,14 +72,12 @@ impl Certificates {
         })
     }
 
-    fn read(directory: &Path) -> Result<Self, String> {
+    fn read(directory: &Path) -> Result<Self, CertificateError> {
         let file = |name: &str| directory.join(name);
-        let text = |error: io::Error| error.to_string();
-        let pem = |error: rustls::pki_types::pem::Error| error.to_string();
         Ok(Self {
-            ca_pem: fs::read_to_string(file("ca.pem")).map_err(text)?,
-            leaf: CertificateDer::from_pem_file(file("leaf.pem")).map_err(pem)?,
-            key: PrivateKeyDer::from_pem_file(file("key.pem")).map_err(pem)?,
+            ca_pem: fs::read_to_string(file("ca.pem"))?,
+            leaf: CertificateDer::from_pem_file(file("leaf.pem"))?,
+            key: PrivateKeyDer::from_pem_file(file("key.pem"))?,
             leaf_file: file("leaf.pem"),
             key_file: file("key.pem"),
             bundle_file: file("bundle.pem"),
@@ -74,16 +85,12 @@ impl Certificates {
     }
 }
 
-fn make(directory: &Path, kind: KeyKind, address: IpAddr) -> Result<(), String> {
-    let failed = |error: rcgen::Error| error.to_string();
-    let authority_key = key_pair(authority_kind(kind)).map_err(failed)?;
+fn make(directory: &Path, kind: KeyKind, address: IpAddr) -> Result<(), CertificateError> {
+    let authority_key = key_pair(authority_kind(kind))?;
     let authority_params = authority();
-    let authority = authority_params.self_signed(&authority_key).map_err(failed)?;
-    let key = key_pair(kind).map_err(failed)?;
-    let leaf = leaf(address)
-        .map_err(failed)?
-        .signed_by(&key, &Issuer::new(authority_params, authority_key))
-        .map_err(failed)?;
+    let authority = authority_params.self_signed(&authority_key)?;
+    let key = key_pair(kind)?;
+    let leaf = leaf(address)?.signed_by(&key, &Issuer::new(authority_params, authority_key))?;
     let key_pem = key.serialize_pem();
     // The first name is written last: where it can be read, the others can be.
     let files = [
@@ -92,9 +99,10 @@ fn make(directory: &Path, kind: KeyKind, address: IpAddr) -> Result<(), String> 
         ("leaf.pem", leaf.pem()),
         ("ca.pem", authority.pem()),
     ];
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| error.to_string())?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     for (name, text) in files {
-        write_private(&directory.join(name), &text).map_err(|error| format!("{name}: {error}"))?;
+        write_private(&directory.join(name), &text)
+            .map_err(|cause| CertificateError::Write { name, cause })?;
     }
     Ok(())
 }
