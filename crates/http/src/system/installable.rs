@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use plumb_host::process::{run_for_output, which};
 use plumb_path::PathError;
+use plumb_path::tool::NotInstalled;
 
 pub(super) const HAPROXY: Installable =
-    Installable { title: "HAProxy", command: "haproxy", package: "haproxy" };
+    Installable { title: "HAProxy", command: "haproxy", remedy: "on Debian: apt-get install haproxy" };
 
 pub(super) const NGINX: Installable =
-    Installable { title: "nginx", command: "nginx", package: "nginx-light" };
+    Installable { title: "nginx", command: "nginx", remedy: "on Debian: apt-get install nginx-light" };
 
 /// How long a program may take to say its version.
 const VERSION_PATIENCE: Duration = Duration::from_secs(10);
@@ -21,8 +22,8 @@ pub(super) struct Installable {
     /// How it is called, by people and by the shell.
     pub title: &'static str,
     pub command: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
+    /// A clause that says how to install it.
+    pub remedy: &'static str,
 }
 
 impl Installable {
@@ -30,11 +31,9 @@ impl Installable {
     ///
     /// # Errors
     ///
-    /// What to do when it is not.
-    pub(super) fn find(self) -> Result<PathBuf, String> {
-        which(self.command).ok_or_else(|| {
-            format!("{} is not installed; on Debian: apt-get install {}", self.title, self.package)
-        })
+    /// When it is not.
+    pub(super) fn find(self) -> Result<PathBuf, NotInstalled> {
+        which(self.command).ok_or(NotInstalled { program: self.title, remedy: self.remedy })
     }
 
     /// The first line of what it says of its version.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plumb_host::process::run_for_output;
 
+use super::error::OffloadError;
 use super::extension::Extension;
 use crate::system::installable::{HAPROXY, Installable};
 
@@ -25,12 +26,12 @@ pub(super) struct Build {
 
 impl Build {
     /// Asks an installed program.
-    pub(super) fn ask(program: Installable) -> Result<Self, String> {
+    pub(super) fn ask(program: Installable) -> Result<Self, OffloadError> {
         let file = program.find()?;
         let is_haproxy = program.command == HAPROXY.command;
         let question = if is_haproxy { "-vv" } else { "-V" };
         let output = run_for_output(&file, [question], PATIENCE)
-            .map_err(|error| format!("{} does not say what it was built with: {error}", program.title))?;
+            .map_err(|cause| OffloadError::Silent { program: program.title, cause })?;
         let text = output.stdout + &output.stderr;
         Ok(if is_haproxy { Self::of_haproxy(&text) } else { Self::of_nginx(&text) })
     }
@@ -71,10 +72,10 @@ impl Build {
     }
 
     /// Whether the program's TLS library can load such a thing.
-    pub(super) fn can_load(&self, extension: Extension) -> Result<(), String> {
-        let (title, word) = (self.title, extension.word());
+    pub(super) fn can_load(&self, extension: Extension) -> Result<(), OffloadError> {
+        let (program, word) = (self.title, extension.word());
         let Some(library) = &self.library else {
-            return Err(format!("{title} was built without TLS, so it can load no {word}"));
+            return Err(OffloadError::NoTls { program, word });
         };
         let can = match (extension, is_openssl(library).then(|| major(library)).flatten()) {
             (_, None) => false,
@@ -82,7 +83,7 @@ impl Build {
             (Extension::Engine, Some(major)) => major < 4,
             (Extension::Provider, Some(major)) => major >= 3,
         };
-        if can { Ok(()) } else { Err(format!("{title} runs on {library}, which can load no {word}")) }
+        if can { Ok(()) } else { Err(OffloadError::Library { program, library: library.clone(), word }) }
     }
 
     /// Whether the program has its own directive for it.
@@ -152,7 +153,7 @@ OpenSSL providers loaded : default
             has_async: true,
         };
         let said = |library: Option<&str>, extension| {
-            on(library).can_load(extension).err().unwrap_or("can".to_owned())
+            on(library).can_load(extension).map_or_else(|error| error.to_string(), |()| "can".to_owned())
         };
         let said = [
             said(None, Extension::Engine),

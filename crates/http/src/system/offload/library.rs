@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plumb_host::process::{run_for_output, which};
 
+use super::error::OffloadError;
 use super::extension::Extension;
 
 /// How long `openssl version` may take.
@@ -49,18 +50,22 @@ pub(super) fn variable(extension: Extension) -> &'static str {
 }
 
 /// The name and the library of what was asked for by its name or path.
-pub(super) fn find(extension: Extension, asked: &str) -> Result<(String, PathBuf), String> {
+pub(super) fn find(extension: Extension, asked: &str) -> Result<(String, PathBuf), OffloadError> {
     if asked.contains('/') {
         let (library, name) = (PathBuf::from(asked), stem(asked));
         if !library.is_file() {
-            return Err(format!("there is no {} library {asked}", extension.word()));
+            return Err(OffloadError::NoFile { word: extension.word(), library });
         }
         return Ok((name, library));
     }
     let directories = directories(extension);
     let found =
         directories.iter().map(|directory| directory.join(format!("{asked}.so"))).find(|file| file.is_file());
-    found.map(|library| (asked.to_owned(), library)).ok_or_else(|| missing(extension, asked, &directories))
+    found.map(|library| (asked.to_owned(), library)).ok_or_else(|| OffloadError::NotInstalled {
+        word: extension.word(),
+        name: asked.to_owned(),
+        directories,
+    })
 }
 
 /// The name in a name or a path.
@@ -69,22 +74,6 @@ pub(super) fn stem(asked: &str) -> String {
     // A name has no extension, and may have a dot all the same.
     let stem = if asked.is_absolute() { asked.file_stem() } else { Some(asked.as_os_str()) };
     stem.unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn missing(extension: Extension, asked: &str, directories: &[PathBuf]) -> String {
-    let looked: Vec<String> = directories.iter().map(|directory| directory.display().to_string()).collect();
-    let install = match asked {
-        "qatengine" => "; on Debian 13: apt-get install qatengine",
-        "qatprovider" => {
-            "; no package of Debian has it: build Intel's QAT_Engine with --enable-qat_provider (github.com/intel/QAT_Engine)"
-        }
-        _ => "",
-    };
-    format!(
-        "the {} {asked} is not installed: there is no {asked}.so in {}{install}",
-        extension.word(),
-        looked.join(", ")
-    )
 }
 
 /// Where to look, the likeliest first. Directories that are not there are only named when there is none at all.
@@ -142,26 +131,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("my.engine.so");
         std::fs::write(&file, "").unwrap();
-        let found = find(Extension::Engine, file.to_str().unwrap());
-        assert_eq!(found, Ok(("my.engine".to_owned(), file)));
+        let found = find(Extension::Engine, file.to_str().unwrap()).unwrap();
+        assert_eq!(found, ("my.engine".to_owned(), file));
         assert_eq!(stem("a.b"), "a.b");
-        let missing = find(Extension::Provider, "/nonexistent/x.so").unwrap_err();
+        let missing = find(Extension::Provider, "/nonexistent/x.so").unwrap_err().to_string();
         assert_eq!(missing, "there is no provider library /nonexistent/x.so");
-    }
-
-    #[test]
-    fn a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_to_install() {
-        let directories = [PathBuf::from("/a/engines-3"), PathBuf::from("/b")];
-        let said = [
-            missing(Extension::Engine, "qatengine", &directories),
-            missing(Extension::Provider, "qatprovider", &directories),
-            missing(Extension::Engine, "pka", &directories),
-        ];
-        insta::assert_snapshot!(said.join("\n"), @"
-        the engine qatengine is not installed: there is no qatengine.so in /a/engines-3, /b; on Debian 13: apt-get install qatengine
-        the provider qatprovider is not installed: there is no qatprovider.so in /a/engines-3, /b; no package of Debian has it: build Intel's QAT_Engine with --enable-qat_provider (github.com/intel/QAT_Engine)
-        the engine pka is not installed: there is no pka.so in /a/engines-3, /b
-        ");
     }
 
     #[test]

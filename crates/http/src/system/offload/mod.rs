@@ -10,6 +10,7 @@
 
 mod build;
 mod environment;
+mod error;
 mod extension;
 mod library;
 mod module;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use plumb_host::process::{can_run_as_nobody, mapped_files};
 
 use super::build::Build;
+use super::error::OffloadError;
 use super::extension::Extension;
 use super::library;
 use crate::settings::{IngressKind, IngressSettings, Offload, OffloadMode};
@@ -30,11 +31,11 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// One sentence that says what is missing.
+    /// When it cannot.
     pub(in crate::system) fn of(
         spec: &IngressSettings,
         program: Installable,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Option<Self>, OffloadError> {
         let (extension, asked) = match &spec.offload {
             Offload::Engine(asked) => (Extension::Engine, asked),
             Offload::Provider(asked) => (Extension::Provider, asked),
@@ -44,10 +45,7 @@ impl Module {
         build.can_load(extension)?;
         let is_async = is_async(spec);
         if is_async && !build.has_async {
-            return Err(format!(
-                "{} was built without TLS operations that can wait; set `offload_mode: sync`",
-                build.title
-            ));
+            return Err(OffloadError::NoAsync { program: build.title });
         }
         let (name, library) = library::find(extension, asked)?;
         let is_path = asked.contains('/');
