@@ -1,13 +1,14 @@
 //! What no single field of the settings can check.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use plumb_host::process::which;
 use plumb_path::{Fault, Sides};
 
 use crate::extract::Extractor;
 use crate::metrics::METRICS;
-use crate::program::Program;
+use crate::program::{NoProgram, Program};
 use crate::settings::{CommandSettings, Exits, LoadSettings, MetricSettings, Shell, SystemSettings};
 use crate::words::{NotWords, split};
 
@@ -104,24 +105,24 @@ fn check_load(load: &LoadSettings) -> Result<(), Fault> {
 }
 
 fn check_metric(name: &str, metric: &MetricSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: String| {
-        let key = if key.is_empty() { String::new() } else { format!(".{key}") };
-        Err(Fault::new(format!("load.metrics.{name}{key}"), message))
-    };
+    let fault = |message: String| Err(Fault::new(format!("load.metrics.{name}"), message));
     let is_word =
         |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
     if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.chars().all(is_word) {
         let message = format!(
             "`{name}` is not a name; a metric's name is a small letter and then small letters, digits and `_`"
         );
-        return fault("", message);
+        return fault(message);
     }
     if METRICS.iter().any(|known| known.name == name) {
-        return fault("", format!("every command has a metric `{name}`; choose another name"));
+        return fault(format!("every command has a metric `{name}`; choose another name"));
     }
     match Extractor::new(name, metric, None) {
         Ok(_) => Ok(()),
-        Err((key, message)) => fault(key, message),
+        Err(error) => {
+            let key = error.key().map(|key| format!(".{key}")).unwrap_or_default();
+            Err(Fault::new(format!("load.metrics.{name}{key}"), error))
+        }
     }
 }
 
@@ -142,31 +143,45 @@ fn check_system(system: &SystemSettings) -> Result<(), Fault> {
     Ok(())
 }
 
+/// What this host lacks for a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lacking {
+    #[error("there is no shell `sh` on PATH")]
+    Shell,
+    #[error("there is no directory {}", _0.display())]
+    Directory(PathBuf),
+    #[error("the environment variable `{_0}`, which `inherit` names, is not set")]
+    Variable(String),
+    #[error(transparent)]
+    Program(#[from] NoProgram),
+}
+
 /// Whether this host has the program.
 ///
 /// # Errors
-/// One sentence that says what is missing.
-pub fn feasible(settings: &CommandSettings, at: Sides) -> Result<(), String> {
+/// When it lacks something.
+pub(crate) fn feasible(settings: &CommandSettings, at: Sides) -> Result<(), Lacking> {
     let load = &settings.load;
     let hooks = [&load.setup, &load.prepare, &load.cleanup];
     let of_load = load.shell == Shell::Sh || hooks.iter().any(|hook| hook.is_some());
     let needs_shell = at.load && of_load || at.system && settings.system.start.is_some();
     if needs_shell && which("sh").is_none() {
-        return Err("there is no shell `sh` on PATH".to_owned());
+        return Err(Lacking::Shell);
     }
     // They may make the program first.
     if !at.load || load.setup.is_some() || load.prepare.is_some() || settings.system.start.is_some() {
         return Ok(());
     }
     if let Some(directory) = load.directory.as_ref().filter(|directory| !directory.is_dir()) {
-        return Err(format!("there is no directory {}", directory.display()));
+        return Err(Lacking::Directory(directory.clone()));
     }
     let unset: BTreeSet<&String> =
         load.inherit.iter().filter(|name| std::env::var_os(name).is_none()).collect();
     if let Some(name) = unset.first() {
-        return Err(format!("the environment variable `{name}`, which `inherit` names, is not set"));
+        return Err(Lacking::Variable((*name).clone()));
     }
-    Program::of(load).map(drop)
+    Program::of(load)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -260,14 +275,14 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_not_feasible_unless_something_may_make_it() {
-        assert_eq!(feasible(&settings("true"), Sides::BOTH), Ok(()));
+        feasible(&settings("true"), Sides::BOTH).unwrap();
         let mut missing = settings("no-such-program-1 x");
-        assert!(feasible(&missing, Sides::BOTH).unwrap_err().contains("no-such-program-1"));
-        assert_eq!(feasible(&missing, Sides { system: true, load: false }), Ok(()), "the load is elsewhere");
+        assert!(feasible(&missing, Sides::BOTH).unwrap_err().to_string().contains("no-such-program-1"));
+        feasible(&missing, Sides { system: true, load: false }).expect("the load is elsewhere");
         missing.load.setup = Some("make".to_owned());
-        assert_eq!(feasible(&missing, Sides::BOTH), Ok(()));
+        feasible(&missing, Sides::BOTH).unwrap();
         let mut unset = settings("true");
         unset.load.inherit = vec!["PLUMB_NO_SUCH_VARIABLE".to_owned()];
-        assert!(feasible(&unset, Sides::BOTH).unwrap_err().contains("PLUMB_NO_SUCH_VARIABLE"));
+        assert!(feasible(&unset, Sides::BOTH).unwrap_err().to_string().contains("PLUMB_NO_SUCH_VARIABLE"));
     }
 }

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::process::Written;
 use plumb_model::{Statistic, Unit, metric_key};
+use plumb_tools::{NoReading, ReadError};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use crate::metrics::unit_of;
+use crate::metrics::{UnitError, unit_of};
 use crate::settings::{MetricSettings, STDERR, STDOUT};
 
 /// More output than this is not searched, in bytes.
@@ -20,6 +21,99 @@ pub(crate) const OUTPUT_BYTES_MAX: usize = 16 << 20;
 const REGEX_BYTES_MAX: usize = 1 << 20;
 /// How much of a text an error shows, in characters.
 const SHOWN_MAX: usize = 40;
+
+/// Why settings do not say how to read a metric.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MetricError {
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    #[error("a metric is read by one of `regex`, `pointer` and `format`; give it one of the three")]
+    NotOneRule,
+    #[error("`{text}` is not a regular expression: {}", reason(cause))]
+    Regex { text: String, cause: regex::Error },
+    #[error(
+        "`{text}` has {groups} groups in parentheses; it needs one, around the number, as in `Requests/sec: ([0-9.]+)`"
+    )]
+    Groups { text: String, groups: usize },
+    #[error("`{_0}` is not a JSON pointer, which begins with `/`, as in `/jobs/0/read/iops`")]
+    Pointer(String),
+    #[error("no format is named `{name}`; known: {}", formats())]
+    Format { name: String },
+    #[error("say what of {format}: a metric such as `http_reqs`")]
+    NoValue { format: String },
+    #[error("`{name}` is no statistic; known: avg, min, med, max, p90, p95, p99, p99.9")]
+    Statistic { name: String },
+    #[error("`value` is a metric of the tool that `format` names")]
+    NoFormat,
+    #[error("write `stdout`, `stderr` or the path of a file")]
+    From,
+}
+
+impl MetricError {
+    /// The key below the metric's; `None` for the metric itself.
+    pub(crate) fn key(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NotOneRule => return None,
+            Self::Unit(_) => "unit",
+            Self::Regex { .. } | Self::Groups { .. } => "regex",
+            Self::Pointer(_) => "pointer",
+            Self::Format { .. } => "format",
+            Self::NoValue { .. } | Self::Statistic { .. } | Self::NoFormat => "value",
+            Self::From => "from",
+        })
+    }
+}
+
+/// The library's message has several lines, of which the last says what is wrong.
+fn reason(error: &regex::Error) -> String {
+    let message = error.to_string();
+    message.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+fn formats() -> String {
+    plumb_tools::FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a run has no value of a metric.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoValue {
+    #[error("{place} has more than {} MiB", OUTPUT_BYTES_MAX >> 20)]
+    TooLong { place: String },
+    #[error("there is no file {}", file.display())]
+    NoFile { file: PathBuf },
+    #[error("the run did not write {}", file.display())]
+    Unwritten { file: PathBuf },
+    #[error("failed to {_0}")]
+    Unreadable(plumb_host::Error),
+    #[error("{place}: failed to {cause}")]
+    Output { place: String, cause: ReadError },
+    #[error("{place} has {count} runs of {tool}, and a metric needs one")]
+    Runs { place: String, count: usize, tool: &'static str },
+    #[error("{place}: {failure}")]
+    Failed { place: String, failure: NoReading },
+    #[error("{place} has no {wanted} of {tool}, only {}", known.join(", "))]
+    NoMetric { place: String, wanted: String, tool: &'static str, known: Vec<String> },
+    #[error("{place} has no {wanted} of {tool}")]
+    NoReading { place: String, wanted: String, tool: &'static str },
+    #[error("{wanted} of {tool} is in {unit}; write `unit: {unit}`")]
+    Unit { wanted: String, tool: &'static str, unit: &'static str },
+    #[error("no match in {place}")]
+    NoMatch { place: String },
+    #[error(
+        "several matches in {place} with different values, such as `{first}` and `{second}`; make the expression match one"
+    )]
+    Several { place: String, first: String, second: String },
+    #[error("{place} is not JSON: {cause}")]
+    NotJson { place: String, cause: serde_json::Error },
+    #[error("nothing at `{pointer}` in {place}")]
+    Nothing { pointer: String, place: String },
+    #[error("no number at `{pointer}` in {place}")]
+    NoNumber { pointer: String, place: String },
+    #[error("`{number}` in {place} is too large")]
+    TooLarge { number: String, place: String },
+    #[error("`{text}` in {place} is not a number{}", if *has_comma { ", because of its comma" } else { "" })]
+    NotNumber { text: String, place: String, has_comma: bool },
+}
 
 /// Where the value is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,32 +163,24 @@ impl Extractor {
     /// What reads a metric; a file's path begins in `directory`.
     ///
     /// # Errors
-    /// The key below the metric's, and what is wrong with it.
+    /// When the settings do not say how to read it.
     pub(crate) fn new(
         name: &str,
         metric: &MetricSettings,
         directory: Option<&Path>,
-    ) -> Result<Self, (&'static str, String)> {
-        let (unit, factor) = unit_of(metric).map_err(|message| ("unit", message))?;
+    ) -> Result<Self, MetricError> {
+        let (unit, factor) = unit_of(metric)?;
         let rule = match (&metric.regex, &metric.pointer, &metric.format) {
-            (Some(regex), None, None) => {
-                Rule::Regex(expression(regex).map_err(|message| ("regex", message))?)
-            }
-            (None, Some(pointer), None) => {
-                Rule::Pointer(checked(pointer).map_err(|message| ("pointer", message))?)
-            }
+            (Some(regex), None, None) => Rule::Regex(expression(regex)?),
+            (None, Some(pointer), None) => Rule::Pointer(checked(pointer)?),
             (None, None, Some(format)) => Rule::Tool(of_tool(format, metric.value.as_deref(), unit)?),
-            _ => {
-                let message =
-                    "a metric is read by one of `regex`, `pointer` and `format`; give it one of the three";
-                return Err(("", message.to_owned()));
-            }
+            _ => return Err(MetricError::NotOneRule),
         };
         if metric.value.is_some() && metric.format.is_none() {
-            return Err(("value", "`value` is a metric of the tool that `format` names".to_owned()));
+            return Err(MetricError::NoFormat);
         }
         let source = match metric.from.as_str() {
-            "" => return Err(("from", "write `stdout`, `stderr` or the path of a file".to_owned())),
+            "" => return Err(MetricError::From),
             STDOUT => Source::Stdout,
             STDERR => Source::Stderr,
             file => Source::File(directory.unwrap_or(Path::new("")).join(file)),
@@ -115,8 +201,8 @@ impl Extractor {
     /// The value that a run states, in the metric's unit. `before` is what its file was like before the run.
     ///
     /// # Errors
-    /// Why there is none, as it follows the metric's name and a colon.
-    pub(crate) fn read(&self, stdout: &Written, stderr: &Written, before: Stamp) -> Result<f64, String> {
+    /// When the run states none, or not one alone.
+    pub(crate) fn read(&self, stdout: &Written, stderr: &Written, before: Stamp) -> Result<f64, NoValue> {
         let of_file;
         let (written, place) = match &self.source {
             Source::Stdout => (stdout, STDOUT.to_owned()),
@@ -127,7 +213,7 @@ impl Extractor {
             }
         };
         if written.is_cut {
-            return Err(format!("{place} has more than {} MiB", OUTPUT_BYTES_MAX >> 20));
+            return Err(NoValue::TooLong { place });
         }
         let number = match &self.rule {
             // It is in the unit of the metric already.
@@ -138,37 +224,30 @@ impl Extractor {
         Ok(number * self.factor)
     }
 
-    fn file(&self, file: &Path, before: Stamp) -> Result<Written, String> {
-        let path = file.display();
+    fn file(&self, file: &Path, before: Stamp) -> Result<Written, NoValue> {
         if self.stamp() == before {
+            let file = file.to_owned();
             return Err(if before.0.is_none() {
-                format!("there is no file {path}")
+                NoValue::NoFile { file }
             } else {
-                format!("the run did not write {path}")
+                NoValue::Unwritten { file }
             });
         }
         match plumb_host::named_file::read_at_most(file, OUTPUT_BYTES_MAX as u64) {
             Ok(bytes) => Ok(Written { bytes, is_cut: false }),
             Err(plumb_host::Error::TooLarge { .. }) => Ok(Written { bytes: Vec::new(), is_cut: true }),
-            Err(error) => Err(format!("failed to {error}")),
+            Err(error) => Err(NoValue::Unreadable(error)),
         }
     }
 }
 
-fn of_tool(format: &str, value: Option<&str>, unit: Unit) -> Result<OfTool, (&'static str, String)> {
-    let Some(known) = plumb_tools::format_named(format) else {
-        let names: Vec<&str> = plumb_tools::FORMATS.iter().map(|format| format.name).collect();
-        return Err(("format", format!("no format is named `{format}`; known: {}", names.join(", "))));
-    };
-    let value = value.ok_or(("value", format!("say what of {format}: a metric such as `http_reqs`")))?;
+fn of_tool(format: &str, value: Option<&str>, unit: Unit) -> Result<OfTool, MetricError> {
+    let known =
+        plumb_tools::format_named(format).ok_or_else(|| MetricError::Format { name: format.to_owned() })?;
+    let value = value.ok_or_else(|| MetricError::NoValue { format: format.to_owned() })?;
     let (metric, statistic) = match value.split_once('.') {
         Some((metric, name)) => {
-            let unknown = || {
-                (
-                    "value",
-                    format!("`{name}` is no statistic; known: avg, min, med, max, p90, p95, p99, p99.9"),
-                )
-            };
+            let unknown = || MetricError::Statistic { name: name.to_owned() };
             (metric, Some(Statistic::from_name(name).ok_or_else(unknown)?))
         }
         None => (value, None),
@@ -177,104 +256,92 @@ fn of_tool(format: &str, value: Option<&str>, unit: Unit) -> Result<OfTool, (&'s
 }
 
 impl OfTool {
-    fn read(&self, text: &str, place: &str) -> Result<f64, String> {
-        let format = plumb_tools::format_named(self.format).ok_or("its format is gone")?;
-        let runs =
-            plumb_tools::read_as(format, text).map_err(|error| format!("{place}: failed to {error}"))?;
+    fn read(&self, text: &str, place: &str) -> Result<f64, NoValue> {
+        let tool = self.format;
+        let format = plumb_tools::format_named(tool).expect("`of_tool` found it");
+        let of_place = || place.to_owned();
+        let runs = plumb_tools::read_as(format, text)
+            .map_err(|cause| NoValue::Output { place: of_place(), cause })?;
         let [run] = &runs[..] else {
-            return Err(format!(
-                "{place} has {} runs of {}, and a metric needs one",
-                runs.len(),
-                self.format
-            ));
+            return Err(NoValue::Runs { place: of_place(), count: runs.len(), tool });
         };
         if let Some(failure) = &run.failure {
-            return Err(format!("{place}: {failure}"));
+            return Err(NoValue::Failed { place: of_place(), failure: failure.clone() });
         }
         let wanted = metric_key(&self.metric, self.statistic);
         let Some(metric) = run.metric(&self.metric) else {
-            let known: Vec<&str> = run.metrics.iter().map(|metric| metric.name.as_str()).collect();
-            return Err(format!("{place} has no {wanted} of {}, only {}", self.format, known.join(", ")));
+            let known = run.metrics.iter().map(|metric| metric.name.clone()).collect();
+            return Err(NoValue::NoMetric { place: of_place(), wanted, tool, known });
         };
         let number = run
             .measurement
             .readings
             .get(&self.metric)
             .and_then(|reading| reading.number(self.statistic, metric.unit));
-        let number = number.ok_or_else(|| format!("{place} has no {wanted} of {}", self.format))?;
+        let Some(number) = number else {
+            return Err(NoValue::NoReading { place: of_place(), wanted, tool });
+        };
         let is_time = |unit| matches!(unit, Unit::Milliseconds | Unit::Microseconds | Unit::Seconds);
         if metric.unit != self.unit && !(is_time(metric.unit) && is_time(self.unit)) {
-            return Err(format!(
-                "{wanted} of {} is in {}; write `unit: {}`",
-                self.format,
-                metric.unit.symbol(),
-                metric.unit.symbol()
-            ));
+            return Err(NoValue::Unit { wanted, tool, unit: metric.unit.symbol() });
         }
         Ok(number / metric.unit.per_base() * self.unit.per_base())
     }
 }
 
 /// A regular expression with one group; `^` and `$` stand for the ends of lines.
-fn expression(text: &str) -> Result<Regex, String> {
+fn expression(text: &str) -> Result<Regex, MetricError> {
     let built = RegexBuilder::new(text).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
-    // The library's message has several lines, of which the last says what is wrong.
-    let regex = built.map_err(|error| {
-        let message = error.to_string();
-        let last = message.lines().last().unwrap_or_default();
-        format!("`{text}` is not a regular expression: {}", last.trim_start_matches("error: "))
-    })?;
+    let regex = built.map_err(|cause| MetricError::Regex { text: text.to_owned(), cause })?;
     match regex.captures_len() - 1 {
         1 => Ok(regex),
-        groups => Err(format!(
-            "`{text}` has {groups} groups in parentheses; it needs one, around the number, as in `Requests/sec: ([0-9.]+)`"
-        )),
+        groups => Err(MetricError::Groups { text: text.to_owned(), groups }),
     }
 }
 
-fn checked(pointer: &str) -> Result<String, String> {
+fn checked(pointer: &str) -> Result<String, MetricError> {
     if pointer.is_empty() || pointer.starts_with('/') {
         return Ok(pointer.to_owned());
     }
-    Err(format!("`{pointer}` is not a JSON pointer, which begins with `/`, as in `/jobs/0/read/iops`"))
+    Err(MetricError::Pointer(pointer.to_owned()))
 }
 
 /// The one number that an expression finds.
-fn matched(regex: &Regex, text: &str, place: &str) -> Result<f64, String> {
+fn matched(regex: &Regex, text: &str, place: &str) -> Result<f64, NoValue> {
     let found = regex.captures_iter(text).filter_map(|captures| Some(captures.get(1)?.as_str()));
     let mut values: Vec<&str> = found.collect();
     values.dedup();
     match values.as_slice() {
-        [] => Err(format!("no match in {place}")),
+        [] => Err(NoValue::NoMatch { place: place.to_owned() }),
         [value] => number(value, place),
-        [first, second, ..] => Err(format!(
-            "several matches in {place} with different values, such as `{}` and `{}`; make the expression match one",
-            shown(first),
-            shown(second)
-        )),
+        [first, second, ..] => {
+            Err(NoValue::Several { place: place.to_owned(), first: shown(first), second: shown(second) })
+        }
     }
 }
 
 /// The number at a JSON pointer. Some programs write their numbers as texts.
-fn pointed(pointer: &str, bytes: &[u8], place: &str) -> Result<f64, String> {
+fn pointed(pointer: &str, bytes: &[u8], place: &str) -> Result<f64, NoValue> {
+    let (of_pointer, of_place) = (|| pointer.to_owned(), || place.to_owned());
     let json: Value =
-        serde_json::from_slice(bytes).map_err(|error| format!("{place} is not JSON: {error}"))?;
+        serde_json::from_slice(bytes).map_err(|cause| NoValue::NotJson { place: of_place(), cause })?;
     match json.pointer(pointer) {
-        None => Err(format!("nothing at `{pointer}` in {place}")),
+        None => Err(NoValue::Nothing { pointer: of_pointer(), place: of_place() }),
         Some(Value::Number(number)) => {
-            number.as_f64().ok_or_else(|| format!("`{number}` in {place} is too large"))
+            number.as_f64().ok_or_else(|| NoValue::TooLarge { number: number.to_string(), place: of_place() })
         }
         Some(Value::String(text)) => number(text, place),
-        Some(_) => Err(format!("no number at `{pointer}` in {place}")),
+        Some(_) => Err(NoValue::NoNumber { pointer: of_pointer(), place: of_place() }),
     }
 }
 
-fn number(text: &str, place: &str) -> Result<f64, String> {
+fn number(text: &str, place: &str) -> Result<f64, NoValue> {
     let text = text.trim();
     let value = text.parse().ok().filter(|value: &f64| value.is_finite());
-    value.ok_or_else(|| {
-        let why = if text.contains(',') { ", because of its comma" } else { "" };
-        format!("`{}` in {place} is not a number{why}", shown(text))
+    value.ok_or_else(|| NoValue::NotNumber {
+        text: shown(text),
+        place: place.to_owned(),
+        has_comma: text.contains(','),
     })
 }
 
@@ -304,7 +371,7 @@ mod tests {
 
     fn by_regex(regex: &str, text: &str) -> Result<f64, String> {
         let reader = extractor("stdout", Some(regex), None, "1/s");
-        reader.read(&written(text), &Written::default(), Stamp(None))
+        reader.read(&written(text), &Written::default(), Stamp(None)).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -315,7 +382,7 @@ mod tests {
         assert_eq!(by_regex("n=([0-9]+)", "n=3 n=3"), Ok(3.0));
         let in_mb = extractor("stderr", Some("([0-9.]+) MB/s"), None, "MB/s");
         let rate = in_mb.read(&Written::default(), &written("12.5 MB/s"), Stamp(None));
-        assert_eq!(rate, Ok(12.5e6));
+        assert!((rate.unwrap() - 12.5e6).abs() < 1e-6);
     }
 
     #[test]
@@ -329,17 +396,15 @@ mod tests {
         }
         let cut = Written { bytes: b"n=1".to_vec(), is_cut: true };
         let reader = extractor("stdout", Some("n=(.)"), None, "count");
-        assert_eq!(
-            reader.read(&cut, &Written::default(), Stamp(None)),
-            Err("stdout has more than 16 MiB".to_owned())
-        );
+        let cut = reader.read(&cut, &Written::default(), Stamp(None)).unwrap_err();
+        assert_eq!(cut.to_string(), "stdout has more than 16 MiB");
     }
 
     #[test]
     fn a_number_is_found_by_its_place_in_json() {
         let read = |pointer: &str, text: &str| {
             let reader = extractor("stdout", None, Some(pointer), "count");
-            reader.read(&written(text), &Written::default(), Stamp(None))
+            reader.read(&written(text), &Written::default(), Stamp(None)).map_err(|error| error.to_string())
         };
         assert_eq!(read("/jobs/0/iops", r#"{ "jobs": [{ "iops": 1.5e3 }] }"#), Ok(1500.0));
         assert_eq!(read("/a", r#"{ "a": " 7 " }"#), Ok(7.0));
@@ -366,9 +431,10 @@ mod tests {
                 unit: Some(unit.to_owned()),
                 better: Better::Higher,
             };
-            let reader =
-                Extractor::new("rps", &metric, None).map_err(|(key, message)| format!("{key}: {message}"))?;
-            reader.read(&written(WRK), &Written::default(), Stamp(None))
+            let reader = Extractor::new("rps", &metric, None)
+                .map_err(|error| format!("{}: {error}", error.key().unwrap_or_default()))?;
+            let value = reader.read(&written(WRK), &Written::default(), Stamp(None));
+            value.map_err(|error| error.to_string())
         };
         assert_eq!(read("http_reqs", "1/s"), Ok(80_000.0));
         let p99_us = read("http_req_duration.p99", "us").unwrap();
@@ -385,7 +451,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("result");
         let reader = extractor(file.to_str().unwrap(), Some("([0-9]+)"), None, "count");
-        let read = |before| reader.read(&Written::default(), &Written::default(), before);
+        let read = |before| {
+            let value = reader.read(&Written::default(), &Written::default(), before);
+            value.map_err(|error| error.to_string())
+        };
         assert!(read(reader.stamp()).unwrap_err().starts_with("there is no file "));
         let before = reader.stamp();
         std::fs::write(&file, "12").unwrap();
@@ -395,8 +464,8 @@ mod tests {
 
     #[test]
     fn an_expression_that_is_wrong_says_why() {
-        assert!(expression("(a)(b)").unwrap_err().contains("has 2 groups"));
-        assert!(expression("(a").unwrap_err().ends_with("unclosed group"));
+        assert!(expression("(a)(b)").unwrap_err().to_string().contains("has 2 groups"));
+        assert!(expression("(a").unwrap_err().to_string().ends_with("unclosed group"));
     }
 
     proptest! {

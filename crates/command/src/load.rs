@@ -52,7 +52,7 @@ pub(crate) fn command_load(
     let load = &settings.load;
     let extractor = |(name, metric): (&String, &MetricSettings)| {
         Extractor::new(name, metric, load.directory.as_deref())
-            .map_err(|(_, message)| PathError::load(format!("read the metric {name}: {message}")))
+            .map_err(|error| PathError::load(format!("read the metric {name}: {error}")))
     };
     let extractors = load.metrics.iter().map(extractor).collect::<Result<Vec<Extractor>, PathError>>()?;
     Ok(Box::new(CommandLoad {

@@ -1,6 +1,6 @@
 //! The metrics of the `command` data path: those of every command, and those that settings declare.
 
-use plumb_model::quantity::{Dimension, Quantity};
+use plumb_model::quantity::{Dimension, Quantity, QuantityError};
 use plumb_model::{Better, Metric, MetricInfo, MetricKind, Unit, metric};
 
 use crate::settings::{CommandSettings, MetricSettings};
@@ -105,14 +105,23 @@ pub(crate) fn declared(settings: &CommandSettings) -> Vec<MetricInfo> {
     settings.load.metrics.iter().filter_map(info).collect()
 }
 
+/// Why no metric has a unit.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnitError {
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    #[error("`{_0}` is a rate per capacity, which no metric has")]
+    PerCapacity(String),
+}
+
 /// The unit in which a metric's values are kept, and how many of it one of the written unit is.
-pub(crate) fn unit_of(metric: &MetricSettings) -> Result<(Unit, f64), String> {
+pub(crate) fn unit_of(metric: &MetricSettings) -> Result<(Unit, f64), UnitError> {
     let text = match metric.unit.as_deref() {
         None | Some("count") => return Ok((Unit::Count, 1.0)),
         Some("share") => return Ok((Unit::Share, 1.0)),
         Some(text) => text,
     };
-    let one = Quantity::parse(&format!("1 {text}")).map_err(|error| error.to_string())?;
+    let one = Quantity::parse(&format!("1 {text}"))?;
     let unit = match (one.dimension, text) {
         (Dimension::Time, "s") => Unit::Seconds,
         (Dimension::Time, "us" | "µs") => Unit::Microseconds,
@@ -123,7 +132,7 @@ pub(crate) fn unit_of(metric: &MetricSettings) -> Result<(Unit, f64), String> {
         (Dimension::Share, _) => Unit::Share,
         (Dimension::Count, _) => Unit::Count,
         (Dimension::EventRatePerData, _) => {
-            return Err(format!("`{text}` is a rate per capacity, which no metric has"));
+            return Err(UnitError::PerCapacity(text.to_owned()));
         }
     };
     Ok((unit, one.value * unit.per_base()))
@@ -164,7 +173,7 @@ mod tests {
             assert_eq!(found, kept, "{text}");
             assert!((of_one / factor - 1.0).abs() < 1e-12, "{text}: {of_one}");
         }
-        assert!(unit("parsec").unwrap_err().contains("is not a unit"));
+        assert!(unit("parsec").unwrap_err().to_string().contains("is not a unit"));
         assert!(unit("IOPS/GB").is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use plumb_host::Error;
 use plumb_host::process::{Command, which, which_in};
 use plumb_path::PathError;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::line::line;
 use crate::settings::{LoadSettings, Shell};
 use crate::words::split;
+
+/// Why a command has no program.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoProgram {
+    /// The shell does that itself.
+    #[error("`{_0}` is part of a shell and not a program; set `shell: sh` (`--shell sh`)")]
+    BuiltIn(String),
+    /// No file of that name may be executed. The place is empty, or follows the name.
+    #[error("there is no program `{name}`{place} that may be executed")]
+    NotThere { name: String, place: String },
+}
 
 /// A program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +40,8 @@ impl Program {
     /// The program of a command.
     ///
     /// # Errors
-    /// One sentence that says what is missing.
-    pub(crate) fn of(load: &LoadSettings) -> Result<Self, String> {
+    /// When there is none.
+    pub(crate) fn of(load: &LoadSettings) -> Result<Self, NoProgram> {
         let (name, arguments) = match load.shell {
             Shell::Sh => {
                 let (shell, arguments) = line(&load.command, |name| find(load, name).is_some());
@@ -89,18 +101,18 @@ fn find(load: &LoadSettings, name: &str) -> Option<PathBuf> {
     }
 }
 
-fn missing(load: &LoadSettings, name: &str) -> String {
+fn missing(load: &LoadSettings, name: &str) -> NoProgram {
     const BUILT_IN: [&str; 11] =
         ["cd", "exit", "export", ":", ".", "eval", "exec", "read", "set", "ulimit", "wait"];
     if BUILT_IN.contains(&name) {
-        return format!("`{name}` is part of a shell and not a program; set `shell: sh` (`--shell sh`)");
+        return NoProgram::BuiltIn(name.to_owned());
     }
     let place = if name.contains('/') {
         load.directory.as_ref().map(|directory| format!(" below {}", directory.display())).unwrap_or_default()
     } else {
         " on PATH".to_owned()
     };
-    format!("there is no program `{name}`{place} that may be executed")
+    NoProgram::NotThere { name: name.to_owned(), place }
 }
 
 /// What tells a program's file from another one.
@@ -121,10 +133,10 @@ impl Identity {
     /// The identity of a file. One that was not changed since `known` is not read again.
     ///
     /// # Errors
-    /// One sentence that says what cannot be read.
-    pub(crate) fn of(file: &Path, known: Option<&Self>) -> Result<Self, String> {
-        let failed = |cause: &dyn std::fmt::Display| format!("read {}: {cause}", file.display());
-        let metadata = std::fs::metadata(file).map_err(|cause| failed(&cause))?;
+    /// When it cannot be read.
+    pub(crate) fn of(file: &Path, known: Option<&Self>) -> Result<Self, Error> {
+        let metadata =
+            std::fs::metadata(file).map_err(|cause| Error::Read { path: file.to_owned(), cause })?;
         let stamp = (
             metadata.dev(),
             metadata.ino(),
@@ -136,7 +148,7 @@ impl Identity {
         if let Some(known) = known.filter(|known| known.stamp == stamp && known.file == file) {
             return Ok(known.clone());
         }
-        let digest = plumb_host::file_digest(file).map_err(|error| error.to_string())?;
+        let digest = plumb_host::file_digest(file)?;
         Ok(Self { file: file.to_owned(), digest, stamp })
     }
 
@@ -172,13 +184,13 @@ mod tests {
         let script = place.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
         let below = LoadSettings { directory: Some(place.path().to_owned()), ..load("./script") };
-        assert!(Program::of(&below).unwrap_err().contains("`./script` below /"));
+        assert!(Program::of(&below).unwrap_err().to_string().contains("`./script` below /"));
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(Program::of(&below).unwrap().file, place.path().join("./script"));
         let mut on_path = load("script");
         on_path.env.insert("PATH".to_owned(), place.path().display().to_string());
         assert_eq!(Program::of(&on_path).unwrap().file, script);
-        assert!(Program::of(&load("cd /tmp")).unwrap_err().contains("--shell sh"));
+        assert!(Program::of(&load("cd /tmp")).unwrap_err().to_string().contains("--shell sh"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use plumb_host::process::{Finished, Usage};
 use plumb_model::{Histogram, Measurement, Metric, Reading};
 use plumb_stats::Moments;
 
+use crate::extract::NoValue;
 use crate::metrics;
 
 /// What the kernel passes on to a child of the memory of the process that starts it is known only so well, as a share and in bytes.
@@ -97,11 +98,11 @@ impl Tally {
     }
 
     /// What that run said of one of the settings' metrics.
-    pub(crate) fn read(&mut self, name: &str, value: Result<f64, String>) {
+    pub(crate) fn read(&mut self, name: &str, value: Result<f64, NoValue>) {
         let own = self.own.entry(name.to_owned()).or_default();
         match value {
             Ok(value) => own.values.push(value),
-            Err(reason) => (own.missing, own.reason) = (own.missing + 1, reason),
+            Err(error) => (own.missing, own.reason) = (own.missing + 1, error.to_string()),
         }
     }
 
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn a_run_without_a_value_takes_the_value_of_its_slot() {
         let mut tally = Tally::default();
-        for value in [Ok(1.0), Err("no match in stdout".to_owned())] {
+        for value in [Ok(1.0), Err(NoValue::NoMatch { place: "stdout".to_owned() })] {
             tally.succeed("exit code 0", &finished(1, 64 * MIB), 0);
             tally.read("rps", value);
         }
