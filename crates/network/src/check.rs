@@ -83,7 +83,7 @@ fn check_address(system: &SystemSettings, port: u16) -> Result<(), Fault> {
         (None, Some(service)) => service.check().or_else(|message| fault("service", message)),
         (_, None) if system.namespace.is_some() => fault("namespace", "is that of `service`".to_owned()),
         (Some(address), None) => {
-            system::parse_target(address, port).map(drop).or_else(|message| fault("address", message))
+            system::parse_target(address, port).map(drop).or_else(|error| fault("address", error.to_string()))
         }
         (None, None) => fault(
             "address",

@@ -50,9 +50,9 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return fault("tests", "each test runs once; remove the duplicate");
     }
     for test in &spec.tests {
-        check_size(*test, spec.size_of(*test).0).map_err(|message| Fault::new("load.msg_size", message))?;
+        check_size(*test, spec.size_of(*test).0).map_err(|error| Fault::new("load.msg_size", error))?;
     }
-    check_flows(spec.flows).map_err(|message| Fault::new("load.flows", message))?;
+    check_flows(spec.flows).map_err(|error| Fault::new("load.flows", error))?;
     if spec.batch == 0 || spec.batch > BATCH_MAX {
         return fault("batch", "a batch has 1 to 1024 messages");
     }

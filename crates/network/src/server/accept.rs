@@ -84,7 +84,7 @@ fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
                 };
                 let _ = spawn("plumb-net-control", serve);
             }
-            Err(reason) => refuse(&connection, reason),
+            Err(crowded) => refuse(&connection, crowded.to_string()),
         },
         // The peer reads our version from our hello, and names it.
         Err(Stranger::Version(_)) => {

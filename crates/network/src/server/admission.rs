@@ -6,6 +6,18 @@ use std::sync::{Arc, Mutex};
 
 use super::held::held;
 
+/// Why no more are admitted. Completes "failed to …".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("take {count} more {what}{}: it has {has}, of at most {max}", from.map(|it| format!(" from {it}")).unwrap_or_default())]
+pub struct Crowded {
+    count: u64,
+    what: &'static str,
+    /// The address that has them; all addresses together if absent.
+    from: Option<IpAddr>,
+    has: u64,
+    max: u64,
+}
+
 /// What is counted, and how many of it there may be.
 #[derive(Debug)]
 pub struct Admission {
@@ -25,22 +37,18 @@ impl Admission {
     /// Admits `count` more of an address, as long as the result lives.
     ///
     /// # Errors
-    /// Why not, as it completes "failed to …".
-    pub fn admit(self: &Arc<Self>, address: IpAddr, count: u64) -> Result<Admitted, String> {
+    /// When there are too many.
+    pub fn admit(self: &Arc<Self>, address: IpAddr, count: u64) -> Result<Admitted, Crowded> {
         let address = address.to_canonical();
         let mut counts = held(&self.counts);
         let of_one = counts.get(&address).copied().unwrap_or(0);
         let of_all: u64 = counts.values().sum();
         let what = self.what;
         if of_one + count > self.of_one_max {
-            let max = self.of_one_max;
-            return Err(format!(
-                "take {count} more {what} from {address}: it has {of_one}, of at most {max}"
-            ));
+            return Err(Crowded { count, what, from: Some(address), has: of_one, max: self.of_one_max });
         }
         if of_all + count > self.of_all_max {
-            let max = self.of_all_max;
-            return Err(format!("take {count} more {what}: it has {of_all}, of at most {max}"));
+            return Err(Crowded { count, what, from: None, has: of_all, max: self.of_all_max });
         }
         *counts.entry(address).or_default() += count;
         Ok(Admitted { admission: Arc::clone(self), address, count })
@@ -76,10 +84,13 @@ mod tests {
         let admission = Admission::new("flows", 3, 4);
         let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
         let first = admission.admit(one, 2).unwrap();
-        let refused = admission.admit(one, 2).unwrap_err();
+        let refused = admission.admit(one, 2).unwrap_err().to_string();
         assert_eq!(refused, "take 2 more flows from 192.0.2.1: it has 2, of at most 3");
         let _second = admission.admit(other, 2).unwrap();
-        assert_eq!(admission.admit(other, 1).unwrap_err(), "take 1 more flows: it has 4, of at most 4");
+        assert_eq!(
+            admission.admit(other, 1).unwrap_err().to_string(),
+            "take 1 more flows: it has 4, of at most 4"
+        );
         drop(first);
         assert!(admission.admit("::ffff:192.0.2.2".parse().unwrap(), 2).is_err(), "the same in IPv6's words");
         let third = admission.admit(one, 2).unwrap();

@@ -109,7 +109,7 @@ fn begin(
     }
     let admitted = match shared.flows.admit(peer, terms.flows.into()) {
         Ok(admitted) => admitted,
-        Err(reason) => return refused(reason, false),
+        Err(crowded) => return refused(crowded.to_string(), false),
     };
     let mut sessions = held(&shared.sessions);
     if sessions.len() >= SESSIONS_MAX {

@@ -1,9 +1,11 @@
 //! What no single setting of a network can check, and whether this host can build it.
 
+use plumb_host::Error;
 use plumb_host::cpu::CpuSet;
 use plumb_path::Fault;
 
 use super::layout::TUNNEL_BYTES;
+use super::ovs::{self, NoOpenVSwitch};
 use super::{half, pods};
 use crate::options::{Fastpath, Switch};
 use crate::settings::{SystemKind, SystemSettings};
@@ -125,28 +127,57 @@ fn of_what_exists(spec: &SystemSettings) -> Result<(), Fault> {
     ))
 }
 
+/// Why this host cannot build a network.
+#[derive(Debug, thiserror::Error)]
+pub enum Unbuildable {
+    /// The settings ask for rings.
+    #[error("devices of virtual networks have no rings; a network card's are a tuning of the host")]
+    NoRings,
+    /// There is no Open vSwitch.
+    #[error(transparent)]
+    NoOpenVSwitch(#[from] NoOpenVSwitch),
+    /// The kernel or a program refuses.
+    #[error("cannot {_0}{}", remedy(_0))]
+    Refused(#[from] Error),
+}
+
+/// What to do about a refusal, as it ends a message.
+fn remedy(error: &Error) -> &'static str {
+    let Error::Network { what, .. } = error else { return "" };
+    if what.contains("network namespace") {
+        "; it needs root, or a kernel that lets ordinary users make user namespaces"
+    } else if what.contains("macvlan device") || what.contains("vxlan device") {
+        "; between hosts it needs root, and a kernel that has such devices"
+    } else if what.contains("hand rules to nft") {
+        "; install nftables"
+    } else {
+        ""
+    }
+}
+
 /// Whether this host can build it: seen by building it once.
 ///
 /// # Errors
 /// What is missing.
-pub fn feasible(spec: &SystemSettings) -> Result<(), String> {
+pub fn feasible(spec: &SystemSettings) -> Result<(), Unbuildable> {
     if is_given(spec) {
         return Ok(());
     }
     if spec.ring.is_some() {
-        return Err(
-            "devices of virtual networks have no rings; a network card's are a tuning of the host".to_owned()
-        );
+        return Err(Unbuildable::NoRings);
     }
-    pods::attempt(spec)
+    if spec.kind == SystemKind::Ovs {
+        ovs::installed()?;
+    }
+    Ok(pods::attempt(spec)?)
 }
 
 /// Whether this host can build its half of it, where the other one is on another host.
 ///
 /// # Errors
 /// What is missing.
-pub fn feasible_half(spec: &SystemSettings) -> Result<(), String> {
-    if is_given(spec) { Ok(()) } else { half::attempt(spec).map_err(|error| pods::cannot(&error)) }
+pub fn feasible_half(spec: &SystemSettings) -> Result<(), Unbuildable> {
+    if is_given(spec) { Ok(()) } else { Ok(half::attempt(spec)?) }
 }
 
 #[cfg(test)]
@@ -217,6 +248,6 @@ mod tests {
     #[test]
     fn rings_are_a_network_cards() {
         let spec = SystemSettings { kind: SystemKind::Veth, ring: Some(4096), ..SystemSettings::default() };
-        assert!(feasible(&spec).unwrap_err().contains("have no rings"));
+        assert!(feasible(&spec).unwrap_err().to_string().contains("have no rings"));
     }
 }

@@ -40,17 +40,31 @@ const PAUSE: Duration = Duration::from_millis(20);
 const ENDS_MAX: u32 = 253;
 
 /// Why a load cannot be on another host than such a system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OneHostOnly {
+    /// The kind of the network is made for one host.
+    #[error(
+        "only networks of kind `vxlan`, `veth` and `external` have their ends on different hosts: give both sides the same place"
+    )]
+    Kind,
+    /// It sets what belongs to the hosts.
+    #[error(
+        "where the ends are on different hosts, the devices and the link are those of the hosts: leave out all of `system` but \
+         `kind`, `mtu`, `conntrack`, `service_rules` and `fastpath`, or give both sides the same place"
+    )]
+    Devices,
+}
+
+/// Whether a load can be on another host than such a system.
 ///
 /// # Errors
-/// The reason, and what to do about it.
-pub fn may_span_hosts(spec: &SystemSettings) -> Result<(), String> {
+/// When it cannot.
+pub fn may_span_hosts(spec: &SystemSettings) -> Result<(), OneHostOnly> {
     match spec.kind {
         SystemKind::External => return Ok(()),
         SystemKind::Veth | SystemKind::Vxlan => {}
         SystemKind::Loopback | SystemKind::Bridge | SystemKind::Ovs => {
-            return Err("only networks of kind `vxlan`, `veth` and `external` have their ends on different hosts: give \
-                        both sides the same place"
-                .to_owned());
+            return Err(OneHostOnly::Kind);
         }
     }
     let SystemSettings { kind, mtu, service_rules, conntrack, fastpath, .. } = *spec;
@@ -58,9 +72,7 @@ pub fn may_span_hosts(spec: &SystemSettings) -> Result<(), String> {
     if *spec == plain && spec.offloads == Offloads::default() {
         return Ok(());
     }
-    Err("where the ends are on different hosts, the devices and the link are those of the hosts: leave out all of `system` \
-         but `kind`, `mtu`, `conntrack`, `service_rules` and `fastpath`, or give both sides the same place"
-        .to_owned())
+    Err(OneHostOnly::Devices)
 }
 
 /// Whether a side has an address of its own beside its host's.
@@ -321,7 +333,7 @@ mod tests {
         let of = |kind: SystemKind| SystemSettings { kind, ..SystemSettings::default() };
         let overlay = SystemSettings { conntrack: Switch::On, service_rules: 9, ..of(SystemKind::Vxlan) };
         for spec in [of(SystemKind::Veth), of(SystemKind::External), overlay.clone()] {
-            assert_eq!(may_span_hosts(&spec), Ok(()));
+            may_span_hosts(&spec).unwrap();
         }
         let slow = LinkShape { delay: Some(plumb_model::Span(1)), ..LinkShape::default() };
         for spec in [
@@ -335,7 +347,7 @@ mod tests {
                 ..overlay
             },
         ] {
-            let reason = may_span_hosts(&spec).unwrap_err();
+            let reason = may_span_hosts(&spec).unwrap_err().to_string();
             let is_buildable = spec.kind == SystemKind::Vxlan;
             let words =
                 if is_buildable { "are those of the hosts" } else { "only networks of kind `vxlan`, `veth`" };

@@ -21,9 +21,10 @@ use plumb_path::{Existing, PathError, Place, Snapshot, System};
 use self::end::End;
 use crate::settings::{NetworkSettings, SystemKind, SystemSettings, Target};
 
-pub use check::{check, feasible, feasible_half};
+pub use check::{Unbuildable, check, feasible, feasible_half};
 pub use evidence::evidence;
-pub use half::may_span_hosts;
+pub use half::{OneHostOnly, may_span_hosts};
+pub use ovs::NoOpenVSwitch;
 
 /// Builds the network and starts the server's end.
 ///
@@ -86,22 +87,54 @@ pub(crate) fn service(settings: &NetworkSettings) -> Option<Service> {
 fn external(spec: &SystemSettings, port: u16) -> Result<Target, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
-    parse_target(address, port).map_err(|message| PathError::new(format!("find the server: {message}")))
+    parse_target(address, port).map_err(|error| PathError::new(format!("find the server: {error}")))
+}
+
+/// Why a text is not the address of a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// A bracket is open.
+    #[error("`{text}` has no closing bracket")]
+    Open {
+        /// The text.
+        text: String,
+    },
+    /// Something other than a port follows the bracket.
+    #[error("`{rest}` behind the bracket in `{text}` is not a port; write `:PORT`")]
+    NoColon {
+        /// What follows.
+        rest: String,
+        /// The text.
+        text: String,
+    },
+    /// There is no host.
+    #[error("`{text}` names no host; write HOST or HOST:PORT")]
+    NoHost {
+        /// The text.
+        text: String,
+    },
+    /// The port is not a port.
+    #[error("`{port}` in `{text}` is not a port; it is a number from 1 to 65535")]
+    Port {
+        /// The port.
+        port: String,
+        /// The text.
+        text: String,
+    },
 }
 
 /// Reads `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or a bare IPv6 address; the port is `default` where the text has none.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn parse_target(text: &str, default: u16) -> Result<Target, String> {
-    let no_port = |port: &str| format!("`{port}` in `{text}` is not a port; it is a number from 1 to 65535");
+/// When it is not such an address.
+pub fn parse_target(text: &str, default: u16) -> Result<Target, AddressError> {
+    let of_text = || text.to_owned();
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
-            let (host, rest) =
-                rest.split_once(']').ok_or_else(|| format!("`{text}` has no closing bracket"))?;
+            let (host, rest) = rest.split_once(']').ok_or_else(|| AddressError::Open { text: of_text() })?;
             let port = rest.strip_prefix(':');
             if port.is_none() && !rest.is_empty() {
-                return Err(format!("`{rest}` behind the bracket in `{text}` is not a port; write `:PORT`"));
+                return Err(AddressError::NoColon { rest: rest.to_owned(), text: of_text() });
             }
             (host, port)
         }
@@ -113,10 +146,13 @@ pub fn parse_target(text: &str, default: u16) -> Result<Target, String> {
         },
     };
     if host.is_empty() {
-        return Err(format!("`{text}` names no host; write HOST or HOST:PORT"));
+        return Err(AddressError::NoHost { text: of_text() });
     }
     let port = match port {
-        Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| no_port(port))?,
+        Some(port) => {
+            let number = port.parse().ok().filter(|port| *port > 0);
+            number.ok_or_else(|| AddressError::Port { port: port.to_owned(), text: of_text() })?
+        }
         None => default,
     };
     Ok(Target { address: host.to_owned(), port, ..Target::default() })

@@ -33,23 +33,32 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a daemon may take to end.
 const GRACE: Duration = Duration::from_millis(300);
 
+/// Why Open vSwitch cannot be used here.
+#[derive(Debug, thiserror::Error)]
+pub enum NoOpenVSwitch {
+    /// A program is missing.
+    #[error("{_0} is not installed; install Open vSwitch (openvswitch-switch)")]
+    Program(&'static str),
+    /// Its database has no schema.
+    #[error("{SCHEMA} is not there; install Open vSwitch (openvswitch-switch)")]
+    Schema,
+    /// Devices whose packets a program reads cannot be made.
+    #[error("cannot open {TUN}, which Open vSwitch's userspace datapath needs: {_0}")]
+    Tun(std::io::Error),
+}
+
 /// Whether it is here, and may be used.
 ///
 /// # Errors
-/// What is missing.
-pub(super) fn installed() -> Result<(), String> {
+/// When something is missing.
+pub(super) fn installed() -> Result<(), NoOpenVSwitch> {
     if let Some(missing) = PROGRAMS.iter().find(|program| which(program).is_none()) {
-        return Err(format!("{missing} is not installed; install Open vSwitch (openvswitch-switch)"));
+        return Err(NoOpenVSwitch::Program(missing));
     }
     if !Path::new(SCHEMA).exists() {
-        return Err(format!("{SCHEMA} is not there; install Open vSwitch (openvswitch-switch)"));
+        return Err(NoOpenVSwitch::Schema);
     }
-    match OpenOptions::new().read(true).write(true).open(TUN) {
-        Ok(_) => Ok(()),
-        Err(cause) => {
-            Err(format!("cannot open {TUN}, which Open vSwitch's userspace datapath needs: {cause}"))
-        }
-    }
+    OpenOptions::new().read(true).write(true).open(TUN).map(drop).map_err(NoOpenVSwitch::Tun)
 }
 
 /// Open vSwitch on both nodes.

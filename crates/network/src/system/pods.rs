@@ -3,6 +3,7 @@
 use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
+use plumb_host::Error;
 use plumb_host::process::named;
 use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
@@ -42,28 +43,11 @@ pub(super) struct Near {
 /// Builds the network, to see whether it can be built here, and takes it down again.
 ///
 /// # Errors
-/// What is missing.
-pub(super) fn attempt(spec: &SystemSettings) -> Result<(), String> {
-    if spec.kind == SystemKind::Ovs {
-        super::ovs::installed()?;
-    }
-    let layout = Layout::build(spec).map_err(|error| cannot(&error))?;
+/// What failed.
+pub(super) fn attempt(spec: &SystemSettings) -> Result<(), Error> {
+    let layout = Layout::build(spec)?;
     // One rule needs what thousands need.
-    apply(&layout, spec, spec.service_rules.min(1)).map_err(|error| cannot(&error))
-}
-
-pub(super) fn cannot(error: &plumb_host::Error) -> String {
-    let words = format!("cannot {error}");
-    if words.contains("network namespace") {
-        return format!("{words}; it needs root, or a kernel that lets ordinary users make user namespaces");
-    }
-    if words.contains("macvlan device") || words.contains("vxlan device") {
-        return format!("{words}; between hosts it needs root, and a kernel that has such devices");
-    }
-    if words.contains("hand rules to nft") {
-        return format!("{words}; install nftables");
-    }
-    words
+    apply(&layout, spec, spec.service_rules.min(1))
 }
 
 /// Builds the network and starts the server's end.

@@ -45,6 +45,11 @@ struct NetworkTool {
     target: Target,
 }
 
+/// An output without the number of messages.
+#[derive(Debug, thiserror::Error)]
+#[error("it does not say how many messages it sent")]
+struct NoMessages;
+
 impl Tool for NetworkTool {
     fn program(&self) -> Program {
         self.program
@@ -85,7 +90,7 @@ impl Tool for NetworkTool {
 
     fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
         let mut run = plumb_tools::read_one(said)?;
-        let messages = self.messages(&run, said).ok_or("it does not say how many messages it sent")?;
+        let messages = self.messages(&run, said).ok_or(NoMessages)?;
         run.measurement.work = messages;
         Ok(run)
     }
