@@ -3,7 +3,7 @@
 //! What it reads and writes, and for how long, is the experiment's affair: these keys are taken out of every section and given
 //! once, in a section `[global]` before all others. Everything else stays as it is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plumb_host::named_file;
 
@@ -71,6 +71,26 @@ const REFUSED: [(&str, &str); 6] = [
 /// Keys under which fio takes no time of an operation.
 const WITHOUT_TIMES: [&str; 2] = ["gtod_reduce", "disable_lat"];
 
+/// Why a job file cannot drive a slot. Completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub(super) enum JobError {
+    #[error(transparent)]
+    Unreadable(#[from] plumb_host::Error),
+    #[error("use the job file {}: line {line}: {why}", path.display())]
+    Line { path: PathBuf, line: usize, why: Wrong },
+}
+
+/// What is wrong with a line of a job file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Wrong {
+    #[error("it has no job, which begins with a line such as `[job]`")]
+    NoJob,
+    #[error("`{key}` {why}")]
+    Refused { key: &'static str, why: &'static str },
+    #[error("`{key}={value}` must be a number such as `256m`, so that it can be held against the target")]
+    NotNumber { key: String, value: String },
+}
+
 /// What is known of a job file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JobFile {
@@ -98,14 +118,13 @@ impl JobFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// One sentence on what is wrong with it, and where.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let text = named_file::text(path).map_err(|error| error.to_string())?;
-        Self::parse(&text)
-            .map_err(|(line, why)| format!("use the job file {}: line {line}: {why}", path.display()))
+    /// When it cannot be read, or a line in it cannot be part of a slot.
+    pub(super) fn read(path: &Path) -> Result<Self, JobError> {
+        let text = named_file::text(path)?;
+        Self::parse(&text).map_err(|(line, why)| JobError::Line { path: path.to_owned(), line, why })
     }
 
-    fn parse(text: &str) -> Result<Self, (usize, String)> {
+    fn parse(text: &str) -> Result<Self, (usize, Wrong)> {
         let mut file = Self {
             lines: Vec::new(),
             writes: false,
@@ -131,14 +150,14 @@ impl JobFile {
             }
         }
         if jobs == 0 {
-            return Err((1, "it has no job, which begins with a line such as `[job]`".to_owned()));
+            return Err((1, Wrong::NoJob));
         }
         Ok(file)
     }
 
-    fn note(&mut self, key: &str, value: &str) -> Result<(), String> {
-        if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == key) {
-            return Err(format!("`{key}` {why}"));
+    fn note(&mut self, key: &str, value: &str) -> Result<(), Wrong> {
+        if let Some((key, why)) = REFUSED.iter().find(|(name, _)| *name == key) {
+            return Err(Wrong::Refused { key, why });
         }
         match key {
             // A variable could stand for anything.
@@ -181,7 +200,7 @@ fn raise(known: &mut u64, value: u64) {
 }
 
 /// A size as fio reads it, with its suffixes as powers of 1024; 0 for a share of the target, which never exceeds that.
-fn bytes_of(key: &str, value: &str) -> Result<u64, String> {
+fn bytes_of(key: &str, value: &str) -> Result<u64, Wrong> {
     let value = value.to_lowercase();
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let shift = match value[digits..].trim_end_matches('b').trim_end_matches('i') {
@@ -196,9 +215,7 @@ fn bytes_of(key: &str, value: &str) -> Result<u64, String> {
     };
     let bytes =
         value[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(1_u64.checked_shl(shift)?));
-    bytes.ok_or_else(|| {
-        format!("`{key}={value}` must be a number such as `256m`, so that it can be held against the target")
-    })
+    bytes.ok_or_else(|| Wrong::NotNumber { key: key.to_owned(), value })
 }
 
 /// The key of a line: `rw` of `rw = read`, and `include` of `include FILE`.
@@ -265,7 +282,10 @@ mod tests {
     #[test]
     fn a_file_that_is_more_than_one_load_is_refused_at_its_line() {
         let (line, why) = JobFile::parse("[one]\nrw=read\n[two]\nstonewall\n").unwrap_err();
-        assert!(line == 4 && why.starts_with("`stonewall` runs jobs one after another"), "{line}: {why}");
+        assert!(
+            line == 4 && why.to_string().starts_with("`stonewall` runs jobs one after another"),
+            "{line}: {why}"
+        );
         assert!(JobFile::parse("[global]\nrw=read\n").is_err());
         assert!(JobFile::parse("[one]\ninclude other.fio\n").is_err());
     }

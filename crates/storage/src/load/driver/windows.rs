@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use plumb_host::Error;
+
 use crate::metrics::{READ_IOPS, WRITE_IOPS};
 
 /// The beginning of the log's name.
@@ -27,9 +29,9 @@ pub(super) fn clear(scratch: &Path) {
 ///
 /// # Errors
 /// When the log cannot be read.
-pub(super) fn read(scratch: &Path, jobs: u32, window_ns: u64) -> Result<BTreeMap<String, Vec<f64>>, String> {
+pub(super) fn read(scratch: &Path, jobs: u32, window_ns: u64) -> Result<BTreeMap<String, Vec<f64>>, Error> {
     let path = file(scratch);
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(&path).map_err(|cause| Error::Read { path, cause })?;
     Ok(parse(&text, jobs, window_ns / 1_000_000_000))
 }
 

@@ -73,6 +73,31 @@ pub enum Allocation {
     UsedSpace,
 }
 
+/// Why there are no credentials for an array.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCredentials {
+    /// The variable cannot be read.
+    #[error("the array's credentials: the environment variable {name}: {cause}")]
+    Variable {
+        /// Its name.
+        name: String,
+        /// Why.
+        cause: std::env::VarError,
+    },
+    /// The file cannot be read.
+    #[error("the array's credentials: failed to {_0}")]
+    File(plumb_host::Error),
+    /// The settings name neither.
+    #[error("no credentials are named")]
+    Unnamed,
+    /// The text has another form. It may hold a secret.
+    #[error("{place} does not hold `user:password`")]
+    NoPair {
+        /// Where the text is.
+        place: String,
+    },
+}
+
 impl OntapSettings {
     /// Checks what no single field can.
     ///
@@ -103,25 +128,24 @@ impl OntapSettings {
     /// `user` and `password`, from where the settings say that they are.
     ///
     /// # Errors
-    /// One sentence that says what is missing.
-    pub fn credentials(&self) -> Result<(String, String), String> {
+    /// When there are none.
+    pub fn credentials(&self) -> Result<(String, String), NoCredentials> {
         let (place, text) = match (&self.credentials_env, &self.credentials_file) {
             (Some(name), _) => {
                 let place = format!("the environment variable {name}");
                 let text = std::env::var(name)
-                    .map_err(|error| format!("the array's credentials: {place}: {error}"))?;
+                    .map_err(|cause| NoCredentials::Variable { name: name.clone(), cause })?;
                 (place, text)
             }
             (None, Some(path)) => {
-                let text = named_file::text(path)
-                    .map_err(|error| format!("the array's credentials: failed to {error}"))?;
+                let text = named_file::text(path).map_err(NoCredentials::File)?;
                 (path.display().to_string(), text)
             }
-            (None, None) => return Err("no credentials are named".to_owned()),
+            (None, None) => return Err(NoCredentials::Unnamed),
         };
         let first = text.lines().next().unwrap_or_default();
         let pair = first.split_once(':').filter(|(user, password)| !user.is_empty() && !password.is_empty());
-        let (user, password) = pair.ok_or_else(|| format!("{place} does not hold `user:password`"))?;
+        let (user, password) = pair.ok_or(NoCredentials::NoPair { place })?;
         Ok((user.to_owned(), password.to_owned()))
     }
 
@@ -303,11 +327,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("credentials");
         let of_file = OntapSettings { credentials_file: Some(file.clone()), ..OntapSettings::default() };
-        let missing = of_file.credentials().unwrap_err();
+        let missing = of_file.credentials().unwrap_err().to_string();
         assert!(missing.starts_with("the array's credentials: failed to read /"), "{missing}");
         assert!(missing.contains("credentials: No such file or directory"), "{missing}");
         std::fs::write(&file, "secret-word\nadmin:x\n").unwrap();
-        let wrong = of_file.credentials().unwrap_err();
+        let wrong = of_file.credentials().unwrap_err().to_string();
         assert!(wrong.ends_with("credentials does not hold `user:password`"), "{wrong}");
         assert!(!wrong.contains("secret-word"), "{wrong}");
         std::fs::write(&file, "admin:a:b\n").unwrap();
@@ -315,7 +339,7 @@ mod tests {
         let name = "PLUMB_NO_SUCH_VARIABLE".to_owned();
         let of_variable = OntapSettings { credentials_env: Some(name), ..OntapSettings::default() };
         assert_eq!(
-            of_variable.credentials().unwrap_err(),
+            of_variable.credentials().unwrap_err().to_string(),
             "the array's credentials: the environment variable PLUMB_NO_SUCH_VARIABLE: environment variable not found"
         );
     }
