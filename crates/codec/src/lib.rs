@@ -28,7 +28,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use error::CodecError;
-pub use settings::{CodecKind, CodecSettings, SpecError};
+pub use settings::{CodecKind, CodecSettings, Infeasible, SpecError};
 
 /// The size of a page of guest memory.
 pub const PAGE_BYTES: usize = 4096;

@@ -93,8 +93,8 @@ impl Qpl {
         input: &[u8],
         out: *mut u8,
         room: u32,
-    ) -> Result<(u32, u32), String> {
-        let available_in = u32::try_from(input.len()).map_err(|_| "QPL takes less than 4 GiB".to_owned())?;
+    ) -> Result<(u32, u32), QplError> {
+        let available_in = u32::try_from(input.len()).map_err(|_| QplError::Large)?;
         let job = self.job.as_mut_ptr().cast::<Job>();
         loop {
             // SAFETY: the job was initialised by the library; it reads no more than the input and writes no more than
@@ -115,7 +115,7 @@ impl Qpl {
                 // SAFETY: as above; the library has set what it read and wrote.
                 0 => return Ok(unsafe { ((*job).total_in, (*job).total_out) }),
                 QUEUES_ARE_BUSY => std::hint::spin_loop(),
-                code => return Err(format!("QPL answers with {code} (qpl/c_api/status.h)")),
+                code => return Err(QplError::Status(code)),
             }
         }
     }
@@ -154,6 +154,17 @@ impl Drop for Qpl {
     }
 }
 
+/// Why QPL did not do a stream.
+#[derive(Debug, thiserror::Error)]
+enum QplError {
+    #[error("QPL takes less than 4 GiB")]
+    Large,
+    #[error("QPL left input")]
+    LeftInput,
+    #[error("QPL answers with {_0} (qpl/c_api/status.h)")]
+    Status(i32),
+}
+
 /// What a form may take at most: blocks that do not compress are stored, with heads of five bytes.
 fn bound(bytes: usize) -> usize {
     bytes + bytes / 8 + 1024
@@ -162,8 +173,8 @@ fn bound(bytes: usize) -> usize {
 impl Codec for Qpl {
     fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let bound = bound(input.len());
-        let refused = |reason| CodecError::compress(input.len(), reason);
-        let room = u32::try_from(bound).map_err(|_| refused("QPL takes less than 4 GiB".to_owned()))?;
+        let refused = |error: QplError| CodecError::compress(input.len(), error.to_string());
+        let room = u32::try_from(bound).map_err(|_| refused(QplError::Large))?;
         // SAFETY: there is room for `bound` bytes, and the library counts what it wrote.
         unsafe {
             spare::replace(out, bound, |to| {
@@ -172,7 +183,7 @@ impl Codec for Qpl {
                 if taken as usize == input.len() {
                     Ok(written as usize)
                 } else {
-                    Err(refused("QPL left input".to_owned()))
+                    Err(refused(QplError::LeftInput))
                 }
             })
         }?;
@@ -182,8 +193,8 @@ impl Codec for Qpl {
 
     fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
         let expected = out.len();
-        let corrupt = |reason| CodecError::corrupt(expected, reason);
-        let room = u32::try_from(expected).map_err(|_| corrupt("QPL takes less than 4 GiB".to_owned()))?;
+        let corrupt = |error: QplError| CodecError::corrupt(expected, error.to_string());
+        let room = u32::try_from(expected).map_err(|_| corrupt(QplError::Large))?;
         let (_, written) = self.run(OP_DECOMPRESS, 0, input, out.as_mut_ptr(), room).map_err(corrupt)?;
         if written as usize != expected {
             return Err(CodecError::wrong_size(expected, written as usize));

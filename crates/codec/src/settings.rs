@@ -198,12 +198,20 @@ impl CodecSettings {
     /// Whether this host has what the codec needs. A device is not needed: what did the work is for evidence to say.
     ///
     /// # Errors
-    /// One sentence that says what is missing and what to install.
-    pub fn feasible(&self) -> Result<(), String> {
+    /// When something is missing.
+    pub fn feasible(&self) -> Result<(), Infeasible> {
         // A session looks for devices, which the library does aloud.
         let found = if self.kind == CodecKind::Qatzip { Qatzip::probe() } else { self.build().map(drop) };
-        found.map_err(|error| format!("codec {self}: failed to {error}"))
+        found.map_err(|cause| Infeasible { codec: *self, cause })
     }
+}
+
+/// Why a codec cannot be used on this host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("codec {codec}: failed to {cause}")]
+pub struct Infeasible {
+    codec: CodecSettings,
+    cause: CodecError,
 }
 
 fn no_such_level(text: &str, kind: CodecKind) -> SpecError {
@@ -316,7 +324,7 @@ mod tests {
     #[test]
     fn what_links_statically_is_always_feasible() {
         for text in ["none", "zlib:9", "zstd:22", "lz4:12", "lz4:-50", "libdeflate:12"] {
-            assert_eq!(text.parse::<CodecSettings>().unwrap().feasible(), Ok(()), "{text}");
+            text.parse::<CodecSettings>().unwrap().feasible().expect(text);
         }
     }
 }

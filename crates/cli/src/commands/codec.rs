@@ -82,7 +82,7 @@ fn present(asked: &[CodecSettings]) -> (Vec<CodecSettings>, Vec<CodecMissing>) {
     for codec in asked {
         match codec.feasible() {
             Ok(()) => codecs.push(*codec),
-            Err(reason) => missing.push(CodecMissing { codec: codec.to_string(), reason }),
+            Err(error) => missing.push(CodecMissing { codec: codec.to_string(), reason: error.to_string() }),
         }
     }
     (codecs, missing)

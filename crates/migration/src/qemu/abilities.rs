@@ -7,8 +7,26 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use super::method::Method;
+use super::method::{Method, NoMethod};
 use crate::settings::{SystemSettings, ZeroPages};
+
+/// Why a QEMU cannot be told what the settings ask for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unable {
+    #[error(transparent)]
+    NoMethod(#[from] NoMethod),
+    #[error("QEMU {version} has no migration capability `{capability}`")]
+    Capability { version: String, capability: &'static str },
+    #[error(
+        "this QEMU {version} was built without `{name}`: its multifd-compression knows {known}; install a build that has it and \
+         name it in `system.program`"
+    )]
+    Method { version: String, name: &'static str, known: String },
+    #[error("QEMU {version} has no migration parameter `{parameter}`")]
+    Parameter { version: String, parameter: &'static str },
+    #[error("QEMU {version} always looks for zero pages: it has no parameter `zero-page-detection`")]
+    ZeroPages { version: String },
+}
 
 /// What migration can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,32 +67,29 @@ impl Abilities {
     /// Whether it can be told all that the settings ask for.
     ///
     /// # Errors
-    /// One sentence that says what it cannot do.
-    pub(super) fn suffice(&self, system: &SystemSettings) -> Result<(), String> {
-        let qemu = format!("QEMU {}", self.version);
+    /// When it cannot be told something.
+    pub(super) fn suffice(&self, system: &SystemSettings) -> Result<(), Unable> {
+        let version = || self.version.clone();
         for capability in ["multifd", "return-path", "events"] {
             if !self.capabilities.contains(capability) {
-                return Err(format!("{qemu} has no migration capability `{capability}`"));
+                return Err(Unable::Capability { version: version(), capability });
             }
         }
         let method = Method::of(&system.codec)?;
         if !self.methods.iter().any(|known| known == method.name) {
-            let known = self.methods.join(", ");
-            return Err(format!(
-                "this {qemu} was built without `{}`: its multifd-compression knows {known}; install a build that has it \
-                 and name it in `system.program`",
-                method.name
-            ));
+            return Err(Unable::Method {
+                version: version(),
+                name: method.name,
+                known: self.methods.join(", "),
+            });
         }
         if let Some((parameter, _)) = method.level
             && !self.parameters.contains(parameter)
         {
-            return Err(format!("{qemu} has no migration parameter `{parameter}`"));
+            return Err(Unable::Parameter { version: version(), parameter });
         }
         if system.zero_pages == ZeroPages::Send && self.zero_page_mode(ZeroPages::Send).is_none() {
-            return Err(format!(
-                "{qemu} always looks for zero pages: it has no parameter `zero-page-detection`"
-            ));
+            return Err(Unable::ZeroPages { version: version() });
         }
         Ok(())
     }
@@ -144,10 +159,10 @@ mod tests {
         };
         let mut spec = SystemSettings::default();
         assert_eq!(read(&capabilities()).suffice(&spec), Ok(()));
-        let without = read(&json!([])).suffice(&spec).unwrap_err();
+        let without = read(&json!([])).suffice(&spec).unwrap_err().to_string();
         assert_eq!(without, "QEMU 7.2.22 has no migration capability `multifd`");
         spec.zero_pages = ZeroPages::Send;
-        let always = read(&capabilities()).suffice(&spec).unwrap_err();
+        let always = read(&capabilities()).suffice(&spec).unwrap_err().to_string();
         assert_eq!(
             always,
             "QEMU 7.2.22 always looks for zero pages: it has no parameter `zero-page-detection`"

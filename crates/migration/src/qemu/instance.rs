@@ -17,7 +17,7 @@ use plumb_path::PathError;
 use serde_json::{Map, Value, json};
 
 use super::abilities::Abilities;
-use super::method::Method;
+use super::method::{Method, NoMethod};
 use super::qmp::{Event, Qmp, QmpError};
 use crate::settings::SystemSettings;
 
@@ -193,7 +193,7 @@ fn arguments(role: Role, Ram { bytes: memory_bytes, is_prefaulted }: Ram) -> Vec
     arguments.into_iter().map(str::to_owned).collect()
 }
 
-fn parameters(system: &SystemSettings, abilities: &Abilities) -> Result<Value, String> {
+fn parameters(system: &SystemSettings, abilities: &Abilities) -> Result<Value, NoMethod> {
     let method = Method::of(&system.codec)?;
     let mut parameters = Map::new();
     let mut set = |name: &str, value: Value| parameters.insert(name.to_owned(), value);

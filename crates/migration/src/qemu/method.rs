@@ -7,6 +7,15 @@ use plumb_codec::{CodecKind, CodecSettings};
 /// What `multifd-zstd-level` takes (qapi/migration.json); it has no negative levels.
 const ZSTD_LEVELS: RangeInclusive<i32> = 0..=20;
 
+/// A codec that no QEMU can be told to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoMethod {
+    #[error("QEMU's zstd has levels from {} to {}, not {_0}", ZSTD_LEVELS.start(), ZSTD_LEVELS.end())]
+    Level(CodecSettings),
+    #[error("no QEMU has a method that matches {_0}")]
+    Codec(CodecSettings),
+}
+
 /// QEMU's name of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Method {
@@ -20,16 +29,12 @@ impl Method {
     /// The method that does what a codec does.
     ///
     /// # Errors
-    /// One sentence when no QEMU has such a method.
-    pub(super) fn of(codec: &CodecSettings) -> Result<Self, String> {
+    /// When no QEMU has such a method.
+    pub(super) fn of(codec: &CodecSettings) -> Result<Self, NoMethod> {
         let level = |parameter| codec.level().map(|level| (parameter, i64::from(level)));
         if codec.kind() == CodecKind::Zstd && !codec.level().is_some_and(|level| ZSTD_LEVELS.contains(&level))
         {
-            return Err(format!(
-                "QEMU's zstd has levels from {} to {}, not {codec}",
-                ZSTD_LEVELS.start(),
-                ZSTD_LEVELS.end()
-            ));
+            return Err(NoMethod::Level(*codec));
         }
         match codec.kind() {
             CodecKind::None => Ok(Self { name: "none", level: None }),
@@ -38,7 +43,7 @@ impl Method {
             CodecKind::Qatzip => Ok(Self { name: "qatzip", level: level("multifd-qatzip-level") }),
             CodecKind::Qpl => Ok(Self { name: "qpl", level: None }),
             CodecKind::Uadk => Ok(Self { name: "uadk", level: None }),
-            _ => Err(format!("no QEMU has a method that matches {codec}")),
+            _ => Err(NoMethod::Codec(*codec)),
         }
     }
 }
@@ -47,7 +52,7 @@ impl Method {
 mod tests {
     use super::*;
 
-    fn method(codec: &str) -> Result<Method, String> {
+    fn method(codec: &str) -> Result<Method, NoMethod> {
         Method::of(&codec.parse().unwrap())
     }
 
@@ -60,7 +65,10 @@ mod tests {
         );
         assert_eq!(method("zlib").unwrap(), Method { name: "zlib", level: Some(("multifd-zlib-level", 1)) });
         assert_eq!(method("uadk").unwrap(), Method { name: "uadk", level: None });
-        assert_eq!(method("zstd:-3").unwrap_err(), "QEMU's zstd has levels from 0 to 20, not zstd:-3");
-        assert_eq!(method("lz4").unwrap_err(), "no QEMU has a method that matches lz4:1");
+        assert_eq!(
+            method("zstd:-3").unwrap_err().to_string(),
+            "QEMU's zstd has levels from 0 to 20, not zstd:-3"
+        );
+        assert_eq!(method("lz4").unwrap_err().to_string(), "no QEMU has a method that matches lz4:1");
     }
 }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use plumb_host::process::which;
 use plumb_host::scratch::Scratch;
 use plumb_model::{Evidence, Measurement};
-use plumb_path::{Fault, Load, PathError, Place, Snapshot, System};
+use plumb_path::{AnyError, Fault, Load, PathError, Place, Snapshot, System};
 use serde_json::Value;
 
 use self::destination::Destination;
@@ -55,15 +55,25 @@ pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
 /// an experiment must run nothing that it names; what such a QEMU lacks is reported when the variant is tried out.
 ///
 /// # Errors
-/// One sentence that says what is missing and what to install.
-pub fn feasible(settings: &MigrationSettings) -> Result<(), String> {
+/// When it has none, or none that can do that.
+pub fn feasible(settings: &MigrationSettings) -> Result<(), AnyError> {
     let program = program(settings)?;
     if settings.system.program.is_some() {
-        return Method::of(&settings.system.codec).map(drop);
+        Method::of(&settings.system.codec)?;
+        return Ok(());
     }
-    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-qemu-").map_err(|error| error.to_string())?;
-    let abilities = instance::abilities_of(&program, scratch.path()).map_err(|error| error.to_string())?;
-    abilities.suffice(&settings.system)
+    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-qemu-")?;
+    instance::abilities_of(&program, scratch.path())?.suffice(&settings.system)?;
+    Ok(())
+}
+
+/// Why there is no QEMU to start.
+#[derive(Debug, thiserror::Error)]
+enum NoQemu {
+    #[error("there is no program {_0} that can be executed; see `system.program`")]
+    Asked(String),
+    #[error("QEMU ({_0}) is not installed; on Debian: apt-get install --no-install-recommends {}", package())]
+    Own(String),
 }
 
 /// Starts the destination's side.
@@ -77,7 +87,7 @@ pub fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn Sys
 fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destination, PathError> {
     let program = program(settings).map_err(PathError::new)?;
     let abilities = instance::abilities_of(&program, &place.scratch)?;
-    let lacks = |reason| PathError::new(format!("use {}: {reason}", program.display()));
+    let lacks = |error| PathError::new(format!("use {}: {error}", program.display()));
     abilities.suffice(&settings.system).map_err(lacks)?;
     Destination::start(destination::Setup {
         program,
@@ -113,15 +123,12 @@ pub fn evidence(
 }
 
 /// The binary that is asked for, or this machine's own.
-fn program(settings: &MigrationSettings) -> Result<PathBuf, String> {
+fn program(settings: &MigrationSettings) -> Result<PathBuf, NoQemu> {
     let own = format!("qemu-system-{}", std::env::consts::ARCH);
     let name = settings.system.program.as_deref().unwrap_or(&own);
     which(name).ok_or_else(|| match &settings.system.program {
-        Some(asked) => format!("there is no program {asked} that can be executed; see `system.program`"),
-        None => format!(
-            "QEMU ({own}) is not installed; on Debian: apt-get install --no-install-recommends {}",
-            package()
-        ),
+        Some(asked) => NoQemu::Asked(asked.clone()),
+        None => NoQemu::Own(own.clone()),
     })
 }
 

@@ -198,7 +198,7 @@ fn fails_as(script: &str) -> String {
     let mut settings = settings();
     settings.system.program = Some(pretender(directory.path(), script));
     let as_system = system(&settings, &place(directory.path())).err().unwrap().to_string();
-    assert_eq!(feasible(&settings), Ok(()), "a program that an experiment names is not run to check it");
+    feasible(&settings).expect("a program that an experiment names is not run to check it");
     as_system
 }
 
@@ -219,7 +219,7 @@ fn a_program_that_is_not_there_is_named() {
     let mut settings = settings();
     settings.system.program = Some("/nowhere/qemu".to_owned());
     assert_eq!(
-        feasible(&settings).unwrap_err(),
+        feasible(&settings).unwrap_err().to_string(),
         "there is no program /nowhere/qemu that can be executed; see `system.program`"
     );
 }
