@@ -4,6 +4,7 @@
 mod audit;
 mod command;
 mod crypto;
+mod error;
 mod examples;
 mod export;
 mod gate;
@@ -35,6 +36,7 @@ use self::places::{PlacesArguments, PlacesCommand};
 pub use self::audit::AuditArguments;
 pub use self::command::{CommandArguments, Parameter};
 pub use self::crypto::CryptoArguments;
+pub use self::error::ArgumentError;
 pub use self::export::{ExportArguments, ExportFormat, HeaderArgument};
 pub use self::gate::GateArguments;
 pub use self::history::{HistoryArguments, RecordArguments};

@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, Args};
 use plumb_command::Command;
 use plumb_model::Percent;
 
+use super::error::ArgumentError;
 use super::keys::{Flagged, Keys, key, time};
 use super::shared::MeasurementArguments;
 
@@ -58,11 +59,11 @@ pub struct Parameter {
     pub values: Vec<String>,
 }
 
-fn parameter(text: &str) -> Result<Parameter, String> {
-    let (name, values) = text.split_once('=').ok_or("write a name and its values, such as `n=1,2,4`")?;
+fn parameter(text: &str) -> Result<Parameter, ArgumentError> {
+    let (name, values) = text.split_once('=').ok_or(ArgumentError::NoValues)?;
     let values: Vec<String> = values.split(',').map(str::to_owned).collect();
     match values.iter().enumerate().find(|(at, value)| values[..*at].contains(value)) {
-        Some((_, twice)) => Err(format!("the value `{twice}` appears twice")),
+        Some((_, twice)) => Err(ArgumentError::Twice(twice.clone())),
         None => Ok(Parameter { name: name.to_owned(), values }),
     }
 }
@@ -139,6 +140,7 @@ mod tests {
         let found = arguments("plumb|command|sleep {n}|-P|n=1,2").parameter;
         let values = vec!["1".to_owned(), "2".to_owned()];
         assert_eq!(found, [Parameter { name: "n".to_owned(), values }]);
-        assert!(parameter("n").is_err() && parameter("n=1,1").unwrap_err().contains("twice"));
+        assert_eq!(parameter("n").unwrap_err(), ArgumentError::NoValues);
+        assert_eq!(parameter("n=1,1").unwrap_err(), ArgumentError::Twice("1".to_owned()));
     }
 }

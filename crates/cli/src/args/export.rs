@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
+use super::error::ArgumentError;
+
 /// The formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
@@ -51,18 +53,17 @@ pub struct HeaderArgument {
 }
 
 impl FromStr for HeaderArgument {
-    type Err = String;
+    type Err = ArgumentError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) =
-            text.split_once('=').ok_or("write a name, `=` and a value, such as `x-scope-orgid=lab`")?;
+    fn from_str(text: &str) -> Result<Self, ArgumentError> {
+        let (name, value) = text.split_once('=').ok_or(ArgumentError::NoHeader)?;
         let (name, value) = (name.trim(), value.trim());
         let is_name = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_name) {
-            return Err(format!("`{name}` is not the name of a header; use letters, digits and `-`"));
+            return Err(ArgumentError::HeaderName(name.to_owned()));
         }
         if value.chars().any(char::is_control) {
-            return Err(format!("the value of the header `{name}` has a control character"));
+            return Err(ArgumentError::HeaderValue(name.to_owned()));
         }
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }

@@ -6,6 +6,7 @@ use clap::{ArgGroup, Args};
 use plumb_model::{Percent, Span};
 
 use super::Format;
+use super::error::ArgumentError;
 
 /// `plumb gate`.
 #[derive(Debug, Clone, Args)]
@@ -64,17 +65,17 @@ pub struct GateArguments {
     pub quiet: bool,
 }
 
-pub(super) fn budget(text: &str) -> Result<Span, String> {
+pub(super) fn budget(text: &str) -> Result<Span, ArgumentError> {
     // Unlike in an experiment, where `m` could be metres or months to a reader, a budget of `5m` is clear.
     let minutes =
         text.trim().strip_suffix('m').filter(|number| number.ends_with(|last: char| last.is_ascii_digit()));
     let text = minutes.map_or_else(|| text.to_owned(), |number| format!("{number} min"));
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    if span.0 >= 1_000_000_000 { Ok(span) } else { Err("the budget must be at least 1 s".to_owned()) }
+    let span: Span = text.parse()?;
+    if span.0 >= 1_000_000_000 { Ok(span) } else { Err(ArgumentError::Budget) }
 }
 
-pub(super) fn margin(text: &str) -> Result<Percent, String> {
-    let percent: Percent = text.parse().map_err(|error| format!("{error}"))?;
+pub(super) fn margin(text: &str) -> Result<Percent, ArgumentError> {
+    let percent: Percent = text.parse()?;
     let is_margin = percent.0 > 0.0 && percent.0 < 1.0;
-    if is_margin { Ok(percent) } else { Err("the margin must be above 0% and below 100%".to_owned()) }
+    if is_margin { Ok(percent) } else { Err(ArgumentError::Margin) }
 }

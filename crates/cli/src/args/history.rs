@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use plumb_model::{Percent, Span};
 
+use super::error::ArgumentError;
 use super::gate::{budget, margin};
 use super::shared::JsonArguments;
 
@@ -211,11 +212,11 @@ pub struct BisectArguments {
 }
 
 /// A label.
-fn label(text: &str) -> Result<(String, String), String> {
+fn label(text: &str) -> Result<(String, String), ArgumentError> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && text.len() <= 1000 && !text.contains(char::is_control) => {
             Ok((name.to_owned(), value.to_owned()))
         }
-        _ => Err("a label is a name and a value of at most 1,000 characters, such as `ci=true`".to_owned()),
+        _ => Err(ArgumentError::Label),
     }
 }

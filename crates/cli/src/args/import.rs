@@ -8,6 +8,7 @@ use clap::Args;
 use plumb_model::name;
 use plumb_tools::{Column, FORMATS};
 
+use super::error::ArgumentError;
 use super::names::NameParser;
 use super::shared::MeasurementArguments;
 
@@ -70,17 +71,17 @@ pub struct VariantFiles {
 }
 
 impl FromStr for VariantFiles {
-    type Err = String;
+    type Err = ArgumentError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ArgumentError> {
         let Some((name, pattern)) = text.split_once('=') else {
-            return Err("write a name, `=` and files, such as `before=before/*.json`".to_owned());
+            return Err(ArgumentError::NoFiles);
         };
-        if let Some(reason) = name::variant_fault(name) {
-            return Err(format!("`{name}` {reason}; {}", name::VARIANT_FORM));
+        if let Some(fault) = name::variant_fault(name) {
+            return Err(ArgumentError::Variant { name: name.to_owned(), fault });
         }
         if pattern.is_empty() {
-            return Err(format!("no file follows `{name}=`"));
+            return Err(ArgumentError::NoFile(name.to_owned()));
         }
         Ok(Self { name: name.to_owned(), pattern: pattern.to_owned() })
     }

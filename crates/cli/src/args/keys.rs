@@ -13,6 +13,7 @@ use plumb_path::tree::{Location, Mistake, Node, Scalar, Value, from_node_thoroug
 use plumb_path::{Family, Fault, schema_of};
 use serde_json::Value as Json;
 
+use super::error::ArgumentError;
 use crate::exit::Failure;
 
 /// A data path with a command that measures it once.
@@ -135,7 +136,7 @@ impl<F: Flagged> Keys<F> {
         for (at, values) in &self.given {
             let (key, place) = (flags[*at].get_id().as_str(), place_of(*at));
             let nodes = nodes(values, of_key(&schema, key), place)
-                .map_err(|message| blamed::<F>(&[Mistake::new(place, message)]))?;
+                .map_err(|error| blamed::<F>(&[Mistake::new(place, error.to_string())]))?;
             let with = |tree: &Node, node: &Node| {
                 let mut tree = tree.clone();
                 insert(&mut tree, key, node.clone());
@@ -195,7 +196,7 @@ fn text(text: &str, span: Location) -> Node {
 }
 
 /// The values of a key: one for a list or a mapping, or else each by itself.
-fn nodes(values: &[String], schema: &Json, span: Location) -> Result<Vec<Node>, String> {
+fn nodes(values: &[String], schema: &Json, span: Location) -> Result<Vec<Node>, ArgumentError> {
     if schema.get("items").is_some() {
         let items = values.iter().map(|value| text(value, span)).collect();
         return Ok(vec![Node { span, value: Value::Sequence(items) }]);
@@ -205,8 +206,7 @@ fn nodes(values: &[String], schema: &Json, span: Location) -> Result<Vec<Node>, 
     }
     let mut entries: Vec<(Scalar, Node)> = Vec::new();
     for value in values {
-        let (name, value) =
-            value.split_once(':').ok_or_else(|| format!("`{value}` has no colon; write `Name: value`"))?;
+        let (name, value) = value.split_once(':').ok_or_else(|| ArgumentError::NoColon(value.clone()))?;
         entries.retain(|(other, _)| other.text != name.trim());
         entries.push((scalar(name.trim(), span), text(value.trim(), span)));
     }

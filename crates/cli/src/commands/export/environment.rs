@@ -3,7 +3,7 @@
 //! Source: opentelemetry.io/docs/specs/otel/protocol/exporter. Headers are as in W3C Baggage: pairs of name and value with commas
 //! between them, and values may be percent-encoded.
 
-use crate::args::HeaderArgument;
+use crate::args::{ArgumentError, HeaderArgument};
 use crate::exit::Failure;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -20,16 +20,15 @@ pub fn endpoint(lookup: Lookup<'_>) -> Option<String> {
 /// The headers for the collector.
 pub fn headers(lookup: Lookup<'_>) -> Result<Vec<HeaderArgument>, Failure> {
     let text = lookup(HEADERS).unwrap_or_default();
-    parsed(&text).map_err(|reason| Failure::usage(format!("failed to read {HEADERS}: {reason}")))
+    parsed(&text).map_err(|error| Failure::usage(format!("failed to read {HEADERS}: {error}")))
 }
 
 /// A message must not show a value, which may be a secret.
-fn parsed(text: &str) -> Result<Vec<HeaderArgument>, String> {
+fn parsed(text: &str) -> Result<Vec<HeaderArgument>, ArgumentError> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| {
-            let (name, value) =
-                pair.split_once('=').ok_or("a header has no `=` between its name and its value")?;
+            let (name, value) = pair.split_once('=').ok_or(ArgumentError::NoHeaderValue)?;
             format!("{}={}", name.trim(), decoded(value.trim())).parse()
         })
         .collect()
@@ -81,7 +80,7 @@ mod tests {
     #[test]
     fn a_header_that_is_none_is_refused_without_its_value() {
         for wrong in ["secret", "na me=secret", "=secret", "a=secret%0d%0ax: y"] {
-            let reason = parsed(wrong).unwrap_err();
+            let reason = parsed(wrong).unwrap_err().to_string();
             assert!(!reason.contains("secret"), "{reason}");
         }
     }

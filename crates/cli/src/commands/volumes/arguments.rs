@@ -10,6 +10,8 @@ use plumb_model::{ByteRate, Bytes, Rate};
 use plumb_volumes::nbd::Address;
 use plumb_volumes::policy::{Space, TB_BYTES};
 
+use crate::args::ArgumentError;
+
 /// `plumb volumes`.
 #[derive(Debug, Args)]
 pub struct VolumesArguments {
@@ -148,7 +150,7 @@ pub struct CsiArguments {
     #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
     pub endpoint: PathBuf,
     /// The name of this node, which is the value of `plumbline.dev/node` in the volumes' topology.
-    #[arg(long, value_name = "NAME", value_parser = node_name)]
+    #[arg(long, value_name = "NAME", value_parser = NodeName::new)]
     pub node: NodeName,
     /// The services that this process has.
     #[arg(long, value_enum, default_value_t = CsiMode::All)]
@@ -259,14 +261,10 @@ impl From<SpaceArgument> for Space {
 }
 
 /// The path of a Unix socket, as the sidecars of Kubernetes take it.
-fn endpoint(text: &str) -> Result<PathBuf, String> {
+fn endpoint(text: &str) -> Result<PathBuf, ArgumentError> {
     let path = text.strip_prefix("unix:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
     let path = path.filter(|path| !path.is_empty()).map(PathBuf::from);
-    path.ok_or_else(|| format!("`{text}` is no Unix socket, such as `unix:///csi/csi.sock`"))
-}
-
-fn node_name(text: &str) -> Result<NodeName, String> {
-    NodeName::new(text)
+    path.ok_or_else(|| ArgumentError::NotSocket(text.to_owned()))
 }
 
 /// Operations per 2^40 bytes, from `50 IOPS/GB` or `51200 IOPS/TiB`.

@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use plumb_host::Error;
 use plumb_host::signals::Interrupts;
 use plumb_host::time::sleep;
 use plumb_ontap::ServedReport;
@@ -85,7 +86,10 @@ fn run(directory: &Path, service: &mut Service, reported: &ServedReport, interru
     while !interrupts.is_interrupted() {
         note(&mut follow_fault, service.follow().err().map(|error| error.to_string()));
         if turn % REPORT_EVERY == 0 {
-            note(&mut report_fault, write_report(directory, service, reported).err());
+            note(
+                &mut report_fault,
+                write_report(directory, service, reported).err().map(|error| error.to_string()),
+            );
         }
         turn += 1;
         sleep(FOLLOW_EVERY);
@@ -123,11 +127,11 @@ fn rest(
 }
 
 /// Whole or not at all: readers see one report or the next.
-fn write_report(directory: &Path, service: &Service, reported: &ServedReport) -> Result<(), String> {
+fn write_report(directory: &Path, service: &Service, reported: &ServedReport) -> Result<(), Error> {
     let path = directory.join(REPORT_FILE);
-    let fail = |cause: String| format!("write {}: {cause}", path.display());
     let report = service.report();
-    let text = serde_json::to_string(&report).map_err(|cause| fail(cause.to_string()))?;
+    let text = serde_json::to_string(&report)
+        .map_err(|cause| Error::Write { path: path.clone(), cause: cause.into() })?;
     *reported.write().unwrap_or_else(PoisonError::into_inner) = Some(report);
     let new = path.with_extension("new");
     let written = private::options()
@@ -137,7 +141,7 @@ fn write_report(directory: &Path, service: &Service, reported: &ServedReport) ->
         .open(&new)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .and_then(|()| std::fs::rename(&new, &path));
-    written.map_err(|cause| fail(cause.to_string()))
+    written.map_err(|cause| Error::Write { path, cause })
 }
 
 #[cfg(test)]
