@@ -74,7 +74,7 @@ impl Driver {
     /// When the state cannot be used, or this host lacks what the node service needs.
     pub fn open(state: &Path, node: NodeName, mode: Mode) -> Result<Self, Fault> {
         if mode != Mode::Controller {
-            Node::can_serve().map_err(Fault::Precondition)?;
+            Node::can_serve()?;
         }
         let common = Arc::new(Common::open(state, node)?);
         let lock = if mode == Mode::Controller { None } else { Some(lock(&common)?) };

@@ -1,5 +1,6 @@
 //! Failures of calls, by the kinds that the interface tells apart.
 
+use plumb_host::loop_device::NoLoopDevices;
 use plumb_volumes::state::StateError;
 
 /// Why a call failed. Each kind is an error code of the interface, by which callers decide whether to try
@@ -36,6 +37,34 @@ impl Fault {
     /// A failure of the host; `error` completes "failed to …".
     pub fn host(error: impl std::fmt::Display) -> Self {
         Self::Internal(format!("failed to {error}"))
+    }
+}
+
+/// What a node lacks for the service.
+#[derive(Debug, thiserror::Error)]
+pub enum Lacking {
+    /// The process is not root.
+    #[error("mounts and loop devices need root")]
+    Root,
+    /// The process may make no loop devices.
+    #[error(transparent)]
+    LoopDevices(#[from] NoLoopDevices),
+    /// The kernel has no file systems of programs.
+    #[error("there is no /dev/fuse; load the kernel's module `fuse`")]
+    Fuse,
+    /// A program is missing.
+    #[error("there is no {program}; Debian has it in the package {package}")]
+    Program {
+        /// The program.
+        program: &'static str,
+        /// The package.
+        package: &'static str,
+    },
+}
+
+impl From<Lacking> for Fault {
+    fn from(lacking: Lacking) -> Self {
+        Self::Precondition(lacking.to_string())
     }
 }
 

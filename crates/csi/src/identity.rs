@@ -20,12 +20,20 @@ const VOLUME_NAME_CHARACTERS_MAX: usize = 127;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeName(String);
 
+/// A text that cannot be a node's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{_0}` cannot be a node's name: 1 to {NODE_CHARACTERS_MAX} letters, digits, `.`, `_` and `-`, the first and the last a letter \
+     or a digit"
+)]
+pub struct NotNodeName(String);
+
 impl NodeName {
     /// Checks a name.
     ///
     /// # Errors
-    /// One sentence that says what is wrong.
-    pub fn new(name: &str) -> Result<Self, String> {
+    /// When it is not one.
+    pub fn new(name: &str) -> Result<Self, NotNodeName> {
         let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
         let is_good = name.len() <= NODE_CHARACTERS_MAX
             && is_edge(name.bytes().next())
@@ -34,10 +42,7 @@ impl NodeName {
         if is_good {
             return Ok(Self(name.to_owned()));
         }
-        Err(format!(
-            "`{name}` cannot be a node's name: 1 to {NODE_CHARACTERS_MAX} letters, digits, `.`, `_` and `-`, the first and the \
-             last a letter or a digit"
-        ))
+        Err(NotNodeName(name.to_owned()))
     }
 
     /// The name.

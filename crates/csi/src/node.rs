@@ -19,7 +19,7 @@ use self::stack::{Defect, Stack};
 use crate::capability::{Access, Usage};
 use crate::common::Common;
 use crate::controller::grown;
-use crate::fault::Fault;
+use crate::fault::{Fault, Lacking};
 use crate::identity::{VolumeId, check_id};
 use crate::messages::{
     Empty, NodeExpandRequest, NodeExpandResponse, NodeInfo, PublishRequest, StageRequest, StatsRequest,
@@ -54,10 +54,10 @@ impl Node {
     /// Checks that this host has everything that the service needs.
     ///
     /// # Errors
-    /// One sentence that says what is missing.
-    pub fn can_serve() -> Result<(), String> {
+    /// When it lacks something.
+    pub fn can_serve() -> Result<(), Lacking> {
         if !plumb_host::process::is_root() {
-            return Err("mounts and loop devices need root".to_owned());
+            return Err(Lacking::Root);
         }
         loop_device::LoopDevice::can_be_made()?;
         filesystem::can_be_made()?;

@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
+/// Why this process may make no loop devices.
+#[derive(Debug, thiserror::Error)]
+#[error("loop devices need root and {CONTROL}: {_0}")]
+pub struct NoLoopDevices(io::Error);
+
 const CONTROL: &str = "/dev/loop-control";
 const BLOCK_DEVICES: &str = "/sys/block";
 const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
@@ -71,10 +76,10 @@ impl LoopDevice {
     /// Whether this process may make loop devices here.
     ///
     /// # Errors
-    /// One sentence that says what is missing.
-    pub fn can_be_made() -> Result<(), String> {
+    /// When it may not.
+    pub fn can_be_made() -> Result<(), NoLoopDevices> {
         let opened = OpenOptions::new().read(true).write(true).open(CONTROL);
-        opened.map(drop).map_err(|cause| format!("loop devices need root and {CONTROL}: {cause}"))
+        opened.map(drop).map_err(NoLoopDevices)
     }
 
     /// The device's path.

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::processes::with_words;
 use super::server::waits;
-use crate::fault::Fault;
+use crate::fault::{Fault, Lacking};
 use crate::record::{failed, make_directory};
 
 const PROGRAM: &str = "qemu-storage-daemon";
@@ -86,13 +86,12 @@ impl StorageDaemon {
     /// Finds the daemon's program, and checks that this host can run it.
     ///
     /// # Errors
-    /// One sentence that says what is missing.
-    pub fn can_run() -> Result<PathBuf, String> {
+    /// When something is missing.
+    pub fn can_run() -> Result<PathBuf, Lacking> {
         if !Path::new("/dev/fuse").exists() {
-            return Err("there is no /dev/fuse; load the kernel's module `fuse`".to_owned());
+            return Err(Lacking::Fuse);
         }
-        which(PROGRAM)
-            .ok_or_else(|| format!("there is no {PROGRAM}; Debian has it in the package qemu-system-common"))
+        which(PROGRAM).ok_or(Lacking::Program { program: PROGRAM, package: "qemu-system-common" })
     }
 
     /// Starts it, and returns when the file is there. No other daemon of this volume may run.
@@ -100,7 +99,7 @@ impl StorageDaemon {
     /// # Errors
     /// When it does not start, or does not reach the server.
     pub fn start(&self, socket: &Path, export: &str, size_bytes: u64) -> Result<Detached, Fault> {
-        let program = Self::can_run().map_err(Fault::Precondition)?;
+        let program = Self::can_run()?;
         make_directory(&self.directory).map_err(|cause| failed("make", &self.directory, &cause))?;
         let file = self.file();
         let made = private::options().write(true).create(true).truncate(false).open(&file);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use plumb_host::process::{Exit, run_for_output, which};
 
 use crate::capability::FILE_SYSTEM;
-use crate::fault::Fault;
+use crate::fault::{Fault, Lacking};
 use crate::record::failed;
 
 /// Where ext4's superblock has its magic number (`s_magic`, <https://docs.kernel.org/filesystems/ext4/super.html>).
@@ -105,17 +105,15 @@ pub fn grow(device: &Path) -> Result<(), Fault> {
 /// Whether this host has the programs for file systems.
 ///
 /// # Errors
-/// One sentence that says what is missing.
-pub fn can_be_made() -> Result<(), String> {
+/// When it lacks one.
+pub fn can_be_made() -> Result<(), Lacking> {
     let missing = ["mkfs.ext4", "e2fsck", "resize2fs"].into_iter().find(|program| which(program).is_none());
-    missing.map_or(Ok(()), |program| {
-        Err(format!("there is no {program}; Debian has it in the package e2fsprogs"))
-    })
+    missing.map_or(Ok(()), |program| Err(Lacking::Program { program, package: "e2fsprogs" }))
 }
 
 /// Runs a program on a path. Returns how it ended, and its output.
 fn run(program: &str, options: &[&str], path: &Path) -> Result<(Exit, String), Fault> {
-    can_be_made().map_err(Fault::Precondition)?;
+    can_be_made()?;
     let found = which(program).unwrap_or_else(|| program.into());
     let arguments = options.iter().map(|option| option.as_ref()).chain([path.as_os_str()]);
     let output = run_for_output(found, arguments, PATIENCE)?;

@@ -18,6 +18,22 @@ const PREFIX: &str = "plumb-io-";
 /// last of them.
 const SWITCHED_ON: &str = "plumb-io-on";
 
+/// Why this process may make no such groups.
+#[derive(Debug, thiserror::Error)]
+pub enum NoBlockGroups {
+    /// No hierarchy has the controller.
+    #[error("no control groups of block devices are mounted (`io` of version 2, `blkio` of version 1)")]
+    NotMounted,
+    /// The hierarchy cannot be written.
+    #[error("control groups in {}: {cause}", top.display())]
+    Unwritable {
+        /// Its top.
+        top: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+}
+
 /// What the kernel lets through in a second; absent, all of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockLimits {
@@ -75,13 +91,11 @@ impl BlockGroup {
     /// Whether this process may make such groups here.
     ///
     /// # Errors
-    /// One sentence that says what is missing.
-    pub fn can_be_made() -> Result<(), String> {
-        let missing =
-            "no control groups of block devices are mounted (`io` of version 2, `blkio` of version 1)";
-        let hierarchy = Hierarchy::find().ok_or(missing)?;
+    /// When it may not.
+    pub fn can_be_made() -> Result<(), NoBlockGroups> {
+        let hierarchy = Hierarchy::find().ok_or(NoBlockGroups::NotMounted)?;
         let writable = rustix::fs::access(&hierarchy.top, rustix::fs::Access::WRITE_OK);
-        writable.map_err(|cause| format!("control groups in {}: {cause}", hierarchy.top.display()))
+        writable.map_err(|cause| NoBlockGroups::Unwritable { top: hierarchy.top, cause: cause.into() })
     }
 
     /// Where it is, for [`Membership::enter`].

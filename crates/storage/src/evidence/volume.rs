@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use plumb_host::cgroup::block::BlockGroup;
 use plumb_host::loop_device::LoopDevice;
 use plumb_model::{ByteRate, Bytes, CapacityRate, Evidence, Measurement, Rate};
-use plumb_path::{Fault, Snapshot};
+use plumb_path::{AnyError, Fault, Snapshot};
 use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space, TB_BYTES};
 
 use super::seen::seen;
@@ -64,12 +64,13 @@ pub fn check(volume: &VolumeSettings, load: &LoadSettings) -> Result<(), Fault> 
 /// Whether this host can serve it.
 ///
 /// # Errors
-/// One sentence that says what is missing.
-pub fn feasible(volume: &VolumeSettings) -> Result<(), String> {
-    match volume.layer {
-        Layer::Nbd => Ok(()),
-        Layer::Kernel => LoopDevice::can_be_made().and_then(|()| BlockGroup::can_be_made()),
+/// When it does not have what a layer in the kernel needs.
+pub fn feasible(volume: &VolumeSettings) -> Result<(), AnyError> {
+    if volume.layer == Layer::Kernel {
+        LoopDevice::can_be_made()?;
+        BlockGroup::can_be_made()?;
     }
+    Ok(())
 }
 
 fn adapts_to_use(volume: &VolumeSettings) -> bool {

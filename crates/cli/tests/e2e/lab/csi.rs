@@ -19,11 +19,11 @@ const MIB: i64 = 1 << 20;
 
 /// Whether this machine can mount volumes.
 fn can_mount() -> bool {
-    if let Err(reason) = plumb_csi::node::Node::can_serve() {
-        if reason.contains("there is no qemu-storage-daemon") || reason.contains("e2fsprogs") {
-            skip(&reason);
+    if let Err(lacking) = plumb_csi::node::Node::can_serve() {
+        if matches!(lacking, plumb_csi::Lacking::Program { .. }) {
+            skip(&lacking.to_string());
         } else {
-            skip_unprivileged(&format!("mount volumes ({reason})"));
+            skip_unprivileged(&format!("mount volumes ({lacking})"));
         }
         return false;
     }

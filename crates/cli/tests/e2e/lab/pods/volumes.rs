@@ -167,8 +167,8 @@ fn is_capped(report: &Value, output: &Output) {
 
 #[test]
 fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
-    if let Err(reason) = plumb_csi::node::Node::can_serve() {
-        return skip(&reason);
+    if let Err(lacking) = plumb_csi::node::Node::can_serve() {
+        return skip(&lacking.to_string());
     }
     let Some(namespace) = Namespace::new("restricted") else { return };
     let driver = Driver::start(&namespace, "/var/lib/plumb-offered");
@@ -220,8 +220,8 @@ fn found(program: &str) -> Option<PathBuf> {
 
 #[test]
 fn the_cluster_makes_each_variant_a_volume_of_its_class_and_deletes_it() {
-    if let Err(reason) = plumb_csi::node::Node::can_serve() {
-        return skip(&reason);
+    if let Err(lacking) = plumb_csi::node::Node::can_serve() {
+        return skip(&lacking.to_string());
     }
     let Some(provisioner) = found("csi-provisioner") else {
         return skip("csi-provisioner is not installed");
