@@ -11,6 +11,30 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use crate::Error;
 use crate::signals::unless_asked_to_stop;
 
+/// A network interface that this host does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this host has no network interface `{_0}`")]
+pub struct NoInterface(String);
+
+/// Why a text is not an address with a port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// It has another form.
+    #[error("`{text}` is not an IP address with a port, such as `127.0.0.1:8080` or `[::1]:8080`")]
+    Form {
+        /// The text.
+        text: String,
+    },
+    /// The interface behind it is not here.
+    #[error("`{text}`: {cause}")]
+    Interface {
+        /// The text.
+        text: String,
+        /// The interface.
+        cause: NoInterface,
+    },
+}
+
 /// Resolves the name or the IP address of a host to one or more addresses.
 ///
 /// # Errors
@@ -19,7 +43,7 @@ use crate::signals::unless_asked_to_stop;
 pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     let failed = |cause: String| Error::Resolve { host: host.to_owned(), cause };
     if let Some((address, interface)) = zoned(host) {
-        let scope = interface_number(interface).map_err(failed)?;
+        let scope = interface_number(interface).map_err(|cause| failed(cause.to_string()))?;
         return Ok(vec![SocketAddrV6::new(address, port, 0, scope).into()]);
     }
     let name = host.to_owned();
@@ -35,15 +59,15 @@ pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
 /// Reads an IP address with a port, such as `127.0.0.1:8080` or `[fe80::1%eth0]:8080`.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
-pub fn parse(text: &str) -> Result<SocketAddr, String> {
-    let wrong =
-        || format!("`{text}` is not an IP address with a port, such as `127.0.0.1:8080` or `[::1]:8080`");
+/// When it is none, or this host has no such interface.
+pub fn parse(text: &str) -> Result<SocketAddr, AddressError> {
+    let wrong = || AddressError::Form { text: text.to_owned() };
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once("]:"));
     match bracketed.and_then(|(host, port)| Some((zoned(host)?, port))) {
         Some(((address, interface), port)) => {
             let port = port.parse().map_err(|_| wrong())?;
-            let scope = interface_number(interface).map_err(|cause| format!("`{text}`: {cause}"))?;
+            let scope = interface_number(interface)
+                .map_err(|cause| AddressError::Interface { text: text.to_owned(), cause })?;
             Ok(SocketAddrV6::new(address, port, 0, scope).into())
         }
         None => text.parse().map_err(|_| wrong()),
@@ -66,13 +90,13 @@ pub fn from_url(host: &str) -> String {
     }
 }
 
-fn interface_number(interface: &str) -> Result<u32, String> {
+fn interface_number(interface: &str) -> Result<u32, NoInterface> {
     if let Ok(number) = interface.parse() {
         return Ok(number);
     }
     let found = socket(AddressFamily::INET6, SocketType::DGRAM, None)
         .and_then(|socket| name_to_index(socket, interface));
-    found.map_err(|_| format!("this host has no network interface `{interface}`"))
+    found.map_err(|_| NoInterface(interface.to_owned()))
 }
 
 #[cfg(test)]
@@ -91,7 +115,7 @@ mod tests {
         assert_eq!(parse("[::1]:1").map(zone), Ok(0));
         assert_eq!(resolve("fe80::1%lo", 9).unwrap(), [parse("[fe80::1%1]:9").unwrap()]);
         let refused = ["[fe80::1%nowhere]:1", "[fe80::1%lo]", "[fe80::1%lo]:x", "localhost:1", "::1:80"];
-        insta::assert_snapshot!(refused.map(|text| parse(text).unwrap_err()).join("\n"), @r"
+        insta::assert_snapshot!(refused.map(|text| parse(text).unwrap_err().to_string()).join("\n"), @r"
         `[fe80::1%nowhere]:1`: this host has no network interface `nowhere`
         `[fe80::1%lo]` is not an IP address with a port, such as `127.0.0.1:8080` or `[::1]:8080`
         `[fe80::1%lo]:x` is not an IP address with a port, such as `127.0.0.1:8080` or `[::1]:8080`

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use plumb_host::address::AddressError;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Serialize, Serializer};
 
@@ -70,16 +71,25 @@ impl fmt::Display for Address {
     }
 }
 
-impl FromStr for Address {
-    type Err = String;
+/// Why a text is not an address of a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAddress {
+    /// A Unix socket has no path.
+    #[error("`{UNIX}` needs a path, such as `{UNIX}/run/plumb.sock`")]
+    NoPath,
+    /// It is not an IP address with a port.
+    #[error("{_0}; a Unix socket is `{UNIX}PATH`")]
+    Tcp(#[from] AddressError),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Address {
+    type Err = NotAddress;
+
+    fn from_str(text: &str) -> Result<Self, NotAddress> {
         match text.strip_prefix(UNIX) {
-            Some("") => Err(format!("`{UNIX}` needs a path, such as `{UNIX}/run/plumb.sock`")),
+            Some("") => Err(NotAddress::NoPath),
             Some(path) => Ok(Self::Unix(path.into())),
-            None => plumb_host::address::parse(text)
-                .map(Self::Tcp)
-                .map_err(|cause| format!("{cause}; a Unix socket is `{UNIX}PATH`")),
+            None => Ok(Self::Tcp(plumb_host::address::parse(text)?)),
         }
     }
 }

@@ -29,7 +29,7 @@ mod workers;
 #[cfg(test)]
 mod tests;
 
-pub use address::Address;
+pub use address::{Address, NotAddress};
 pub use server::{Server, ServerError};
 pub use waiter::Waiter;
 
