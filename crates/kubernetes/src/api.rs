@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::error::Error;
+use crate::error::{Error, Unfound};
 
 /// How long the API server may take for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -126,7 +126,7 @@ impl Cluster {
             let bytes: Option<ByteString> = serde_json::from_value(found["data"][key].clone()).ok();
             bytes.and_then(|bytes| String::from_utf8(bytes.0).ok()).ok_or_else(|| Error::NoEndpoint {
                 object: format!("an account in Secret {secret}"),
-                reason: format!("it has no key `{key}` with a text"),
+                cause: Unfound::NoKey { key: key.to_owned() },
             })
         };
         Ok((key("username")?, key("password")?))

@@ -6,7 +6,7 @@ use plumb_model::{ClusterObject, ClusterObjectKind, Endpoint};
 use serde_json::Value;
 
 use crate::api::Cluster;
-use crate::error::Error;
+use crate::error::{Error, Unfound};
 
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
@@ -19,19 +19,18 @@ impl Cluster {
     /// # Errors
     /// When the cluster has no such object, or the object has no address.
     pub fn endpoint(&self, object: &ClusterObject, is_inside: bool) -> Result<Endpoint, Error> {
-        let of = |reason: String| Error::NoEndpoint { object: object.to_string(), reason };
+        let of = |cause| Error::NoEndpoint { object: object.to_string(), cause };
         let namespace = object.namespace.as_deref().unwrap_or(self.namespace());
         let (group, plural) = location(object.kind);
         let found = self.get(&format!("{group}/namespaces/{namespace}/{plural}/{}", object.name));
         let found = match found {
             Err(error) if error.is_not_found() => {
                 let has_kind = self.get(group).is_ok();
-                let missing = if has_kind {
-                    format!("namespace {namespace} has none of that name")
+                return Err(of(if has_kind {
+                    Unfound::NotThere { namespace: namespace.to_owned() }
                 } else {
-                    format!("the cluster has no {plural} ({})", group.trim_start_matches("/apis/"))
-                };
-                return Err(of(missing));
+                    Unfound::NoKind { plural, group: group.trim_start_matches("/apis/") }
+                }));
             }
             found => found?,
         };
@@ -59,27 +58,26 @@ fn location(kind: ClusterObjectKind) -> (&'static str, &'static str) {
     }
 }
 
-fn of_service(service: &Value, port: Option<&str>, is_inside: bool) -> Result<Endpoint, String> {
+fn of_service(service: &Value, port: Option<&str>, is_inside: bool) -> Result<Endpoint, Unfound> {
     let spec = &service["spec"];
     let port = chosen(items(&spec["ports"]), port, |port| port["name"].as_str(), |port| &port["port"])?;
-    let number = number(&port["port"]).ok_or("its port has no number")?;
+    let number = number(&port["port"]).ok_or(Unfound::NoNumber)?;
     let protocol = port["appProtocol"].as_str().unwrap_or_default();
     let is_tls = number == HTTPS || protocol == "https" || text(&port["name"]).starts_with("https");
     let own = Some(text(&spec["clusterIP"])).filter(|address| !address.is_empty());
     let host = match (text(&spec["type"]), balancer(service), own) {
         ("ExternalName", ..) => text(&spec["externalName"]),
         (_, Some(balancer), _) if !is_inside => balancer,
-        (.., Some("None")) => return Err("the Service is headless, so it has no address".to_owned()),
+        (.., Some("None")) => return Err(Unfound::Headless),
         (.., Some(own)) => own,
-        _ => return Err("it has no address yet".to_owned()),
+        _ => return Err(Unfound::NoAddress),
     };
     Ok(Endpoint { is_tls, host: host.to_owned(), port: number, path: "/".to_owned(), connect: None })
 }
 
-fn of_ingress(ingress: &Value) -> Result<Endpoint, String> {
+fn of_ingress(ingress: &Value) -> Result<Endpoint, Unfound> {
     let spec = &ingress["spec"];
-    let address = balancer(ingress)
-        .ok_or("no controller has given it an address: its status names no load balancer")?;
+    let address = balancer(ingress).ok_or(Unfound::NoBalancer)?;
     let rule = &spec["rules"][0];
     let host = Some(text(&rule["host"])).filter(|host| is_exact(host));
     let mut of_tls = items(&spec["tls"]);
@@ -93,26 +91,26 @@ fn of_ingress(ingress: &Value) -> Result<Endpoint, String> {
     Ok(named(host, address, is_tls, if is_tls { HTTPS } else { HTTP }, path))
 }
 
-fn of_route(route: &Value) -> Result<Endpoint, String> {
+fn of_route(route: &Value) -> Result<Endpoint, Unfound> {
     let admitted = items(&route["status"]["ingress"]).find(|ingress| {
         items(&ingress["conditions"]).any(|one| one["type"] == "Admitted" && one["status"] == "True")
     });
-    let router = admitted.ok_or("no router has admitted it")?;
-    let host = Some(text(&router["host"])).filter(|host| is_exact(host)).ok_or("its router names no host")?;
+    let router = admitted.ok_or(Unfound::NotAdmitted)?;
+    let host = Some(text(&router["host"])).filter(|host| is_exact(host)).ok_or(Unfound::NoHost)?;
     let is_tls = !route["spec"]["tls"].is_null();
     let canonical = Some(text(&router["routerCanonicalHostname"])).filter(|name| !name.is_empty());
     let port = if is_tls { HTTPS } else { HTTP };
     Ok(named(Some(host), canonical.unwrap_or(host), is_tls, port, Some(text(&route["spec"]["path"]))))
 }
 
-fn of_gateway(gateway: &Value, port: Option<&str>, routes: &Value) -> Result<Endpoint, String> {
+fn of_gateway(gateway: &Value, port: Option<&str>, routes: &Value) -> Result<Endpoint, Unfound> {
     let address = items(&gateway["status"]["addresses"]).find_map(|address| address["value"].as_str());
-    let address = address.ok_or("no controller has given it an address: its status has none")?;
+    let address = address.ok_or(Unfound::NoStatus)?;
     let speaks_http = |listener: &&Value| matches!(text(&listener["protocol"]), "HTTP" | "HTTPS" | "TLS");
     let listeners = items(&gateway["spec"]["listeners"]).filter(speaks_http);
     let listener = chosen(listeners, port, |one| one["name"].as_str(), |one| &one["port"])?;
     let is_tls = listener["protocol"] != "HTTP";
-    let number = number(&listener["port"]).ok_or("its listener has no port")?;
+    let number = number(&listener["port"]).ok_or(Unfound::NoListenerPort)?;
     let name = &gateway["metadata"]["name"];
     let is_of_it = |parent: &Value| {
         let section = &parent["sectionName"];
@@ -140,7 +138,7 @@ fn chosen<'v>(
     wanted: Option<&str>,
     name: fn(&Value) -> Option<&str>,
     number: fn(&Value) -> &Value,
-) -> Result<&'v Value, String> {
+) -> Result<&'v Value, Unfound> {
     let all: Vec<&Value> = all.collect();
     let by_number = wanted.and_then(|wanted| wanted.parse::<u64>().ok());
     let is_wanted = |one: &&&Value| {
@@ -152,18 +150,12 @@ fn chosen<'v>(
         None => number(one).to_string(),
     };
     match (all.as_slice(), wanted) {
-        ([], _) => Err("it has no port".to_owned()),
+        ([], _) => Err(Unfound::NoPort),
         ([only], None) => Ok(*only),
-        (several, None) => {
-            let several: Vec<String> = several.iter().map(words).collect();
-            Err(format!(
-                "it has several ports, so one has to be named as `NAME:PORT`: {}",
-                several.join(", ")
-            ))
-        }
-        (all, Some(wanted)) => all.iter().find(is_wanted).copied().ok_or_else(|| {
-            let all: Vec<String> = all.iter().map(words).collect();
-            format!("it has no port `{wanted}`, but {}", all.join(", "))
+        (several, None) => Err(Unfound::SeveralPorts { ports: several.iter().map(words).collect() }),
+        (all, Some(wanted)) => all.iter().find(is_wanted).copied().ok_or_else(|| Unfound::OtherPorts {
+            wanted: wanted.to_owned(),
+            ports: all.iter().map(words).collect(),
         }),
     }
 }
@@ -197,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    fn words(found: Result<Endpoint, String>) -> String {
+    fn words(found: Result<Endpoint, Unfound>) -> String {
         found.map_or_else(|reason| format!("error: {reason}"), |endpoint| endpoint.to_string())
     }
 

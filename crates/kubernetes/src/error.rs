@@ -36,12 +36,12 @@ pub enum Error {
     #[error("make a volume: the cluster has no storage class `{0}`")]
     NoClass(String),
     /// An object does not lead anywhere, or does not exist.
-    #[error("find {object}: {reason}")]
+    #[error("find {object}: {cause}")]
     NoEndpoint {
         /// The object.
         object: String,
         /// Why.
-        reason: String,
+        cause: Unfound,
     },
     /// A pod does not run, or has stopped running.
     #[error("use pod {pod}: {reason}")]
@@ -50,6 +50,77 @@ pub enum Error {
         pod: String,
         /// Why.
         reason: String,
+    },
+}
+
+/// Why an object does not exist, or leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfound {
+    /// The namespace does not have it.
+    #[error("namespace {namespace} has none of that name")]
+    NotThere {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The cluster does not know the kind.
+    #[error("the cluster has no {plural} ({group})")]
+    NoKind {
+        /// The kind.
+        plural: &'static str,
+        /// Its group and version.
+        group: &'static str,
+    },
+    /// A port has no number.
+    #[error("its port has no number")]
+    NoNumber,
+    /// There is no port.
+    #[error("it has no port")]
+    NoPort,
+    /// There are several ports, and none is named.
+    #[error("it has several ports, so one has to be named as `NAME:PORT`: {}", ports.join(", "))]
+    SeveralPorts {
+        /// The ports.
+        ports: Vec<String>,
+    },
+    /// None of the ports is the one that is named.
+    #[error("it has no port `{wanted}`, but {}", ports.join(", "))]
+    OtherPorts {
+        /// The name.
+        wanted: String,
+        /// The ports.
+        ports: Vec<String>,
+    },
+    /// A Service has endpoints alone.
+    #[error("the Service is headless, so it has no address")]
+    Headless,
+    /// A Service has no address.
+    #[error("it has no address yet")]
+    NoAddress,
+    /// An Ingress has no address.
+    #[error("no controller has given it an address: its status names no load balancer")]
+    NoBalancer,
+    /// A Gateway has no address.
+    #[error("no controller has given it an address: its status has none")]
+    NoStatus,
+    /// A Gateway's listener has no port.
+    #[error("its listener has no port")]
+    NoListenerPort,
+    /// No router serves a Route.
+    #[error("no router has admitted it")]
+    NotAdmitted,
+    /// A Route has no host.
+    #[error("its router names no host")]
+    NoHost,
+    /// A volume's array is unknown.
+    #[error(
+        "its `volumeAttributes` name no `internalName`, or no SVM is known: give `svm` to the places' `array`"
+    )]
+    NoArrayVolume,
+    /// A Secret lacks a key.
+    #[error("it has no key `{key}` with a text")]
+    NoKey {
+        /// The key.
+        key: String,
     },
 }
 

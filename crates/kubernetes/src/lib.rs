@@ -23,7 +23,7 @@ mod volume;
 pub use access::Right;
 pub use api::Cluster;
 pub use change::Target;
-pub use error::Error;
+pub use error::{Error, Unfound};
 pub use exec::Exec;
 pub use pod::NODE_ROOT;
 pub use pods::{PodSeen, Pods};

@@ -4,7 +4,7 @@ use plumb_model::ArrayVolume;
 use serde_json::Value;
 
 use crate::api::Cluster;
-use crate::error::Error;
+use crate::error::{Error, Unfound};
 
 impl Cluster {
     /// Checks that the storage class of a claim exists, if the account may see that. Without it, a pod would
@@ -52,7 +52,7 @@ impl Cluster {
         let class = class.and_then(|name| self.get(&class_path(name)).ok());
         let volume = on_array(&volume, svm).ok_or_else(|| Error::NoEndpoint {
             object: format!("the array's volume behind PersistentVolume {name}"),
-            reason: "its `volumeAttributes` name no `internalName`, or no SVM is known: give `svm` to the places' `array`".to_owned(),
+            cause: Unfound::NoArrayVolume,
         })?;
         // A volume attributes class may have moved the volume to another policy since.
         let is_moved = claim["status"]["currentVolumeAttributesClassName"].is_string();
