@@ -12,6 +12,17 @@ use aws_lc_rs::hmac;
 
 const REMEMBERED_MAX: usize = 64;
 
+/// Why a password cannot be kept or checked. Completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum PasswordError {
+    /// The library refuses it, or has no random bytes.
+    #[error("hash a password: {_0}")]
+    Hash(argon2::password_hash::Error),
+    /// There are no random bytes.
+    #[error("make a key: the system has no random bytes")]
+    NoRandom,
+}
+
 /// What was right a moment ago.
 #[derive(Debug)]
 pub struct Passwords {
@@ -26,9 +37,9 @@ pub struct Passwords {
 ///
 /// # Errors
 /// When the system has no random bytes.
-pub fn hash(password: &str) -> Result<String, String> {
+pub fn hash(password: &str) -> Result<String, PasswordError> {
     let hash = Argon2::default().hash_password(password.as_bytes());
-    hash.map(|hash| hash.to_string()).map_err(|error| format!("hash a password: {error}"))
+    hash.map(|hash| hash.to_string()).map_err(PasswordError::Hash)
 }
 
 fn is_right(password: &str, hash: &str) -> bool {
@@ -45,10 +56,10 @@ impl Passwords {
     ///
     /// # Errors
     /// When the system has no random bytes.
-    pub fn new() -> Result<Self, String> {
+    pub fn new() -> Result<Self, PasswordError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &aws_lc_rs::rand::SystemRandom::new());
         Ok(Self {
-            key: key.map_err(|_| "make a key: the system has no random bytes".to_owned())?,
+            key: key.map_err(|_| PasswordError::NoRandom)?,
             remembered: Mutex::default(),
             nobody: hash("nobody")?,
         })

@@ -104,7 +104,7 @@ impl Server {
         }
         let (config, certificate) = identity.load(directory, address.ip())?;
         let shared = Shared::new(Interface::new(State::open(directory)?, served), state);
-        let shared = Arc::new(shared.map_err(ServerError::Start)?);
+        let shared = Arc::new(shared.map_err(|error| ServerError::Start(error.to_string()))?);
         let started = |error: std::io::Error| ServerError::Start(error.to_string());
         let runtime = plumb_background::runtime(WORKERS).map_err(started)?;
         let listener = runtime.block_on(TcpListener::bind(address));

@@ -20,7 +20,7 @@ use crate::answer::Answer;
 use crate::asked::{Method, Request};
 use crate::fault::{self, Fault};
 use crate::interface::Interface;
-use crate::passwords::Passwords;
+use crate::passwords::{PasswordError, Passwords};
 
 use super::logins::{Login, Logins};
 
@@ -47,7 +47,7 @@ pub struct Shared {
 
 impl Shared {
     /// For an interface, with the state that knows its users.
-    pub fn new(interface: Interface, users: State) -> Result<Self, String> {
+    pub fn new(interface: Interface, users: State) -> Result<Self, PasswordError> {
         Ok(Self {
             interface: Mutex::new(interface),
             users: Mutex::new(users),
