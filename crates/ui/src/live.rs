@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::fault::Fault;
 use crate::pages::compare::opened;
 use crate::pages::live::{Parts, parts};
-use crate::shelf::Opened;
+use crate::shelf::{OpenError, Opened};
 use crate::site::Site;
 
 /// How soon after a window to look for the line of the slot, and how often to look before the next window is
@@ -95,7 +95,7 @@ impl Follower {
         if is_news || is_over {
             match self.news(now.as_ref(), is_over) {
                 Ok(text) => sent = text,
-                Err(reason) => return (event("fault", &json!({ "words": reason })), Next::End),
+                Err(error) => return (event("fault", &json!({ "words": error.to_string() })), Next::End),
             }
             (self.seen, self.now, self.is_behind) = (stamp, now.clone(), false);
         }
@@ -106,7 +106,7 @@ impl Follower {
     }
 
     /// All new events: each new slot with its number, then the current state.
-    fn news(&mut self, now: Option<&Now>, is_over: bool) -> Result<String, String> {
+    fn news(&mut self, now: Option<&Now>, is_over: bool) -> Result<String, OpenError> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.seen;
         run.go_on()?;

@@ -57,7 +57,7 @@ pub fn opened(site: &Site, id: &str) -> Result<Arc<Mutex<Opened>>, Fault> {
         None => {
             Err(Fault::missing("There is no such run below the served directories. It may have been moved."))
         }
-        Some(Err(reason)) => Err(Fault::broken(reason)),
+        Some(Err(error)) => Err(Fault::broken(error.to_string())),
         Some(Ok(run)) => Ok(run),
     }
 }

@@ -17,7 +17,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_store::Stamp;
 
-pub use opened::Opened;
+pub use opened::{OpenError, Opened};
 pub use state::State;
 pub use summary::{Summary, VERDICTS};
 
@@ -144,8 +144,8 @@ impl Shelf {
     /// A run with all of its slots as they are now; `None` if no run has that id.
     ///
     /// # Errors
-    /// Why it cannot be read, completing "failed to …".
-    pub fn open(&self, id: &str) -> Option<Result<Arc<Mutex<Opened>>, String>> {
+    /// When it cannot be read.
+    pub fn open(&self, id: &str) -> Option<Result<Arc<Mutex<Opened>>, OpenError>> {
         let path = self.path(id)?;
         let held = {
             let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ impl Shelf {
         }
         let run = match Opened::read(&path) {
             Ok(run) => Arc::new(Mutex::new(run)),
-            Err(reason) => return Some(Err(reason)),
+            Err(error) => return Some(Err(error)),
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.retain(|(known, _)| known != id);

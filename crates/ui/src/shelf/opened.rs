@@ -1,17 +1,38 @@
 //! A run in memory with its judgement, which follows its directory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plumb_judge::{judge, judge_claims};
 use plumb_model::{Ending, Judgement, Plan, Run, Slot};
 use plumb_report::PastLook;
-use plumb_store::{Following, Stamp, is_being_written};
+use plumb_store::{Following, Stamp, StoreError, is_being_written};
 
 use super::state::State;
 
 /// The largest slots file that is read, in bytes: its slots take several times as much memory. `plumb report`
 /// has no such limit.
 const SLOTS_BYTES_MAX: u64 = 256 << 20;
+
+/// Why a run cannot be read. Completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It has too many slots.
+    #[error(
+        "read {}: its slots have {} MiB, and the page reads at most {}; `plumb report` has no such limit",
+        path.display(),
+        bytes >> 20,
+        SLOTS_BYTES_MAX >> 20
+    )]
+    TooLarge {
+        /// Its directory.
+        path: PathBuf,
+        /// The size of its slots.
+        bytes: u64,
+    },
+    /// Its directory cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -32,19 +53,14 @@ impl Opened {
     /// Reads a directory.
     ///
     /// # Errors
-    /// Why it cannot be read, completing "failed to …".
-    pub fn read(path: &Path) -> Result<Self, String> {
+    /// When it cannot be read.
+    pub fn read(path: &Path) -> Result<Self, OpenError> {
         let bytes = Stamp::of(path).slots_bytes();
         if bytes > SLOTS_BYTES_MAX {
-            return Err(format!(
-                "read {}: its slots have {} MiB, and the page reads at most {}; `plumb report` has no such limit",
-                path.display(),
-                bytes >> 20,
-                SLOTS_BYTES_MAX >> 20
-            ));
+            return Err(OpenError::TooLarge { path: path.to_owned(), bytes });
         }
         let was_written = is_being_written(path);
-        let following = Following::open(path, SLOTS_BYTES_MAX).map_err(|error| error.to_string())?;
+        let following = Following::open(path, SLOTS_BYTES_MAX)?;
         let judgement = judge(&following.run().header.plan, &following.run().slots);
         Ok(Self { following, was_written, judgement, looks: Vec::new(), looked_at: 0, report: None })
     }
@@ -53,10 +69,10 @@ impl Opened {
     ///
     /// # Errors
     /// As [`Opened::read`].
-    pub fn go_on(&mut self) -> Result<bool, String> {
+    pub fn go_on(&mut self) -> Result<bool, OpenError> {
         let before = self.run().slots.len();
         self.was_written = is_being_written(self.following.path());
-        let is_changed = self.following.go_on().map_err(|error| error.to_string())?;
+        let is_changed = self.following.go_on()?;
         if is_changed {
             let run = self.following.run();
             self.judgement = judge(&run.header.plan, &run.slots);

@@ -43,7 +43,7 @@ impl Summary {
     pub fn read(id: String, path: &Path) -> Self {
         match Opened::read(path) {
             Ok(opened) => Self::of(id, path, &opened),
-            Err(reason) => Self::unreadable(id, path, &reason),
+            Err(error) => Self::unreadable(id, path, &error.to_string()),
         }
     }
 
