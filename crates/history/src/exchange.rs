@@ -123,12 +123,12 @@ impl Database {
                 }
                 _ if number == 1 => return Err(malformed(format!("it should say `{EXCHANGE_FORMAT}`"))),
                 Line::Record(record) => {
-                    check(&record).map_err(malformed)?;
+                    check(&record).map_err(|error| malformed(error.to_string()))?;
                     imported.runs += 1;
                     imported.new += u64::from(self.add(&record)?.is_new());
                 }
                 Line::Mark(mark) => {
-                    self.import_mark(*mark).map_err(malformed)?;
+                    self.import_mark(*mark).map_err(|error| malformed(error.to_string()))?;
                     imported.marks += 1;
                 }
                 Line::End { runs, marks } => {
@@ -153,16 +153,16 @@ impl Database {
 
     /// Sets a mark of an export. Skips it if this store lacks its series or its run, which a longer run may
     /// have replaced.
-    fn import_mark(&mut self, line: MarkLine) -> Result<(), String> {
+    fn import_mark(&mut self, line: MarkLine) -> Result<(), Unsound> {
         let MarkLine { series: identity, kind, run, author, note, at_us } = line;
         check_texts(&[&author, &note, &run])?;
         let filter =
             SeriesFilter { experiment: Some(identity.experiment.clone()), ..SeriesFilter::default() };
-        let series = self.series(&filter).map_err(|error| error.to_string())?;
+        let series = self.series(&filter)?;
         let Some(row) = series.iter().find(|row| row.identity == identity) else { return Ok(()) };
         match self.mark(row.id, &Mark { kind, run, author, note, at_us }) {
             Ok(()) | Err(HistoryError::Missing(_)) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -184,18 +184,46 @@ fn read_line(input: &mut dyn BufRead, number: usize) -> Result<Option<Vec<u8>>, 
     Ok((!line.is_empty()).then_some(line))
 }
 
+/// How much of a text an error shows, in characters.
+const SHOWN_MAX: usize = 40;
+
+/// Why no store could have written a line.
+#[derive(Debug, thiserror::Error)]
+enum Unsound {
+    #[error("a run has more than {ITEMS_MAX} series")]
+    TooMany,
+    #[error("a series of `{series}` has a point of `{point}`")]
+    OtherExperiment { series: String, point: String },
+    #[error("the series of {_0} is of other hosts than the run")]
+    OtherHosts(String),
+    #[error("the value of {_0} is no number")]
+    NotNumber(String),
+    #[error("`{_0}` is not a key")]
+    NotKey(String),
+    #[error("the time {_0} is not between 1970 and 9999")]
+    Time(i64),
+    #[error("a text is too long or has a zero in it: `{_0}`…")]
+    Text(String),
+    /// The store refuses it.
+    #[error(transparent)]
+    Store(#[from] HistoryError),
+}
+
 /// Checks that the store could have written a record.
-fn check(record: &Record) -> Result<(), String> {
+fn check(record: &Record) -> Result<(), Unsound> {
     let Record { run, points, distributions } = record;
     check_run(run)?;
     if points.len() > ITEMS_MAX || distributions.len() > ITEMS_MAX {
-        return Err(format!("a run has more than {ITEMS_MAX} series"));
+        return Err(Unsound::TooMany);
     }
     for point in points {
         let series = &point.series;
         check_texts(&series.texts())?;
         if series.experiment != run.experiment {
-            return Err(format!("a series of `{}` has a point of `{}`", series.experiment, run.experiment));
+            return Err(Unsound::OtherExperiment {
+                series: series.experiment.clone(),
+                point: run.experiment.clone(),
+            });
         }
         let is_of_class = if series.is_ratio() {
             series.host_class.is_empty()
@@ -203,25 +231,25 @@ fn check(record: &Record) -> Result<(), String> {
             series.host_class == run.host_class
         };
         if !is_of_class {
-            return Err(format!("the series of {} is of other hosts than the run", series.metric_key()));
+            return Err(Unsound::OtherHosts(series.metric_key()));
         }
         let bounds = [Some(point.value), point.low, point.high];
         if bounds.into_iter().flatten().any(|value| !value.is_finite()) {
-            return Err(format!("the value of {} is no number", series.metric_key()));
+            return Err(Unsound::NotNumber(series.metric_key()));
         }
     }
     distributions.iter().try_for_each(|of| check_texts(&[&of.cell, &of.variant, &of.metric]))
 }
 
-fn check_run(run: &RunRow) -> Result<(), String> {
+fn check_run(run: &RunRow) -> Result<(), Unsound> {
     for hash in [&run.key, &run.origin] {
         let is_hash = hash.len() == 32 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         if !is_hash {
-            return Err(format!("`{}` is not a key", hash.chars().take(40).collect::<String>()));
+            return Err(Unsound::NotKey(hash.chars().take(SHOWN_MAX).collect()));
         }
     }
     if !(0..=TIME_US_MAX).contains(&run.started_at_us) {
-        return Err(format!("the time {} is not between 1970 and 9999", run.started_at_us));
+        return Err(Unsound::Time(run.started_at_us));
     }
     let labels = run.labels.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
     let facts = run.host.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
@@ -233,12 +261,9 @@ fn check_run(run: &RunRow) -> Result<(), String> {
     check_texts(&all)
 }
 
-fn check_texts(texts: &[&str]) -> Result<(), String> {
+fn check_texts(texts: &[&str]) -> Result<(), Unsound> {
     match texts.iter().find(|text| text.len() > TEXT_MAX || text.contains('\0')) {
-        Some(text) => Err(format!(
-            "a text is too long or has a zero in it: `{}`…",
-            text.chars().take(40).collect::<String>()
-        )),
+        Some(text) => Err(Unsound::Text(text.chars().take(SHOWN_MAX).collect())),
         None => Ok(()),
     }
 }
