@@ -13,4 +13,4 @@ mod tests;
 pub use config::{Config, KeyOperations, Timeouts, Tls};
 pub use http1::{Answer, Answers};
 pub use origin::{OriginServer, text};
-pub use proxy::{EmbeddedIngress, IngressError};
+pub use proxy::{EmbeddedIngress, IngressError, PairError};

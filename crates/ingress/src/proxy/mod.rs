@@ -32,6 +32,7 @@ use event_loop::{EventLoop, Parts};
 use plumb_host::epoll::Epoll;
 use pool::WorkerPool;
 use thread::Device;
+pub use tls::PairError;
 
 /// Why an ingress cannot start; the message completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +45,7 @@ pub enum IngressError {
     Tls(#[from] rustls::Error),
     /// The multi-buffer device does not take the key.
     #[error("prepare the embedded ingress for multibuffer: {0}")]
-    Multibuffer(String),
+    Multibuffer(#[from] PairError),
     /// A thread gets no multi-buffer device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -227,15 +228,14 @@ impl Offloading {
     /// What the settings ask for, and the key in the form of the multi-buffer device where that is it.
     fn start(tls: &Tls<'_>) -> Result<(Self, Option<tls::Prepared>), IngressError> {
         let prepared = |gathering, key| (Self::Batches(gathering), Some(key));
-        let pair = || tls::pair(tls.key).map_err(IngressError::Multibuffer);
+        let pair = || tls::pair(tls.key);
         Ok(match tls.key_operations {
             KeyOperations::Inline => (Self::None, None),
             KeyOperations::Workers(count) => (Self::Workers(Arc::new(WorkerPool::start(count)?)), None),
             KeyOperations::OneByOne => prepared(Gathering::one_at_a_time(), pair()?.key),
             KeyOperations::Batches { wait_ns_max } => {
                 let pair = pair()?;
-                let pays_from = calibration::pays_from(&pair)
-                    .map_err(|error| IngressError::Multibuffer(error.to_string()))?;
+                let pays_from = calibration::pays_from(&pair).map_err(PairError::from)?;
                 prepared(Gathering::in_batches(wait_ns_max, pays_from), pair.key)
             }
         })

@@ -9,7 +9,7 @@ use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
 use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
 
-use plumb_devices::{DeviceKind, Hash, Outcome, Scheme};
+use plumb_devices::{DeviceError, DeviceKind, Hash, Outcome, Scheme};
 
 use super::calibration::Pair;
 use super::coroutine;
@@ -50,21 +50,34 @@ pub(super) fn server_config(
     Ok(Arc::new(config))
 }
 
+/// Why a key cannot be used on the multi-buffer device.
+#[derive(Debug, thiserror::Error)]
+pub enum PairError {
+    /// The device refuses it.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The software refuses it.
+    #[error(transparent)]
+    Software(#[from] rustls::Error),
+    /// The software signs in none of the usual ways.
+    #[error("it supports none of the usual signature schemes")]
+    NoScheme,
+    /// The device signs in none of the software's ways.
+    #[error("it supports none of the device's signature schemes")]
+    NoSchemeOfDevice,
+}
+
 /// The key once prepared for the multi-buffer device and once for software, to compare them.
 ///
 /// # Errors
 ///
 /// When one of the two does not take the key.
-pub(super) fn pair(key: &PrivateKeyDer<'static>) -> Result<Pair, String> {
-    let prepared = plumb_devices::SigningKey::from_der(DeviceKind::Multibuffer, key.secret_der())
-        .map_err(|error| error.to_string())?;
-    let software = aws_lc_rs::default_provider()
-        .key_provider
-        .load_private_key(key.clone_key())
-        .map_err(|error| error.to_string())?;
+pub(super) fn pair(key: &PrivateKeyDer<'static>) -> Result<Pair, PairError> {
+    let prepared = plumb_devices::SigningKey::from_der(DeviceKind::Multibuffer, key.secret_der())?;
+    let software = aws_lc_rs::default_provider().key_provider.load_private_key(key.clone_key())?;
     let usual = [SignatureScheme::RSA_PKCS1_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256];
-    let software = software.choose_scheme(&usual).ok_or("it supports none of the usual signature schemes")?;
-    let scheme = scheme_of(software.scheme()).ok_or("it supports none of the device's signature schemes")?;
+    let software = software.choose_scheme(&usual).ok_or(PairError::NoScheme)?;
+    let scheme = scheme_of(software.scheme()).ok_or(PairError::NoSchemeOfDevice)?;
     Ok(Pair { key: Arc::new(prepared), scheme, software })
 }
 
