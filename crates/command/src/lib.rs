@@ -18,5 +18,5 @@ mod tally;
 mod target;
 mod words;
 
-pub use family::Command;
+pub use family::COMMAND;
 pub use settings::{CommandSettings, Exits, LoadSettings, MetricSettings, Shell, SystemSettings};

@@ -244,10 +244,9 @@ impl Pulse<'_> {
 #[cfg(test)]
 mod tests {
     use plumb_model::{Better, Reading, Span};
-    use plumb_path::{Family, Settings, Snapshot};
+    use plumb_path::{Settings, Snapshot};
 
     use super::*;
-    use crate::family::Command;
     use crate::metrics::METRICS;
     use crate::settings::{Exits, Shell};
 
@@ -264,7 +263,7 @@ mod tests {
     fn measure(settings: &CommandSettings, window_ms: u64) -> Result<Measurement, PathError> {
         let scratch = tempfile::tempdir().unwrap();
         let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
-        let mut load = Command::load(settings, &serde_json::Value::Null, &place).unwrap();
+        let mut load = settings.load(&serde_json::Value::Null, &place).unwrap();
         let window = Window::at_once(settings.load.warmup.0, window_ms * MS, 1);
         load.measure(window, &mut |_| ())
     }
@@ -290,7 +289,7 @@ mod tests {
         // `tail` holds all of it, which is more than this process has ever held.
         assert!((268e6..330e6).contains(&memory_bytes), "{memory_bytes}");
         assert_eq!((measurement.work, measurement.attempts.failed), (2, 0));
-        let evidence = declared.evidence(&Snapshot::default(), &Snapshot::default(), &measurement);
+        let evidence = declared.evidence(&Snapshot::default(), &Snapshot::default(), Some(&measurement));
         assert!(evidence.iter().all(|evidence| evidence.holds), "{evidence:?}");
     }
 

@@ -150,10 +150,9 @@ fn tail(file: &Path) -> Written {
 
 #[cfg(test)]
 mod tests {
-    use plumb_path::Family;
+    use plumb_path::Settings;
 
     use super::*;
-    use crate::family::Command;
 
     fn settings(start: &str, ready: Option<&str>, stop: Option<&str>) -> CommandSettings {
         let mut settings = CommandSettings::default();
@@ -166,10 +165,7 @@ mod tests {
 
     fn start(settings: &CommandSettings) -> Result<Box<dyn System>, PathError> {
         let scratch = tempfile::tempdir().unwrap();
-        Command::system(
-            settings,
-            &Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 },
-        )
+        settings.system(&Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 })
     }
 
     fn is_running(pid: &str) -> bool {

@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn broken(settings: &CryptoSettings, measurement: &Measurement) -> Vec<String> {
-        let evidence = settings.evidence(&Snapshot::default(), &Snapshot::default(), measurement);
+        let evidence = settings.evidence(&Snapshot::default(), &Snapshot::default(), Some(measurement));
         evidence.into_iter().filter(|evidence| !evidence.holds).map(|evidence| evidence.what).collect()
     }
 

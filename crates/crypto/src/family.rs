@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use plumb_devices::DeviceKind;
-use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
+use plumb_model::{Evidence, Measurement, Question, Statistic};
 use plumb_path::{
-    AnyError, Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing, read_target,
+    About, AnyError, DataPath, Fault, Load, PathError, Place, Remark, Settings, Sides, Snapshot, System,
+    Timing, read_target,
 };
 use serde_json::Value;
 
@@ -13,38 +14,14 @@ use crate::measure::{Algorithm, Work};
 use crate::settings::{CryptoSettings, Driver, Target};
 use crate::{check, driver, evidence, load, metrics, system};
 
-/// The family `crypto`.
-#[derive(Debug, Clone, Copy)]
-pub struct Crypto;
-
-impl Family for Crypto {
-    type Settings = CryptoSettings;
-
-    const NAME: &'static str = "crypto";
-
-    const UNITS: &'static str = "operations";
-
-    const QUESTIONS: &'static [Question] =
-        &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("in_flight")]) }];
-
-    const METRICS: &'static [Metric] = metrics::METRICS;
-
-    const SYSTEM_IS_UNPRIVILEGED: bool = true;
-
-    const LOAD_IS_UNPRIVILEGED: bool = true;
-
-    fn system(settings: &CryptoSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
-        system::key_holder(settings.load.algorithm)
-    }
-
-    fn load(settings: &CryptoSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = read_target(target)?;
-        match driver::driven_load(&settings.load)? {
-            Some(driven) => Ok(driven),
-            None => load::device_load(settings, &target),
-        }
-    }
-}
+/// The data path `crypto`.
+pub const CRYPTO: DataPath = DataPath::of::<CryptoSettings>(About {
+    units: "operations",
+    questions: &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("in_flight")]) }],
+    system_is_unprivileged: true,
+    load_is_unprivileged: true,
+    ..About::new("crypto", metrics::METRICS)
+});
 
 impl CryptoSettings {
     pub(crate) fn work(&self) -> Work {
@@ -84,15 +61,32 @@ impl Settings for CryptoSettings {
         Ok(())
     }
 
-    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
-        driver::lacks(&self.load, metric, statistic)
+    fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
+        driver::lacks(&self.load, metric, statistic).map(Remark::Lacks)
     }
 
     fn timing(&mut self) -> Timing<'_> {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        evidence::evidence(self, before, after, measurement)
+    fn evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: Option<&Measurement>,
+    ) -> Vec<Evidence> {
+        measurement.map(|it| evidence::evidence(self, before, after, it)).unwrap_or_default()
+    }
+
+    fn system(&self, _: &Place) -> Result<Box<dyn System>, PathError> {
+        system::key_holder(self.load.algorithm)
+    }
+
+    fn load(&self, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = read_target(target)?;
+        match driver::driven_load(&self.load)? {
+            Some(driven) => Ok(driven),
+            None => load::device_load(self, &target),
+        }
     }
 }

@@ -15,5 +15,5 @@ pub mod settings;
 mod system;
 
 pub use error::CryptoError;
-pub use family::Crypto;
+pub use family::CRYPTO;
 pub use settings::{CryptoSettings, LoadSettings, SystemSettings};

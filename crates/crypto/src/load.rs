@@ -36,10 +36,9 @@ impl Load for DeviceLoad {
 mod tests {
     use std::path::PathBuf;
 
-    use plumb_path::{Family, Place, Settings, Snapshot};
+    use plumb_path::{Place, Settings, Snapshot};
 
     use super::*;
-    use crate::family::Crypto;
     use crate::measure::Algorithm;
     use plumb_devices::DeviceKind;
 
@@ -56,12 +55,12 @@ mod tests {
                 if !algorithm.is_done_by(device) {
                     continue;
                 }
-                let mut system = Crypto::system(&settings, &place).unwrap();
-                let mut load = Crypto::load(&settings, &system.target(), &place).unwrap();
+                let mut system = settings.system(&place).unwrap();
+                let mut load = settings.load(&system.target(), &place).unwrap();
                 let window = Window::at_once(1_000_000, 100_000_000, 1);
                 let before = system.snapshot().unwrap();
                 let measurement = load.measure(window, &mut |_| {}).unwrap();
-                let evidence = settings.evidence(&before, &Snapshot::default(), &measurement);
+                let evidence = settings.evidence(&before, &Snapshot::default(), Some(&measurement));
                 assert!(
                     evidence.iter().all(|evidence| evidence.holds),
                     "{device} {algorithm}: {evidence:#?}"
@@ -85,7 +84,7 @@ mod tests {
         let mut ecdsa = CryptoSettings::default();
         ecdsa.load.algorithm = Algorithm::EcdsaP256;
         let place = Place { scratch: PathBuf::from("/tmp"), cpus: 1, address: None, number: 0 };
-        let other = Crypto::system(&ecdsa, &place).unwrap().target();
-        assert!(Crypto::load(&settings, &other, &place).is_err());
+        let other = ecdsa.system(&place).unwrap().target();
+        assert!(settings.load(&other, &place).is_err());
     }
 }

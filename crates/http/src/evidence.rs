@@ -314,7 +314,7 @@ fn as_f64(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use plumb_model::Percent;
-    use plumb_path::Settings as _;
+    use plumb_path::{Remark, Settings as _};
 
     use super::*;
 
@@ -348,7 +348,7 @@ mod tests {
     }
 
     fn check(settings: &HttpSettings, measurement: &Measurement, after: &Snapshot, failing: &[&str]) {
-        let evidence = settings.evidence(&Snapshot::default(), after, measurement);
+        let evidence = settings.evidence(&Snapshot::default(), after, Some(measurement));
         let broken: Vec<&str> = evidence
             .iter()
             .filter(|evidence| !evidence.holds)
@@ -384,7 +384,7 @@ mod tests {
     fn a_version_that_was_negotiated_holds_though_no_request_was_answered() {
         let stalled = Measurement { work: 0, ..measurement("TLSv1.3", 20, 0) };
         let inline = snapshot(&[("key_operations_inline", 20), ("handshakes_full", 20), ("requests", 0)]);
-        let evidence = settings(|_| {}).evidence(&Snapshot::default(), &inline, &stalled);
+        let evidence = settings(|_| {}).evidence(&Snapshot::default(), &inline, Some(&stalled));
         let version = evidence.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
         assert!(version.holds, "{version:?}");
     }
@@ -400,7 +400,7 @@ mod tests {
         let most = offering(measurement("TLSv1.3", 50, 950), 990, 0);
         check(&resumed, &most, &inline, &["sessions offered"]);
         let version =
-            settings(|_| {}).evidence(&Snapshot::default(), &inline, &measurement("TLSv1.2", 100, 0));
+            settings(|_| {}).evidence(&Snapshot::default(), &inline, Some(&measurement("TLSv1.2", 100, 0)));
         let version = version.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
         assert_eq!((version.expected.as_str(), version.observed.as_str()), ("TLSv1.3", "TLSv1.2 (100)"));
         let elsewhere = snapshot(&[("requests", 3)]);
@@ -445,7 +445,7 @@ mod tests {
             .counters
             .extend([("device_waited".to_owned(), 280), ("device_wait_ns".to_owned(), 280 * 57_999)]);
         after.states.insert("device_pass_pays".to_owned(), "rsa-2048 from 3".to_owned());
-        let evidence = many.evidence(&Snapshot::default(), &after, &full);
+        let evidence = many.evidence(&Snapshot::default(), &after, Some(&full));
         let words = |evidence: &Evidence| format!("{}: {}", evidence.what, evidence.observed);
         insta::assert_snapshot!(evidence[2..4].iter().map(words).collect::<Vec<_>>().join("\n"), @"
         private-key operations: 96 by the device, 4 in software because too few came together for a pass to pay, 0 past the device, 100 full handshakes
@@ -458,13 +458,15 @@ mod tests {
     #[test]
     fn a_metric_that_leaves_the_handshake_out_says_so_where_every_request_has_one() {
         let fresh = settings(|_| {});
-        assert!(fresh.note("http_req_duration").unwrap().contains("excludes connecting and TLS"));
-        assert_eq!(fresh.note("iteration_duration"), None);
+        let of = |settings: &HttpSettings, metric: &str| settings.remark(metric, None);
+        let Some(Remark::Note(note)) = of(&fresh, "http_req_duration") else { panic!("no note") };
+        assert!(note.contains("excludes connecting and TLS"));
+        assert_eq!(of(&fresh, "iteration_duration"), None);
         let kept = settings(|settings| settings.load.reuse = Reuse::KeepAlive);
-        assert_eq!(kept.note("http_req_duration"), None);
+        assert_eq!(of(&kept, "http_req_duration"), None);
         let open = settings(|settings| settings.load.rate = Some(plumb_model::Rate(10.0)));
-        assert_eq!(open.note("http_req_duration"), None);
-        assert!(open.note("http_req_service").is_some());
+        assert_eq!(of(&open, "http_req_duration"), None);
+        assert!(of(&open, "http_req_service").is_some());
     }
 
     #[test]

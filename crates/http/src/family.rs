@@ -2,13 +2,10 @@
 
 use std::borrow::Cow;
 
-use plumb_host::service::Service;
-use plumb_model::{
-    ClusterObject, Endpoint, Evidence, Measurement, Metric, Question, RequiredSaving, Statistic,
-};
+use plumb_model::{Endpoint, Evidence, Measurement, Question, Statistic};
 use plumb_path::{
-    AnyError, Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing,
-    read_target,
+    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
+    Remark, Settings, Sides, Snapshot, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -16,44 +13,14 @@ use crate::settings::{HttpSettings, IngressKind, Reuse};
 use crate::target::Target;
 use crate::{check, evidence, load, metrics, share, system};
 
-/// The family `http`.
-#[derive(Debug, Clone, Copy)]
-pub struct Http;
-
-impl Family for Http {
-    type Settings = HttpSettings;
-
-    const NAME: &'static str = "http";
-
-    const UNITS: &'static str = "requests";
-
-    const THREADS_KEY: Option<&'static str> = Some("load.threads");
-
-    const QUESTIONS: &'static [Question] =
-        &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("connections")]) }];
-
-    const METRICS: &'static [Metric] = metrics::METRICS;
-
-    const LOAD_IS_UNPRIVILEGED: bool = true;
-
-    const SPANS_HOSTS: bool = true;
-
-    fn system(settings: &HttpSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        system::http_system(&settings.system, place)
-    }
-
-    fn load(settings: &HttpSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = read_target(target)?;
-        match load::driven_load(&settings.load, &target, place.scratch.clone())? {
-            Some(driven) => Ok(driven),
-            None => load::http_load(&settings.load, &target),
-        }
-    }
-
-    fn saving(settings: &HttpSettings) -> Option<(HttpSettings, RequiredSaving)> {
-        settings.saving()
-    }
-}
+/// The data path `http`.
+pub const HTTP: DataPath = DataPath::of::<HttpSettings>(About {
+    units: "requests",
+    threads_key: Some("load.threads"),
+    questions: &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("connections")]) }],
+    load_is_unprivileged: true,
+    ..About::new("http", metrics::METRICS)
+});
 
 impl Settings for HttpSettings {
     fn check(&self) -> Result<(), Fault> {
@@ -67,66 +34,76 @@ impl Settings for HttpSettings {
         if at.system { system::feasible(&self.system) } else { Ok(()) }
     }
 
-    fn weight(&self) -> Option<f64> {
-        // A script of k6 says itself how much it sends.
-        self.load.script.is_none().then(|| self.load.connections.into())
-    }
-
-    fn threads(&self) -> u32 {
-        self.load.threads
-    }
-
-    fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
+    fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault> {
         let load = share::share(&self.load, Portion { number, of })?;
         load::check(&load)?;
-        Ok(Self { load, system: self.system.clone() })
+        Ok(PathSettings::new(Self { load, system: self.system.clone() }))
+    }
+
+    fn facts(&self) -> Facts {
+        let ingress = &self.system.ingress;
+        Facts {
+            system: SystemFacts {
+                foreign: (ingress.kind == IngressKind::External).then(|| system::foreign(ingress)),
+                object: ingress.cluster_objects().pop(),
+                ..SystemFacts::default()
+            },
+            load: LoadFacts {
+                in_flight: self.load.in_flight(),
+                // A script of k6 says itself how much it sends.
+                weight: self.load.script.is_none().then(|| self.load.connections.into()),
+                threads: self.load.threads,
+                spans_hosts: Ok(()),
+                saving: self.saving().map(|(without, saving)| (PathSettings::new(without), saving)),
+                ..LoadFacts::default()
+            },
+        }
     }
 
     fn timing(&mut self) -> Timing<'_> {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn in_flight(&self) -> Option<f64> {
-        self.load.in_flight()
-    }
-
-    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
-        load::lacks(self.load.driver, metric, statistic)
-    }
-
-    fn note(&self, metric: &str) -> Option<String> {
+    fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
+        if let Some(reason) = load::lacks(self.load.driver, metric, statistic) {
+            return Some(Remark::Lacks(reason));
+        }
         // At a fixed rate the duration begins when a request is due.
         let is_partial = metric == metrics::HTTP_REQ_SERVICE.name
             || metric == metrics::HTTP_REQ_DURATION.name && self.load.rate.is_none();
         (is_partial && self.load.reuse == Reuse::None).then(|| {
-            format!(
+            Remark::Note(format!(
                 "{metric} excludes connecting and TLS, which `reuse: none` needs for every request. A wait that moves into the \
                  handshake looks like a gain. iteration_duration includes all of it"
-            )
+            ))
         })
-    }
-
-    fn has_foreign_system(&self) -> bool {
-        self.system.ingress.kind == IngressKind::External
-    }
-
-    fn service(&self) -> Option<Service> {
-        system::service(&self.system.ingress)
-    }
-
-    fn cluster_object(&self) -> Option<ClusterObject> {
-        self.system.ingress.cluster_objects().pop()
     }
 
     fn lead_to(&mut self, endpoint: &Endpoint) {
         self.system.ingress.lead_to(endpoint);
     }
 
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        evidence::evidence(self, before, after, measurement)
+    fn evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: Option<&Measurement>,
+    ) -> Vec<Evidence> {
+        match measurement {
+            Some(measurement) => evidence::evidence(self, before, after, measurement),
+            None => evidence::of_system(self, before, after),
+        }
     }
 
-    fn system_evidence(&self, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
-        evidence::of_system(self, before, after)
+    fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {
+        system::http_system(&self.system, place)
+    }
+
+    fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = read_target(target)?;
+        match load::driven_load(&self.load, &target, place.scratch.clone())? {
+            Some(driven) => Ok(driven),
+            None => load::http_load(&self.load, &target),
+        }
     }
 }

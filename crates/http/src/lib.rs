@@ -11,5 +11,5 @@ pub mod system;
 mod target;
 mod url;
 
-pub use family::Http;
+pub use family::HTTP;
 pub use target::Target;

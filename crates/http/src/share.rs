@@ -35,9 +35,8 @@ mod tests {
         settings.check()?;
         (0..of)
             .map(|number| {
-                let share = settings.share(number, of)?;
-                share.check()?;
-                Ok(share.load)
+                let load = share(&settings.load, Portion { number, of })?;
+                crate::load::check(&load).map(|()| load)
             })
             .collect()
     }

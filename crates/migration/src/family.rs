@@ -2,25 +2,18 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question};
+use plumb_model::{Evidence, Measurement, Question};
 use plumb_path::{
-    AnyError, Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing,
+    About, AnyError, DataPath, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing,
 };
 use serde_json::Value;
 
 use crate::settings::{MigrationSettings, SystemKind};
 use crate::{check, engine, evidence, metrics, qemu};
 
-/// The family `migration`.
-#[derive(Debug, Clone, Copy)]
-pub struct Migration;
-
-impl Family for Migration {
-    type Settings = MigrationSettings;
-
-    const NAME: &'static str = "migration";
-
-    const QUESTIONS: &'static [Question] = &[
+/// The data path `migration`.
+pub const MIGRATION: DataPath = DataPath::of::<MigrationSettings>(About {
+    questions: &[
         Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("channels")]) },
         Question::Sweep {
             level: Cow::Borrowed(metrics::DIRTY_RATE.name),
@@ -34,24 +27,9 @@ impl Family for Migration {
             time: Cow::Borrowed(metrics::TOTAL_TIME.name),
             cost: Cow::Borrowed(metrics::SEND_CPU_PER_GIB.name),
         },
-    ];
-
-    const METRICS: &'static [Metric] = metrics::METRICS;
-
-    fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        match settings.system.kind {
-            SystemKind::Plumb => engine::system(settings, place),
-            SystemKind::Qemu => qemu::system(settings, place),
-        }
-    }
-
-    fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
-        match settings.system.kind {
-            SystemKind::Plumb => engine::load(settings, target, place),
-            SystemKind::Qemu => qemu::load(settings, target, place),
-        }
-    }
-}
+    ],
+    ..About::new("migration", metrics::METRICS)
+});
 
 impl Settings for MigrationSettings {
     fn check(&self) -> Result<(), Fault> {
@@ -75,7 +53,26 @@ impl Settings for MigrationSettings {
         }
     }
 
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        evidence::evidence(self, before, after, measurement)
+    fn evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: Option<&Measurement>,
+    ) -> Vec<Evidence> {
+        measurement.map(|it| evidence::evidence(self, before, after, it)).unwrap_or_default()
+    }
+
+    fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {
+        match self.system.kind {
+            SystemKind::Plumb => engine::system(self, place),
+            SystemKind::Qemu => qemu::system(self, place),
+        }
+    }
+
+    fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+        match self.system.kind {
+            SystemKind::Plumb => engine::load(self, target, place),
+            SystemKind::Qemu => qemu::load(self, target, place),
+        }
     }
 }

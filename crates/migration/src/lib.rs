@@ -9,4 +9,4 @@ pub mod metrics;
 pub mod qemu;
 pub mod settings;
 
-pub use family::Migration;
+pub use family::MIGRATION;

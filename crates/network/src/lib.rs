@@ -14,4 +14,4 @@ pub mod system;
 mod tools;
 mod wire;
 
-pub use family::Network;
+pub use family::NETWORK;

@@ -283,12 +283,12 @@ fn write_line(output: &mut impl Write, value: &impl Serialize) -> std::io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::null::Null;
+    use crate::null::NULL;
 
     fn talk(requests: &str) -> Vec<Value> {
         let mut output = Vec::new();
         let input = std::io::Cursor::new(format!("{requests}\n{{\"request\":\"stop\"}}\n").into_bytes());
-        serve(&[DataPath::of::<Null>()], input, &mut output).unwrap();
+        serve(&[NULL], input, &mut output).unwrap();
         lines(output)
     }
 
@@ -356,7 +356,7 @@ mod tests {
             plumb_host::time::sleep(Duration::from_nanos(soon_ns.saturating_sub(monotonic_ns()) + 1));
         });
         let mut output = Vec::new();
-        serve(&[DataPath::of::<Null>()], std::io::BufReader::new(input), &mut output).unwrap();
+        serve(&[NULL], std::io::BufReader::new(input), &mut output).unwrap();
         writer.join().unwrap();
         let replies = lines(output);
         assert_eq!(words(&replies), ["ready", "snapshot"]);

@@ -1,58 +1,45 @@
 //! Data paths without their types: the one value through which the runner, agents and commands use `http`,
 //! `null` and the others.
 //!
-//! Each [`Family`] has its own settings type. [`DataPath::of`] hides it once, and the rest of the code is
+//! Each has its own type of [`Settings`]. [`DataPath::of`] hides it once, and the rest of the code is
 //! common to all data paths. Each process reads settings once and passes them on as [`PathSettings`].
 
-use std::time::Duration;
-
-use plumb_model::{ArrayVolume, Metric, Question};
+use plumb_model::ArrayVolume;
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::erased::PathSettings;
-use crate::family::{ArrayAccess, ArrayPolicy, Family, PathError};
+use crate::family::{About, ArrayAccess, ArrayPolicy, PathError, Settings};
 use crate::joined;
 use crate::tree::{Mistake, Node, from_node_thorough, hint};
 
 /// A data path without its types.
 #[derive(Clone, Copy)]
 pub struct DataPath {
-    /// The name in `spec.path`.
-    pub name: &'static str,
-    /// The name of its units of work, in the plural.
-    pub units: &'static str,
-    /// See [`Family::SYNTHETIC`].
-    pub synthetic: bool,
-    /// See [`Family::THREADS_KEY`].
-    pub threads_key: Option<&'static str>,
-    /// See [`Family::QUESTIONS`].
-    pub questions: &'static [Question],
-    /// Every metric that its load reports under any settings.
-    pub metrics: &'static [Metric],
-    /// See [`Family::METRICS_KEY`].
-    pub metrics_key: Option<&'static str>,
-    /// See [`Family::SYSTEM_IS_UNPRIVILEGED`].
-    pub system_is_unprivileged: bool,
-    /// See [`Family::LOAD_IS_UNPRIVILEGED`].
-    pub load_is_unprivileged: bool,
-    /// See [`Family::RUNS_COMMANDS`].
-    pub runs_commands: bool,
-    /// See [`Family::SPANS_HOSTS`].
-    pub spans_hosts: bool,
-    /// See [`Family::STOP_GRACE`].
-    pub stop_grace: Duration,
+    /// What never varies.
+    about: About,
     /// See [`DataPath::with_systems_of`].
     systems: fn() -> Vec<Self>,
     read: fn(&Node) -> Result<PathSettings, Vec<Mistake>>,
     decode: fn(&Value) -> serde_json::Result<PathSettings>,
     schema: fn() -> Value,
-    policy_on_array: PolicyOnArray,
+    /// See [`DataPath::with_arrays`].
+    policy_on_array: Option<PolicyOnArray>,
 }
 
-/// See [`Family::policy_on_array`].
-type PolicyOnArray = fn(&ArrayAccess, &ArrayVolume) -> Option<Result<ArrayPolicy, PathError>>;
+/// Asks a storage array for the policy of a volume.
+type PolicyOnArray = fn(&ArrayAccess, &ArrayVolume) -> Result<ArrayPolicy, PathError>;
+
+impl std::ops::Deref for DataPath {
+    type Target = About;
+
+    fn deref(&self) -> &About {
+        &self.about
+    }
+}
 
 impl std::fmt::Debug for DataPath {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -61,35 +48,33 @@ impl std::fmt::Debug for DataPath {
 }
 
 impl DataPath {
-    /// The data path of the family `F`.
+    /// The data path with settings of the type `T`.
     #[must_use]
-    pub fn of<F: Family + 'static>() -> Self {
+    pub const fn of<T>(about: About) -> Self
+    where
+        T: Settings + Serialize + DeserializeOwned + JsonSchema + Clone + 'static,
+    {
         Self {
-            name: F::NAME,
-            units: F::UNITS,
-            synthetic: F::SYNTHETIC,
-            threads_key: F::THREADS_KEY,
-            questions: F::QUESTIONS,
-            metrics: F::METRICS,
-            metrics_key: F::METRICS_KEY,
-            system_is_unprivileged: F::SYSTEM_IS_UNPRIVILEGED,
-            load_is_unprivileged: F::LOAD_IS_UNPRIVILEGED,
-            runs_commands: F::RUNS_COMMANDS,
-            spans_hosts: F::SPANS_HOSTS,
-            stop_grace: F::STOP_GRACE,
+            about,
             systems: Vec::new,
-            read: |tree| from_node_thorough::<F::Settings>(tree).map(PathSettings::of::<F>),
-            decode: |json| serde_json::from_value::<F::Settings>(json.clone()).map(PathSettings::of::<F>),
-            schema: schema_of::<F::Settings>,
-            policy_on_array: F::policy_on_array,
+            read: |tree| from_node_thorough::<T>(tree).map(PathSettings::new),
+            decode: |json| T::deserialize(json).map(PathSettings::new),
+            schema: schema_of::<T>,
+            policy_on_array: None,
         }
     }
 
     /// The same data path with a load that also works with systems of other data paths: `system.path` names
     /// one of them.
     #[must_use]
-    pub fn with_systems_of(self, systems: fn() -> Vec<Self>) -> Self {
+    pub const fn with_systems_of(self, systems: fn() -> Vec<Self>) -> Self {
         Self { systems, ..self }
+    }
+
+    /// The same data path, which can ask storage arrays for the policy of a volume.
+    #[must_use]
+    pub const fn with_arrays(self, policy: PolicyOnArray) -> Self {
+        Self { policy_on_array: Some(policy), ..self }
     }
 
     /// Reads a tree of `system` and `load` as settings.
@@ -143,7 +128,7 @@ impl DataPath {
         array: &ArrayAccess,
         volume: &ArrayVolume,
     ) -> Option<Result<ArrayPolicy, PathError>> {
-        (self.policy_on_array)(array, volume)
+        self.policy_on_array.map(|policy| policy(array, volume))
     }
 
     /// The JSON Schema of the settings, with all referenced types inlined.

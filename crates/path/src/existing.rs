@@ -177,6 +177,23 @@ impl RunBy {
     }
 }
 
+/// Where the processes of a system that exists already are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreign {
+    /// As its settings name them.
+    pub run_by: RunBy,
+    /// The address at which it listens.
+    pub address: Option<(String, u16)>,
+}
+
+impl Foreign {
+    /// The processes; `None` if none can be seen on this host.
+    #[must_use]
+    pub fn service(&self) -> Option<Service> {
+        self.run_by.find(self.address.as_ref().map(|(host, port)| (host.as_str(), *port))).ok()?
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use plumb_host::process::Command;

@@ -1,4 +1,4 @@
-//! The traits that every data path implements, and the small types that they use.
+//! What every data path has: what never varies ([`About`]), its settings, its two sides, and the small types that they use.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,111 +6,66 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plumb_host::cpu::Placement;
-use plumb_host::service::Service;
 use plumb_model::{
-    ArrayVolume, Bytes, ClusterObject, CpuCost, Endpoint, Evidence, FailureCause, Measurement, Metric,
-    MetricInfo, Question, RequiredSaving, Span, Statistic,
+    Bytes, ClusterObject, CpuCost, Endpoint, Evidence, FailureCause, Measurement, Metric, MetricInfo,
+    Question, RequiredSaving, Span, Statistic,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A family of systems with one kind of load.
-pub trait Family {
-    /// The merged, typed and complete `system` and `load` of an experiment.
-    type Settings: Settings;
+use crate::erased::{AnySettings, PathSettings};
+use crate::existing::Foreign;
 
+/// What never varies between the settings of a data path.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
     /// The name in `spec.path`.
-    const NAME: &'static str;
-
+    pub name: &'static str,
     /// The name of its units of work, in the plural.
-    const UNITS: &'static str = "units of work";
-
+    pub units: &'static str,
     /// Whether its numbers are synthetic, to drive the harness.
-    const SYNTHETIC: bool = false;
-
+    pub synthetic: bool,
     /// The questions that every run of it answers beside its claims.
-    const QUESTIONS: &'static [Question] = &[];
-
+    pub questions: &'static [Question],
     /// The key that sets the number of the load's threads, if there is one.
-    const THREADS_KEY: Option<&'static str> = None;
-
-    /// Every metric that the family's load reports under any settings.
-    const METRICS: &'static [Metric];
-
-    /// The key under which settings declare further metrics by name, if there is one.
-    const METRICS_KEY: Option<&'static str> = None;
-
+    pub threads_key: Option<&'static str>,
+    /// Every metric that its load reports under any settings.
+    pub metrics: &'static [Metric],
+    /// The key under which settings declare further metrics by name ([`LoadFacts::metrics`]), if there is one.
+    pub metrics_key: Option<&'static str>,
     /// Whether the system's agent needs no capability of root except reading other users' files: it only
     /// computes and opens sockets.
-    const SYSTEM_IS_UNPRIVILEGED: bool = false;
-
+    pub system_is_unprivileged: bool,
     /// Whether the load's agent needs no more than that either.
-    const LOAD_IS_UNPRIVILEGED: bool = false;
-
+    pub load_is_unprivileged: bool,
     /// Whether its agents run commands of the user, which get the user's own limits and rights.
-    const RUNS_COMMANDS: bool = false;
-
-    /// Whether the load may be on another host than any system of this family, see [`Family::spans_hosts`].
-    const SPANS_HOSTS: bool = false;
-
+    pub runs_commands: bool,
     /// How long a system may take to stop before it is killed.
-    const STOP_GRACE: Duration = Duration::from_secs(1);
+    pub stop_grace: Duration,
+}
 
-    /// Builds and starts the system, and checks that it answers.
-    ///
-    /// # Errors
-    /// When a program, a port or a privilege is missing, or the system does not answer.
-    fn system(settings: &Self::Settings, place: &Place) -> Result<Box<dyn System>, PathError>;
-
-    /// Builds the load against a started system.
-    ///
-    /// # Errors
-    /// When the settings cannot be turned into a load, such as a cipher that no TLS library here has.
-    fn load(
-        settings: &Self::Settings,
-        target: &serde_json::Value,
-        place: &Place,
-    ) -> Result<Box<dyn Load>, PathError>;
-
-    /// Metrics that settings declare under [`Family::METRICS_KEY`], beside [`Family::METRICS`].
-    fn metrics(_: &Self::Settings) -> Vec<MetricInfo> {
-        Vec::new()
-    }
-
-    /// The required saving of a treatment that no counter may show, with the same settings without the
-    /// treatment. The runner finds the variant with those settings and fills in [`RequiredSaving::than`].
-    fn saving(_: &Self::Settings) -> Option<(Self::Settings, RequiredSaving)> {
-        None
-    }
-
-    /// Names of environment variables that both sides need in addition to those of every agent.
-    fn environment(_: &Self::Settings) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Checks whether the load may be on another host than the system of these settings. The load then
-    /// reaches the system over the network, at [`Place::address`] or at an address in the settings.
-    ///
-    /// # Errors
-    /// The reason why it may not, with a remedy.
-    fn spans_hosts(_: &Self::Settings) -> Result<(), AnyError> {
-        if Self::SPANS_HOSTS { Ok(()) } else { Err(OneHost { path: Self::NAME }.into()) }
-    }
-
-    /// The policy of a volume as its storage array reports it; `None` if the family knows no arrays.
-    fn policy_on_array(_: &ArrayAccess, _: &ArrayVolume) -> Option<Result<ArrayPolicy, PathError>> {
-        None
-    }
-
-    /// Whether the system is built in separate namespaces. An ordinary user then needs a user namespace
-    /// around the whole run.
-    fn needs_namespaces(_: &Self::Settings) -> bool {
-        false
+impl About {
+    /// A data path with these metrics, and with what most data paths have otherwise.
+    #[must_use]
+    pub const fn new(name: &'static str, metrics: &'static [Metric]) -> Self {
+        Self {
+            name,
+            units: "units of work",
+            synthetic: false,
+            questions: &[],
+            threads_key: None,
+            metrics,
+            metrics_key: None,
+            system_is_unprivileged: false,
+            load_is_unprivileged: false,
+            runs_commands: false,
+            stop_grace: Duration::from_secs(1),
+        }
     }
 }
 
-/// The typed settings of a family.
-pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone {
+/// The merged, typed and complete `system` and `load` of an experiment: everything that the harness asks of a data path.
+pub trait Settings: AnySettings {
     /// Checks combinations of fields.
     ///
     /// # Errors
@@ -123,105 +78,168 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     /// One sentence that says what is missing and what to install.
     fn feasible(&self, at: Sides) -> Result<(), AnyError>;
 
-    /// The settings of load agent `number`, from 0, of `of`: its share of connections, rate, depth and total
-    /// work. All shares add up to the whole.
+    /// What the harness has to know of the two sides.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    /// The lengths of warm-up and window, which quick runs shorten.
+    fn timing(&mut self) -> Timing<'_>;
+
+    /// The settings of load agent `number`, from 0, of `of`, which is more than one: its share of connections,
+    /// rate, depth and total work. All shares add up to the whole.
     ///
     /// # Errors
     /// The key at fault, when the load cannot be divided at all or into this many shares.
-    fn share(&self, _number: u32, of: u32) -> Result<Self, Fault> {
+    fn share(&self, _number: u32, of: u32) -> Result<PathSettings, Fault> {
         let message = format!(
             "the load of this data path cannot be divided among {of} load agents; name one place for it"
         );
         Err(Fault::new("load", message))
     }
 
-    /// The lengths of warm-up and window, which quick runs shorten.
-    fn timing(&mut self) -> Timing<'_>;
-
-    /// The number of units of work in flight, if the load keeps it constant: a closed loop.
-    fn in_flight(&self) -> Option<f64> {
+    /// What a reader of a claim about a metric would not expect under these settings.
+    fn remark(&self, _metric: &str, _statistic: Option<Statistic>) -> Option<Remark> {
         None
     }
 
-    /// The size of the load, in a unit that its shares have in common, such as connections; see
-    /// [`Settings::share`].
-    fn weight(&self) -> Option<f64> {
-        None
-    }
-
-    /// The number of threads that drive the load. Threads take time to start.
-    fn threads(&self) -> u32 {
-        1
-    }
-
-    /// Why the load has no such value under these settings, and which setting gives it one; `None` if it has
-    /// one.
-    fn lacks(&self, _metric: &str, _statistic: Option<Statistic>) -> Option<String> {
-        None
-    }
-
-    /// A note on an omission of a metric under these settings that a reader of a claim would not expect.
-    fn note(&self, _metric: &str) -> Option<String> {
-        None
-    }
-
-    /// Whether the system exists already, so that its processes are not children of this program.
-    fn has_foreign_system(&self) -> bool {
-        false
-    }
-
-    /// The processes of a system that runs on this host already ([`Settings::has_foreign_system`]); `None` if none can be seen.
-    fn service(&self) -> Option<Service> {
-        None
-    }
-
-    /// The cluster object that leads to an existing system, if the settings name one.
-    fn cluster_object(&self) -> Option<ClusterObject> {
-        None
-    }
-
-    /// Sets the endpoint that the cluster object of these settings leads to.
+    /// Sets the endpoint that the cluster object of these settings ([`SystemFacts::object`]) leads to.
     fn lead_to(&mut self, _: &Endpoint) {}
 
-    /// Whether there is a system beside the load. If no settings of a run have one, the load gets all CPUs.
-    fn has_system(&self) -> bool {
-        true
-    }
-
-    /// Whether both sides may run in the runner's own process: their CPU time is not measured, and nothing that they do ends a
-    /// process. Otherwise each side is an agent.
-    fn runs_in_process(&self) -> bool {
-        false
-    }
-
     /// Evidence, from counters before and after the window, that the treatment was in effect and that the
-    /// requested parameters were negotiated.
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
+    /// requested parameters were negotiated. Without a measurement: the part that holds under a load of any
+    /// other data path.
+    fn evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: Option<&Measurement>,
+    ) -> Vec<Evidence>;
 
-    /// Checks whether a load of another data path can use the system. Such a load knows only the texts and
-    /// numbers of [`System::target`].
+    /// Builds and starts the system, and checks that it answers.
     ///
     /// # Errors
-    /// When only a load of this data path can use it, with the key.
-    fn lends(&self) -> Result<(), Fault> {
-        Ok(())
+    /// When a program, a port or a privilege is missing, or the system does not answer.
+    fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError>;
+
+    /// Builds the load against a started system, on its host, or on another one at [`Place::address`] or at an address in the settings.
+    ///
+    /// # Errors
+    /// When the settings cannot be turned into a load, such as a cipher that no TLS library here has.
+    fn load(&self, target: &serde_json::Value, place: &Place) -> Result<Box<dyn Load>, PathError>;
+}
+
+/// What the harness has to know of two sides.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The system.
+    pub system: SystemFacts,
+    /// The load.
+    pub load: LoadFacts,
+}
+
+impl Facts {
+    /// Whether both sides may run in the runner's own process.
+    #[must_use]
+    pub fn run_in_process(&self) -> bool {
+        self.system.in_process && self.load.in_process
     }
 
-    /// The part of [`Settings::evidence`] that holds under any load of another data path.
-    fn system_evidence(&self, _before: &Snapshot, _after: &Snapshot) -> Vec<Evidence> {
-        Vec::new()
+    /// Names of environment variables that a side needs in addition to those of every agent.
+    #[must_use]
+    pub fn environment(self) -> Vec<String> {
+        [self.system.environment, self.load.environment].concat()
+    }
+}
+
+/// What the harness has to know of a system.
+#[derive(Debug)]
+pub struct SystemFacts {
+    /// Whether there is a system beside the load. If no settings of a run have one, the load gets all CPUs.
+    pub exists: bool,
+    /// Where its processes are found, if it runs already, so that they are not children of this program.
+    pub foreign: Option<Foreign>,
+    /// The cluster object that leads to it, if the settings name one.
+    pub object: Option<ClusterObject>,
+    /// Whether it is built in separate namespaces. An ordinary user then needs a user namespace around the
+    /// whole run.
+    pub needs_namespaces: bool,
+    /// Whether it may run in the runner's own process: its CPU time is not measured, and nothing that it does
+    /// ends a process. Otherwise each side is an agent.
+    pub in_process: bool,
+    /// Names of environment variables that it needs in addition to those of every agent.
+    pub environment: Vec<String>,
+    /// Whether a load of another data path can use it, or the key that is against it. Such a load knows only
+    /// the texts and numbers of [`System::target`].
+    pub lends: Result<(), Fault>,
+}
+
+impl Default for SystemFacts {
+    fn default() -> Self {
+        Self {
+            exists: true,
+            foreign: None,
+            object: None,
+            needs_namespaces: false,
+            in_process: false,
+            environment: Vec::new(),
+            lends: Ok(()),
+        }
+    }
+}
+
+/// The default reason why a load cannot be on another host than its system.
+#[derive(Debug, thiserror::Error)]
+#[error("the load has to be on the system's host: give both sides the same place")]
+struct OneHost;
+
+/// What the harness has to know of a load.
+#[derive(Debug)]
+pub struct LoadFacts {
+    /// The number of units of work in flight, if the load keeps it constant: a closed loop.
+    pub in_flight: Option<f64>,
+    /// The size of the load, in a unit that its shares have in common, such as connections.
+    pub weight: Option<f64>,
+    /// The number of threads that drive it. Threads take time to start.
+    pub threads: u32,
+    /// Metrics that settings declare under [`About::metrics_key`], beside [`About::metrics`].
+    pub metrics: Vec<MetricInfo>,
+    /// Whether it may be on another host than its system, or why not, with a remedy.
+    pub spans_hosts: Result<(), AnyError>,
+    /// Whether it may run in the runner's own process, see [`SystemFacts::in_process`].
+    pub in_process: bool,
+    /// Names of environment variables that it needs in addition to those of every agent.
+    pub environment: Vec<String>,
+    /// The required saving of a treatment that no counter may show, and the same settings without the
+    /// treatment. The runner finds the variant with those settings and fills in [`RequiredSaving::than`].
+    pub saving: Option<(PathSettings, RequiredSaving)>,
+}
+
+impl Default for LoadFacts {
+    fn default() -> Self {
+        Self {
+            in_flight: None,
+            weight: None,
+            threads: 1,
+            metrics: Vec::new(),
+            spans_hosts: Err(OneHost.into()),
+            in_process: false,
+            environment: Vec::new(),
+            saving: None,
+        }
     }
 }
 
 /// An error of a data path, outside of which it is only shown.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The default reason why a load cannot be on another host than its system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the load of the {path} data path has to be on the system's host: give both sides the same place")]
-pub struct OneHost {
-    /// The name of the data path.
-    pub path: &'static str,
+/// What a reader of a claim about a metric would not expect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remark {
+    /// Why the load has no such value, and which setting gives it one.
+    Lacks(String),
+    /// What the metric leaves out.
+    Note(String),
 }
 
 /// The address of a storage array, and the account to use.

@@ -4,12 +4,16 @@
 //! The two data paths do not know each other. Each reads its own settings, `system.path` names the data path
 //! of the system, and the load gets the system's target unchanged.
 
-use plumb_host::service::Service;
-use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
-use serde_json::{Map, Value, json};
+use plumb_model::{Endpoint, Evidence, Measurement, Statistic};
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
-use crate::erased::{AnySettings, PathSettings};
-use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, Snapshot, System, Timing};
+use crate::erased::PathSettings;
+use crate::family::{
+    AnyError, Facts, Fault, Load, LoadFacts, PathError, Place, Remark, Settings, Sides, Snapshot, System,
+    Timing,
+};
 use crate::tree::Node;
 
 /// The key in `system` that names the system's data path.
@@ -18,6 +22,7 @@ const SYSTEM: &str = "system";
 const LOAD: &str = "load";
 
 /// The settings of a load with the system of another data path.
+#[derive(Clone)]
 struct Joined {
     /// The data path of the system.
     of: &'static str,
@@ -46,7 +51,7 @@ pub(crate) fn parts(tree: &Node) -> Option<Parts<&Node, Node>> {
     Some(Parts { path, system: of_system, load: without(tree, SYSTEM) })
 }
 
-/// The parts of the output of [`AnySettings::to_json`]; `None` if the system is the data path's own.
+/// The parts of the output of [`PathSettings::to_json`]; `None` if the system is the data path's own.
 pub(crate) fn json_parts(json: &Value) -> Option<Parts<&str, Value>> {
     let path = json[SYSTEM].get(PATH)?.as_str()?;
     let mut system = json[SYSTEM].clone();
@@ -74,21 +79,24 @@ pub(crate) fn schema(mut own: Value, others: Vec<(&str, Value)>) -> Value {
     own
 }
 
-impl AnySettings for Joined {
-    fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<PathSettings, Fault> {
-        self.system.lends()?;
-        let system = self.system.checked(&mut |_| ())?;
-        let load = self.load.checked(adjust)?;
-        Ok(PathSettings::new(Self { of: self.of, system, load }))
+/// As [`parts`] and [`json_parts`] read it.
+impl Serialize for Joined {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let json = |side: &PathSettings| side.json().map_err(S::Error::custom);
+        let mut system = json(&self.system)?[SYSTEM].take();
+        if system.is_null() {
+            system = json!({});
+        }
+        system[PATH] = json!(self.of);
+        json!({ SYSTEM: system, LOAD: json(&self.load)?[LOAD].take() }).serialize(serializer)
     }
+}
 
-    fn to_json(&self) -> Result<Value, PathError> {
-        let mut system = match self.system.to_json()?[SYSTEM].take() {
-            Value::Object(settings) => settings,
-            _ => Map::new(),
-        };
-        system.insert(PATH.to_owned(), json!(self.of));
-        Ok(json!({ SYSTEM: system, LOAD: self.load.to_json()?[LOAD].take() }))
+impl Settings for Joined {
+    fn check(&self) -> Result<(), Fault> {
+        self.system.facts().system.lends?;
+        self.system.check()?;
+        self.load.check()
     }
 
     fn feasible(&self, at: Sides) -> Result<(), AnyError> {
@@ -96,85 +104,37 @@ impl AnySettings for Joined {
         self.load.feasible(Sides { system: false, ..at })
     }
 
+    /// Without a saving, which is stated in metrics of the system's own load.
+    fn facts(&self) -> Facts {
+        let load = LoadFacts { saving: None, ..self.load.facts().load };
+        Facts { system: self.system.facts().system, load }
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        self.load.timing()
+    }
+
     fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault> {
-        let load = self.load.share(number, of)?;
-        Ok(PathSettings::new(Self { of: self.of, system: self.system.clone(), load }))
+        Ok(PathSettings::new(Self { load: self.load.share(number, of)?, ..self.clone() }))
     }
 
-    fn spans_hosts(&self) -> Result<(), AnyError> {
-        self.load.spans_hosts()
+    fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
+        self.load.remark(metric, statistic)
     }
 
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+    fn lead_to(&mut self, endpoint: &Endpoint) {
+        self.system.lead_to(endpoint);
+    }
+
+    fn evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: Option<&Measurement>,
+    ) -> Vec<Evidence> {
         let mut evidence = self.load.evidence(before, after, measurement);
-        evidence.extend(self.system.system_evidence(before, after));
+        evidence.extend(self.system.evidence(before, after, None));
         evidence
-    }
-
-    fn lends(&self) -> Result<(), Fault> {
-        self.system.lends()
-    }
-
-    fn system_evidence(&self, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
-        self.system.system_evidence(before, after)
-    }
-
-    fn has_foreign_system(&self) -> bool {
-        self.system.has_foreign_system()
-    }
-
-    fn service(&self) -> Option<Service> {
-        self.system.service()
-    }
-
-    fn cluster_object(&self) -> Option<ClusterObject> {
-        self.system.cluster_object()
-    }
-
-    fn leading_to(&self, endpoint: &Endpoint) -> PathSettings {
-        let system = self.system.leading_to(endpoint);
-        PathSettings::new(Self { of: self.of, system, load: self.load.clone() })
-    }
-
-    fn in_flight(&self) -> Option<f64> {
-        self.load.in_flight()
-    }
-
-    fn threads(&self) -> u32 {
-        self.load.threads()
-    }
-
-    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
-        self.load.lacks(metric, statistic)
-    }
-
-    fn note(&self, metric: &str) -> Option<String> {
-        self.load.note(metric)
-    }
-
-    fn has_system(&self) -> bool {
-        self.system.has_system()
-    }
-
-    fn runs_in_process(&self) -> bool {
-        self.system.runs_in_process() && self.load.runs_in_process()
-    }
-
-    fn metrics(&self) -> Vec<MetricInfo> {
-        self.load.metrics()
-    }
-
-    /// None: a saving is stated in metrics of the system's own load, which this run does not have.
-    fn saving(&self) -> Option<(PathSettings, RequiredSaving)> {
-        None
-    }
-
-    fn environment(&self) -> Vec<String> {
-        [self.system.environment(), self.load.environment()].concat()
-    }
-
-    fn needs_namespaces(&self) -> bool {
-        self.system.needs_namespaces()
     }
 
     fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {
@@ -193,10 +153,10 @@ impl AnySettings for Joined {
 mod tests {
     use super::*;
     use crate::data_path::DataPath;
-    use crate::null::Null;
+    use crate::null::NULL;
 
     fn joining() -> DataPath {
-        DataPath::of::<Null>().with_systems_of(|| vec![DataPath::of::<Null>()])
+        NULL.with_systems_of(|| vec![NULL])
     }
 
     #[test]
@@ -209,7 +169,7 @@ mod tests {
         let plain = joining().decode(&json!({ "system": { "path": "null" }, "load": {} })).unwrap();
         assert_ne!(plain.to_json().unwrap()["system"], json["system"]);
         assert_eq!(joining().decode(&json).unwrap().to_json().unwrap(), json);
-        let checked = settings.checked(&mut |timing| timing.window.0 = 5).unwrap();
+        let checked = settings.checked(|timing| timing.window.0 = 5).unwrap();
         assert_ne!(checked.to_json().unwrap()["load"], json["load"]);
         assert_eq!(checked.to_json().unwrap()["system"], json["system"]);
         let own = json!({ "system": {}, "load": {} });

@@ -21,9 +21,9 @@ pub mod tree;
 
 pub use data_path::{DataPath, find, schema_of};
 pub use erased::{AnySettings, PathSettings};
-pub use existing::{Existing, RunBy};
+pub use existing::{Existing, Foreign, RunBy};
 pub use family::{
-    AnyError, Family, Fault, Load, Mark, OneHost, PathError, Place, Processes, Settings, Sides, Snapshot,
-    System, Timing, Window, read_target,
+    About, AnyError, Facts, Fault, Load, LoadFacts, Mark, PathError, Place, Processes, Remark, Settings,
+    Sides, Snapshot, System, SystemFacts, Timing, Window, read_target,
 };
 pub use portion::Portion;

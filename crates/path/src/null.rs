@@ -17,18 +17,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::data_path::DataPath;
+use crate::erased::PathSettings;
 use crate::family::{
-    AnyError, Family, Fault, Load, Mark, PathError, Place, Settings, Sides, Snapshot, System, Timing, Window,
+    About, AnyError, Facts, Fault, Load, LoadFacts, Mark, PathError, Place, Settings, Sides, Snapshot,
+    System, SystemFacts, Timing, Window,
 };
 
 /// Why a host is said to lack what a null experiment needs.
 #[derive(Debug, thiserror::Error)]
 #[error("this host has no such device; the experiment asked to pretend so")]
 struct NoDevice;
-
-/// The family `null`.
-#[derive(Debug, Clone, Copy)]
-pub struct Null;
 
 /// What a null experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -136,14 +135,10 @@ impl Settings for NullSettings {
         Ok(())
     }
 
-    fn weight(&self) -> Option<f64> {
-        Some(self.system.throughput.0)
-    }
-
-    fn share(&self, _number: u32, of: u32) -> Result<Self, Fault> {
+    fn share(&self, _number: u32, of: u32) -> Result<PathSettings, Fault> {
         let mut share = self.clone();
-        share.system.throughput.0 /= f64::from(of.max(1));
-        Ok(share)
+        share.system.throughput.0 /= f64::from(of);
+        Ok(PathSettings::new(share))
     }
 
     fn feasible(&self, at: Sides) -> Result<(), AnyError> {
@@ -157,12 +152,21 @@ impl Settings for NullSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn runs_in_process(&self) -> bool {
+    fn facts(&self) -> Facts {
         let ends_its_process = matches!(self.system.fail, Failure::CrashOnce | Failure::KillOnce);
-        !ends_its_process && !self.load.real_time
+        let in_process = !ends_its_process && !self.load.real_time;
+        Facts {
+            system: SystemFacts { in_process, ..SystemFacts::default() },
+            load: LoadFacts {
+                weight: Some(self.system.throughput.0),
+                spans_hosts: Ok(()),
+                in_process,
+                ..LoadFacts::default()
+            },
+        }
     }
 
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, _: &Measurement) -> Vec<Evidence> {
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, _: Option<&Measurement>) -> Vec<Evidence> {
         let moved = after.moved(before, "operations").unwrap_or(0);
         vec![Evidence {
             what: "operations of the treatment".to_owned(),
@@ -171,51 +175,46 @@ impl Settings for NullSettings {
             holds: moved > 0,
         }]
     }
-}
 
-impl Family for Null {
-    type Settings = NullSettings;
-
-    const NAME: &'static str = "null";
-
-    const SYSTEM_IS_UNPRIVILEGED: bool = true;
-
-    const LOAD_IS_UNPRIVILEGED: bool = true;
-
-    const SYNTHETIC: bool = true;
-
-    const SPANS_HOSTS: bool = true;
-
-    const METRICS: &'static [Metric] = &[
-        Metric {
-            name: "throughput",
-            unit: Unit::PerSecond,
-            better: Better::Higher,
-            kind: MetricKind::Rate,
-            about: "Synthetic units of work per second",
-        },
-        Metric {
-            name: "latency",
-            unit: Unit::Milliseconds,
-            better: Better::Lower,
-            kind: MetricKind::Trend,
-            about: "Synthetic time per unit of work",
-        },
-        metric::CPU_SYSTEM,
-        metric::CPU_LOAD,
-    ];
-
-    fn system(settings: &NullSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
-        if settings.system.fail == Failure::Start {
+    fn system(&self, _: &Place) -> Result<Box<dyn System>, PathError> {
+        if self.system.fail == Failure::Start {
             return Err(PathError::new("start the synthetic system: it was told to fail"));
         }
-        Ok(Box::new(NullSystem { moves: settings.system.evidence, operations: 0 }))
+        Ok(Box::new(NullSystem { moves: self.system.evidence, operations: 0 }))
     }
 
-    fn load(settings: &NullSettings, _: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        Ok(Box::new(NullLoad { settings: settings.clone() }))
+    fn load(&self, _: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        Ok(Box::new(NullLoad { settings: self.clone() }))
     }
 }
+
+/// The metrics of the data path `null`.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: "throughput",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        kind: MetricKind::Rate,
+        about: "Synthetic units of work per second",
+    },
+    Metric {
+        name: "latency",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        kind: MetricKind::Trend,
+        about: "Synthetic time per unit of work",
+    },
+    metric::CPU_SYSTEM,
+    metric::CPU_LOAD,
+];
+
+/// The data path `null`.
+pub const NULL: DataPath = DataPath::of::<NullSettings>(About {
+    synthetic: true,
+    system_is_unprivileged: true,
+    load_is_unprivileged: true,
+    ..About::new("null", METRICS)
+});
 
 #[derive(Debug)]
 struct NullSystem {
@@ -388,7 +387,7 @@ mod tests {
     fn the_shares_of_several_agents_are_the_whole_and_only_the_systems_host_lacks_the_device() {
         let mut settings = NullSettings::default();
         settings.system.fail = Failure::Infeasible;
-        let shares = (0..3).map(|number| settings.share(number, 3).unwrap().system.throughput.0);
+        let shares = (0..3).map(|number| settings.share(number, 3).unwrap().facts().load.weight.unwrap());
         assert!((shares.sum::<f64>() - 1000.0).abs() < 1e-9);
         assert!(settings.feasible(Sides { system: true, load: false }).is_err());
         assert!(settings.feasible(Sides { system: false, load: true }).is_ok());
@@ -403,11 +402,11 @@ mod tests {
         for fail in
             [Failure::None, Failure::Infeasible, Failure::Start, Failure::Measure, Failure::MeasureOnce]
         {
-            assert!(with(fail, false).runs_in_process(), "{fail:?}");
-            assert!(!with(fail, true).runs_in_process(), "{fail:?}");
+            assert!(with(fail, false).facts().run_in_process(), "{fail:?}");
+            assert!(!with(fail, true).facts().run_in_process(), "{fail:?}");
         }
         for fail in [Failure::CrashOnce, Failure::KillOnce] {
-            assert!(!with(fail, false).runs_in_process(), "{fail:?}");
+            assert!(!with(fail, false).facts().run_in_process(), "{fail:?}");
         }
     }
 

@@ -211,14 +211,14 @@ impl<'a> AgentExecutor<'a> {
         let watch = self.watch;
         let tell = |mark| {
             if let Some(watch) = watch {
-                watch(mark, order.settings.in_flight());
+                watch(mark, order.settings.facts().load.in_flight);
             }
         };
         let course = Course {
             loads: self.loads.entry(self.hosts.names_of_loads()).or_default(),
             system,
             hosts: &mut self.hosts,
-            threads: order.settings.threads(),
+            threads: order.settings.facts().load.threads,
             tuner: self.tuner.as_deref(),
             watch: &tell,
             patience: self.patience,

@@ -65,7 +65,7 @@ impl<'a> InProcess<'a> {
         let mut load = order.settings.load(target, &self.place).map_err(slot_error)?;
         let tell = |mark| {
             if let Some(watch) = self.watch {
-                watch(mark, order.settings.in_flight());
+                watch(mark, order.settings.facts().load.in_flight);
             }
         };
         let watcher =
@@ -175,8 +175,8 @@ mod tests {
     use std::time::Duration;
 
     use plumb_model::{Measurement, PodSides};
-    use plumb_path::null::Null;
-    use plumb_path::{DataPath, Snapshot, Window};
+    use plumb_path::null::NULL;
+    use plumb_path::{Snapshot, Window};
     use plumb_tunings::Treatment;
     use serde_json::json;
 
@@ -248,7 +248,7 @@ mod tests {
         mut system: Counting,
     ) -> (Result<Measured, SlotError>, Vec<Mark>) {
         let clock = SimulatedClock::default();
-        let settings = DataPath::of::<Null>().decode(&json!({})).unwrap();
+        let settings = NULL.decode(&json!({})).unwrap();
         let pods = PodSides::default();
         let window = Window::at_once(0, 2_000_000_000, 1);
         let order = SlotOrder {

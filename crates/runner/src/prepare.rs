@@ -151,14 +151,14 @@ impl Planned {
 
     /// Whether any variant has a system beside the load.
     pub(crate) fn has_system(&self) -> bool {
-        self.settings.iter().flatten().any(|settings| settings.has_system())
+        self.settings.iter().flatten().any(|settings| settings.facts().system.exists)
     }
 
     /// Whether no variant needs agents: neither its settings, nor a place, nor a treatment of a host.
     pub(crate) fn runs_in_process(&self, hosts: &Hosts) -> bool {
         hosts.places().is_none()
             && host_tunings::treatments(&self.plan).is_empty()
-            && self.settings.iter().flatten().all(|settings| settings.runs_in_process())
+            && self.settings.iter().flatten().all(|settings| settings.facts().run_in_process())
     }
 
     /// The hosts, for the run that begins. Looks for systems that run already.
@@ -183,7 +183,7 @@ impl Planned {
     /// Environment variables that the settings of any variant name.
     pub(crate) fn environment(&self) -> Vec<String> {
         let names: BTreeSet<String> =
-            self.settings.iter().flatten().flat_map(|settings| settings.environment()).collect();
+            self.settings.iter().flatten().flat_map(|settings| settings.facts().environment()).collect();
         names.into_iter().collect()
     }
 }
@@ -191,7 +191,7 @@ impl Planned {
 /// Enters a user namespace if an ordinary user's run builds namespaces. The whole run enters it, so that both
 /// sides share it. If the kernel refuses, the variants that need it report that.
 fn enter_namespace(settings: &[Vec<PathSettings>]) {
-    if settings.iter().flatten().any(|settings| settings.needs_namespaces()) {
+    if settings.iter().flatten().any(|settings| settings.facts().system.needs_namespaces) {
         let _ = plumb_host::namespace::become_root_if_needed();
     }
 }
@@ -228,7 +228,7 @@ fn mark_infeasible(
 fn misplaced(settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     let places = hosts.places()?;
     if places.are_apart()
-        && let Err(error) = settings.spans_hosts()
+        && let Err(error) = settings.facts().load.spans_hosts
     {
         return Some(error.to_string());
     }
@@ -242,10 +242,11 @@ fn out_of_reach(variant: &PlannedVariant, settings: &PathSettings, hosts: &Hosts
     if sysctls.is_empty() || !hosts.is_here(Side::System) || hosts.places().is_some_and(Places::are_apart) {
         return None;
     }
-    let pids = settings.service().map(|service| service.pids()).unwrap_or_default();
+    let facts = settings.facts().system;
+    let pids = facts.foreign.and_then(|it| it.service()).map(|it| it.pids()).unwrap_or_default();
     sysctls.into_iter().find_map(|sysctl| {
         let Setting::File(path) = &sysctl else { return None };
-        if settings.needs_namespaces() && is_of_device(Path::new(path)) {
+        if facts.needs_namespaces && is_of_device(Path::new(path)) {
             return Some(format!(
                 "{sysctl} belongs to a device of this host, and the system's devices are in network namespaces that plumb makes for it"
             ));
@@ -264,7 +265,7 @@ fn require_savings(cell: &mut Cell, settings: &[PathSettings]) {
     let all = cell.variants.clone();
     for (at, (variant, settings)) in cell.variants.iter_mut().zip(settings).enumerate() {
         let treatment = host_tunings::treatment(&all[at]);
-        variant.saving = settings.saving().map(|(without, saving)| {
+        variant.saving = settings.facts().load.saving.map(|(without, saving)| {
             let without = without.to_json().map(|json| json.to_string()).ok();
             let is_without = |other: &&plumb_model::PlannedVariant| {
                 Some(&other.settings) == without.as_ref() && host_tunings::treatment(other) == treatment

@@ -44,9 +44,9 @@ impl SeenSlot<'_> {
     /// The slot's result, with `more` evidence than the settings ask for.
     pub(crate) fn interpreted(self, settings: &PathSettings, more: Vec<Evidence>) -> Measured {
         let Self { mut measurement, ends: (opened, closed), hosts, skew_ns, load_cpus, is_late } = self;
-        let mut evidence = settings.evidence(&opened.system, &closed.system, &measurement);
+        let mut evidence = settings.evidence(&opened.system, &closed.system, Some(&measurement));
         // Without a system, no counters of it can be late.
-        let is_late = is_late && settings.has_system();
+        let is_late = is_late && settings.facts().system.exists;
         let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
         if is_late {
             measurement.warnings.push(LATE.to_owned());

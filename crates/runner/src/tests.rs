@@ -7,12 +7,12 @@ use plumb_model::{
     Blocks, Caution, Cell, Claim, Ending, Event, FailureCause, Header, MetricInfo, Plan, PlannedVariant,
     RequiredSaving, Slot, SlotOutcome, SlotResult, Variant, VariantState, Verdict, claim::Scope,
 };
-use plumb_path::null::Null;
-use plumb_path::{DataPath, Family, Place};
+use plumb_path::Place;
+use plumb_path::null::NULL;
 use serde_json::{Value, json};
 
 use super::file::ReadOptions;
-use super::file::tests::TestFamily;
+use super::file::tests::TEST;
 use super::time_left::is_out_of_time;
 use super::*;
 
@@ -87,7 +87,7 @@ impl Executor for Faulty<'_> {
 }
 
 pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
-    let metrics: Vec<MetricInfo> = Null::METRICS.iter().map(MetricInfo::from).collect();
+    let metrics: Vec<MetricInfo> = NULL.metrics.iter().map(MetricInfo::from).collect();
     let names: Vec<String> = variants.iter().map(|(name, _)| (*name).to_owned()).collect();
     let scope = Scope { variants: &names, metrics: &metrics };
     let claims: Vec<Claim> = claims.iter().map(|text| scope.read(text).unwrap()).collect();
@@ -122,7 +122,7 @@ fn header(plan: &Plan) -> Header {
 }
 
 fn planned(plan: &Plan) -> Planned {
-    Planned::again(&header(plan), "", &[DataPath::of::<Null>()], Hosts::default()).unwrap()
+    Planned::again(&header(plan), "", &[NULL], Hosts::default()).unwrap()
 }
 
 #[derive(Debug)]
@@ -417,7 +417,7 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
 }
 
 fn prepared(text: &str) -> Planned {
-    let paths = [DataPath::of::<TestFamily>(), DataPath::of::<Null>()];
+    let paths = [TEST, NULL];
     prepare("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths, Hosts::default())
         .unwrap_or_else(|error| panic!("{}", error))
 }
@@ -439,8 +439,7 @@ fn settings_that_cannot_be_read_again_are_an_error_and_not_the_defaults() {
     let mut plan = plan(1, &[("a", json!({})), ("b", json!({}))], &[]);
     plan.cells[0].variants[1].settings = json!({ "system": { "treatment": 1 } }).to_string();
     let header = header(&plan);
-    let error =
-        Planned::again(&header, "", &[DataPath::of::<Null>()], Hosts::default()).unwrap_err().to_string();
+    let error = Planned::again(&header, "", &[NULL], Hosts::default()).unwrap_err().to_string();
     assert!(error.contains("unknown field `treatment`"), "{error}");
     let error = Planned::again(&header, "", &[], Hosts::default()).unwrap_err().to_string();
     assert!(error.contains("no data path `null`"), "{error}");

@@ -9,4 +9,4 @@ pub mod settings;
 mod share;
 pub mod system;
 
-pub use family::Storage;
+pub use family::STORAGE;

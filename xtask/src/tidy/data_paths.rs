@@ -1,6 +1,6 @@
 //! Data paths do not know each other: what two of them need lies below both.
 //!
-//! Which crates are data paths is read from the code: those that implement `Family`. The crate that has the trait may have
+//! Which crates are data paths is read from the code: those that implement `Settings`. The crate that has the trait may have
 //! the synthetic one beside it.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const TRAITS: &str = "path";
 /// The files of every data path.
 const FILES: [&str; 5] = ["family", "settings", "check", "evidence", "metrics"];
 
-/// The names of the packages that implement `Family`, as `plumb-http`.
+/// The names of the packages that implement `Settings`, as `plumb-http`.
 pub fn find(files: &[RustFile]) -> BTreeSet<String> {
     let of_file = |file: &RustFile| {
         let directory = file.crate_directory().filter(|directory| *directory != TRAITS)?;
@@ -33,7 +33,7 @@ pub fn find(files: &[RustFile]) -> BTreeSet<String> {
 fn is_family(item: &syn::Item) -> bool {
     let syn::Item::Impl(implementation) = item else { return false };
     let name = implementation.trait_.as_ref().and_then(|(path, _)| path.segments.last());
-    name.is_some_and(|name| name.ident == "Family")
+    name.is_some_and(|name| name.ident == "Settings")
 }
 
 /// Judges the names of the files: a reader of one data path finds the way in every other.
@@ -75,10 +75,10 @@ mod tests {
     #[test]
     fn a_data_path_is_a_crate_that_implements_the_trait() {
         let files = [
-            sample("crates/http/src/family.rs", "//! A.\nimpl plumb_path::Family for Http {}\n"),
+            sample("crates/http/src/family.rs", "//! A.\nimpl plumb_path::Settings for HttpSettings {}\n"),
             sample("crates/devices/src/lib.rs", "//! A.\nimpl Device for OpenSsl {}\n"),
-            sample("crates/path/src/null.rs", "//! A.\nimpl Family for Null {}\n"),
-            sample("crates/runner/src/lib.rs", "//! A.\n#[cfg(test)]\nimpl Family for Test {}\n"),
+            sample("crates/path/src/null.rs", "//! A.\nimpl Settings for NullSettings {}\n"),
+            sample("crates/runner/src/lib.rs", "//! A.\n#[cfg(test)]\nimpl Settings for Test {}\n"),
         ];
         assert_eq!(find(&files).into_iter().collect::<Vec<_>>(), ["plumb-http"]);
     }

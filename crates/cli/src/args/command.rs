@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Args};
-use plumb_command::Command;
+use plumb_command::CommandSettings;
 use plumb_model::Percent;
+use plumb_path::DataPath;
 
 use super::error::ArgumentError;
 use super::keys::{Flagged, Keys, key, time};
@@ -15,7 +16,7 @@ use super::shared::MeasurementArguments;
 pub struct CommandArguments {
     /// What is measured: settings for each command.
     #[command(flatten)]
-    pub keys: Keys<Command>,
+    pub keys: Keys<CommandSettings>,
     /// Values for `{NAME}` in all commands, separated by commas. Of one command, each value is a variant, and of several
     /// commands, each value is a cell; may be given more than once.
     #[arg(long, short = 'P', value_name = "NAME=VALUE,…", value_parser = parameter)]
@@ -68,7 +69,9 @@ fn parameter(text: &str) -> Result<Parameter, ArgumentError> {
     }
 }
 
-impl Flagged for Command {
+impl Flagged for CommandSettings {
+    const PATH: DataPath = plumb_command::COMMAND;
+
     fn flags() -> Vec<Arg> {
         let colon = |text: &str| match text.split_once('=') {
             Some((name, value)) => Ok(format!("{name}: {value}")),

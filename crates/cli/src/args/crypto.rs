@@ -2,8 +2,9 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args};
-use plumb_crypto::Crypto;
 use plumb_crypto::measure::{Algorithm, Source};
+use plumb_crypto::settings::CryptoSettings;
+use plumb_path::DataPath;
 
 use super::keys::{Flagged, Keys, key, time};
 
@@ -12,7 +13,7 @@ use super::keys::{Flagged, Keys, key, time};
 pub struct CryptoArguments {
     /// What is measured: settings for each row, of whatever device.
     #[command(flatten)]
-    pub keys: Keys<Crypto>,
+    pub keys: Keys<CryptoSettings>,
     /// Only these devices, separated by commas; all if absent. `openssl-speed` runs the program `openssl`.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sources())]
     pub devices: Vec<Source>,
@@ -27,7 +28,9 @@ pub struct CryptoArguments {
     pub quiet: bool,
 }
 
-impl Flagged for Crypto {
+impl Flagged for CryptoSettings {
+    const PATH: DataPath = plumb_crypto::CRYPTO;
+
     fn flags() -> Vec<Arg> {
         let several = |key, name| self::key(key, name).value_delimiter(',');
         vec![

@@ -2,7 +2,8 @@
 //! ab, wrk and k6 expect.
 
 use clap::{Arg, ArgAction, Args};
-use plumb_http::Http;
+use plumb_http::settings::HttpSettings;
+use plumb_path::DataPath;
 
 use super::keys::{Flagged, Keys, key, switch, time, time_unless};
 use super::places::OnArguments;
@@ -13,7 +14,7 @@ use super::shared::MeasurementArguments;
 pub struct HttpArguments {
     /// What is measured.
     #[command(flatten)]
-    pub keys: Keys<Http>,
+    pub keys: Keys<HttpSettings>,
     /// From where it is measured.
     #[command(flatten)]
     pub places: OnArguments,
@@ -22,7 +23,9 @@ pub struct HttpArguments {
     pub shown: MeasurementArguments,
 }
 
-impl Flagged for Http {
+impl Flagged for HttpSettings {
+    const PATH: DataPath = plumb_http::HTTP;
+
     const FIXED: &'static [(&'static str, &'static str)] = &[("system.ingress.kind", "external")];
 
     fn flags() -> Vec<Arg> {

@@ -10,14 +10,20 @@ use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use plumb_path::tree::{Location, Mistake, Node, Scalar, Value, from_node_thorough};
-use plumb_path::{Family, Fault, schema_of};
+use plumb_path::{DataPath, Fault, Settings, schema_of};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::error::ArgumentError;
 use crate::exit::Failure;
 
-/// A data path with a command that measures it once.
-pub trait Flagged: Family + 'static {
+/// The settings of a data path with a command that measures it once.
+pub trait Flagged: Settings + Serialize + DeserializeOwned + JsonSchema + Clone + 'static {
+    /// The data path.
+    const PATH: DataPath;
+
     /// Keys that the command sets itself.
     const FIXED: &'static [(&'static str, &'static str)] = &[];
 
@@ -66,7 +72,7 @@ pub struct Keys<F> {
 
 impl<F: Flagged> Args for Keys<F> {
     fn augment_args(command: Command) -> Command {
-        let schema = schema_of::<F::Settings>();
+        let schema = schema_of::<F>();
         command.args(F::flags().into_iter().map(|flag| described(flag, &schema)))
     }
 
@@ -102,7 +108,7 @@ impl<F: Flagged> Keys<F> {
     ///
     /// # Errors
     /// Every mistake, after the flag that it is about.
-    pub fn settings(&self) -> Result<F::Settings, Failure> {
+    pub fn settings(&self) -> Result<F, Failure> {
         read::<F>(&self.trees(&[])?[0])
     }
 
@@ -110,7 +116,7 @@ impl<F: Flagged> Keys<F> {
     ///
     /// # Errors
     /// As [`Self::settings`].
-    pub fn every(&self) -> Result<Vec<F::Settings>, Failure> {
+    pub fn every(&self) -> Result<Vec<F>, Failure> {
         self.trees(&[])?.iter().map(read::<F>).collect()
     }
 
@@ -125,7 +131,7 @@ impl<F: Flagged> Keys<F> {
     /// # Errors
     /// As [`Self::settings`], of what can be seen without the settings' types.
     pub fn trees(&self, more: &[(String, String)]) -> Result<Vec<Node>, Failure> {
-        let schema = schema_of::<F::Settings>();
+        let schema = schema_of::<F>();
         let mut root = Node::mapping(Vec::new());
         let fixed = F::FIXED.iter().copied();
         for (key, value) in fixed.chain(more.iter().map(|(key, value)| (key.as_str(), value.as_str()))) {
@@ -149,7 +155,7 @@ impl<F: Flagged> Keys<F> {
 }
 
 /// The settings that one of [`Keys::trees`] makes.
-pub fn read<F: Flagged>(tree: &Node) -> Result<F::Settings, Failure> {
+pub fn read<F: Flagged>(tree: &Node) -> Result<F, Failure> {
     from_node_thorough(tree).map_err(|mistakes| blamed::<F>(&mistakes))
 }
 
@@ -280,23 +286,22 @@ fn default_of(schema: &Json) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use plumb_command::Command as AnyCommand;
-    use plumb_crypto::Crypto;
-    use plumb_http::Http;
+    use plumb_command::CommandSettings;
+    use plumb_crypto::settings::CryptoSettings;
     use plumb_http::settings::{HttpSettings, IngressKind};
-    use plumb_migration::Migration;
+    use plumb_migration::settings::MigrationSettings;
     use plumb_model::Span;
-    use plumb_network::Network;
-    use plumb_storage::Storage;
+    use plumb_network::settings::NetworkSettings;
+    use plumb_storage::settings::StorageSettings;
 
     use super::*;
     use crate::args::{Arguments, Command as Which};
 
     fn check<F: Flagged>() {
-        let schema = schema_of::<F::Settings>();
+        let schema = schema_of::<F>();
         for flag in F::flags() {
             let key = of_key(&schema, flag.get_id().as_str());
-            assert!(key.is_object(), "{} has no key {}", F::NAME, flag.get_id());
+            assert!(key.is_object(), "{} has no key {}", F::PATH.name, flag.get_id());
             let help = described(flag.clone(), &schema).get_help().map(ToString::to_string);
             assert!(help.is_some_and(|help| !help.is_empty()), "{}", flag.get_id());
         }
@@ -304,15 +309,15 @@ mod tests {
 
     #[test]
     fn each_flag_is_a_key_that_an_experiment_has() {
-        check::<AnyCommand>();
-        check::<Crypto>();
-        check::<Http>();
-        check::<Migration>();
-        check::<Network>();
-        check::<Storage>();
+        check::<CommandSettings>();
+        check::<CryptoSettings>();
+        check::<HttpSettings>();
+        check::<MigrationSettings>();
+        check::<NetworkSettings>();
+        check::<StorageSettings>();
     }
 
-    fn keys_of_http(line: &str) -> Keys<Http> {
+    fn keys_of_http(line: &str) -> Keys<HttpSettings> {
         let Which::Http(http) = Arguments::try_parse_from(line.split('|')).unwrap().command else { panic!() };
         http.keys
     }
@@ -348,7 +353,7 @@ mod tests {
         let wrong = failure("plumb|http|http://a/|-c|many|-R|fast");
         assert!(wrong.contains("error: --connections: expected a whole number"), "{wrong}");
         assert!(wrong.contains("error: --rate: `fast` does not begin"), "{wrong}");
-        let fault = |key: &str| format!("{:?}", fault::<Network>(&Fault::new(key, "wrong")));
+        let fault = |key: &str| format!("{:?}", fault::<NetworkSettings>(&Fault::new(key, "wrong")));
         assert!(fault("load.tests").contains("\"TEST: wrong\""));
         assert!(fault("load.send_buffer").contains("\"--send-buffer: wrong\""));
     }

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, Args, Subcommand};
-use plumb_migration::Migration;
+use plumb_migration::settings::MigrationSettings;
+use plumb_path::DataPath;
 
 use super::keys::{Flagged, Keys, key, switch, time};
 use super::shared::MeasurementArguments;
@@ -24,7 +25,7 @@ pub struct MigrateArguments {
     pub ca: Option<PathBuf>,
     /// What is measured.
     #[command(flatten)]
-    pub keys: Keys<Migration>,
+    pub keys: Keys<MigrationSettings>,
     /// How it is shown.
     #[command(flatten)]
     pub shown: MeasurementArguments,
@@ -44,7 +45,9 @@ pub enum MigrateCommand {
     },
 }
 
-impl Flagged for Migration {
+impl Flagged for MigrationSettings {
+    const PATH: DataPath = plumb_migration::MIGRATION;
+
     fn flags() -> Vec<Arg> {
         vec![
             key("system.kind", "KIND"),

@@ -4,7 +4,8 @@
 use std::net::SocketAddr;
 
 use clap::{Arg, ArgAction, Args, Subcommand, ValueEnum};
-use plumb_network::Network;
+use plumb_network::settings::NetworkSettings;
+use plumb_path::DataPath;
 
 use super::keys::{Flagged, Keys, key, time};
 use super::places::OnArguments;
@@ -19,7 +20,7 @@ pub struct NetworkArguments {
     pub command: Option<NetworkCommand>,
     /// What is measured: settings for each message size.
     #[command(flatten)]
-    pub keys: Keys<Network>,
+    pub keys: Keys<NetworkSettings>,
     /// From where it is measured.
     #[command(flatten)]
     pub places: OnArguments,
@@ -55,7 +56,9 @@ pub enum NetworkFormat {
     Qperf,
 }
 
-impl Flagged for Network {
+impl Flagged for NetworkSettings {
+    const PATH: DataPath = plumb_network::NETWORK;
+
     fn flags() -> Vec<Arg> {
         let size = |key| self::key(key, "SIZE").value_parser(|text: &str| Ok::<String, String>(binary(text)));
         let sizes = "The size of every message, or several sizes: 1,1K,64K (K is 1024). If absent, qperf's defaults: 64K for \

@@ -2,7 +2,8 @@
 //! understood too.
 
 use clap::{Arg, ArgAction, Args};
-use plumb_storage::Storage;
+use plumb_path::DataPath;
+use plumb_storage::settings::StorageSettings;
 
 use super::keys::{Flagged, Keys, key, switch, time, time_unless};
 use super::places::OnArguments;
@@ -18,7 +19,7 @@ const DBENCH_WARMUP: &str = "2s";
 pub struct StorageArguments {
     /// What is measured.
     #[command(flatten)]
-    pub keys: Keys<Storage>,
+    pub keys: Keys<StorageSettings>,
     /// From where it is measured.
     #[command(flatten)]
     pub places: OnArguments,
@@ -34,7 +35,9 @@ pub struct StorageArguments {
     pub shown: MeasurementArguments,
 }
 
-impl Flagged for Storage {
+impl Flagged for StorageSettings {
+    const PATH: DataPath = plumb_storage::STORAGE;
+
     const FIXED: &'static [(&'static str, &'static str)] = &[("system.kind", "external")];
 
     fn flags() -> Vec<Arg> {

@@ -10,10 +10,10 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use plumb_command::{Command, CommandSettings};
+use plumb_command::{COMMAND, CommandSettings};
 use plumb_host::signals::Interrupts;
 use plumb_model::{MetricInfo, SlotResult, Span};
-use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Sides};
+use plumb_path::{Mark, PathSettings, Settings, Sides};
 use plumb_runner::Hosts;
 
 use self::experiment::Contest;
@@ -31,9 +31,9 @@ const ALONE_NS: u64 = 3_000_000_000;
 /// Measures one command, or compares several.
 pub fn command(arguments: &CommandArguments) -> Outcome {
     let trees = arguments.keys.trees(&experiment::more_keys(arguments))?;
-    let mut settings = trees.iter().map(keys::read::<Command>).collect::<Result<Vec<_>, _>>()?;
+    let mut settings = trees.iter().map(keys::read::<CommandSettings>).collect::<Result<Vec<_>, _>>()?;
     for one in &settings {
-        one.check().map_err(|fault| keys::fault::<Command>(&fault))?;
+        one.check().map_err(|fault| keys::fault::<CommandSettings>(&fault))?;
     }
     let misspelt =
         arguments.parameter.iter().find(|it| settings.iter().all(|one| !one.has_place_for(&it.name)));
@@ -64,16 +64,10 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     let window = single::window(&mut settings);
     let line = single::live_line(&arguments.shown);
     let goal = Goal::of(settings.load.duration, settings.load.runs);
-    let course = Course { job: "", goal, unit: Command::UNITS, in_flight: settings.in_flight() };
+    let course = Course { job: "", goal, unit: COMMAND.units, in_flight: settings.facts().load.in_flight };
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
-    let of_path = PathSettings::of::<Command>(settings.clone());
-    let measured = single::by_agents(
-        DataPath::of::<Command>(),
-        &of_path,
-        window,
-        Hosts::default(),
-        (&interrupts, &watch),
-    );
+    let of_path = PathSettings::new(settings.clone());
+    let measured = single::by_agents(COMMAND, &of_path, window, Hosts::default(), (&interrupts, &watch));
     line.clear();
     let Some(result) = measured? else {
         output::message("interrupted before the command's runs were done");
@@ -102,8 +96,8 @@ fn print(
     result: &SlotResult,
 ) -> Result<(), Failure> {
     let measurement = &result.measurement;
-    let mut metrics: Vec<MetricInfo> = Command::METRICS.iter().map(MetricInfo::from).collect();
-    metrics.extend(Command::metrics(settings));
+    let mut metrics: Vec<MetricInfo> = COMMAND.metrics.iter().map(MetricInfo::from).collect();
+    metrics.extend(settings.facts().load.metrics);
     if arguments.shown.json {
         return single::print_json(measurement, &metrics, &result.evidence, &arguments.shown);
     }

@@ -14,7 +14,6 @@ mod sample;
 
 pub use document::crypto_json_schema;
 
-use plumb_crypto::Crypto;
 use plumb_crypto::measure::{Algorithm, Keys, Source, Sweep};
 use plumb_crypto::settings::{CryptoSettings, LoadSettings};
 use plumb_host::facts::HostFacts;
@@ -31,7 +30,7 @@ use crate::output;
 pub fn crypto(arguments: &CryptoArguments) -> Outcome {
     let each = arguments.keys.every()?;
     for settings in &each {
-        settings.check().map_err(|fault| keys::fault::<Crypto>(&fault))?;
+        settings.check().map_err(|fault| keys::fault::<CryptoSettings>(&fault))?;
     }
     let asked = &arguments.devices;
     let sources: Vec<Source> =

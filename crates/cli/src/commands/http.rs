@@ -1,10 +1,11 @@
 //! `plumb http URL`: one measurement without a comparison, the everyday replacement for ab, wrk and k6.
 
 use plumb_host::signals::Interrupts;
+use plumb_http::settings::HttpSettings;
 use plumb_http::settings::LoadSettings;
-use plumb_http::{Http, Target};
+use plumb_http::{HTTP, Target};
 use plumb_model::{Evidence, Measurement, Reading};
-use plumb_path::{Family, PathError, Settings};
+use plumb_path::{PathError, Settings};
 
 use super::connecting;
 use super::single::{self, Watch};
@@ -15,7 +16,7 @@ use crate::live::{Course, Goal};
 /// Measures and prints.
 pub fn http(arguments: &HttpArguments) -> Outcome {
     let mut settings = arguments.keys.settings()?;
-    settings.check().map_err(|fault| keys::fault::<Http>(&fault))?;
+    settings.check().map_err(|fault| keys::fault::<HttpSettings>(&fault))?;
     let window = single::window(&mut settings);
     let (url, spec) = (settings.system.ingress.url.clone().unwrap_or_default(), settings.load.clone());
     plumb_host::limits::raise_open_files_limit();
@@ -26,7 +27,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         let hosts = connecting::loads(&arguments.places, None)?;
         let course = course(&spec);
         let judged = |measurement: &Measurement, _: &mut Vec<Evidence>| Ok(code(measurement));
-        return single::from_hosts::<Http>(
+        return single::from_hosts::<HttpSettings>(
             hosts,
             settings,
             (window, course),
@@ -49,7 +50,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     if interrupts.is_interrupted() && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
     }
-    single::print(&measurement, Http::METRICS, &[], &arguments.shown)?;
+    single::print(&measurement, HTTP.metrics, &[], &arguments.shown)?;
     if interrupts.is_interrupted() {
         return Ok(single::interrupted(&measurement));
     }

@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use plumb_host::named_file;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
-use plumb_migration::Migration;
+use plumb_migration::MIGRATION;
 use plumb_migration::engine::{Listening, both, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{Reading, SlotResult, Span};
-use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Sides, Window};
+use plumb_path::{Mark, PathSettings, Place, Settings, Sides, Window};
 use plumb_runner::Hosts;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ use crate::output;
 /// Measures and prints, or serves as a destination.
 pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     let mut settings = arguments.keys.settings()?;
-    settings.check().map_err(|fault| keys::fault::<Migration>(&fault))?;
+    settings.check().map_err(|fault| keys::fault::<MigrationSettings>(&fault))?;
     settings.feasible(Sides::BOTH).map_err(Failure::usage)?;
     if let Some(MigrateCommand::Serve { listen }) = &arguments.command {
         return serve(&settings, *listen);
@@ -62,14 +62,8 @@ fn on_this_host(
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let line = single::live_line(&arguments.shown);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
-    let of_path = PathSettings::of::<Migration>(settings.clone());
-    let measured = single::by_agents(
-        DataPath::of::<Migration>(),
-        &of_path,
-        window,
-        Hosts::default(),
-        (&interrupts, &watch),
-    );
+    let of_path = PathSettings::new(settings.clone());
+    let measured = single::by_agents(MIGRATION, &of_path, window, Hosts::default(), (&interrupts, &watch));
     line.clear();
     measured
 }
@@ -93,7 +87,7 @@ fn to_another_host(
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
     let place = Place { scratch: std::env::temp_dir(), cpus: 1, address: None, number: 0 };
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let loaded = Migration::load(settings, &target, &place);
+    let loaded = settings.load(&target, &place);
     if interrupts.is_interrupted() {
         return Ok(None);
     }
@@ -154,7 +148,7 @@ fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failur
                 .to_owned(),
         );
     }
-    single::print(&measurement, Migration::METRICS, &result.evidence, &arguments.shown)
+    single::print(&measurement, MIGRATION.metrics, &result.evidence, &arguments.shown)
 }
 
 /// A migration that was given up refutes what was asked; evidence that does not hold makes the numbers void.

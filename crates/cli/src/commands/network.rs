@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Evidence, Measurement, Span};
-use plumb_network::Network;
+use plumb_network::NETWORK;
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
 use plumb_network::settings::{LoadSettings, NetworkSettings, SystemKind, Target, Test};
-use plumb_path::{Family, RunBy, Window};
+use plumb_path::{RunBy, Window};
 
 use super::connecting;
 use super::single::{self, Watch};
@@ -32,7 +32,7 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     for settings in &mut each {
         let load = &mut settings.load;
         // Only the load: a server at an address may be on this host, where both ends can share a CPU.
-        plumb_network::load::check(load).map_err(|fault| keys::fault::<Network>(&fault))?;
+        plumb_network::load::check(load).map_err(|fault| keys::fault::<NetworkSettings>(&fault))?;
         // Here the duration is that of each test, as it is with qperf.
         load.duration = Span(load.duration.0.saturating_mul(load.tests.len() as u64));
     }
@@ -94,7 +94,7 @@ fn one(
         if !shown.json {
             output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
         }
-        single::print(&measurement, Network::METRICS, &evidence, shown)?;
+        single::print(&measurement, NETWORK.metrics, &evidence, shown)?;
     }
     if interrupts.is_interrupted() {
         return Ok(single::interrupted(&measurement));
@@ -117,7 +117,14 @@ fn from_hosts(
         output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
     }
     let judged = |measurement: &Measurement, evidence: &mut Vec<Evidence>| Ok(code(measurement, evidence));
-    single::from_hosts::<Network>(hosts, settings, (window, course), interrupts, &arguments.shown, judged)
+    single::from_hosts::<NetworkSettings>(
+        hosts,
+        settings,
+        (window, course),
+        interrupts,
+        &arguments.shown,
+        judged,
+    )
 }
 
 /// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.

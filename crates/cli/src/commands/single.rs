@@ -7,11 +7,12 @@ use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, PodSides, SlotResult, Span};
-use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Window};
+use plumb_path::{DataPath, Mark, PathSettings, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, HostClock, Hosts, Launch, Patience, SlotError, SlotOrder};
 use plumb_tunings::Treatment;
 
 use super::surroundings::{self, Surroundings};
+use crate::args::keys::Flagged;
 use crate::args::shared::MeasurementArguments;
 use crate::exit::{Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
 use crate::live::{Course, LiveLine};
@@ -118,12 +119,12 @@ pub fn by_agents(
         program,
         arguments: vec!["agent".to_owned()],
         directory: scratch.path().to_owned(),
-        environment: settings.environment(),
+        environment: settings.facts().environment(),
     };
     let interrupted = || interrupts.is_interrupted();
     let patience = Patience { clock: &HostClock, interrupted: &interrupted };
     let announce = |what| output::message(&putting_back(&what, true));
-    let mut executor = AgentExecutor::new(path, launch, (hosts, settings.has_system()), patience)
+    let mut executor = AgentExecutor::new(path, launch, (hosts, settings.facts().system.exists), patience)
         .watched_by(watch)
         .announcing(&announce);
     let pods = PodSides::default();
@@ -147,9 +148,9 @@ pub fn by_agents(
 }
 
 /// Measures from other hosts and prints the result. `judge` concludes, and takes away evidence that is not shown.
-pub fn from_hosts<F: Family + 'static>(
+pub fn from_hosts<F: Flagged>(
     hosts: Hosts,
-    settings: F::Settings,
+    settings: F,
     (window, course): (Window, Course<'_>),
     interrupts: &Interrupts,
     shown: &MeasurementArguments,
@@ -157,12 +158,12 @@ pub fn from_hosts<F: Family + 'static>(
 ) -> Outcome {
     let line = live_line(shown);
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
-    let settings = PathSettings::of::<F>(settings);
-    let measured = by_agents(DataPath::of::<F>(), &settings, window, hosts, (interrupts, &watch))?;
+    let settings = PathSettings::new(settings);
+    let measured = by_agents(F::PATH, &settings, window, hosts, (interrupts, &watch))?;
     line.clear();
     let Some(SlotResult { measurement, mut evidence, .. }) = measured else { return Ok(INTERRUPTED) };
     let code = judge(&measurement, &mut evidence)?;
-    print(&measurement, F::METRICS, &evidence, shown)?;
+    print(&measurement, F::PATH.metrics, &evidence, shown)?;
     Ok(self::code(&measurement, shown, code))
 }
 

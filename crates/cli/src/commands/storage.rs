@@ -3,7 +3,6 @@
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Evidence, Measurement, Reading};
 use plumb_path::{Load, Window};
-use plumb_storage::Storage;
 use plumb_storage::load::{Error, suite};
 use plumb_storage::settings::{LoadSettings, StorageSettings, Target};
 
@@ -21,7 +20,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     let window = single::window(&mut settings);
     let (address, spec) = (settings.system.path.clone().unwrap_or_default(), settings.load.clone());
     // The load alone is checked: an experiment refuses a depth that the engine does not have, and this command warns of it.
-    plumb_storage::load::check(&spec).map_err(|fault| keys::fault::<Storage>(&fault))?;
+    plumb_storage::load::check(&spec).map_err(|fault| keys::fault::<StorageSettings>(&fault))?;
     single::headline(&arguments.shown, &format!("{address} · {}", what(arguments, &spec)));
     if !arguments.places.on.is_empty() {
         return from_hosts(arguments, settings, window);
@@ -76,7 +75,7 @@ fn from_hosts(arguments: &StorageArguments, settings: StorageSettings, window: W
         evidence.clear();
         code(measurement)
     };
-    single::from_hosts::<Storage>(hosts, settings, course, &interrupts, &arguments.shown, judged)
+    single::from_hosts::<StorageSettings>(hosts, settings, course, &interrupts, &arguments.shown, judged)
 }
 
 /// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.

@@ -100,7 +100,6 @@ fn hint(asked: &str, host: &HostFacts) -> Option<String> {
 mod tests {
     use super::*;
     use crate::settings::OffloadMode;
-    use plumb_path::Family as _;
 
     fn settings(asked: &str) -> HttpSettings {
         let mut settings = HttpSettings::default();
@@ -170,12 +169,12 @@ mod tests {
         let mut without = settings("qatengine");
         without.system.ingress.offload = Offload::None;
         without.system.ingress.offload_mode = None;
-        let (found, saving) = crate::Http::saving(&settings("qatengine")).unwrap();
+        let (found, saving) = settings("qatengine").saving().unwrap();
         assert_eq!(found, without);
         assert_eq!((saving.what.as_str(), saving.than), ("CPU time of HAProxy per full handshake", None));
         assert!(saving.hint.is_some());
-        assert_eq!(crate::Http::saving(&settings("pka")).unwrap().1.hint, None);
-        assert_eq!(crate::Http::saving(&without), None);
+        assert_eq!(settings("pka").saving().unwrap().1.hint, None);
+        assert_eq!(without.saving(), None);
     }
 
     #[test]

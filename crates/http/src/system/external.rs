@@ -4,7 +4,7 @@ use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
 use plumb_host::service::Service;
-use plumb_path::{Existing, PathError, RunBy};
+use plumb_path::{Existing, Foreign, PathError, RunBy};
 
 use crate::settings::IngressSettings;
 use crate::target::Target;
@@ -40,11 +40,11 @@ pub(super) fn find(ingress: &IngressSettings, reached_at: Option<IpAddr>) -> Res
     result
 }
 
-/// The processes of this host that are the system; `None` where they cannot be found.
-pub(crate) fn service(ingress: &IngressSettings) -> Option<Service> {
-    let Url { host, port, .. } = Url::parse(ingress.url.as_deref()?).ok()?;
-    let host = ingress.connect.as_deref().unwrap_or(&host);
-    ingress.run_by().find(Some((host, port))).ok()?
+/// Where the processes of an external system are found.
+pub(crate) fn foreign(ingress: &IngressSettings) -> Foreign {
+    let url = ingress.url.as_deref().and_then(|url| Url::parse(url).ok());
+    let address = url.map(|Url { host, port, .. }| (ingress.connect.clone().unwrap_or(host), port));
+    Foreign { run_by: ingress.run_by(), address }
 }
 
 /// The processes of this host that answer at a URL; `None` where they cannot be found, as on another host.

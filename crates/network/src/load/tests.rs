@@ -29,7 +29,7 @@ fn measure(spec: &LoadSettings) -> Measurement {
     assert_eq!((seen.first(), seen.last()), (Some(&&Mark::Opened), Some(&&Mark::Closed)));
     assert_eq!(measurement.errors.values().sum::<u64>(), 0, "{:?}", measurement.errors);
     let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
-    for evidence in settings.evidence(&Default::default(), &Default::default(), &measurement) {
+    for evidence in settings.evidence(&Default::default(), &Default::default(), Some(&measurement)) {
         assert!(evidence.holds, "{evidence:?}");
     }
     measurement

@@ -14,9 +14,8 @@ mod rules;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use plumb_host::service::Service;
 use plumb_model::CpuCost;
-use plumb_path::{Existing, PathError, Place, Snapshot, System};
+use plumb_path::{Existing, Foreign, PathError, Place, Snapshot, System};
 
 use self::end::End;
 use crate::settings::{NetworkSettings, SystemKind, SystemSettings, Target};
@@ -76,11 +75,11 @@ impl System for Loopback {
     }
 }
 
-/// The processes of this host that are the server; `None` where they cannot be found.
-pub(crate) fn service(settings: &NetworkSettings) -> Option<Service> {
+/// Where the processes of an external system are found.
+pub(crate) fn foreign(settings: &NetworkSettings) -> Foreign {
     let NetworkSettings { system: spec, load } = settings;
-    let target = external(spec, load.driver.port()).ok()?;
-    spec.run_by().find(Some((target.address.as_str(), target.port))).ok()?
+    let target = external(spec, load.driver.port()).ok();
+    Foreign { run_by: spec.run_by(), address: target.map(|target| (target.address, target.port)) }
 }
 
 /// The address of a server that runs already.

@@ -40,7 +40,7 @@ pub(super) fn declared(
     let mut mistakes = Vec::new();
     let mut own: Vec<MetricInfo> = Vec::new();
     for (variant, settings) in cells.iter().flat_map(|cell| variants.iter().zip(cell)) {
-        for metric in settings.metrics() {
+        for metric in settings.facts().load.metrics {
             match own.iter().find(|known| known.name == metric.name) {
                 None => own.push(metric),
                 Some(known) if is_same(known, &metric) => {}
@@ -49,15 +49,17 @@ pub(super) fn declared(
         }
     }
     let all = || cells.iter().flatten();
-    if all().any(|settings| settings.has_foreign_system()) {
+    if all().any(|settings| settings.facts().system.foreign.is_some()) {
         metrics.all.extend(metric::OF_FOREIGN_SYSTEM.iter().map(MetricInfo::from));
     }
     let missing = |at: usize| -> BTreeSet<String> {
-        let has = |name: &str| cells.iter().all(|cell| cell[at].metrics().iter().any(|it| it.name == name));
+        let has = |name: &str| {
+            cells.iter().all(|cell| cell[at].facts().load.metrics.iter().any(|it| it.name == name))
+        };
         own.iter().map(|metric| metric.name.clone()).filter(|name| !has(name)).collect()
     };
     metrics.missing = (0..variants.len()).map(missing).collect();
-    let is_built = |at: usize| cells.iter().any(|cell| !cell[at].has_foreign_system());
+    let is_built = |at: usize| cells.iter().any(|cell| cell[at].facts().system.foreign.is_none());
     metrics.built = (0..variants.len()).map(is_built).collect();
     metrics.all.extend(own);
     if mistakes.is_empty() { Ok(metrics) } else { Err(mistakes) }

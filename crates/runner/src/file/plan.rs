@@ -5,7 +5,7 @@ use plumb_model::{
     Blocks, Cell, Claim, Operand, Percent, Plan, PlannedVariant, PodSides, Span, UserChange, Variant,
 };
 use plumb_path::tree::{Location, Mistake, Node, collect, hint, keep};
-use plumb_path::{DataPath, PathSettings};
+use plumb_path::{DataPath, PathSettings, Remark};
 
 use super::document::{self, Document, MAX_BLOCKS, spec_place, spec_value};
 use super::error::FileError;
@@ -413,7 +413,10 @@ impl AllSettled {
         let of = |settings: &[SettledVariant]| {
             claim.terms().find_map(|term| {
                 let at = variants.iter().position(|variant| variant.name == term.variant)?;
-                settings[at].settings.note(&term.metric)
+                match settings[at].settings.remark(&term.metric, term.statistic)? {
+                    Remark::Note(note) => Some(note),
+                    Remark::Lacks(_) => None,
+                }
             })
         };
         let note = self.cells.iter().find_map(|(_, settings)| of(settings));
@@ -430,8 +433,13 @@ impl AllSettled {
         let lacking = |claim: &Claim, settings: &[SettledVariant]| {
             claim.terms().find_map(|term| {
                 let at = variants.iter().position(|variant| variant.name == term.variant)?;
-                let reason = settings[at].settings.lacks(&term.metric, term.statistic)?;
-                Some(format!("`{}` needs a value that {} has not: {reason}", claim.text, term.variant))
+                match settings[at].settings.remark(&term.metric, term.statistic)? {
+                    Remark::Lacks(reason) => Some(format!(
+                        "`{}` needs a value that {} has not: {reason}",
+                        claim.text, term.variant
+                    )),
+                    Remark::Note(_) => None,
+                }
             })
         };
         let found = claims

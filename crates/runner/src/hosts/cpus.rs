@@ -18,14 +18,16 @@ impl Hosts {
         let built = split_sides(&available).system;
         // Finding a process takes long, and most cells differ in the load alone.
         let mut found: BTreeMap<String, (bool, CpuSet)> = BTreeMap::new();
-        for settings in settings.filter(|settings| settings.has_system()) {
+        for settings in settings.filter(|settings| settings.facts().system.exists) {
             let mut json = settings.to_json().unwrap_or_default();
             if let Some(keys) = json.as_object_mut() {
                 keys.remove("load");
             }
-            found.entry(json.to_string()).or_insert_with(|| match settings.has_foreign_system() {
-                true => (true, settings.service().and_then(|it| it.allowed_cpus()).unwrap_or_default()),
-                false => (false, built.clone()),
+            found.entry(json.to_string()).or_insert_with(|| match settings.facts().system.foreign {
+                Some(foreign) => {
+                    (true, foreign.service().and_then(|it| it.allowed_cpus()).unwrap_or_default())
+                }
+                None => (false, built.clone()),
             });
         }
         let are_running = !found.is_empty() && found.values().all(|(is_running, _)| *is_running);

@@ -208,7 +208,7 @@ impl Keeper<'_> {
             Ask::Feasible { path, settings, at } => {
                 let path = find(self.paths, &path)?;
                 let settings = path.decode(&settings)?;
-                if settings.needs_namespaces() {
+                if settings.facts().system.needs_namespaces {
                     // If the kernel refuses, the variant reports it.
                     let _ = plumb_host::namespace::become_root_if_needed();
                 }

@@ -90,15 +90,15 @@ impl Hosts {
     /// # Errors
     /// When the object leads nowhere.
     pub(crate) fn led(&mut self, settings: &PathSettings) -> Result<Option<PathSettings>, HostError> {
-        let Some(object) = settings.cluster_object() else { return Ok(None) };
+        let Some(object) = settings.facts().system.object else { return Ok(None) };
         let is_inside = self.has_loads_in_pods();
         let found = self.endpoints.find(self.cluster.as_ref(), &object, is_inside)?;
-        Ok(Some(settings.leading_to(&found)))
+        Ok(Some(settings.clone().leading_to(&found)))
     }
 
     /// Evidence whether the cluster object still leads to its first endpoint, if the settings name one.
     pub(crate) fn evidence_of_object(&self, settings: &PathSettings) -> Option<Evidence> {
-        let object = settings.cluster_object()?;
+        let object = settings.facts().system.object?;
         self.endpoints.evidence(self.cluster.as_ref(), &object, self.has_loads_in_pods())
     }
 

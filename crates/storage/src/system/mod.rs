@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
-use plumb_path::{Existing, PathError, Place, RunBy, Snapshot, System};
+use plumb_path::{Existing, Foreign, PathError, Place, RunBy, Snapshot, System};
 
 use crate::load::{NULL, NbdAddress, write_data};
 use crate::settings::{SystemKind, SystemSettings, Target};
@@ -85,10 +85,11 @@ pub fn service_at(path: &str) -> Option<Service> {
     RunBy::default().find(Some(NbdAddress::parse(path)?.server())).ok()?
 }
 
-/// The processes of this host that are the system; `None` where they cannot be found, and for files and devices.
-pub(crate) fn service(spec: &SystemSettings) -> Option<Service> {
+/// Where the processes of an external system are found.
+pub(crate) fn foreign(spec: &SystemSettings) -> Foreign {
     let server = spec.path.as_deref().and_then(NbdAddress::parse);
-    spec.run_by().find(server.as_ref().map(NbdAddress::server)).ok()?
+    let address = server.as_ref().map(NbdAddress::server);
+    Foreign { run_by: spec.run_by(), address: address.map(|(host, port)| (host.to_owned(), port)) }
 }
 
 /// Something that exists.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use plumb_command::Command;
+use plumb_command::CommandSettings;
 use plumb_path::tree::{Node, Value};
 
 use crate::args::{CommandArguments, Parameter, keys};
@@ -72,7 +72,7 @@ struct Entrant {
 
 fn of_commands(trees: &[Node]) -> Result<Vec<Entrant>, Failure> {
     let entrant = |tree: &Node| {
-        let load = keys::read::<Command>(tree)?.load;
+        let load = keys::read::<CommandSettings>(tree)?.load;
         Ok(Entrant {
             words: load.command.clone(),
             stem: stem(&load.command),
@@ -83,7 +83,7 @@ fn of_commands(trees: &[Node]) -> Result<Vec<Entrant>, Failure> {
 }
 
 fn of_values(parameter: &Parameter, tree: &Node) -> Result<Vec<Entrant>, Failure> {
-    let settings = keys::read::<Command>(tree)?;
+    let settings = keys::read::<CommandSettings>(tree)?;
     let Parameter { name, values } = parameter;
     let entrant = |value: &String| {
         let mut settings = settings.clone();

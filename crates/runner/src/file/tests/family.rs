@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use plumb_model::{
     Better, Bytes, Evidence, Measurement, Metric, MetricKind, Rate, RequiredSaving, Span, Unit,
 };
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use plumb_path::{
+    About, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Settings, Snapshot,
+    System, Timing,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -144,30 +147,8 @@ impl Settings for TestSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(&self, _: &Snapshot, _: &Snapshot, _: &Measurement) -> Vec<Evidence> {
-        Vec::new()
-    }
-}
-
-pub struct TestFamily;
-
-const fn metric(name: &'static str, unit: Unit, kind: MetricKind) -> Metric {
-    Metric { name, unit, better: Better::Higher, kind, about: "" }
-}
-
-impl Family for TestFamily {
-    type Settings = TestSettings;
-
-    const NAME: &'static str = "http";
-
-    const METRICS: &'static [Metric] = &[
-        metric("http_reqs", Unit::PerSecond, MetricKind::Rate),
-        metric("http_req_duration", Unit::Milliseconds, MetricKind::Trend),
-        metric("http_req_failed", Unit::Share, MetricKind::Share),
-    ];
-
-    fn saving(settings: &TestSettings) -> Option<(TestSettings, RequiredSaving)> {
-        let mut without = settings.clone();
+    fn facts(&self) -> Facts {
+        let mut without = self.clone();
         without.system.ingress.offload = Offload::None;
         let text = String::new;
         let saving = RequiredSaving {
@@ -178,14 +159,34 @@ impl Family for TestFamily {
             unless: text(),
             hint: None,
         };
-        (settings.system.ingress.offload != Offload::None).then_some((without, saving))
+        let is_treated = self.system.ingress.offload != Offload::None;
+        let saving = is_treated.then(|| (PathSettings::new(without), saving));
+        Facts { load: LoadFacts { saving, ..LoadFacts::default() }, ..Facts::default() }
     }
 
-    fn system(_: &TestSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
-        Err(PathError::new("this family is only read"))
+    fn evidence(&self, _: &Snapshot, _: &Snapshot, _: Option<&Measurement>) -> Vec<Evidence> {
+        Vec::new()
     }
 
-    fn load(_: &TestSettings, _: &serde_json::Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        Err(PathError::new("this family is only read"))
+    fn system(&self, _: &Place) -> Result<Box<dyn System>, PathError> {
+        Err(PathError::new("these settings are only read"))
+    }
+
+    fn load(&self, _: &serde_json::Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        Err(PathError::new("these settings are only read"))
     }
 }
+
+const fn metric(name: &'static str, unit: Unit, kind: MetricKind) -> Metric {
+    Metric { name, unit, better: Better::Higher, kind, about: "" }
+}
+
+/// The data path with these settings.
+pub const TEST: DataPath = DataPath::of::<TestSettings>(About::new(
+    "http",
+    &[
+        metric("http_reqs", Unit::PerSecond, MetricKind::Rate),
+        metric("http_req_duration", Unit::Milliseconds, MetricKind::Trend),
+        metric("http_req_failed", Unit::Share, MetricKind::Share),
+    ],
+));

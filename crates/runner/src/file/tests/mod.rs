@@ -12,14 +12,14 @@ mod plans;
 
 use plumb_model::Plan;
 
-pub(crate) use self::family::TestFamily;
+pub(crate) use self::family::TEST;
 use plumb_path::DataPath;
-use plumb_path::null::Null;
+use plumb_path::null::NULL;
 
 use super::{FileError, ReadOptions, read};
 
 fn paths() -> [DataPath; 2] {
-    [DataPath::of::<TestFamily>(), DataPath::of::<Null>()]
+    [TEST, NULL]
 }
 
 /// The example of the design, with every kind of key.

@@ -137,7 +137,7 @@ fn a_load_here_is_changed_here_and_what_cannot_be_on_a_host_is_named() {
     assert!(stdout(&output).contains(refused), "{}{}", stdout(&output), stderr(&output));
 
     let output = hosts.run(&["check", "migration-codecs", "--load-on", "host1"]);
-    let refused = "the load of the migration data path has to be on the system's host";
+    let refused = "the load has to be on the system's host";
     let said = format!("{}{}", stdout(&output), stderr(&output));
     assert!(said.contains(refused), "{said}");
 }
