@@ -59,13 +59,15 @@ pub trait Codec: Send {
     fn counters(&self) -> CodecCounters;
 }
 
-/// What did a codec's work, in frames: one for each unit compressed or restored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodecCounters {
-    /// By a device.
-    pub hardware_frames: u64,
-    /// By the CPU.
-    pub software_frames: u64,
+plumb_model::merged! {
+    /// What did a codec's work, in frames: one for each unit compressed or restored.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct CodecCounters {
+        /// By a device.
+        pub hardware_frames: u64,
+        /// By the CPU.
+        pub software_frames: u64,
+    }
 }
 
 impl CodecCounters {

@@ -1,7 +1,7 @@
 //! Whether each variant's numbers may be used: without evidence, there is no verdict.
 
 use plumb_model::{
-    Attempts, Evidence, LoadLimit, Plan, PlannedVariant, Shortage, Slot, SlotOutcome, SlotResult,
+    Attempts, Evidence, LoadLimit, Merge, Plan, PlannedVariant, Shortage, Slot, SlotOutcome, SlotResult,
     VariantState, VariantSummary,
 };
 
@@ -50,7 +50,7 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
         slots: count(results().count()),
         failed: count(failures.len()),
         idle: count(results().filter(|result| result.measurement.work == 0).count()),
-        attempts: results().fold(Attempts::default(), |sum, result| sum.and(result.measurement.attempts)),
+        attempts: results().fold(Attempts::default(), |sum, result| sum.and(&result.measurement.attempts)),
         load_bound: count(results().filter(|result| is_load_bound(table.plan, result)).count()),
         crowded: count(results().filter(|result| table.is_crowded(result)).count()),
         evidence,

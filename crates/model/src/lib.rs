@@ -15,6 +15,7 @@ mod json;
 pub mod judgement;
 mod log_line;
 pub mod measurement;
+mod merge;
 pub mod metric;
 pub mod name;
 mod number;
@@ -46,6 +47,7 @@ pub use log_line::{LOG_BYTES_MAX, LOG_LINE_BYTES_MAX, LogLevel, LogLine};
 pub use measurement::{
     Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Share, ShareTimes, Shortage, Table,
 };
+pub use merge::{Largest, Merge, Smallest};
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
 pub use places::{
     ArrayPlace, ArrayVolume, ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources, PodSides, Readers,

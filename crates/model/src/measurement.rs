@@ -195,25 +195,18 @@ impl LoadHealth {
     }
 }
 
-/// Units of work that a load tried in one window, and how many of them failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Attempts {
-    /// All that were tried and came to an end, or were due and did not.
-    pub tried: u64,
-    /// Those that failed, whatever the reason.
-    pub failed: u64,
+crate::merged! {
+    /// Units of work that a load tried in one window, and how many of them failed.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub struct Attempts {
+        /// All that were tried and came to an end, or were due and did not.
+        pub tried: u64,
+        /// Those that failed, whatever the reason.
+        pub failed: u64,
+    }
 }
 
 impl Attempts {
-    /// Both together.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            tried: self.tried.saturating_add(other.tried),
-            failed: self.failed.saturating_add(other.failed),
-        }
-    }
-
     /// The share that failed; `None` where nothing was tried.
     #[must_use]
     pub fn failed_share(self) -> Option<f64> {
@@ -407,14 +400,6 @@ impl Measurement {
     #[must_use]
     pub fn observed_count(&self, property: &str, value: &str) -> u64 {
         self.observed.get(property).and_then(|values| values.get(value)).copied().unwrap_or(0)
-    }
-}
-
-/// Adds counts by name to others.
-pub fn add_counts(sums: &mut BTreeMap<String, u64>, counts: &BTreeMap<String, u64>) {
-    for (name, count) in counts {
-        let sum = sums.entry(name.clone()).or_default();
-        *sum = sum.saturating_add(*count);
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::measurement::{LoadLimit, Share, ShareTimes, add_counts, per_second};
+use crate::measurement::{LoadLimit, Share, ShareTimes, per_second};
 use crate::metric::{CPU_LOAD, CPU_SYSTEM};
-use crate::{LoadHealth, Measurement, Reading, Statistic};
+use crate::{LoadHealth, Measurement, Merge, Reading, Statistic};
 
 /// By how much, as a share, a rate's own time may differ from the window before it counts as the time of something else.
 const SAME_TIME: f64 = 1e-6;
@@ -71,20 +71,16 @@ fn sums(parts: &[(String, Measurement)]) -> Measurement {
     for (_, part) in parts {
         all.window_ns = all.window_ns.max(part.window_ns);
         all.work = all.work.saturating_add(part.work);
-        all.attempts = all.attempts.and(part.attempts);
+        all.attempts.add(&part.attempts);
         all.cpu_user_ns = all.cpu_user_ns.saturating_add(part.cpu_user_ns);
         all.cpu_system_ns = all.cpu_system_ns.saturating_add(part.cpu_system_ns);
         all.stall_ns_max = [all.stall_ns_max, part.stall_ns_max].into_iter().flatten().min();
         threads = threads.saturating_add(part.health.threads);
         all.health = all.health.or_worse(&part.health);
         all.additive.extend(part.additive.iter().cloned());
-        add_counts(&mut all.errors, &part.errors);
-        for (property, values) in &part.observed {
-            add_counts(all.observed.entry(property.clone()).or_default(), values);
-        }
-        for (what, sizes) in &part.sizes {
-            all.sizes.entry(what.clone()).or_default().merge(sizes);
-        }
+        all.errors.add(&part.errors);
+        all.observed.add(&part.observed);
+        all.sizes.add(&part.sizes);
     }
     all.health.threads = threads;
     all.hopeless = parts

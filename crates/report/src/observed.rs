@@ -49,19 +49,10 @@ pub fn values(values: &BTreeMap<String, u64>) -> Vec<(&str, String)> {
     sorted.into_iter().map(|(value, count)| (value, words(count))).collect()
 }
 
-/// Adds what another slot saw.
-pub fn add(sum: &mut Observed, more: &Observed) {
-    for (property, values) in more {
-        let counts = sum.entry(property.clone()).or_default();
-        for (value, count) in values {
-            let total = counts.entry(value.clone()).or_default();
-            *total = total.saturating_add(*count);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use plumb_model::Merge;
+
     use super::*;
 
     fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -76,8 +67,8 @@ mod tests {
             ("group".to_owned(), counts(&[("secp256r1", 1), ("x25519", 3)])),
         ]);
         let mut both = Observed::new();
-        add(&mut both, &slot);
-        add(&mut both, &slot);
+        both.add(&slot);
+        both.add(&slot);
         assert_eq!(checks(&both), [("duration < 1 ms", 0, 20), ("status == 200", 18, 2)]);
         let properties: Vec<(&str, &BTreeMap<String, u64>)> = properties(&both).collect();
         assert_eq!(properties.len(), 1);

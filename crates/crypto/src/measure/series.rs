@@ -3,8 +3,7 @@
 //! Devices that take turns see the same machine: what drifts or disturbs meets all of them, and what a ratio between two
 //! of them is worth shows in how much it differs from round to round.
 
-use plumb_model::measurement::add_counts;
-use plumb_model::{Histogram, Measurement, Reading};
+use plumb_model::{Histogram, Measurement, Merge, Reading};
 
 use super::Point;
 use crate::metrics;
@@ -48,10 +47,8 @@ impl Series {
             if let Some(Reading::Trend(times)) = window.readings.get(metrics::OP_LATENCY.name) {
                 latency.merge(times);
             }
-            add_counts(&mut total.errors, &window.errors);
-            for (property, values) in &window.observed {
-                add_counts(total.observed.entry(property.clone()).or_default(), values);
-            }
+            total.errors.add(&window.errors);
+            total.observed.add(&window.observed);
         }
         if total.work > 0 {
             let ops = Reading::rate(total.work, total.window_ns);

@@ -9,8 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::measurement::add_counts;
-use plumb_model::{Attempts, Histogram, Statistic};
+use plumb_model::{Attempts, Histogram, Merge, Statistic};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::errors::Failure;
@@ -341,14 +340,14 @@ impl Tally {
         self.seconds.merge(&other.seconds);
         self.succeeded += other.succeeded;
         self.failed += other.failed;
-        self.attempts = self.attempts.and(other.attempts);
+        self.attempts.add(&other.attempts);
         add_each(self.statuses.as_mut_slice(), other.statuses.as_slice());
         other.contents.iter().for_each(|(content, count)| self.carried(*content, *count));
         self.bodies.merge(&other.bodies);
         for (mine, others) in self.checks.iter_mut().zip(&other.checks) {
             add_each(mine, others);
         }
-        add_counts(&mut self.errors, &other.errors);
+        self.errors.add(&other.errors);
         self.lasting += other.lasting;
         for (negotiated, count) in &other.negotiated {
             match self.negotiated.iter_mut().find(|(known, _)| known == negotiated) {

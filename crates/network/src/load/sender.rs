@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
+use plumb_model::Merge;
 use rustix::event::PollFlags;
 
 use super::flow::Flow;
@@ -117,7 +118,7 @@ impl Messages {
             Source::Lent(bytes) => {
                 lend(socket, bytes, live, (calls, completions))?;
                 if calls.is_multiple_of(COMPLETE_EVERY) {
-                    completions.add(zero_copy::completions(socket)?);
+                    completions.add(&zero_copy::completions(socket)?);
                 }
             }
         }
@@ -133,10 +134,10 @@ impl Messages {
         };
         if matches!(self.from, Source::Lent(_)) {
             let deadline_ns = monotonic_ns() + COMPLETE_NS;
-            self.completions.add(zero_copy::completions(socket)?);
+            self.completions.add(&zero_copy::completions(socket)?);
             while self.completions.count() < self.calls && monotonic_ns() < deadline_ns {
                 socket::is_ready(socket, PollFlags::empty(), COMPLETE_WAIT)?;
-                self.completions.add(zero_copy::completions(socket)?);
+                self.completions.add(&zero_copy::completions(socket)?);
             }
         }
         let calls = [(by.to_owned(), self.calls)].into_iter().collect();
@@ -168,7 +169,7 @@ fn lend(
                 }
                 waits += u32::from(live.is_over());
                 socket::is_ready(socket, PollFlags::empty(), COMPLETE_WAIT)?;
-                completions.add(zero_copy::completions(socket)?);
+                completions.add(&zero_copy::completions(socket)?);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plumb_host::cpu::CpuSet;
-use plumb_model::Histogram;
-use plumb_model::measurement::add_counts;
+use plumb_model::{Histogram, Merge};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::under_way::UnderWay;
@@ -185,9 +184,9 @@ impl Tally {
         self.unanswered += other.unanswered;
         self.ends.merge(other.ends);
         self.lateness.merge(&other.lateness);
-        add_counts(&mut self.sends.calls, &other.sends.calls);
-        self.sends.completions.add(other.sends.completions);
-        add_counts(&mut self.errors, &other.errors);
+        self.sends.calls.add(&other.sends.calls);
+        self.sends.completions.add(&other.sends.completions);
+        self.errors.add(&other.errors);
     }
 }
 

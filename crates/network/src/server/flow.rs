@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::wire::options::{self, Observed};
+use plumb_model::Merge;
+
+use crate::wire::options::Observed;
 use crate::wire::socket;
-use plumb_model::measurement::add_counts;
 
 /// The largest datagram.
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
@@ -57,15 +58,15 @@ pub struct Report {
 impl Report {
     /// Adds what another flow brought home. Jitter is that of the flow that has most.
     pub fn merge(&mut self, other: &Self) {
-        self.reordered =
-            self.reordered.map_or(other.reordered, |own| Some(own + other.reordered.unwrap_or(0)));
-        self.jitter_ns = self.jitter_ns.into_iter().chain(other.jitter_ns).max_by(f64::total_cmp);
-        self.sizes = match (self.sizes, other.sizes) {
+        let Self { reordered, jitter_ns, sizes, observed, errors } = other;
+        self.reordered = self.reordered.map_or(*reordered, |own| Some(own + reordered.unwrap_or(0)));
+        self.jitter_ns = self.jitter_ns.into_iter().chain(*jitter_ns).max_by(f64::total_cmp);
+        self.sizes = match (self.sizes, *sizes) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (one, another) => one.or(another),
         };
-        options::merge(&mut self.observed, other.observed.clone());
-        add_counts(&mut self.errors, &other.errors);
+        self.observed.add(observed);
+        self.errors.add(errors);
     }
 
     /// Notes the size of a message.

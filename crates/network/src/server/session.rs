@@ -12,6 +12,7 @@ use std::time::Duration;
 use plumb_host::cpu::{process_cpu_time, run_behind};
 use plumb_host::noise::softirq_ns;
 use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::Merge;
 
 use super::admission::Admitted;
 use super::answer;
@@ -223,9 +224,9 @@ impl Session {
         }
         let (messages, bytes) = self.counted();
         let mut observed = held(&self.observed).clone();
-        options::merge(&mut observed, report.observed);
+        observed.add(&report.observed);
         let mut errors = held(&self.errors).clone();
-        report.errors.into_iter().for_each(|(what, count)| *errors.entry(what).or_default() += count);
+        errors.add(&report.errors);
         Totals {
             messages,
             bytes,

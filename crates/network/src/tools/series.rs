@@ -1,6 +1,6 @@
 //! The tests of a window, one after the other: each has a process of the tool, and together they are one measurement.
 
-use plumb_model::{Measurement, Reading};
+use plumb_model::{Measurement, Merge, Reading};
 use plumb_path::tool::{DrivenLoad, Tool};
 use plumb_path::{Load, Mark, PathError, Window};
 
@@ -67,21 +67,15 @@ impl Bulk {
 fn add(whole: &mut Measurement, part: Measurement) {
     whole.window_ns += part.window_ns;
     whole.work += part.work;
-    whole.attempts.tried += part.attempts.tried;
-    whole.attempts.failed += part.attempts.failed;
+    whole.attempts.add(&part.attempts);
     whole.cpu_user_ns += part.cpu_user_ns;
     whole.cpu_system_ns += part.cpu_system_ns;
     whole.health = std::mem::take(&mut whole.health).or_worse(&part.health);
     whole.readings.extend(part.readings);
     whole.windows.extend(part.windows);
     whole.additive.extend(part.additive);
-    for (error, count) in part.errors {
-        *whole.errors.entry(error).or_default() += count;
-    }
-    for (property, values) in part.observed {
-        let known = whole.observed.entry(property).or_default();
-        values.into_iter().for_each(|(value, count)| *known.entry(value).or_default() += count);
-    }
+    whole.errors.add(&part.errors);
+    whole.observed.add(&part.observed);
     for warning in part.warnings {
         if !whole.warnings.contains(&warning) {
             whole.warnings.push(warning);

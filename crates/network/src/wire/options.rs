@@ -123,16 +123,6 @@ fn buffer(
 /// By property and value, how many sockets had it.
 pub type Observed = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Adds counts to others.
-pub fn merge(into: &mut Observed, other: Observed) {
-    for (property, values) in other {
-        let known = into.entry(property).or_default();
-        for (value, count) in values {
-            *known.entry(value).or_default() += count;
-        }
-    }
-}
-
 /// Counts a value of a property.
 pub fn see(into: &mut Observed, property: &str, value: String, count: u64) {
     *into.entry(property.to_owned()).or_default().entry(value).or_default() += count;

@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use plumb_model::{Merge, merged};
+
 use super::options;
 use super::socket::number;
 
@@ -16,22 +18,18 @@ const CODE_COPIED: u8 = 1;
 /// Room for the one message of control that comes with a completion, and for the address in it.
 const CONTROL_WORDS: usize = 16;
 
-/// Sends that the kernel is done with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Completions {
-    /// It sent them from where they were.
-    pub lent: u64,
-    /// It copied them after all.
-    pub copied: u64,
+merged! {
+    /// Sends that the kernel is done with.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Completions {
+        /// It sent them from where they were.
+        pub lent: u64,
+        /// It copied them after all.
+        pub copied: u64,
+    }
 }
 
 impl Completions {
-    /// Adds others.
-    pub fn add(&mut self, other: Self) {
-        self.lent += other.lent;
-        self.copied += other.copied;
-    }
-
     /// How many there are.
     #[must_use]
     pub fn count(self) -> u64 {
@@ -67,7 +65,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 pub fn completions(socket: impl AsFd) -> io::Result<Completions> {
     let mut all = Completions::default();
     while let Some(some) = next(&socket)? {
-        all.add(some);
+        all.add(&some);
     }
     Ok(all)
 }
@@ -130,7 +128,7 @@ mod tests {
         assert_eq!(taken, [7; 10_000]);
         let (mut all, begin_ns) = (Completions::default(), monotonic_ns());
         while all.count() < 3 && monotonic_ns() - begin_ns < 5_000_000_000 {
-            all.add(completions(&client).unwrap());
+            all.add(&completions(&client).unwrap());
         }
         assert_eq!(all, Completions { lent: 0, copied: 3 });
         assert_eq!(completions(&client).unwrap(), Completions::default());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use plumb_model::{ClaimVerdict, Operand, Relation, VariantState, Verdict};
+use plumb_model::{ClaimVerdict, Merge, Operand, Relation, VariantState, Verdict};
 
 use super::chart::{name, percent, prose};
 use crate::figures;
@@ -222,8 +222,7 @@ pub fn observed(view: &View<'_>) -> Markup {
 fn of_variant(view: &View<'_>, variant: usize) -> Observed {
     let mut found = Observed::new();
     for cell in 0..view.plan().cells.len() {
-        view.results(cell, variant)
-            .for_each(|result| observed::add(&mut found, &result.measurement.observed));
+        view.results(cell, variant).for_each(|result| found.add(&result.measurement.observed));
     }
     found
 }

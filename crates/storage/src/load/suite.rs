@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plumb_host::time::monotonic_ns;
-use plumb_model::measurement::add_counts;
-use plumb_model::{Bytes, Measurement, Metric, Percent, Span};
+use plumb_model::{Bytes, Measurement, Merge, Metric, Percent, Span};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use super::prepared::{Prepared, prepare};
@@ -139,8 +138,7 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
     sum.cpu_user_ns += measured.cpu_user_ns;
     sum.cpu_system_ns += measured.cpu_system_ns;
     sum.health = std::mem::take(&mut sum.health).or_worse(&measured.health);
-    sum.attempts.tried += measured.attempts.tried;
-    sum.attempts.failed += measured.attempts.failed;
+    sum.attempts.add(&measured.attempts);
     sum.stall_ns_max = sum.stall_ns_max.max(measured.stall_ns_max);
     for (from, to) in job.takes {
         if let Some(reading) = measured.readings.get(from.name) {
@@ -157,10 +155,10 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
     }
     for property in ["direct", "engine", "size"] {
         if let Some(seen) = measured.observed.get(property) {
-            add_counts(sum.observed.entry(property.to_owned()).or_default(), seen);
+            sum.observed.entry(property.to_owned()).or_default().add(seen);
         }
     }
-    add_counts(&mut sum.errors, &measured.errors);
+    sum.errors.add(&measured.errors);
     for warning in measured.warnings {
         let warning = format!("{}: {warning}", job.name);
         sum.warnings.push(warning);

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::measurement::add_counts;
-use plumb_model::{Attempts, Histogram};
+use plumb_model::{Attempts, Histogram, Merge};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::burst::{STEP_NS, STEPS_MAX};
@@ -178,10 +177,10 @@ impl Tally {
         add(&mut self.steps, &other.steps);
         self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
         self.submission.merge(&other.submission);
-        add_counts(&mut self.errors, &other.errors);
+        self.errors.add(&other.errors);
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
         self.in_flight_ns += other.in_flight_ns;
-        self.attempts = self.attempts.and(other.attempts);
+        self.attempts.add(&other.attempts);
         self.lateness.merge(&other.lateness);
         self.unstarted += other.unstarted;
         self.unfinished += other.unfinished;

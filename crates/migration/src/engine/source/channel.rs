@@ -13,41 +13,26 @@ use super::super::wire::tls::Protection;
 use super::super::zero::ZeroTest;
 use super::round::Round;
 use plumb_codec::{Codec, CodecCounters, PAGE_BYTES, UNIT_BYTES};
+use plumb_model::merged;
 
-/// What one channel has sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Packets with pages.
-    pub packets: u64,
-    /// Pages with content.
-    pub pages: u64,
-    /// Pages of zeros.
-    pub zero_pages: u64,
-    /// Packets that were compressed.
-    pub compressed_packets: u64,
-    /// Packets whose content went as it is.
-    pub raw_packets: u64,
-    /// Bytes of content that went as they are or compressed.
-    pub payload_bytes: u64,
-    /// What compressed.
-    pub codec: CodecCounters,
-}
-
-impl Sent {
-    /// Both together.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            packets: self.packets + other.packets,
-            pages: self.pages + other.pages,
-            zero_pages: self.zero_pages + other.zero_pages,
-            compressed_packets: self.compressed_packets + other.compressed_packets,
-            raw_packets: self.raw_packets + other.raw_packets,
-            payload_bytes: self.payload_bytes + other.payload_bytes,
-            codec: CodecCounters {
-                hardware_frames: self.codec.hardware_frames + other.codec.hardware_frames,
-                software_frames: self.codec.software_frames + other.codec.software_frames,
-            },
-        }
+merged! {
+    /// What one channel has sent.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Sent {
+        /// Packets with pages.
+        pub packets: u64,
+        /// Pages with content.
+        pub pages: u64,
+        /// Pages of zeros.
+        pub zero_pages: u64,
+        /// Packets that were compressed.
+        pub compressed_packets: u64,
+        /// Packets whose content went as it is.
+        pub raw_packets: u64,
+        /// Bytes of content that went as they are or compressed.
+        pub payload_bytes: u64,
+        /// What compressed.
+        pub codec: CodecCounters,
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use plumb_host::signals::{receive_unless_asked_to_stop, unless_asked_to_stop, was_asked_to_stop};
 use plumb_host::time::monotonic_ns;
+use plumb_model::Merge;
 use rustls::ClientConnection;
 
 use super::super::alarm::Alarm;
@@ -275,7 +276,7 @@ impl Link {
 
     /// What all channels have sent up to the end of the last round.
     pub(super) fn content_sent(&self) -> Sent {
-        self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(*sent))
+        self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(sent))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one migration came to.
 
 use plumb_host::cpu::CpuTime;
+use plumb_model::Merge;
 
 use super::super::dirty::WriterCounts;
 use super::super::message::Received;
@@ -103,7 +104,7 @@ impl Outcome {
     /// What all channels have sent.
     #[must_use]
     pub fn all_sent(&self) -> Sent {
-        self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(*sent))
+        self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(sent))
     }
 
     /// Channels that have carried pages.
