@@ -3,7 +3,7 @@
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The moments of one measurement on the caller's time line, in ns. All threads of a load share one frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frame {
     /// The warm-up begins.
     pub start_ns: u64,

@@ -18,6 +18,12 @@ pub struct Gaps {
     spans: Vec<(u64, u64)>,
 }
 
+impl Default for Gaps {
+    fn default() -> Self {
+        Self::new(Frame::default())
+    }
+}
+
 impl Gaps {
     /// No completion yet: the gap begins with the window.
     #[must_use]
@@ -42,11 +48,13 @@ impl Gaps {
         self.completed(end_ns.min(self.frame.close_ns));
     }
 
-    /// Leaves what was a gap here and in another thread.
-    pub fn merge(&mut self, other: &Self) {
+    /// Leaves what was a gap here and in another thread. The span after a thread's last completion is open: a thread that ended
+    /// early completes nothing after its end.
+    pub fn add(&mut self, other: &Self) {
+        let (mine, others) = (self.with_open(), other.with_open());
         self.shortest_ns = self.shortest_ns.max(other.shortest_ns);
         self.last_ns = self.last_ns.max(other.last_ns);
-        let (mut mine, mut others) = (self.spans.iter().peekable(), other.spans.iter().peekable());
+        let (mut mine, mut others) = (mine.iter().peekable(), others.iter().peekable());
         let mut shared = Vec::new();
         while let (Some(a), Some(b)) = (mine.peek(), others.peek()) {
             let (begin, end) = (a.0.max(b.0), a.1.min(b.1));
@@ -59,7 +67,13 @@ impl Gaps {
                 others.next()
             };
         }
+        // The last one is open in both.
+        shared.pop();
         self.spans = shared;
+    }
+
+    fn with_open(&self) -> Vec<(u64, u64)> {
+        self.spans.iter().copied().chain([(self.last_ns, u64::MAX)]).collect()
     }
 
     /// The longest gap in ns; 0 where all are shorter than what is kept.
@@ -102,10 +116,26 @@ mod tests {
     #[test]
     fn threads_share_only_the_gaps_that_both_have() {
         let mut one = gaps(&[200, 700, 1090]);
-        one.merge(&gaps(&[300, 600, 1000]));
+        one.add(&gaps(&[300, 600, 1000]));
         assert_eq!(one.longest_ns(), 300 * MS, "from 300 to 600 ms");
-        one.merge(&gaps(&[400]));
+        one.add(&gaps(&[400]));
         assert_eq!(one.longest_ns(), 300 * MS, "from 700 to 1000 ms");
+    }
+
+    #[test]
+    fn a_thread_that_ended_early_shares_every_later_gap() {
+        let open = |moments_ms: &[u64]| {
+            let mut gaps = Gaps::new(Frame::new(0, 100 * MS, 1000 * MS));
+            moments_ms.iter().for_each(|at| gaps.completed(at * MS));
+            gaps
+        };
+        for (mine, others) in [(&[200, 300][..], &[250, 600, 900][..]), (&[250, 600, 900], &[200, 300])] {
+            let mut sum = open(&[]);
+            sum.add(&open(mine));
+            sum.add(&open(others));
+            sum.close(1050 * MS);
+            assert_eq!((sum.longest_ns(), sum.spans.len()), (300 * MS, 6), "300 to 600, 600 to 900 ms");
+        }
     }
 
     #[test]

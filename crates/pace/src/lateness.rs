@@ -30,10 +30,11 @@ impl Lateness {
     }
 
     /// Adds what another thread noted.
-    pub fn merge(&mut self, other: &Self) {
-        self.scheduled += other.scheduled;
-        self.lag_ns_max = self.lag_ns_max.max(other.lag_ns_max);
-        self.late += other.late;
+    pub fn add(&mut self, other: &Self) {
+        let Self { lag_ns_max, late, scheduled } = *other;
+        self.lag_ns_max = self.lag_ns_max.max(lag_ns_max);
+        self.late += late;
+        self.scheduled += scheduled;
     }
 
     /// The longest lag.
@@ -81,7 +82,7 @@ mod tests {
         other.lag(2 * LATE_NS);
         other.lag(7);
         other.lag(8);
-        sum.merge(&other);
+        sum.add(&other);
         assert_eq!((sum.lag_ns_max(), sum.late_share()), (2 * LATE_NS, 0.25));
     }
 }

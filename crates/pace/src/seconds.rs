@@ -26,12 +26,12 @@ impl Seconds {
     }
 
     /// Adds what another thread noted.
-    pub fn merge(&mut self, other: &Self) {
-        let len = self.counts.len().max(other.counts.len());
-        self.counts.resize(len, 0);
-        self.times_ns.resize(len, 0);
-        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
-        self.times_ns.iter_mut().zip(&other.times_ns).for_each(|(sum, time_ns)| *sum += time_ns);
+    pub fn add(&mut self, other: &Self) {
+        let Self { counts, times_ns } = other;
+        for (sums, values) in [(&mut self.counts, counts), (&mut self.times_ns, times_ns)] {
+            sums.resize(sums.len().max(values.len()), 0);
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
     }
 
     /// How many events each of the first `seconds` had.
@@ -89,8 +89,8 @@ mod tests {
         other.note(0, 20);
         other.note(2, 30);
         let mut sum = one.clone();
-        sum.merge(&other);
-        other.merge(&one);
+        sum.add(&other);
+        other.add(&one);
         assert_eq!(sum, other);
         assert_eq!((sum.counts(3), sum.time_ns_from(0)), (vec![2.0, 0.0, 1.0], 60));
     }

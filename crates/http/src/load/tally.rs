@@ -337,7 +337,7 @@ impl Tally {
     /// Adds what another thread counted.
     pub fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
-        self.seconds.merge(&other.seconds);
+        self.seconds.add(&other.seconds);
         self.succeeded += other.succeeded;
         self.failed += other.failed;
         self.attempts.add(&other.attempts);
@@ -362,7 +362,7 @@ impl Tally {
         self.connections_opened += other.connections_opened;
         self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
         self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
-        self.lateness.merge(&other.lateness);
+        self.lateness.add(&other.lateness);
         self.spread_addresses |= other.spread_addresses;
         self.times.merge(&other.times);
     }

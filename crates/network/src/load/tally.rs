@@ -176,14 +176,14 @@ impl Tally {
     /// Adds what another flow of the test counted.
     pub fn merge(&mut self, other: &Self) {
         self.messages += other.messages;
-        self.ended.merge(&other.ended);
+        self.ended.add(&other.ended);
         self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
-        self.seconds.merge(&other.seconds);
+        self.seconds.add(&other.seconds);
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
         self.unanswered += other.unanswered;
         self.ends.merge(other.ends);
-        self.lateness.merge(&other.lateness);
+        self.lateness.add(&other.lateness);
         self.sends.calls.add(&other.sends.calls);
         self.sends.completions.add(&other.sends.completions);
         self.errors.add(&other.errors);

@@ -123,7 +123,7 @@ impl<T> Driven<T> {
             gaps
         });
         let shared = closed.reduce(|mut all, one| {
-            all.merge(&one);
+            all.add(&one);
             all
         });
         shared.map(|gaps| gaps.longest_ns())

@@ -172,7 +172,7 @@ impl Tally {
             sum.latency.merge(&one.latency);
             sum.service.merge(&one.service);
             sum.completion.merge(&one.completion);
-            sum.seconds.merge(&one.seconds);
+            sum.seconds.add(&one.seconds);
         }
         add(&mut self.steps, &other.steps);
         self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
@@ -181,7 +181,7 @@ impl Tally {
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
         self.in_flight_ns += other.in_flight_ns;
         self.attempts.add(&other.attempts);
-        self.lateness.merge(&other.lateness);
+        self.lateness.add(&other.lateness);
         self.unstarted += other.unstarted;
         self.unfinished += other.unfinished;
     }
