@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::measurement::per_second;
 use plumb_model::{HiddenStall, Histogram, Measurement, Metric, Reading, Statistic, SteadyRate};
 use plumb_path::drive::Driven;
 
 use super::core::Errand;
 use super::errors::Failure;
-use super::tally::{OnWire, Tally, Times};
+use super::tally::{Tally, Times};
 use crate::metrics;
 
 /// What has a size: the bodies of answers.
@@ -73,7 +72,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     tally.times.settle();
     let seconds = driven.frame.whole_seconds(driven.end_ns());
     let mut measurement = Measurement {
-        windows: windows(driven.tallies(), &tally, seconds),
+        windows: windows(&tally, seconds),
         observed: observed(&tally, errand),
         sizes: [(BODY.to_owned(), tally.bodies.clone())].into(),
         errors: tally.errors.clone(),
@@ -83,13 +82,11 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
         ..driven.measurement(tally.completed, &tally.lateness, |tally| &tally.gaps)
     };
     measurement.readings.extend(readings(&tally, is_open_loop));
+    let [sent, received] = tally.on_wire.bytes;
     for (metric, rate) in [
         (metrics::HTTP_REQS, tally.completed),
-        (metrics::DATA_SENT, driven.tallies().map(|one| grown(one, |by_then| by_then.sent_bytes)).sum()),
-        (
-            metrics::DATA_RECEIVED,
-            driven.tallies().map(|one| grown(one, |by_then| by_then.received_bytes)).sum(),
-        ),
+        (metrics::DATA_SENT, sent),
+        (metrics::DATA_RECEIVED, received),
     ] {
         let reading = Reading::rate(rate, measurement.window_ns);
         measurement.readings.insert(metric.name.to_owned(), reading);
@@ -107,13 +104,6 @@ fn steady(tally: &Tally, seconds: usize) -> Option<SteadyRate> {
     let all = &tally.seconds;
     let mean_ns = all.time_ns_from(0) as f64 / all.count_from(0).max(1) as f64;
     SteadyRate::find(&all.counts(seconds), mean_ns, tally.fastest_ns)
-}
-
-fn grown(one: &Tally, counter: impl Fn(&OnWire) -> u64) -> u64 {
-    match (one.on_wire.first(), one.on_wire.last()) {
-        (Some(first), Some(last)) => counter(last) - counter(first),
-        _ => 0,
-    }
 }
 
 fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
@@ -164,29 +154,13 @@ fn trends(times: &Times, is_open_loop: bool) -> [(Metric, Histogram); 9] {
 }
 
 /// Rates in each whole second of the window.
-fn windows<'a>(
-    threads: impl Iterator<Item = &'a Tally> + Clone,
-    tally: &Tally,
-    seconds: usize,
-) -> BTreeMap<String, Vec<f64>> {
-    let bytes = |counter: fn(&OnWire) -> u64| -> Vec<f64> {
-        let grown = |second: usize| {
-            let pairs = threads
-                .clone()
-                .filter_map(|one| Some((one.on_wire.get(second)?, one.on_wire.get(second + 1)?)));
-            // A thread takes a reading when it next runs, so two readings are not exactly a second apart.
-            pairs
-                .map(|(before, after)| {
-                    per_second(counter(after) - counter(before), after.at_ns - before.at_ns)
-                })
-                .sum()
-        };
-        (0..seconds).map(grown).collect()
-    };
+fn windows(tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
+    let [sent, received] = &tally.on_wire.per_s;
+    let whole = |rates: &[f64]| (0..seconds).map(|at| rates.get(at).copied().unwrap_or(0.0)).collect();
     BTreeMap::from([
         (metrics::HTTP_REQS.name.to_owned(), tally.seconds.counts(seconds)),
-        (metrics::DATA_SENT.name.to_owned(), bytes(|reading| reading.sent_bytes)),
-        (metrics::DATA_RECEIVED.name.to_owned(), bytes(|reading| reading.received_bytes)),
+        (metrics::DATA_SENT.name.to_owned(), whole(sent)),
+        (metrics::DATA_RECEIVED.name.to_owned(), whole(received)),
     ])
 }
 
@@ -290,39 +264,46 @@ fn warnings(tally: &Tally, pending: (u64, u64)) -> Vec<String> {
 mod tests {
     use plumb_pace::Frame;
 
+    use super::super::tally;
     use super::*;
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// A thread of which readings were taken at these moments, in ms, with this many bytes received by then.
-    fn thread(frame: Frame, readings: &[(u64, u64)]) -> Tally {
-        let reading = |(at_ms, received_bytes): &(u64, u64)| OnWire {
+    /// Threads of which readings were taken at these moments, in ms, with this many bytes received by then.
+    fn threads(frame: Frame, threads: &[&[(u64, u64)]]) -> Tally {
+        let reading = |(at_ms, received_bytes): (u64, u64)| tally::Reading {
             at_ns: at_ms * 1_000_000,
-            sent_bytes: received_bytes / 10,
-            received_bytes: *received_bytes,
+            bytes: [received_bytes / 10, received_bytes],
         };
-        let mut tally = Tally::new(frame, false, 0);
-        tally.on_wire = readings.iter().map(reading).collect();
-        tally
+        let mut sum = Tally::new(frame, false, 0);
+        for readings in threads {
+            let mut one = Tally::new(frame, false, 0);
+            for pair in readings.windows(2) {
+                one.on_wire.read(reading(pair[0]), reading(pair[1]));
+            }
+            sum.merge(&one);
+        }
+        sum
     }
 
     #[test]
     fn bytes_of_a_second_are_divided_by_the_time_between_its_readings() {
         let frame = Frame::new(0, 0, 3 * SECOND_NS);
         // One thread opened late, was late for the second second and had half a second left for the third.
-        let late = thread(frame, &[(200, 1_000), (1_000, 9_000), (2_500, 24_000), (3_000, 29_000)]);
-        let punctual = thread(frame, &[(0, 0), (1_000, 500), (2_000, 1_500), (3_000, 1_500)]);
-        let windows = windows([late, punctual].iter(), &Tally::new(frame, false, 0), 3);
+        let late = [(200, 1_000), (1_000, 9_000), (2_500, 24_000), (3_000, 29_000)];
+        let punctual = [(0, 0), (1_000, 500), (2_000, 1_500), (3_000, 1_500)];
+        let tally = threads(frame, &[&late, &punctual]);
+        let windows = windows(&tally, 3);
         assert_eq!(windows["data_received"], [10_500.0, 11_000.0, 10_000.0]);
         assert_eq!(windows["data_sent"], [1_050.0, 1_100.0, 1_000.0]);
+        assert_eq!(tally.on_wire.bytes, [2_950, 29_500]);
     }
 
     #[test]
     fn a_thread_that_slept_through_a_second_has_readings_at_one_moment_and_no_rate_between_them() {
         let frame = Frame::new(0, 0, 2 * SECOND_NS);
-        let asleep = thread(frame, &[(0, 0), (2_000, 4_000), (2_000, 4_000)]);
-        let windows = windows([asleep].iter(), &Tally::new(frame, false, 0), 2);
-        assert_eq!(windows["data_received"], [2_000.0, 0.0]);
+        let asleep = threads(frame, &[&[(0, 0), (2_000, 4_000), (2_000, 4_000)]]);
+        assert_eq!(windows(&asleep, 2)["data_received"], [2_000.0, 0.0]);
     }
 
     #[test]

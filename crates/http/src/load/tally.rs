@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Attempts, Histogram, Merge, Statistic};
+use plumb_model::measurement::per_second;
+use plumb_model::{Attempts, Histogram, Merge, Statistic, merged};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::errors::Failure;
@@ -99,23 +100,43 @@ pub struct Tally {
     pub gaps: Gaps,
     /// How far sends lagged their schedule.
     pub lateness: Lateness,
-    /// Bytes on the wire when the window opened, at each whole second of it, and when it ended; of one thread alone.
-    pub on_wire: Vec<OnWire>,
+    /// Bytes on the wire within the window.
+    pub on_wire: OnWire,
     /// Whether local ports ran out on one address.
     pub spread_addresses: bool,
     /// Times.
     pub times: Times,
 }
 
-/// Bytes on the wire by one moment.
+/// Bytes that a thread has sent and received on all its connections by one moment.
 #[derive(Debug, Clone, Copy)]
-pub struct OnWire {
+pub struct Reading {
     /// The moment.
     pub at_ns: u64,
-    /// Sent on all connections of the thread.
-    pub sent_bytes: u64,
-    /// Received on them.
-    pub received_bytes: u64,
+    /// Sent, and received.
+    pub bytes: [u64; 2],
+}
+
+merged! {
+    /// Bytes on the wire, sent and received.
+    #[derive(Debug, Default)]
+    pub struct OnWire {
+        /// All of them.
+        pub bytes: [u64; 2],
+        /// Rates between readings, which are taken at each whole second.
+        pub per_s: [Vec<f64>; 2],
+    }
+}
+
+impl OnWire {
+    /// Adds the bytes between two readings. A thread takes a reading when it next runs, so two are not exactly a second apart.
+    pub fn read(&mut self, before: Reading, after: Reading) {
+        for side in 0..2 {
+            let grown = after.bytes[side] - before.bytes[side];
+            self.bytes[side] += grown;
+            self.per_s[side].push(per_second(grown, after.at_ns - before.at_ns));
+        }
+    }
 }
 
 /// Distributions of times, as they are recorded.
@@ -184,7 +205,7 @@ impl Tally {
             fastest_ns: u64::MAX,
             gaps: Gaps::new(frame),
             lateness: Lateness::default(),
-            on_wire: Vec::new(),
+            on_wire: OnWire::default(),
             spread_addresses: false,
             times: Times::default(),
         }
@@ -363,6 +384,7 @@ impl Tally {
         self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
         self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
         self.lateness.add(&other.lateness);
+        self.on_wire.add(&other.on_wire);
         self.spread_addresses |= other.spread_addresses;
         self.times.merge(&other.times);
     }

@@ -15,7 +15,7 @@ use plumb_path::drive::{Accounts, Part, Ran, Worker};
 use super::connection::{Seat, Step};
 use super::core::{ALARM, Core};
 use super::errors::Failure;
-use super::tally::{OnWire, Tally};
+use super::tally::{Reading, Tally};
 
 /// How long an open loop waits at most for what is due in its window and not answered at its end.
 pub const GRACE_NS_MAX: u64 = 5_000_000_000;
@@ -31,6 +31,8 @@ pub struct HttpWorker {
     /// Free seats of an open loop, those that have been free longest first.
     free: VecDeque<usize>,
     accounts: Accounts,
+    /// The last reading of the bytes on the wire; none before the window opens.
+    reading: Option<Reading>,
     /// Slots whose requests were answered in this turn.
     answered: Vec<usize>,
     /// When the clock has something to do next.
@@ -54,6 +56,7 @@ impl HttpWorker {
             part,
             free: VecDeque::new(),
             accounts: Accounts::default(),
+            reading: None,
             answered: Vec::new(),
             due_ns: 0,
             alarm_ns: NEVER,
@@ -175,7 +178,7 @@ impl HttpWorker {
     }
 
     fn is_open(&self) -> bool {
-        !self.core.tally.on_wire.is_empty()
+        self.reading.is_some()
     }
 
     /// Takes one request from the budget; `false` where nothing is left.
@@ -238,11 +241,11 @@ impl HttpWorker {
     /// Takes a reading at the present time. With the time of the turn, two readings of one turn would be 0 ns apart although
     /// CPU time passed between them.
     fn read(&mut self) {
-        self.core.tally.on_wire.push(OnWire {
-            at_ns: monotonic_ns(),
-            sent_bytes: self.core.traffic.sent.get(),
-            received_bytes: self.core.traffic.received.get(),
-        });
+        let traffic = &self.core.traffic;
+        let now = Reading { at_ns: monotonic_ns(), bytes: [traffic.sent.get(), traffic.received.get()] };
+        if let Some(before) = self.reading.replace(now) {
+            self.core.tally.on_wire.read(before, now);
+        }
     }
 
     fn open(&mut self) {
