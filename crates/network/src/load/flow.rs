@@ -69,10 +69,11 @@ impl Flow {
     pub fn placed(mut self) -> Self {
         // A flow that never waits must not keep the watching thread off its CPU.
         run_behind();
-        self.tally.cpus = self.make.cpu.and_then(|cpu| {
-            let pinned = pin(cpu);
-            pinned.map_err(|error| self.tally.fail(error.to_string())).ok()
-        });
+        match self.make.cpu.map(pin) {
+            Some(Ok(cpus)) => *self.tally.cpus.entry(cpus.to_string()).or_default() += 1,
+            Some(Err(error)) => self.tally.fail(error.to_string()),
+            None => {}
+        }
         self
     }
 

@@ -213,8 +213,8 @@ impl TestCounts<'_> {
         let mut see = |property: &str, value: String, count: u64| {
             *measurement.observed.entry(property.to_owned()).or_default().entry(value).or_default() += count;
         };
-        for cpus in self.outcome.driven.tallies().filter_map(|one| one.cpus.as_ref()) {
-            see("cpu", format!("{test} client: {cpus}"), 1);
+        for (cpus, flows) in &self.tally.cpus {
+            see("cpu", format!("{test} client: {cpus}"), *flows);
         }
         let ends = [("client", &self.outcome.observed), ("server", &self.outcome.totals.observed)];
         for (end, observed) in ends {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use plumb_host::cpu::CpuSet;
 use plumb_model::{Histogram, Merge};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
@@ -103,8 +102,8 @@ pub struct Tally {
     pub sends: Sends,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Where the flow's thread was kept; nowhere if absent.
-    pub cpus: Option<CpuSet>,
+    /// Flows by where their threads were kept.
+    pub cpus: BTreeMap<String, u64>,
 }
 
 impl Tally {
@@ -125,7 +124,7 @@ impl Tally {
             lateness: Lateness::default(),
             sends: Sends::default(),
             errors: BTreeMap::new(),
-            cpus: None,
+            cpus: BTreeMap::new(),
         }
     }
 
@@ -187,6 +186,7 @@ impl Tally {
         self.sends.calls.add(&other.sends.calls);
         self.sends.completions.add(&other.sends.completions);
         self.errors.add(&other.errors);
+        self.cpus.add(&other.cpus);
     }
 }
 
