@@ -7,11 +7,13 @@
 mod driven;
 mod health;
 mod part;
+mod recorder;
 mod watch;
 
 pub use driven::{Accounts, Driven, Moment, Ran};
 pub use health::load_health;
 pub use part::{Part, Progress};
+pub use recorder::Recorder;
 pub use watch::{LOOK_NS, Marks, Standing, Watch};
 
 use std::sync::Arc;
@@ -257,8 +259,6 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use plumb_pace::Gaps;
-
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -271,10 +271,10 @@ mod tests {
     }
 
     impl Worker for Counter {
-        type Tally = (Part, u64, Gaps);
+        type Tally = (Part, u64);
 
         fn run(mut self) -> Result<Ran<Self::Tally>, PathError> {
-            let (mut work, mut gaps) = (0, Gaps::new(self.part.frame));
+            let mut work = 0;
             let mut now_ns = monotonic_ns();
             assert!(now_ns >= self.part.frame.start_ns, "the start is common to all");
             while now_ns < self.part.frame.close_ns {
@@ -289,12 +289,11 @@ mod tests {
                 sleep(Duration::from_millis(1));
                 now_ns = monotonic_ns();
                 self.accounts.observe(now_ns, self.part.frame);
-                gaps.completed(now_ns);
                 self.part.early_end();
             }
             self.accounts.close();
             let end_ns = now_ns.min(self.part.frame.close_ns);
-            Ok(Ran { tally: (self.part, work, gaps), end_ns, accounts: self.accounts.ends() })
+            Ok(Ran { tally: (self.part, work), end_ns, accounts: self.accounts.ends() })
         }
     }
 
@@ -336,14 +335,14 @@ mod tests {
             panic!("{marks:?}")
         };
         assert_eq!(driven.window_ns(), 1100 * MS);
-        assert!(work > 0 && work <= driven.tallies().map(|(_, work, _)| work).sum());
+        assert!(work > 0 && work <= driven.tallies().map(|(_, work)| work).sum());
         let mut parts: Vec<&Part> = driven.tallies().map(|(part, ..)| part).collect();
         parts.sort_by_key(|part| part.number);
         assert_eq!(parts.iter().map(|part| part.share_of(5)).collect::<Vec<_>>(), [2, 2, 1]);
         let due: Vec<u64> = parts.iter().filter_map(|part| part.due).map(|due| due.due_ns()).collect();
         assert_eq!(due, [0, 3_333_333, 6_666_666], "turns are taken in the order of the threads");
         assert!(parts[0].seed != parts[1].seed && parts.iter().all(|part| part.budget.is_none()));
-        let measurement = driven.measurement(work, &Default::default(), |(_, _, gaps)| gaps);
+        let measurement = driven.measurement(work, &Recorder::default());
         assert_eq!((measurement.health.threads, measurement.window_ns), (3, 1100 * MS));
         let cpu_us = (measurement.cpu_user_ns + measurement.cpu_system_ns) as f64 / 1e3 / work as f64;
         assert_eq!(measurement.readings["cpu_load"], plumb_model::Reading::Gauge(cpu_us));
@@ -353,7 +352,7 @@ mod tests {
     fn a_budget_ends_the_window_and_so_does_a_schedule() {
         let units = Drive { units: Some(30), ..drive(600_000) };
         let driven = run(&units, None, false).0.unwrap();
-        assert_eq!(driven.tallies().map(|(_, work, _)| work).sum::<u64>(), 30);
+        assert_eq!(driven.tallies().map(|(_, work)| work).sum::<u64>(), 30);
         assert!(driven.end_ns() < driven.frame.close_ns);
         let driven = run(&Drive { rate_per_s: Some(1000.0), ..units }, None, false).0.unwrap();
         assert!(driven.tallies().all(|(part, ..)| part.budget.is_none()));

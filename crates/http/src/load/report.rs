@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{HiddenStall, Histogram, Measurement, Metric, Reading, Statistic, SteadyRate};
+use plumb_model::{HiddenStall, Histogram, Measurement, Merge, Metric, Reading, Statistic};
 use plumb_path::drive::Driven;
 
 use super::core::Errand;
@@ -57,7 +57,7 @@ impl Asked {
 
 /// Of the requests without an answer at the end, the number of those older than the slowest answer, and the oldest one's age.
 fn slowest_pending(tally: &Tally) -> (u64, u64) {
-    let longer = tally.times.pending.bins().filter(|(wait_ns, _)| *wait_ns > tally.slowest_ns);
+    let longer = tally.times.pending.bins().filter(|(wait_ns, _)| *wait_ns > tally.slowest_ns.0);
     longer.fold((0, 0), |(count, longest_ns), (wait_ns, more)| (count + more, longest_ns.max(wait_ns)))
 }
 
@@ -67,7 +67,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     let checks = &errand.checks;
     let is_open_loop = asked.rate_per_s.is_some();
     let mut tally = Tally::new(driven.frame, is_open_loop, checks.all().len());
-    driven.tallies().for_each(|one| tally.merge(one));
+    driven.tallies().for_each(|one| tally.add(one));
     let slowest_pending = slowest_pending(&tally);
     tally.times.settle();
     let seconds = driven.frame.whole_seconds(driven.end_ns());
@@ -75,11 +75,9 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
         windows: windows(&tally, seconds),
         observed: observed(&tally, errand),
         sizes: [(BODY.to_owned(), tally.bodies.clone())].into(),
-        errors: tally.errors.clone(),
-        attempts: tally.attempts,
         hopeless: hopeless(&tally),
         warnings: warnings(&tally, slowest_pending),
-        ..driven.measurement(tally.completed, &tally.lateness, |tally| &tally.gaps)
+        ..driven.measurement(tally.completed, &tally.recorder)
     };
     measurement.readings.extend(readings(&tally, is_open_loop));
     let [sent, received] = tally.on_wire.bytes;
@@ -91,19 +89,13 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
         let reading = Reading::rate(rate, measurement.window_ns);
         measurement.readings.insert(metric.name.to_owned(), reading);
     }
-    measurement.steady = steady(&tally, seconds).filter(|_| !is_open_loop);
+    measurement.steady = tally.recorder.steady(&tally.seconds, 0..seconds);
     let stall_ns_max = measurement.stall_ns_max;
     let hidden = HiddenStall::find(metrics::ITERATION_DURATION.name, &tally.times.iteration(), stall_ns_max);
     let hidden = hidden.filter(|_| !is_open_loop).map(|hidden| hidden.to_string());
     measurement.warnings.extend(hidden);
     measurement.warnings.extend(asked.too_few_connections(&tally.times));
     measurement
-}
-
-fn steady(tally: &Tally, seconds: usize) -> Option<SteadyRate> {
-    let all = &tally.seconds;
-    let mean_ns = all.time_ns_from(0) as f64 / all.count_from(0).max(1) as f64;
-    SteadyRate::find(&all.counts(seconds), mean_ns, tally.fastest_ns)
 }
 
 fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
@@ -180,7 +172,7 @@ fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
     for (status, count) in (0_u16..).zip(tally.statuses.iter()) {
         see("status", &status.to_string(), *count);
     }
-    for (content, count) in &tally.contents {
+    for (content, count) in &tally.contents.0 {
         see("content_type", content.media_type.text(), *count);
         see("content_encoding", content.coding.text(), *count);
     }
@@ -200,8 +192,9 @@ fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
 
 /// The failure that every request had, where it would have it at any other time.
 fn hopeless(tally: &Tally) -> Option<String> {
-    let is_hopeless = tally.completed == 0 && tally.lasting > 0 && tally.lasting == tally.attempts.failed;
-    let (kind, _) = tally.errors.iter().filter(|_| is_hopeless).max_by_key(|(_, count)| **count)?;
+    let is_hopeless =
+        tally.completed == 0 && tally.lasting > 0 && tally.lasting == tally.recorder.attempts.failed;
+    let (kind, _) = tally.recorder.errors.iter().filter(|_| is_hopeless).max_by_key(|(_, count)| **count)?;
     Some(format!("get an answer: {kind}"))
 }
 
@@ -227,11 +220,11 @@ fn requests(count: u64) -> String {
 
 fn warnings(tally: &Tally, pending: (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
-    let count = |failure: &Failure| tally.errors.get(&failure.to_string()).copied().unwrap_or(0);
+    let count = |failure: &Failure| tally.recorder.errors.get(&failure.to_string()).copied().unwrap_or(0);
     let (stalled, longest_ns) = pending;
     if stalled > 0 {
         let longest_ms = longest_ns as f64 / 1e6;
-        let slowest_ms = tally.slowest_ns as f64 / 1e6;
+        let slowest_ms = tally.slowest_ns.0 as f64 / 1e6;
         warnings.push(format!(
             "{} had no answer when the window closed, after waiting for up to {longest_ms:.0} ms; the \
              slowest answer took {slowest_ms:.0} ms. http_req_duration and iteration_duration include these waits",
@@ -281,7 +274,7 @@ mod tests {
             for pair in readings.windows(2) {
                 one.on_wire.read(reading(pair[0]), reading(pair[1]));
             }
-            sum.merge(&one);
+            sum.add(&one);
         }
         sum
     }

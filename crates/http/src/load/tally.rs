@@ -10,8 +10,9 @@
 use std::collections::BTreeMap;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{Attempts, Histogram, Merge, Statistic, merged};
-use plumb_pace::{Frame, Gaps, Lateness, Seconds};
+use plumb_model::{Histogram, Largest, Merge, Statistic, merged};
+use plumb_pace::{Frame, Seconds};
+use plumb_path::drive::Recorder;
 
 use super::errors::Failure;
 use super::tls::{Negotiated, SessionUse};
@@ -19,6 +20,29 @@ use super::wire::Content;
 
 /// How many kinds of content are told apart; a server may make a new one up for each answer.
 const CONTENTS_MAX: usize = 64;
+
+/// Answers by what their heads said of their bodies.
+#[derive(Debug, Default)]
+pub struct Contents(pub Vec<(Content, u64)>);
+
+impl Contents {
+    fn count(&mut self, content: Content, answers: u64) {
+        let known = self.0.iter().position(|(known, _)| *known == content);
+        match known {
+            Some(at) => self.0[at].1 += answers,
+            None if self.0.len() < CONTENTS_MAX || content == Content::other() => {
+                self.0.push((content, answers));
+            }
+            None => self.count(Content::other(), answers),
+        }
+    }
+}
+
+impl Merge for Contents {
+    fn add(&mut self, other: &Self) {
+        other.0.iter().for_each(|(content, answers)| self.count(*content, *answers));
+    }
+}
 
 /// When the parts of one request and its answer happened, in ns on the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,59 +77,51 @@ impl Answer {
     }
 }
 
-/// The counts and times of one thread.
-#[derive(Debug)]
-pub struct Tally {
-    frame: Frame,
-    is_open_loop: bool,
-    /// Answers that were complete within the window.
-    pub completed: u64,
-    /// The same by second of the window, with their times.
-    pub seconds: Seconds,
-    /// Requests whose answer is good, and those that failed.
-    pub succeeded: u64,
-    /// See `succeeded`.
-    pub failed: u64,
-    /// All requests that came to an end, and those without a good answer: one that fails in several ways counts once.
-    pub attempts: Attempts,
-    /// By status.
-    pub statuses: Box<[u64; 1000]>,
-    /// By what heads said of bodies.
-    pub contents: Vec<(Content, u64)>,
-    /// Lengths of bodies.
-    pub bodies: Histogram,
-    /// Passed and failed, by check.
-    pub checks: Vec<[u64; 2]>,
-    /// Failures by kind.
-    pub errors: BTreeMap<String, u64>,
-    /// Those that would happen at any other time as well.
-    pub lasting: u64,
-    /// What was negotiated on connections in use, with their number.
-    pub negotiated: Vec<(Negotiated, u64)>,
-    /// Full handshakes that were complete within the window.
-    pub handshakes_full: u64,
-    /// Resumed handshakes that were complete within the window.
-    pub handshakes_resumed: u64,
-    /// Of these handshakes: those that offered a session.
-    pub sessions_offered: u64,
-    /// Those that were to offer one and knew of none.
-    pub sessions_missing: u64,
-    /// Connections that stood within the window.
-    pub connections_opened: u64,
-    /// The longest time from the beginning of a request to its complete answer.
-    pub slowest_ns: u64,
-    /// The shortest time of a good answer from the load's start on; `u64::MAX` without one.
-    pub fastest_ns: u64,
-    /// The times in which nothing was answered.
-    pub gaps: Gaps,
-    /// How far sends lagged their schedule.
-    pub lateness: Lateness,
-    /// Bytes on the wire within the window.
-    pub on_wire: OnWire,
-    /// Whether local ports ran out on one address.
-    pub spread_addresses: bool,
-    /// Times.
-    pub times: Times,
+merged! {
+    /// The counts and times of one thread.
+    #[derive(Debug, Default)]
+    pub struct Tally {
+        /// What every load records. A request that fails in several ways is one failed attempt.
+        pub recorder: Recorder,
+        /// Answers that were complete within the window.
+        pub completed: u64,
+        /// The same by second of the window, with their times.
+        pub seconds: Seconds,
+        /// Requests whose answer is good, and those that failed.
+        pub succeeded: u64,
+        /// See `succeeded`.
+        pub failed: u64,
+        /// By status.
+        pub statuses: Vec<u64>,
+        /// By what heads said of bodies.
+        pub contents: Contents,
+        /// Lengths of bodies.
+        pub bodies: Histogram,
+        /// Passed and failed, by check.
+        pub checks: Vec<[u64; 2]>,
+        /// Those that would happen at any other time as well.
+        pub lasting: u64,
+        /// What was negotiated on connections in use, with their number.
+        pub negotiated: BTreeMap<Negotiated, u64>,
+        /// Full handshakes that were complete within the window.
+        pub handshakes_full: u64,
+        /// Resumed handshakes that were complete within the window.
+        pub handshakes_resumed: u64,
+        /// Of these handshakes: those that offered a session.
+        pub sessions_offered: u64,
+        /// Those that were to offer one and knew of none.
+        pub sessions_missing: u64,
+        /// Connections that stood within the window.
+        pub connections_opened: u64,
+        /// The longest time from the beginning of a request to its complete answer.
+        pub slowest_ns: Largest,
+        /// Bytes on the wire within the window.
+        pub on_wire: OnWire,
+        /// Whether local ports ran out on one address.
+        pub spread_addresses: bool,
+        /// Times.
+        pub times: Times,
+    }
 }
 
 /// Bytes that a thread has sent and received on all its connections by one moment.
@@ -139,124 +155,87 @@ impl OnWire {
     }
 }
 
-/// Distributions of times, as they are recorded.
-#[derive(Debug, Default)]
-pub struct Times {
-    /// Sending the request.
-    pub sending: Histogram,
-    /// From there to the first byte of the answer.
-    pub waiting: Histogram,
-    /// From there to its last byte, where that came in another read.
-    pub receiving: Histogram,
-    /// How many answers came in one read.
-    pub received_at_once: u64,
-    /// Closed loop: all of that, on connections that stood. Open loop: from when it was due, on all connections.
-    pub duration: Histogram,
-    /// Closed loop: the same on connections that were made for the request.
-    pub duration_fresh: Histogram,
-    /// Closed loop: the same with the time that making the connection took.
-    pub iteration_fresh: Histogram,
-    /// Open loop: sending, waiting and receiving.
-    pub service: Histogram,
-    /// Waiting for a connection, where that was necessary.
-    pub blocked: Histogram,
-    /// Connecting.
-    pub connecting: Histogram,
-    /// TLS handshakes.
-    pub tls: Histogram,
-    /// How many requests found a connection that stood.
-    pub reused: u64,
-    /// Closed loop: the waits of requests that had no answer when the window closed.
-    pub pending: Histogram,
-    /// The waits of requests that the server refused.
-    pub refused: Histogram,
+merged! {
+    /// Distributions of times, as they are recorded.
+    #[derive(Debug, Default)]
+    pub struct Times {
+        /// Sending the request.
+        pub sending: Histogram,
+        /// From there to the first byte of the answer.
+        pub waiting: Histogram,
+        /// From there to its last byte, where that came in another read.
+        pub receiving: Histogram,
+        /// How many answers came in one read.
+        pub received_at_once: u64,
+        /// Closed loop: all of that, on connections that stood. Open loop: from when it was due, on all connections.
+        pub duration: Histogram,
+        /// Closed loop: the same on connections that were made for the request.
+        pub duration_fresh: Histogram,
+        /// Closed loop: the same with the time that making the connection took.
+        pub iteration_fresh: Histogram,
+        /// Open loop: sending, waiting and receiving.
+        pub service: Histogram,
+        /// Waiting for a connection, where that was necessary.
+        pub blocked: Histogram,
+        /// Connecting.
+        pub connecting: Histogram,
+        /// TLS handshakes.
+        pub tls: Histogram,
+        /// How many requests found a connection that stood.
+        pub reused: u64,
+        /// Closed loop: the waits of requests that had no answer when the window closed.
+        pub pending: Histogram,
+        /// The waits of requests that the server refused.
+        pub refused: Histogram,
+    }
 }
 
 impl Tally {
-    /// The window ends earlier than it was planned.
-    pub fn end_at(&mut self, close_ns: u64) {
-        self.frame.close_ns = close_ns;
-    }
-
     /// Counts for `frame`, of a load with `checks` checks.
     #[must_use]
     pub fn new(frame: Frame, is_open_loop: bool, checks: usize) -> Self {
         Self {
-            frame,
-            is_open_loop,
-            completed: 0,
-            seconds: Seconds::default(),
-            succeeded: 0,
-            failed: 0,
-            attempts: Attempts::default(),
-            statuses: Box::new([0; 1000]),
-            contents: Vec::new(),
-            bodies: Histogram::new(),
+            recorder: Recorder::new(frame, is_open_loop),
+            statuses: vec![0; 1000],
             checks: vec![[0; 2]; checks],
-            errors: BTreeMap::new(),
-            lasting: 0,
-            negotiated: Vec::new(),
-            handshakes_full: 0,
-            handshakes_resumed: 0,
-            sessions_offered: 0,
-            sessions_missing: 0,
-            connections_opened: 0,
-            slowest_ns: 0,
-            fastest_ns: u64::MAX,
-            gaps: Gaps::new(frame),
-            lateness: Lateness::default(),
-            on_wire: OnWire::default(),
-            spread_addresses: false,
-            times: Times::default(),
+            ..Self::default()
         }
     }
 
     /// Whether the times of a request that was due at one moment and ended at another belong to the window.
     #[must_use]
     pub fn counts(&self, intended_ns: u64, end_ns: u64) -> bool {
-        self.frame.measures(if self.is_open_loop { intended_ns } else { end_ns })
+        self.recorder.frame.measures(if self.recorder.is_open_loop { intended_ns } else { end_ns })
     }
 
     /// How long a request took in the sense of `http_req_duration`.
     #[must_use]
     pub fn duration_ns(&self, answer: &Answer) -> u64 {
-        if self.is_open_loop { answer.end_ns - answer.intended_ns } else { answer.service_ns() }
+        if self.recorder.is_open_loop { answer.end_ns - answer.intended_ns } else { answer.service_ns() }
     }
 
     /// A request was answered. Returns whether its times belong to the window.
     pub fn answered(&mut self, answer: &Answer) -> bool {
         if answer.status < 400 {
-            self.fastest_ns = self.fastest_ns.min(answer.service_ns());
+            self.recorder.fastest_ns.note(answer.service_ns());
         }
-        if let Some(second) = self.frame.second(answer.end_ns) {
+        if let Some(second) = self.recorder.frame.second(answer.end_ns) {
             self.completed += 1;
             self.seconds.note(second, answer.end_ns - answer.intended_ns);
-            self.gaps.completed(answer.end_ns);
+            self.recorder.gaps.completed(answer.end_ns);
         }
         let counts = self.counts(answer.intended_ns, answer.end_ns);
         if counts {
             self.time(answer);
             self.statuses[usize::from(answer.status % 1000)] += 1;
-            self.carried(answer.content, 1);
+            self.contents.count(answer.content, 1);
             self.bodies.record(answer.body_bytes);
             *(if answer.status < 400 { &mut self.succeeded } else { &mut self.failed }) += 1;
-        } else if !self.is_open_loop && answer.end_ns >= self.frame.close_ns {
+        } else if !self.recorder.is_open_loop && answer.end_ns >= self.recorder.frame.close_ns {
             // It was under way when the window closed, and read too late to be seen there.
-            self.left_pending(answer.intended_ns, self.frame.close_ns);
+            self.left_pending(answer.intended_ns, self.recorder.frame.close_ns);
         }
         counts
-    }
-
-    /// Counts what answers carried.
-    fn carried(&mut self, content: Content, answers: u64) {
-        let known = self.contents.iter().position(|(known, _)| *known == content);
-        match known {
-            Some(at) => self.contents[at].1 += answers,
-            None if self.contents.len() < CONTENTS_MAX || content == Content::other() => {
-                self.contents.push((content, answers));
-            }
-            None => self.carried(Content::other(), answers),
-        }
     }
 
     fn time(&mut self, answer: &Answer) {
@@ -270,7 +249,7 @@ impl Tally {
         } else {
             times.receiving.record(answer.end_ns - answer.first_ns);
         }
-        if self.is_open_loop {
+        if self.recorder.is_open_loop {
             times.duration.record(duration_ns);
             times.service.record(answer.service_ns());
             times.blocked.record(blocked_ns);
@@ -287,7 +266,7 @@ impl Tally {
         } else {
             times.reused += 1;
         }
-        self.slowest_ns = self.slowest_ns.max(answer.end_ns - answer.intended_ns);
+        self.slowest_ns.note(answer.end_ns - answer.intended_ns);
     }
 
     /// A check was made on an answer whose times belong to the window.
@@ -297,29 +276,29 @@ impl Tally {
 
     /// A request whose times belong to the window ended, with or without a good answer.
     pub fn attempted(&mut self, is_good: bool) {
-        self.attempts.tried += 1;
-        self.attempts.failed += u64::from(!is_good);
+        self.recorder.attempts.tried += 1;
+        self.recorder.attempts.failed += u64::from(!is_good);
     }
 
     /// A request failed. Its time is recorded with those of answers, because an answer would have taken at least as long. A
     /// refusal comes at once, so its time counts only where it was long: see [`Times::settle`].
     pub fn failed(&mut self, failure: &Failure, intended_ns: u64, at_ns: u64) {
         if !self.counts(intended_ns, at_ns) {
-            if !self.is_open_loop && at_ns >= self.frame.close_ns {
-                self.left_pending(intended_ns, self.frame.close_ns);
+            if !self.recorder.is_open_loop && at_ns >= self.recorder.frame.close_ns {
+                self.left_pending(intended_ns, self.recorder.frame.close_ns);
             }
             return;
         }
         self.failed += 1;
         self.attempted(false);
-        *self.errors.entry(failure.to_string()).or_default() += 1;
+        self.recorder.fail(failure.to_string());
         self.lasting += u64::from(failure.is_lasting());
         let waited_ns = at_ns.saturating_sub(intended_ns);
         if failure.is_refusal() {
             self.times.refused.record(waited_ns);
         } else {
             self.times.duration.record(waited_ns);
-            self.slowest_ns = self.slowest_ns.max(waited_ns);
+            self.slowest_ns.note(waited_ns);
         }
     }
 
@@ -330,12 +309,12 @@ impl Tally {
 
     /// A connection stands.
     pub fn opened(&mut self, at_ns: u64) {
-        self.connections_opened += u64::from(self.frame.measures(at_ns));
+        self.connections_opened += u64::from(self.recorder.frame.measures(at_ns));
     }
 
     /// A handshake is complete.
     pub fn shook_hands(&mut self, negotiated: Negotiated, at_ns: u64) {
-        if self.frame.measures(at_ns) {
+        if self.recorder.frame.measures(at_ns) {
             *(if negotiated.is_resumed {
                 &mut self.handshakes_resumed
             } else {
@@ -349,44 +328,7 @@ impl Tally {
 
     /// A connection is in use in the window.
     pub fn uses(&mut self, negotiated: Negotiated) {
-        match self.negotiated.iter_mut().find(|(known, _)| *known == negotiated) {
-            Some((_, count)) => *count += 1,
-            None => self.negotiated.push((negotiated, 1)),
-        }
-    }
-
-    /// Adds what another thread counted.
-    pub fn merge(&mut self, other: &Self) {
-        self.completed += other.completed;
-        self.seconds.add(&other.seconds);
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.attempts.add(&other.attempts);
-        add_each(self.statuses.as_mut_slice(), other.statuses.as_slice());
-        other.contents.iter().for_each(|(content, count)| self.carried(*content, *count));
-        self.bodies.merge(&other.bodies);
-        for (mine, others) in self.checks.iter_mut().zip(&other.checks) {
-            add_each(mine, others);
-        }
-        self.errors.add(&other.errors);
-        self.lasting += other.lasting;
-        for (negotiated, count) in &other.negotiated {
-            match self.negotiated.iter_mut().find(|(known, _)| known == negotiated) {
-                Some((_, mine)) => *mine += count,
-                None => self.negotiated.push((negotiated.clone(), *count)),
-            }
-        }
-        self.handshakes_full += other.handshakes_full;
-        self.handshakes_resumed += other.handshakes_resumed;
-        self.sessions_offered += other.sessions_offered;
-        self.sessions_missing += other.sessions_missing;
-        self.connections_opened += other.connections_opened;
-        self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
-        self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
-        self.lateness.add(&other.lateness);
-        self.on_wire.add(&other.on_wire);
-        self.spread_addresses |= other.spread_addresses;
-        self.times.merge(&other.times);
+        *self.negotiated.entry(negotiated).or_default() += 1;
     }
 }
 
@@ -412,36 +354,8 @@ impl Times {
         iteration.merge(&self.iteration_fresh);
         iteration
     }
-
-    fn merge(&mut self, other: &Self) {
-        let pairs = [
-            (&mut self.sending, &other.sending),
-            (&mut self.waiting, &other.waiting),
-            (&mut self.receiving, &other.receiving),
-            (&mut self.duration, &other.duration),
-            (&mut self.duration_fresh, &other.duration_fresh),
-            (&mut self.iteration_fresh, &other.iteration_fresh),
-            (&mut self.service, &other.service),
-            (&mut self.blocked, &other.blocked),
-            (&mut self.connecting, &other.connecting),
-            (&mut self.tls, &other.tls),
-            (&mut self.pending, &other.pending),
-            (&mut self.refused, &other.refused),
-        ];
-        for (mine, others) in pairs {
-            mine.merge(others);
-        }
-        self.received_at_once += other.received_at_once;
-        self.reused += other.reused;
-    }
 }
 
 fn as_f64(time_ns: u64) -> f64 {
     time_ns as f64
-}
-
-fn add_each(mine: &mut [u64], others: &[u64]) {
-    for (mine, other) in mine.iter_mut().zip(others) {
-        *mine += other;
-    }
 }

@@ -132,7 +132,7 @@ impl Offer {
 }
 
 /// The part that session resumption had in a connection.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionUse {
     /// It was to make a full handshake.
     #[default]
@@ -156,7 +156,7 @@ impl SessionUse {
 }
 
 /// What two sides agreed on in a handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Negotiated {
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,

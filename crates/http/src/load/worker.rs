@@ -171,7 +171,7 @@ impl HttpWorker {
                 }
                 due.advance();
                 let free_ns = self.seats[index].free_since_ns();
-                self.core.tally.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
+                self.core.tally.recorder.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
                 Some(at_ns)
             }
         }
@@ -353,7 +353,7 @@ impl Worker for HttpWorker {
             }
             now_ns = self.go_on(monotonic_ns());
             if let Some(close_ns) = self.part.early_end() {
-                self.core.tally.end_at(close_ns);
+                self.core.tally.recorder.frame.close_ns = close_ns;
                 self.due_ns = now_ns;
             }
             if now_ns >= self.due_ns {

@@ -61,7 +61,11 @@ impl Flow {
     /// A flow that has not begun.
     #[must_use]
     pub fn new(make: FlowParts) -> Self {
-        Self { tally: Tally::new(make.part.frame), make, accounts: Accounts::default() }
+        Self {
+            tally: Tally::new(make.part.frame, make.part.due.is_some()),
+            make,
+            accounts: Accounts::default(),
+        }
     }
 
     /// Puts the calling thread, which is the flow's, where it is to run.
@@ -71,7 +75,7 @@ impl Flow {
         run_behind();
         match self.make.cpu.map(pin) {
             Some(Ok(cpus)) => *self.tally.cpus.entry(cpus.to_string()).or_default() += 1,
-            Some(Err(error)) => self.tally.fail(error.to_string()),
+            Some(Err(error)) => self.tally.recorder.fail(error.to_string()),
             None => {}
         }
         self
@@ -102,7 +106,7 @@ impl Flow {
         if let Some(due) = &mut self.make.part.due {
             due.advance();
         }
-        self.tally.lateness.note(&self.make.part.frame, due_ns, free_ns, now_ns);
+        self.tally.recorder.lateness.note(&self.make.part.frame, due_ns, free_ns, now_ns);
         Some((due_ns, now_ns))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::Demand;
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading, SteadyRate};
+use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Merge, Metric, Reading, SteadyRate};
 use plumb_path::drive::load_health;
 
 use super::run::{Outcome, Sample};
@@ -32,8 +32,8 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
         measurement.read_cpu_load();
     }
     for outcome in outcomes {
-        let mut tally = Tally::new(outcome.driven.frame);
-        outcome.driven.tallies().for_each(|one| tally.merge(one));
+        let mut tally = Tally::new(outcome.driven.frame, spec.rate.is_some());
+        outcome.driven.tallies().for_each(|one| tally.add(one));
         let seen = TestCounts { spec, outcome, tally: &tally };
         seen.read(&mut measurement);
         seen.observe(&mut measurement);
@@ -42,7 +42,7 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
         seen.attempts(&mut measurement);
         seen.warn(&mut measurement.warnings);
         measurement.warnings.extend(seen.hidden_stall());
-        for (what, count) in tally.errors.iter().chain(&outcome.totals.errors) {
+        for (what, count) in tally.recorder.errors.iter().chain(&outcome.totals.errors) {
             *measurement.errors.entry(format!("{}: {what}", outcome.test.name())).or_default() += count;
         }
     }
@@ -160,7 +160,7 @@ impl TestCounts<'_> {
     /// (`udp_loss`), and no failures; at a fixed rate they are.
     fn attempts(&self, measurement: &mut Measurement) {
         let (messages, ends, broken) =
-            (self.tally.messages, self.tally.ends, self.tally.errors.values().sum::<u64>());
+            (self.tally.messages, self.tally.ends, self.tally.recorder.errors.values().sum::<u64>());
         let (tried, failed) = match self.outcome.test {
             Test::TcpLat | Test::UdpLat | Test::TcpCrr => (ends.sum(), ends.failed),
             Test::UdpBw if self.spec.rate.is_some() => {
@@ -178,18 +178,14 @@ impl TestCounts<'_> {
     }
 
     fn stall_ns_max(&self) -> Option<u64> {
-        self.outcome.driven.stall_ns_max(|tally| &tally.gaps)
+        Some(self.outcome.driven.stall_ns_max(&self.tally.recorder))
     }
 
     /// The rate of a closed loop of round trips or connections, if it came as steadily as under a limiter.
     fn steady(&self) -> Option<SteadyRate> {
-        if self.spec.rate.is_some() || self.outcome.test.is_bandwidth() {
-            return None;
-        }
-        let ended = &self.tally.ended;
-        let mean_ns = ended.time_ns_from(0) as f64 / ended.count_from(0).max(1) as f64;
         let seconds = self.outcome.driven.frame.whole_seconds(u64::MAX);
-        SteadyRate::find(&ended.counts(seconds), mean_ns, self.tally.fastest_ns)
+        let steady = self.tally.recorder.steady(&self.tally.ended, 0..seconds);
+        steady.filter(|_| !self.outcome.test.is_bandwidth())
     }
 
     /// A stall of a closed loop of round trips or connections that its percentiles do not show.
@@ -324,7 +320,7 @@ fn health(outcome: &Outcome, tally: &Tally) -> LoadHealth {
     let all: f64 = demands.iter().map(|demand| demand.ran).sum();
     let related = |demand: &Demand| (all - demand.ran + other_end) / cpus.max(1) as f64;
     let own = demands.iter().map(|demand| own_demand(*demand, related(demand), window_ns));
-    load_health(own, &tally.lateness)
+    load_health(own, &tally.recorder.lateness)
 }
 
 /// What the kernel knows of the connections.

@@ -214,7 +214,7 @@ impl Looks {
         if sent >= self.next {
             self.next = sent + self.every;
             *now_ns = monotonic_ns();
-            flow.tally.gaps.completed(*now_ns);
+            flow.tally.recorder.gaps.completed(*now_ns);
             flow.observe(*now_ns);
         }
     }
@@ -306,7 +306,9 @@ pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
                 }
                 // Of an earlier one that found nobody; this one was not sent.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(error) if is_full(&error) => flow.tally.fail("a queue of this host was full".to_owned()),
+                Err(error) if is_full(&error) => {
+                    flow.tally.recorder.fail("a queue of this host was full".to_owned())
+                }
                 Err(error) => ran = Err(error),
             }
             failures += 1;
@@ -384,7 +386,7 @@ mod tests {
         while full.send(&[0; 64]).is_ok() {}
         let mut flow = overdue("127.0.0.1:9".parse().unwrap());
         datagrams(&mut flow, &OwnedFd::from(full)).unwrap();
-        assert!(flow.tally.messages == 0 && !flow.tally.errors.is_empty());
+        assert!(flow.tally.messages == 0 && !flow.tally.recorder.errors.is_empty());
         drop(peer);
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use plumb_model::{Histogram, Merge};
-use plumb_pace::{Frame, Gaps, Lateness, Seconds};
+use plumb_model::{Histogram, merged};
+use plumb_pace::{Frame, Seconds};
+use plumb_path::drive::Recorder;
 
 use super::under_way::UnderWay;
 use crate::wire::zero_copy::Completions;
@@ -35,106 +36,83 @@ impl Live {
     }
 }
 
-/// How messages that go one way were handed to the kernel.
-#[derive(Debug, Clone, Default)]
-pub struct Sends {
-    /// Calls that sent something, by the kind of call.
-    pub calls: BTreeMap<String, u64>,
-    /// What the kernel said of sends without a copy.
-    pub completions: Completions,
+merged! {
+    /// How messages that go one way were handed to the kernel.
+    #[derive(Debug, Clone, Default)]
+    pub struct Sends {
+        /// Calls that sent something, by the kind of call.
+        pub calls: BTreeMap<String, u64>,
+        /// What the kernel said of sends without a copy.
+        pub completions: Completions,
+    }
 }
 
-/// Messages there and back, or connections, that were due within the window, by how they ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ends {
-    /// Their answers came.
-    pub answered: u64,
-    /// Of these, so late that the flow had gone on without them.
-    pub late: u64,
-    /// They broke off, or their answers did not come in the time after which they count as lost.
-    pub failed: u64,
-    /// They had no answer yet when the load ended, or had not even been sent.
-    pub unfinished: u64,
+merged! {
+    /// Messages there and back, or connections, that were due within the window, by how they ended.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Ends {
+        /// Their answers came.
+        pub answered: u64,
+        /// Of these, so late that the flow had gone on without them.
+        pub late: u64,
+        /// They broke off, or their answers did not come in the time after which they count as lost.
+        pub failed: u64,
+        /// They had no answer yet when the load ended, or had not even been sent.
+        pub unfinished: u64,
+    }
 }
 
 impl Ends {
-    fn merge(&mut self, other: Self) {
-        self.answered += other.answered;
-        self.late += other.late;
-        self.failed += other.failed;
-        self.unfinished += other.unfinished;
-    }
-
     /// All of them.
     pub fn sum(self) -> u64 {
         self.answered + self.failed + self.unfinished
     }
 }
 
-/// The counts and times of one flow.
-///
-/// Times belong to the second in which a message was due, which in a closed loop is when it was begun: whatever was due in the
-/// window is in the distribution, at least with the time that it had waited. Rates count what ended within the window.
-#[derive(Debug, Clone)]
-pub struct Tally {
-    frame: Frame,
-    /// Messages in the whole test.
-    pub messages: u64,
-    /// Messages that ended within the window, by second.
-    pub ended: Seconds,
-    /// The shortest time of a message in the whole test; `u64::MAX` without one.
-    pub fastest_ns: u64,
-    /// Times by the second in which a message was due.
-    pub seconds: Seconds,
-    /// Times, at a fixed rate from the intended start.
-    pub latency: Histogram,
-    /// At a fixed rate: from the real start.
-    pub service: Histogram,
-    /// Messages in the whole test that may have reached the server, and whose answers did not come.
-    pub unanswered: u64,
-    /// How what was due in the window ended.
-    pub ends: Ends,
-    /// When nothing ended.
-    pub gaps: Gaps,
-    /// How far sends lagged their schedule.
-    pub lateness: Lateness,
-    /// Of messages that go one way.
-    pub sends: Sends,
-    /// Failures by kind.
-    pub errors: BTreeMap<String, u64>,
-    /// Flows by where their threads were kept.
-    pub cpus: BTreeMap<String, u64>,
+merged! {
+    /// The counts and times of one flow.
+    ///
+    /// Times belong to the second in which a message was due, which in a closed loop is when it was begun: whatever was due in the
+    /// window is in the distribution, at least with the time that it had waited. Rates count what ended within the window.
+    #[derive(Debug, Clone, Default)]
+    pub struct Tally {
+        /// What every load records. What was tried is in `ends`.
+        pub recorder: Recorder,
+        /// Messages in the whole test.
+        pub messages: u64,
+        /// Messages that ended within the window, by second.
+        pub ended: Seconds,
+        /// Times by the second in which a message was due.
+        pub seconds: Seconds,
+        /// Times, at a fixed rate from the intended start.
+        pub latency: Histogram,
+        /// At a fixed rate: from the real start.
+        pub service: Histogram,
+        /// Messages in the whole test that may have reached the server, and whose answers did not come.
+        pub unanswered: u64,
+        /// How what was due in the window ended.
+        pub ends: Ends,
+        /// Of messages that go one way.
+        pub sends: Sends,
+        /// Flows by where their threads were kept.
+        pub cpus: BTreeMap<String, u64>,
+    }
 }
 
 impl Tally {
     /// Nothing so far.
     #[must_use]
-    pub fn new(frame: Frame) -> Self {
-        Self {
-            frame,
-            messages: 0,
-            ended: Seconds::default(),
-            fastest_ns: u64::MAX,
-            seconds: Seconds::default(),
-            latency: Histogram::new(),
-            service: Histogram::new(),
-            unanswered: 0,
-            ends: Ends::default(),
-            gaps: Gaps::new(frame),
-            lateness: Lateness::default(),
-            sends: Sends::default(),
-            errors: BTreeMap::new(),
-            cpus: BTreeMap::new(),
-        }
+    pub fn new(frame: Frame, is_open_loop: bool) -> Self {
+        Self { recorder: Recorder::new(frame, is_open_loop), ..Self::default() }
     }
 
     /// Counts a message of that time, which was due at `due_ns` and ended at `now_ns`.
     #[inline]
     pub fn complete(&mut self, due_ns: u64, now_ns: u64, time_ns: u64) {
         self.messages += 1;
-        self.fastest_ns = self.fastest_ns.min(time_ns);
-        self.gaps.completed(now_ns);
-        if let Some(second) = self.frame.second(now_ns) {
+        self.recorder.fastest_ns.note(time_ns);
+        self.recorder.gaps.completed(now_ns);
+        if let Some(second) = self.recorder.frame.second(now_ns) {
             self.ended.note(second, time_ns);
         }
         self.ends.answered += self.time(due_ns, time_ns, 1);
@@ -142,7 +120,7 @@ impl Tally {
 
     /// Counts one that did not end well, with the time until it did not.
     pub fn fail_one(&mut self, due_ns: u64, time_ns: u64, what: &str) {
-        self.fail(what.to_owned());
+        self.recorder.fail(what.to_owned());
         self.ends.failed += self.time(due_ns, time_ns, 1);
     }
 
@@ -154,7 +132,7 @@ impl Tally {
     /// Puts a time into the distribution where the message was due in the window. Returns how many were.
     #[inline]
     fn time(&mut self, due_ns: u64, time_ns: u64, count: u64) -> u64 {
-        let Some(second) = self.frame.second(due_ns) else { return 0 };
+        let Some(second) = self.recorder.frame.second(due_ns) else { return 0 };
         self.latency.record_many(time_ns, count);
         self.seconds.note_many(second, time_ns, count);
         count
@@ -162,31 +140,9 @@ impl Tally {
 
     /// Notes the time from the real start of a message that had a schedule.
     pub fn served(&mut self, due_ns: u64, time_ns: u64) {
-        if self.frame.measures(due_ns) {
+        if self.recorder.frame.measures(due_ns) {
             self.service.record(time_ns);
         }
-    }
-
-    /// Counts a failure.
-    pub fn fail(&mut self, what: String) {
-        *self.errors.entry(what).or_default() += 1;
-    }
-
-    /// Adds what another flow of the test counted.
-    pub fn merge(&mut self, other: &Self) {
-        self.messages += other.messages;
-        self.ended.add(&other.ended);
-        self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
-        self.seconds.add(&other.seconds);
-        self.latency.merge(&other.latency);
-        self.service.merge(&other.service);
-        self.unanswered += other.unanswered;
-        self.ends.merge(other.ends);
-        self.lateness.add(&other.lateness);
-        self.sends.calls.add(&other.sends.calls);
-        self.sends.completions.add(&other.sends.completions);
-        self.errors.add(&other.errors);
-        self.cpus.add(&other.cpus);
     }
 }
 
@@ -198,7 +154,7 @@ mod tests {
 
     #[test]
     fn times_belong_to_when_a_message_was_due_and_rates_to_when_it_ended() {
-        let mut tally = Tally::new(Frame::new(0, SECOND, 2 * SECOND));
+        let mut tally = Tally::new(Frame::new(0, SECOND, 2 * SECOND), false);
         tally.complete(SECOND - 9, SECOND, 5);
         tally.complete(SECOND, 2 * SECOND, 5);
         tally.complete(2 * SECOND + 7, 3 * SECOND + 7, 9);
@@ -211,13 +167,13 @@ mod tests {
 
     #[test]
     fn what_fails_or_does_not_end_is_in_the_distribution_too() {
-        let mut tally = Tally::new(Frame::new(0, 0, SECOND));
+        let mut tally = Tally::new(Frame::new(0, 0, SECOND), false);
         tally.complete(1, 10, 9);
         tally.fail_one(2, 1000, "no answer");
         tally.leave(3, 5000, 7);
         tally.leave(SECOND, 5000, 7);
         assert_eq!(tally.latency.count(), 9);
         assert_eq!(tally.ends, Ends { answered: 1, late: 0, failed: 1, unfinished: 7 });
-        assert_eq!((tally.ends.sum(), tally.errors["no answer"]), (9, 1));
+        assert_eq!((tally.ends.sum(), tally.recorder.errors["no answer"]), (9, 1));
     }
 }

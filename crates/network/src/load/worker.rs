@@ -34,7 +34,7 @@ impl Worker for Flow {
         if let Err(error) = ran
             && !self.make.live.is_over()
         {
-            self.tally.fail(error.to_string());
+            self.tally.recorder.fail(error.to_string());
         }
         let close_ns = self.make.part.frame.close_ns;
         // A flow that broke off has no part in the rest of the window, which goes on: its messages are still due.
@@ -43,7 +43,6 @@ impl Worker for Flow {
         }
         self.leave_unsent();
         let end_ns = monotonic_ns();
-        self.tally.gaps.close(end_ns);
         self.observe(end_ns);
         Ok(Ran { tally: self.tally, end_ns: end_ns.min(close_ns), accounts: self.accounts.ends() })
     }

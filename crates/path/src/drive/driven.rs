@@ -3,9 +3,10 @@
 
 use plumb_host::cpu::{CpuSupply, CpuTime, Demand, ThreadAccount};
 use plumb_model::Measurement;
-use plumb_pace::{Frame, Gaps, Lateness};
+use plumb_pace::Frame;
 
 use super::health::load_health;
+use super::recorder::Recorder;
 
 /// The results of one thread.
 #[derive(Debug)]
@@ -112,32 +113,25 @@ impl<T> Driven<T> {
         })
     }
 
-    /// The longest time in which no thread completed anything. A thread that ended early completes nothing
-    /// after its end.
+    /// The longest time in which no thread completed anything. `sum` is of all threads.
     #[must_use]
-    pub fn stall_ns_max(&self, gaps: impl Fn(&T) -> &Gaps) -> Option<u64> {
-        let end_ns = self.end_ns();
-        let closed = self.tallies().map(|tally| {
-            let mut gaps = gaps(tally).clone();
-            gaps.close(end_ns);
-            gaps
-        });
-        let shared = closed.reduce(|mut all, one| {
-            all.add(&one);
-            all
-        });
-        shared.map(|gaps| gaps.longest_ns())
+    pub fn stall_ns_max(&self, sum: &Recorder) -> u64 {
+        let mut gaps = sum.gaps.clone();
+        gaps.close(self.end_ns());
+        gaps.longest_ns()
     }
 
-    /// The measurement of `work` units of work, with the fields that every load fills alike.
+    /// The measurement of `work` units of work, with the fields that every load fills alike. `sum` is of all threads.
     #[must_use]
-    pub fn measurement(&self, work: u64, lateness: &Lateness, gaps: impl Fn(&T) -> &Gaps) -> Measurement {
+    pub fn measurement(&self, work: u64, sum: &Recorder) -> Measurement {
         let cpu = self.cpu();
         let mut measurement = Measurement {
             window_ns: self.window_ns(),
             work,
-            stall_ns_max: self.stall_ns_max(gaps),
-            health: load_health(self.demands(), lateness),
+            errors: sum.errors.clone(),
+            attempts: sum.attempts,
+            stall_ns_max: Some(self.stall_ns_max(sum)),
+            health: load_health(self.demands(), &sum.lateness),
             cpu_user_ns: cpu.user_ns,
             cpu_system_ns: cpu.system_ns,
             ..Measurement::default()

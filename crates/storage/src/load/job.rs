@@ -107,7 +107,7 @@ impl Job {
         let mut now_ns = monotonic_ns();
         loop {
             if let Some(close_ns) = self.make.part.early_end() {
-                self.tally.end_at(close_ns);
+                self.tally.recorder.frame.close_ns = close_ns;
             }
             self.accounts.observe(now_ns, self.make.part.frame);
             if now_ns < self.make.part.frame.close_ns && !self.has_ended {
@@ -129,7 +129,6 @@ impl Job {
             self.finish(now_ns);
         }
         self.accounts.close();
-        self.tally.gaps.close(now_ns);
         Ok(now_ns)
     }
 
@@ -183,7 +182,7 @@ impl Job {
             return None;
         }
         due.advance();
-        self.tally.lateness.note(&self.make.part.frame, due_ns, self.free_since_ns, now_ns);
+        self.tally.recorder.lateness.note(&self.make.part.frame, due_ns, self.free_since_ns, now_ns);
         Some(due_ns)
     }
 
@@ -438,10 +437,10 @@ mod tests {
         for (depth, unstarted) in [(32, 0), (15, 5)] {
             let tally = late_job(depth).run().unwrap().tally;
             assert_eq!(tally.unstarted, unstarted, "{depth} places");
-            assert_eq!(tally.attempts.tried, 20 - unstarted);
+            assert_eq!(tally.recorder.attempts.tried, 20 - unstarted);
             let latency = &tally.directions[0].latency;
             assert_eq!(latency.count(), 20, "whatever was due is in the distribution");
-            assert_eq!(tally.lateness.late_share(), 1.0, "the thread was late, and not the storage");
+            assert_eq!(tally.recorder.lateness.late_share(), 1.0, "the thread was late, and not the storage");
         }
     }
 
@@ -450,7 +449,7 @@ mod tests {
         let mut job = late_job(4);
         job.free_since_ns = job.make.part.frame.close_ns + 1;
         let tally = job.run().unwrap().tally;
-        assert_eq!((tally.unstarted, tally.attempts.tried), (20, 0));
+        assert_eq!((tally.unstarted, tally.recorder.attempts.tried), (20, 0));
         assert_eq!(tally.directions[0].latency.count(), 20);
     }
 }

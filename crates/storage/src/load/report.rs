@@ -1,10 +1,11 @@
 //! What the jobs brought home as one measurement.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, Measurement, Metric, Reading, SteadyRate};
-use plumb_pace::Frame;
+use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, Measurement, Merge, Metric, Reading, Table};
+use plumb_pace::Seconds;
 use plumb_path::drive::Driven;
 
 use super::burst::Burst;
@@ -36,21 +37,22 @@ pub struct Circumstances<'a> {
 pub fn measurement(driven: &Driven<Tally>, of: &Circumstances<'_>) -> Measurement {
     let (is_open_loop, frame) = (of.spec.rate.is_some(), driven.frame);
     let mut tally = Tally::new(frame, is_open_loop);
-    driven.tallies().for_each(|one| tally.merge(one));
+    driven.tallies().for_each(|one| tally.add(one));
     let work = tally.directions.iter().map(|direction| direction.completed).sum();
-    let measurement = driven.measurement(work, &tally.lateness, |tally| &tally.gaps);
+    let measurement = driven.measurement(work, &tally.recorder);
     let window_ns = measurement.window_ns;
     let seconds = frame.whole_seconds(driven.end_ns());
     let windows = windows(&tally, of.spec, seconds);
-    let sums = both_directions(&tally, seconds);
+    let mut both = tally.directions[0].seconds.clone();
+    both.add(&tally.directions[1].seconds);
+    let sums = both.counts(seconds);
     let burst = Burst::find(&sums, &tally.steps).filter(|_| !is_open_loop);
     // The seconds of a burst count neither for a rate nor for whether that had settled.
     let first = burst.map_or(0, |burst| burst.seconds);
-    let Attempts { tried, failed } = tally.attempts;
+    let Attempts { tried, failed } = measurement.attempts;
     let mut measurement = Measurement {
         observed: observed(of, &windows, first),
         windows,
-        errors: tally.errors.clone(),
         // Blocks that are read back after the window may hold something else, too.
         attempts: Attempts { tried: tried.max(failed), failed },
         warnings: of.messages.to_vec(),
@@ -60,7 +62,12 @@ pub fn measurement(driven: &Driven<Tally>, of: &Circumstances<'_>) -> Measuremen
     measurement.readings.extend(readings(&tally, of.spec, window_ns, first));
     measurement.warnings.extend(burst.map(|burst| burst_text(&burst, seconds)));
     warn(&mut measurement, &tally, of, first);
-    look_for_a_limiter(&mut measurement, &tally, (of, frame), &sums[first..]);
+    match of.limit {
+        None => measurement.steady = tally.recorder.steady(&both, first..seconds),
+        Some(limit) => {
+            measurement.tables = limiter(&measurement, &tally, (of, limit), (&both, first..seconds))
+        }
+    }
     if !is_open_loop {
         let stall_ns_max = measurement.stall_ns_max;
         measurement.warnings.extend(hidden_stalls(&tally, of.spec, stall_ns_max));
@@ -75,15 +82,6 @@ fn hidden_stalls(tally: &Tally, spec: &LoadSettings, stall_ns_max: Option<u64>) 
         HiddenStall::find(metrics.latency.name, &direction.latency, stall_ns_max)
     };
     sides.filter_map(|(_, side)| find(side)).map(|stall| stall.to_string()).collect()
-}
-
-/// Completions of reads and writes together in each second.
-fn both_directions(tally: &Tally, seconds: usize) -> Vec<f64> {
-    let mut sums = vec![0.0; seconds];
-    for direction in &tally.directions {
-        sums.iter_mut().zip(direction.seconds.counts(seconds)).for_each(|(sum, count)| *sum += count);
-    }
-    sums
 }
 
 fn burst_text(burst: &Burst, seconds: usize) -> String {
@@ -101,37 +99,24 @@ fn burst_text(burst: &Burst, seconds: usize) -> String {
     )
 }
 
-/// Adds what limiter was met, if one was, in the seconds that no burst was a part of. Without a policy, only a steady rate can
-/// show one.
-fn look_for_a_limiter(
-    measurement: &mut Measurement,
+/// The limiter that was met, if one was, in the whole seconds that no burst was a part of. `ended` are reads and writes together.
+fn limiter(
+    measurement: &Measurement,
     tally: &Tally,
-    (of, frame): (&Circumstances<'_>, Frame),
-    settled: &[f64],
-) {
-    let all = frame.whole_seconds(frame.open_ns + measurement.window_ns);
-    let (mut latency_ns, mut work) = (0.0, 0.0);
-    for direction in &tally.directions {
-        let seconds = &direction.seconds;
-        latency_ns += seconds.time_ns_from(all - settled.len()) as f64;
-        work += seconds.count_from(all - settled.len()) as f64;
-    }
-    let in_flight = per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9;
-    let mean_ns = Some(latency_ns / work.max(1.0)).filter(|_| of.spec.rate.is_none());
-    let Some(limit) = of.limit else {
-        measurement.steady = mean_ns.and_then(|mean_ns| SteadyRate::find(settled, mean_ns, tally.fastest_ns));
-        return;
-    };
+    (of, limit): (&Circumstances<'_>, Limit),
+    (ended, settled): (&Seconds, Range<usize>),
+) -> BTreeMap<String, Table> {
+    let mean_ns = ended.time_ns_from(settled.start) as f64 / ended.count_from(settled.start).max(1) as f64;
     let met = Met::of(&Course {
-        seconds: settled,
+        seconds: &ended.counts(settled.end)[settled.start..],
         steps: &tally.steps,
         rate: per_second(measurement.work, measurement.window_ns),
-        in_flight,
-        latency_us: mean_ns.map(|mean_ns| mean_ns / 1e3),
+        in_flight: per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9,
+        latency_us: Some(mean_ns / 1e3).filter(|_| of.spec.rate.is_none()),
         block_bytes: of.spec.block_size.0 as f64,
         limit,
     });
-    measurement.tables = met.map(|met| met.tables()).unwrap_or_default();
+    met.map(|met| met.tables()).unwrap_or_default()
 }
 
 /// What was read off the window; rates from its second `first` on.
@@ -259,7 +244,7 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
             tally.unstarted
         ));
     }
-    if tally.errors.values().sum::<u64>() > 0 && measurement.work == 0 {
+    if !tally.recorder.errors.is_empty() && measurement.work == 0 {
         say("nothing was read or written within the window".to_owned());
     }
     let asked = f64::from(of.spec.depth) * f64::from(of.spec.jobs);
@@ -275,6 +260,8 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
 
 #[cfg(test)]
 mod tests {
+    use plumb_pace::Frame;
+
     use super::super::tally::Seat;
     use super::*;
 
@@ -290,8 +277,8 @@ mod tests {
         (0..1000).for_each(|at| complete(at * MS, (at + 1) * MS));
         // In flight when the window closes.
         complete(1000 * MS, 3000 * MS);
-        tally.gaps.close(frame.close_ns);
-        let stall_ns_max = tally.gaps.longest_ns();
+        tally.recorder.gaps.close(frame.close_ns);
+        let stall_ns_max = tally.recorder.gaps.longest_ns();
         assert_eq!(stall_ns_max, 1000 * MS);
         let found = hidden_stalls(&tally, &LoadSettings::default(), Some(stall_ns_max));
         assert!(found.len() == 1 && found[0].starts_with("nothing completed for 1"), "{found:?}");

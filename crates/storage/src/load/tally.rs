@@ -4,26 +4,27 @@
 //! window closed, with all the time that it took: a stall that lasts until the end would else be in no distribution. At a
 //! fixed rate they are of what was due in the window, whenever it was complete.
 
-use std::collections::BTreeMap;
-
-use plumb_model::{Attempts, Histogram, Merge};
-use plumb_pace::{Frame, Gaps, Lateness, Seconds};
+use plumb_model::{Histogram, merged};
+use plumb_pace::{Frame, Seconds};
+use plumb_path::drive::Recorder;
 
 use super::burst::{STEP_NS, STEPS_MAX};
 
-/// Reads, or writes.
-#[derive(Debug, Default)]
-pub struct Direction {
-    /// How many were complete within the window.
-    pub completed: u64,
-    /// They and their times in each second of the window.
-    pub seconds: Seconds,
-    /// From the start, at a fixed rate the intended one, to the completion.
-    pub latency: Histogram,
-    /// At a fixed rate: from the real start to the completion.
-    pub service: Histogram,
-    /// From the end of the hand-over to the completion, of sampled batches.
-    pub completion: Histogram,
+merged! {
+    /// Reads, or writes.
+    #[derive(Debug, Default)]
+    pub struct Direction {
+        /// How many were complete within the window.
+        pub completed: u64,
+        /// They and their times in each second of the window.
+        pub seconds: Seconds,
+        /// From the start, at a fixed rate the intended one, to the completion.
+        pub latency: Histogram,
+        /// At a fixed rate: from the real start to the completion.
+        pub service: Histogram,
+        /// From the end of the hand-over to the completion, of sampled batches.
+        pub completion: Histogram,
+    }
 }
 
 /// One read or write that is under way.
@@ -41,67 +42,38 @@ pub struct Seat {
     pub is_write: bool,
 }
 
-/// The counts and times of one job.
-#[derive(Debug)]
-pub struct Tally {
-    frame: Frame,
-    is_open_loop: bool,
-    /// Reads, and writes.
-    pub directions: [Direction; 2],
-    /// Completions of both in short steps from the load's start on, for some seconds.
-    pub steps: Vec<u64>,
-    /// The shortest time of a read or write from the load's start on; `u64::MAX` without one.
-    pub fastest_ns: u64,
-    /// Handing over, of sampled batches.
-    pub submission: Histogram,
-    /// Failures by kind.
-    pub errors: BTreeMap<String, u64>,
-    /// Blocks whose pattern was right, and those whose pattern was wrong.
-    pub verified: [u64; 2],
-    /// The time for which reads and writes were in flight in the window, summed over them.
-    pub in_flight_ns: u128,
-    /// When nothing completed.
-    pub gaps: Gaps,
-    /// What came to an end in the window or was in flight when it closed.
-    pub attempts: Attempts,
-    /// How far hand-overs lagged their schedule.
-    pub lateness: Lateness,
-    /// Reads and writes that were due in the window and never got a place in the queue.
-    pub unstarted: u64,
-    /// Reads and writes without an answer at the end.
-    pub unfinished: u64,
+merged! {
+    /// The counts and times of one job.
+    #[derive(Debug, Default)]
+    pub struct Tally {
+        /// What every load records. What was tried came to an end in the window or was in flight when it closed.
+        pub recorder: Recorder,
+        /// Reads, and writes.
+        pub directions: [Direction; 2],
+        /// Completions of both in short steps from the load's start on, for some seconds.
+        pub steps: Vec<u64>,
+        /// Handing over, of sampled batches.
+        pub submission: Histogram,
+        /// Blocks whose pattern was right, and those whose pattern was wrong.
+        pub verified: [u64; 2],
+        /// The time for which reads and writes were in flight in the window, summed over them.
+        pub in_flight_ns: u64,
+        /// Reads and writes that were due in the window and never got a place in the queue.
+        pub unstarted: u64,
+    }
 }
 
 impl Tally {
-    /// The window ends earlier than it was planned.
-    pub fn end_at(&mut self, close_ns: u64) {
-        self.frame.close_ns = close_ns;
-    }
-
     /// Nothing so far.
     #[must_use]
     pub fn new(frame: Frame, is_open_loop: bool) -> Self {
-        Self {
-            frame,
-            is_open_loop,
-            directions: Default::default(),
-            steps: Vec::new(),
-            fastest_ns: u64::MAX,
-            submission: Histogram::new(),
-            errors: BTreeMap::new(),
-            verified: [0; 2],
-            in_flight_ns: 0,
-            gaps: Gaps::new(frame),
-            attempts: Attempts::default(),
-            lateness: Lateness::default(),
-            unstarted: 0,
-            unfinished: 0,
-        }
+        Self { recorder: Recorder::new(frame, is_open_loop), ..Self::default() }
     }
 
     /// Counts a whole block that was read or written.
     pub fn complete(&mut self, seat: &Seat, now_ns: u64, second: Option<usize>) {
-        let step = usize::try_from(now_ns.saturating_sub(self.frame.start_ns) / STEP_NS).unwrap_or(STEPS_MAX);
+        let step = usize::try_from(now_ns.saturating_sub(self.recorder.frame.start_ns) / STEP_NS)
+            .unwrap_or(STEPS_MAX);
         if step < STEPS_MAX {
             if self.steps.len() <= step {
                 self.steps.resize(step + 1, 0);
@@ -109,19 +81,20 @@ impl Tally {
             self.steps[step] += 1;
         }
         let counts = self.counts(now_ns);
-        let belongs = if self.is_open_loop { self.frame.measures(seat.intended_ns) } else { counts };
-        self.gaps.completed(now_ns);
-        self.attempts.tried += u64::from(counts);
+        let belongs =
+            if self.recorder.is_open_loop { self.recorder.frame.measures(seat.intended_ns) } else { counts };
+        self.recorder.gaps.completed(now_ns);
+        self.recorder.attempts.tried += u64::from(counts);
         let direction = &mut self.directions[usize::from(seat.is_write)];
         let latency_ns = now_ns - seat.intended_ns;
-        self.fastest_ns = self.fastest_ns.min(latency_ns);
+        self.recorder.fastest_ns.note(latency_ns);
         if let Some(second) = second {
             direction.completed += 1;
             direction.seconds.note(second, latency_ns);
         }
         if belongs {
             direction.latency.record(latency_ns);
-            if self.is_open_loop {
+            if self.recorder.is_open_loop {
                 direction.service.record(now_ns - seat.start_ns);
             }
             if seat.submitted_ns > 0 {
@@ -132,70 +105,41 @@ impl Tally {
 
     /// Whether one that comes to an end now did so in the window or was in flight when it closed: after that none begins.
     fn counts(&self, now_ns: u64) -> bool {
-        now_ns >= self.frame.open_ns
+        now_ns >= self.recorder.frame.open_ns
     }
 
     /// Counts one that was due in the window and that the window's end found without a place in the queue.
     pub fn leave_unstarted(&mut self, due_ns: u64, is_write: bool) {
         self.unstarted += 1;
-        let waited_ns = self.frame.close_ns.saturating_sub(due_ns);
+        let waited_ns = self.recorder.frame.close_ns.saturating_sub(due_ns);
         self.directions[usize::from(is_write)].latency.record(waited_ns);
     }
 
     /// Adds the part of the window for which one was under way.
     pub fn spend(&mut self, start_ns: u64, end_ns: u64) {
-        let (from_ns, to_ns) = (start_ns.max(self.frame.open_ns), end_ns.min(self.frame.close_ns));
-        self.in_flight_ns += u128::from(to_ns.saturating_sub(from_ns));
+        let (from_ns, to_ns) =
+            (start_ns.max(self.recorder.frame.open_ns), end_ns.min(self.recorder.frame.close_ns));
+        self.in_flight_ns += to_ns.saturating_sub(from_ns);
     }
 
     /// Counts a read or write that failed at `now_ns`.
     pub fn refuse(&mut self, what: String, now_ns: u64) {
-        self.attempts.tried += u64::from(self.counts(now_ns));
-        self.attempts.failed += u64::from(self.counts(now_ns));
-        self.fail(what);
+        self.recorder.attempts.tried += u64::from(self.counts(now_ns));
+        self.recorder.attempts.failed += u64::from(self.counts(now_ns));
+        self.recorder.fail(what);
     }
 
     /// Counts a block that was read and held something else.
     pub fn mismatch(&mut self, what: String) {
-        self.attempts.failed += 1;
-        self.fail(what);
+        self.recorder.attempts.failed += 1;
+        self.recorder.fail(what);
     }
-
-    fn fail(&mut self, what: String) {
-        *self.errors.entry(what).or_default() += 1;
-    }
-
-    /// Adds what another job counted.
-    pub fn merge(&mut self, other: &Self) {
-        for (sum, one) in self.directions.iter_mut().zip(&other.directions) {
-            sum.completed += one.completed;
-            sum.latency.merge(&one.latency);
-            sum.service.merge(&one.service);
-            sum.completion.merge(&one.completion);
-            sum.seconds.add(&one.seconds);
-        }
-        add(&mut self.steps, &other.steps);
-        self.fastest_ns = self.fastest_ns.min(other.fastest_ns);
-        self.submission.merge(&other.submission);
-        self.errors.add(&other.errors);
-        self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
-        self.in_flight_ns += other.in_flight_ns;
-        self.attempts.add(&other.attempts);
-        self.lateness.add(&other.lateness);
-        self.unstarted += other.unstarted;
-        self.unfinished += other.unfinished;
-    }
-}
-
-fn add(sums: &mut Vec<u64>, ones: &[u64]) {
-    if sums.len() < ones.len() {
-        sums.resize(ones.len(), 0);
-    }
-    sums.iter_mut().zip(ones).for_each(|(sum, one)| *sum += one);
 }
 
 #[cfg(test)]
 mod tests {
+    use plumb_model::Merge;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -210,7 +154,7 @@ mod tests {
             for now_ns in [SECOND - 1, SECOND + 5, 9 * SECOND] {
                 tally.complete(&seat, now_ns, frame.second(now_ns));
             }
-            assert_eq!((tally.directions[0].completed, tally.attempts.tried), (1, 2));
+            assert_eq!((tally.directions[0].completed, tally.recorder.attempts.tried), (1, 2));
             assert_eq!(tally.directions[0].latency.count(), times);
         }
     }
@@ -223,12 +167,12 @@ mod tests {
         tally.complete(&Seat::default(), SECOND, frame.second(SECOND));
         tally.complete(&seat, 6 * SECOND, frame.second(6 * SECOND));
         tally.refuse("read: it failed".to_owned(), 7 * SECOND);
-        tally.gaps.close(frame.close_ns);
+        tally.recorder.gaps.close(frame.close_ns);
         let latency = &tally.directions[0].latency;
         assert_eq!(latency.count(), 2);
         assert!(latency.quantile_ns(1.0) > 4.9e9, "all the time that it took");
-        assert_eq!(tally.gaps.longest_ns(), 3 * SECOND);
-        assert_eq!((tally.attempts.tried, tally.attempts.failed), (3, 1));
+        assert_eq!(tally.recorder.gaps.longest_ns(), 3 * SECOND);
+        assert_eq!((tally.recorder.attempts.tried, tally.recorder.attempts.failed), (3, 1));
     }
 
     #[test]
@@ -247,7 +191,7 @@ mod tests {
         for at_ns in [1, SECOND + 1, 2 * SECOND + 1] {
             let mut one = Tally::new(frame, false);
             one.complete(&Seat::default(), at_ns, frame.second(at_ns));
-            sum.merge(&one);
+            sum.add(&one);
         }
         assert_eq!(sum.directions[0].seconds.counts(3), [1.0, 1.0, 1.0]);
     }
