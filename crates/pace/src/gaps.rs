@@ -43,9 +43,10 @@ impl Gaps {
         self.last_ns = at_ns;
     }
 
-    /// The window closed, or the load ended before that.
+    /// The window closed, or the load ended before that. A gap that goes on after the end counts up to it.
     pub fn close(&mut self, end_ns: u64) {
         self.completed(end_ns.min(self.frame.close_ns));
+        self.spans.iter_mut().for_each(|(_, end)| *end = end_ns.min(*end));
     }
 
     /// Leaves what was a gap here and in another thread. The span after a thread's last completion is open: a thread that ended
@@ -79,7 +80,7 @@ impl Gaps {
     /// The longest gap in ns; 0 where all are shorter than what is kept.
     #[must_use]
     pub fn longest_ns(&self) -> u64 {
-        self.spans.iter().map(|(begin, end)| end - begin).max().unwrap_or(0)
+        self.spans.iter().map(|(begin, end)| end.saturating_sub(*begin)).max().unwrap_or(0)
     }
 
     fn keep(&mut self, span: (u64, u64)) {
@@ -136,6 +137,9 @@ mod tests {
             sum.close(1050 * MS);
             assert_eq!((sum.longest_ns(), sum.spans.len()), (300 * MS, 6), "300 to 600, 600 to 900 ms");
         }
+        let mut ended_early = open(&[200, 900]);
+        ended_early.close(450 * MS);
+        assert_eq!(ended_early.longest_ns(), 250 * MS, "200 to 450 ms");
     }
 
     #[test]
