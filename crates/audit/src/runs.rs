@@ -48,9 +48,9 @@ pub(crate) fn described(output: &Output) -> String {
 pub(crate) fn findings(output: &Output) -> Vec<Finding> {
     let run = &output.run;
     let finding = |(rule, why): (Rule, String)| Finding { line: output.line, rule, why };
-    let warnings = run.measurement.warnings.iter();
+    let texts = run.measurement.notices.iter().flat_map(|notice| &notice.about);
     let mut found: Vec<Finding> =
-        warnings.map(|warning| finding((Rule::HowTheToolCounts, sentence(warning)))).collect();
+        texts.map(|text| finding((Rule::HowTheToolCounts, sentence(text)))).collect();
     let rules = [
         failed_answers(run).map(|why| (Rule::FailedAnswers, why)),
         law_of_little(output),

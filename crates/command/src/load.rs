@@ -200,7 +200,7 @@ impl CommandLoad {
         if let Some(first) = notes.first(settings).filter(|first| !first.is_same(&identity)) {
             observe(PROGRAM_BEFORE, first.words());
         }
-        measurement.warnings.extend(notes.twin(settings));
+        measurement.notices.extend(notes.twin(settings));
         Ok(())
     }
 }
@@ -243,7 +243,7 @@ impl Pulse<'_> {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::{Better, Reading, Span};
+    use plumb_model::{Better, NoticeKind, Reading, Span};
     use plumb_path::{Settings, Snapshot};
 
     use super::*;
@@ -283,7 +283,7 @@ mod tests {
             METRICS.iter().map(|metric| metric.name).filter(|name| *name != "cpu_system").collect();
         expected.push("copied");
         expected.sort_unstable();
-        assert_eq!(measurement.readings.keys().collect::<Vec<_>>(), expected, "{:?}", measurement.warnings);
+        assert_eq!(measurement.readings.keys().collect::<Vec<_>>(), expected, "{:?}", measurement.notices);
         assert_eq!(measurement.readings["copied"], Reading::Gauge(268_435_456.0));
         let Reading::Gauge(memory_bytes) = measurement.readings["memory_max"] else { panic!() };
         // `tail` holds all of it, which is more than this process has ever held.
@@ -301,7 +301,7 @@ mod tests {
         let ballast = std::hint::black_box(vec![1_u8; 64 << 20]);
         let measurement = measure(&small, 1).unwrap();
         assert_eq!(measurement.readings.get("memory_max"), None, "{}", ballast.len());
-        assert!(measurement.warnings.iter().any(|warning| warning.starts_with("memory_max is left out")));
+        assert!(measurement.notices.iter().any(|notice| notice.kind == NoticeKind::MemoryHidden));
     }
 
     #[test]

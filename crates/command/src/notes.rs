@@ -3,6 +3,7 @@
 //!
 //! The notes are in the agent's private directory, because a load is built anew for each slot.
 
+use plumb_model::{Notice, NoticeKind};
 use std::path::{Path, PathBuf};
 
 use plumb_path::PathError;
@@ -83,8 +84,8 @@ impl Notes {
         written.map_err(|cause| PathError::load(format!("write {}: {cause}", file.display())))
     }
 
-    /// What a reader must know where another variant's command is written differently and comes to the same.
-    pub(crate) fn twin(&self, settings: &CommandSettings) -> Option<String> {
+    /// A notice where another variant's command is written differently and comes to the same.
+    pub(crate) fn twin(&self, settings: &CommandSettings) -> Option<Notice> {
         let own = self.of(settings)?;
         let is_twin = |other: &&Noted| {
             let (a, b) = (&own.settings.load, &other.settings.load);
@@ -96,12 +97,11 @@ impl Notes {
         let twin = self.programs.iter().find(is_twin)?;
         let mut files = [&own.last.file, &twin.last.file].map(|file| file.display().to_string());
         files.sort();
-        let [one, other] = files;
-        let bytes = if one == other { one } else { format!("{one} and {other}, which have the same bytes") };
-        Some(format!(
-            "two variants run the same program with the same arguments: {bytes}; a difference between them is chance or \
-             comes from outside"
-        ))
+        let [one, other] = &files;
+        Some(match one == other {
+            true => Notice::from(NoticeKind::SameProgram).about([one]),
+            false => Notice::from(NoticeKind::SameBytes).about(files),
+        })
     }
 }
 
@@ -147,7 +147,8 @@ mod tests {
         assert_eq!(note(place.path(), &settings(&a)).twin(&settings(&a)), None);
         let notes = note(place.path(), &settings(&b));
         let twin = notes.twin(&settings(&b)).unwrap();
-        assert!(twin.contains("/a and ") && twin.contains("the same bytes"), "{twin}");
+        assert_eq!(twin.kind, NoticeKind::SameBytes);
+        assert!(twin.about[0].ends_with("/a") && twin.about[1].ends_with("/b"), "{twin:?}");
         assert_eq!(notes.twin(&settings(&a)).unwrap(), twin);
         let mut elsewhere = settings(&b);
         elsewhere.load.env.insert("A".to_owned(), "1".to_owned());

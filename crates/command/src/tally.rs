@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_host::process::{Finished, Usage};
-use plumb_model::{Histogram, Measurement, Metric, Reading};
+use plumb_model::{Histogram, Measurement, Metric, Notice, NoticeKind, Reading};
 use plumb_stats::Moments;
 
 use crate::extract::NoValue;
@@ -139,7 +139,7 @@ impl Tally {
         put(&metrics::PAGE_FAULTS, mean(&self.faults));
         measurement.read_cpu_load();
         self.own_metrics(&mut measurement);
-        measurement.warnings.extend(self.warnings());
+        measurement.notices.extend(self.notices());
         measurement
     }
 
@@ -152,9 +152,7 @@ impl Tally {
                 continue;
             }
             measurement.errors.insert(format!("no value of {name}"), *missing);
-            measurement
-                .warnings
-                .push(format!("some runs have no value of {name}, so their slots have none: {reason}"));
+            measurement.notices.push(Notice::from(NoticeKind::NoValue).about([name, reason]));
         }
     }
 
@@ -165,22 +163,12 @@ impl Tally {
         written.into_iter().filter(is_known).map(|(what, sizes)| (what.to_owned(), sizes.clone())).collect()
     }
 
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.failed > 0 {
-            warnings.push(format!(
-                "some runs failed, and have no part in times and other values{}",
-                self.last_words
-            ));
-        }
-        if let (1.., floor_bytes) = self.hidden {
-            warnings.push(format!(
-                "{} is left out: a run's memory is known only above the {:.0} MiB of the process that starts it",
-                metrics::MEMORY_MAX.name,
-                floor_bytes as f64 / f64::from(1 << 20)
-            ));
-        }
-        warnings
+    fn notices(&self) -> impl Iterator<Item = Notice> {
+        let failed =
+            (self.failed > 0).then(|| Notice::from(NoticeKind::RunsFailed).about([&self.last_words]));
+        let (hidden, floor_bytes) = self.hidden;
+        let hidden = (hidden > 0).then(|| NoticeKind::MemoryHidden.with([floor_bytes as f64]));
+        failed.into_iter().chain(hidden)
     }
 }
 
@@ -224,7 +212,7 @@ mod tests {
         assert_eq!(number("rps", None), Some(12.0));
         let median = |what: &str| measurement.sizes[what].statistic_ns(Statistic::Med).unwrap();
         assert!((median("written") / MIB as f64 - 1.0).abs() < 1e-3 && median("written to disk") == 0.0);
-        assert_eq!((measurement.work, measurement.attempts.tried, measurement.warnings.len()), (3, 3, 0));
+        assert_eq!((measurement.work, measurement.attempts.tried, measurement.notices.len()), (3, 3, 0));
     }
 
     #[test]
@@ -234,12 +222,7 @@ mod tests {
         tally.succeed("exit code 0", &finished(1, 11 * MIB), 10 * MIB);
         let measurement = tally.into_measurement(1);
         assert_eq!(measurement.readings.get("memory_max"), None);
-        assert_eq!(
-            measurement.warnings,
-            [
-                "memory_max is left out: a run's memory is known only above the 10 MiB of the process that starts it"
-            ]
-        );
+        assert_eq!(measurement.notices, [NoticeKind::MemoryHidden.with([10.0 * MIB as f64])]);
     }
 
     #[test]
@@ -252,7 +235,7 @@ mod tests {
         let measurement = tally.into_measurement(1);
         assert_eq!(measurement.readings.get("rps"), None);
         assert_eq!(measurement.errors["no value of rps"], 1);
-        assert!(measurement.warnings[0].ends_with("no match in stdout"), "{:?}", measurement.warnings);
+        assert!(measurement.notices[0].about == ["rps", "no match in stdout"], "{:?}", measurement.notices);
     }
 
     #[test]
@@ -265,7 +248,7 @@ mod tests {
         assert_eq!((measurement.work, measurement.attempts.tried, measurement.attempts.failed), (1, 2, 1));
         assert_eq!(measurement.errors["exit code 3"], 1);
         assert_eq!(measurement.observed_count(ENDING, "exit code 3"), 1);
-        assert!(measurement.warnings[0].ends_with("oops"));
+        assert!(measurement.notices[0].about[0].ends_with("oops"));
         let Reading::Trend(wall) = &measurement.readings["wall_time"] else { panic!() };
         assert_eq!(wall.count(), 1);
     }

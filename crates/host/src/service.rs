@@ -44,7 +44,7 @@ impl Service {
     /// The processes that listen at `address` on this host; `None` where that is another host, or no such process can be seen.
     ///
     /// systemd, as process 1, holds the sockets of services that it starts on demand, and its CPU time is not theirs. Where
-    /// nothing else holds the socket, the service has no known CPU time, and [`Service::caveat`] says so.
+    /// nothing else holds the socket, the service has no known CPU time, and [`Service::held_by_init`] says so.
     #[must_use]
     pub fn listening_at(address: SocketAddr) -> Option<Self> {
         // An address that a socket can be bound to is this host's.
@@ -72,14 +72,11 @@ impl Service {
         }))
     }
 
-    /// Why its CPU time is not known although it runs on this host, for the reader of a report.
+    /// The name of process 1 and the address, where only that process listens there: its CPU time is not the system's.
     #[must_use]
-    pub fn caveat(&self) -> Option<String> {
+    pub fn held_by_init(&self) -> Option<[String; 2]> {
         let Members::HeldByInit { address, name } = &self.0 else { return None };
-        Some(format!(
-            "the system's CPU time is not known: only process 1 ({name}) listens at {address}, as it does for services that it \
-             starts on demand; name the system's `unit`, `cgroup` or `pid`"
-        ))
+        Some([name.clone(), address.to_string()])
     }
 
     /// The processes that listen on a TCP port of this host, at whatever address; `None` where there are none to be seen.
@@ -391,7 +388,7 @@ mod tests {
         assert_eq!(lines.next().unwrap().unwrap(), "done");
         let (whole, own) = (service.cpu_time().unwrap(), process_cpu_time(server.pid()).unwrap());
         assert!(whole.total_ns() > own.total_ns(), "the child's time is the server's: {whole:?} {own:?}");
-        assert_eq!(service.caveat(), None);
+        assert_eq!(service.held_by_init(), None);
         assert_eq!(Service::listening_on(address.port()).unwrap().pids(), [server.pid()]);
         assert!(service.memory_bytes().unwrap() > 100 << 10, "two shells have some memory");
         assert!(service.run_delay_ns().is_none_or(|ns| ns < 60_000_000_000));
@@ -498,10 +495,7 @@ mod tests {
         let address = "127.0.0.1:80".parse().unwrap();
         let service = Service(Members::HeldByInit { address, name: "systemd".to_owned() });
         assert_eq!(service.cpu_time(), None);
-        insta::assert_snapshot!(
-            service.caveat().unwrap(),
-            @"the system's CPU time is not known: only process 1 (systemd) listens at 127.0.0.1:80, as it does for services that it starts on demand; name the system's `unit`, `cgroup` or `pid`"
-        );
+        assert_eq!(service.held_by_init().unwrap(), ["systemd", "127.0.0.1:80"]);
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! Cautions that do not lead: a report counts them in its first lines and tells them below.
 
 use plumb_model::{
-    Caution, Claim, LoadHealth, MetricKind, Noise, Operand, Plan, Slot, SlotOutcome, Statistic, Term,
+    Caution, Claim, LoadHealth, MetricKind, Noise, Notice, Operand, Plan, Slot, SlotOutcome, Statistic, Term,
     VariantState, VariantSummary,
 };
 use plumb_stats as stats;
 
 use crate::cautions::coarsest;
 use crate::imported;
-use crate::merge::merged;
 use crate::ratio::sample;
 use crate::table::Table;
 
@@ -41,9 +40,8 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Cau
     }
     found.extend(plan.extended_from.map(|planned| Caution::Extended { planned, blocks: plan.blocks.max }));
     let results = table.slots.iter().filter_map(Slot::result);
-    let warnings: Vec<String> =
-        results.flat_map(|result| result.measurement.warnings.iter().cloned()).collect();
-    found.extend(merged(&warnings).into_iter().map(|warning| Caution::Noticed { warning }));
+    let notices = Notice::merged(results.flat_map(|result| &result.measurement.notices));
+    found.extend(notices.into_iter().map(|notice| Caution::Noticed { notice }));
     found
 }
 

@@ -11,7 +11,6 @@ mod contrast;
 mod counted;
 mod findings;
 mod imported;
-mod merge;
 mod neighbours;
 mod outcome;
 mod ratio;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LoadHealth, OrderSource, VariantState};
+use crate::{LoadHealth, Notice, OrderSource, VariantState};
 
 /// A reason not to rely on a run as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -265,10 +265,10 @@ pub enum Caution {
         /// How many there may be now.
         blocks: u32,
     },
-    /// A warning of the load or the system from a slot.
+    /// A notice of the load or the system, from all slots that have it.
     Noticed {
-        /// As a sentence.
-        warning: String,
+        /// With the range of each figure over those slots.
+        notice: Notice,
     },
 }
 

@@ -18,6 +18,7 @@ pub mod measurement;
 mod merge;
 pub mod metric;
 pub mod name;
+mod notice;
 mod number;
 mod places;
 pub mod plan;
@@ -49,6 +50,7 @@ pub use measurement::{
 };
 pub use merge::{Largest, Merge, Smallest};
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
+pub use notice::{Notice, NoticeKind, Range};
 pub use places::{
     ArrayPlace, ArrayVolume, ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources, PodSides, Readers,
 };
@@ -58,7 +60,7 @@ pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span,
 pub use random::SplitMix;
 pub use run::{Ending, Header, Run, Source};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult};
-pub use stall::HiddenStall;
+pub use stall::hidden_stall;
 pub use steady_rate::SteadyRate;
 pub use trust::{Doubt, Trust};
 pub use union::UnionError;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::metric::CPU_LOAD;
+use crate::notice::{self, Notice};
 use crate::{Histogram, Metric, Statistic, SteadyRate, Unit};
 
 /// The value of one metric in one window.
@@ -251,8 +252,9 @@ pub struct Measurement {
     pub cpu_user_ns: u64,
     /// See `cpu_user_ns`.
     pub cpu_system_ns: u64,
-    /// Sentences about what cannot be trusted.
-    pub warnings: Vec<String>,
+    /// What cannot be trusted.
+    #[serde(rename = "warnings", with = "notice::recorded")]
+    pub notices: Vec<Notice>,
     /// What has rows and columns, such as the rounds of a migration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Table>,

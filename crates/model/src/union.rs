@@ -1,13 +1,13 @@
 //! Several load agents' measurements of one window as one measurement.
 //!
 //! Nothing is averaged. Distributions are merged bin for bin, counts are added, and rates and CPU costs follow from the sums. What
-//! has no value for several agents, such as a median without its distribution, is left out, and a warning names it.
+//! has no value for several agents, such as a median without its distribution, is left out, and a notice names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::measurement::{LoadLimit, Share, ShareTimes, per_second};
 use crate::metric::{CPU_LOAD, CPU_SYSTEM};
-use crate::{LoadHealth, Measurement, Merge, Reading, Statistic};
+use crate::{LoadHealth, Measurement, Merge, Notice, NoticeKind, Reading, Shortage, Statistic};
 
 /// By how much, as a share, a rate's own time may differ from the window before it counts as the time of something else.
 const SAME_TIME: f64 = 1e-6;
@@ -52,7 +52,7 @@ impl Measurement {
         let asked: Option<f64> = parts.iter().map(|(_, part)| part.asked).sum();
         all.asked = asked.filter(|asked| *asked > 0.0);
         all.shares = parts.iter().map(|(name, part)| share(name, part, all.asked)).collect();
-        all.warnings = warnings(&parts, &left_out);
+        all.notices = notices(&parts, &left_out);
         all.tables = parts
             .into_iter()
             .flat_map(|(agent, part)| {
@@ -207,40 +207,33 @@ fn share(name: &str, part: &Measurement, asked_sum: Option<f64>) -> Share {
     }
 }
 
-/// What the agents warned of, each sentence with the agent's name unless all said it, and what is to be known of the union.
-fn warnings(parts: &[(String, Measurement)], left_out: &BTreeSet<&str>) -> Vec<String> {
-    let mut warnings: Vec<String> = Vec::new();
+/// What the agents noticed, each with the agent's name unless all noticed it, and what the union lacks.
+fn notices(parts: &[(String, Measurement)], left_out: &BTreeSet<&str>) -> Vec<Notice> {
+    let mut notices: Vec<Notice> = Vec::new();
     for (name, part) in parts {
-        for warning in &part.warnings {
-            let is_of_all = parts.iter().all(|(_, other)| other.warnings.contains(warning));
-            let warning = if is_of_all { warning.clone() } else { format!("{name}: {warning}") };
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
-        warnings.extend(limit(&part.health).map(|limit| format!("{name}: {limit}")));
+        let is_of_all = |notice: &Notice| parts.iter().all(|(_, other)| other.notices.contains(notice));
+        let own = |notice: &Notice| {
+            if is_of_all(notice) { notice.clone() } else { notice.clone().of(name) }
+        };
+        notices.extend(part.notices.iter().map(own));
+        notices.extend(limit(&part.health).map(|limit| limit.of(name)));
     }
     if !left_out.is_empty() {
-        let names: Vec<&str> = left_out.iter().copied().collect();
-        warnings.push(format!(
-            "no value of all load agents together, and left out: {}. The agents' own values cannot be merged",
-            names.join(", ")
-        ));
+        notices.push(Notice::from(NoticeKind::NoUnion).about(left_out.iter().copied()));
     }
-    warnings
+    Notice::merged(&notices)
 }
 
-/// Why a load was the limit, as a sentence.
-fn limit(health: &LoadHealth) -> Option<String> {
-    let percent = |share: f64| format!("{:.0}%", 100.0 * share.min(1.0));
-    let why = match health.limit()? {
-        LoadLimit::Busy => format!("a thread was on a CPU {} of the time", percent(health.demand())),
-        LoadLimit::Starved(shortage) => {
-            format!("a thread wanted {} of a CPU, but {}", percent(health.demand()), shortage.words())
-        }
-        LoadLimit::Late => format!("{:.1}% of its sends were late", 100.0 * health.late_share),
+/// Why a load was the limit.
+fn limit(health: &LoadHealth) -> Option<Notice> {
+    let (kind, share) = match health.limit()? {
+        LoadLimit::Busy => (NoticeKind::LoadBusy, health.demand()),
+        LoadLimit::Starved(Shortage::Quota) => (NoticeKind::LoadStoppedByQuota, health.demand()),
+        LoadLimit::Starved(Shortage::Neighbour) => (NoticeKind::LoadCrowded, health.demand()),
+        LoadLimit::Starved(Shortage::Steal) => (NoticeKind::LoadStolen, health.demand()),
+        LoadLimit::Late => (NoticeKind::LoadLate, health.late_share),
     };
-    Some(format!("the load was the limit, not the system: {why}"))
+    Some(kind.with([share.min(1.0)]))
 }
 
 #[cfg(test)]
@@ -248,7 +241,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Attempts, Column, Histogram, Shortage, Table, Unit};
+    use crate::{Attempts, Column, Histogram, Table, Unit};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -355,7 +348,7 @@ mod tests {
 
     #[test]
     fn one_agent_alone_is_its_own_union_and_a_name_is_taken_once() {
-        let alone = Measurement { warnings: vec!["slow".to_owned()], ..part(&[1]) };
+        let alone = Measurement { notices: vec![Notice::text("slow")], ..part(&[1]) };
         assert_eq!(union([alone.clone()]), alone);
         assert_eq!(Measurement::union(Vec::new()), Err(UnionError::Nothing));
         let twice = vec![("a".to_owned(), part(&[1])), ("a".to_owned(), part(&[1]))];
@@ -375,17 +368,12 @@ mod tests {
         let all = union([with(3.0, true), with(4.5, true)]);
         assert_eq!(all.readings["depth"], Reading::Gauge(7.5));
         assert!(!all.readings.contains_key("jitter") && !all.readings.contains_key("cpu_system"));
-        assert_eq!(
-            all.warnings,
-            [
-                "no value of all load agents together, and left out: jitter. The agents' own values cannot be merged"
-            ]
-        );
+        assert_eq!(all.notices, [Notice::from(NoticeKind::NoUnion).about(["jitter"])]);
         assert!(!union([with(3.0, true), with(4.5, false)]).readings.contains_key("depth"));
     }
 
     #[test]
-    fn what_has_no_distribution_or_lacks_an_agent_is_left_out_with_a_warning() {
+    fn what_has_no_distribution_or_lacks_an_agent_is_left_out_with_a_notice() {
         let summed = |median_ns: f64| {
             let statistics_ns = [(Statistic::Med, median_ns)].into();
             let mut part = part(&[]);
@@ -397,7 +385,7 @@ mod tests {
         let all = union([summed(4.0), second]);
         assert!(!all.readings.contains_key("time") && !all.readings.contains_key("reqs"));
         assert!(!all.windows.contains_key("reqs"));
-        assert!(all.warnings[0].ends_with("left out: reqs, time. The agents' own values cannot be merged"));
+        assert_eq!(all.notices, [Notice::from(NoticeKind::NoUnion).about(["reqs", "time"])]);
         assert_eq!(all.shares[1].times["time"], ShareTimes { median_ns: Some(5.0), p99_ns: None });
         assert!(!union([part(&[1]), summed(4.0)]).readings.contains_key("time"), "one of each kind");
     }
@@ -441,39 +429,36 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_bound_at_one_agent_is_bound_and_the_warning_names_it() {
+    fn a_load_that_is_bound_at_one_agent_is_bound_and_the_notice_names_it() {
         let of = |health: LoadHealth| Measurement { health, ..part(&[1]) };
         let idle = LoadHealth { busiest_thread: 0.2, wanted: 0.2, threads: 2, ..LoadHealth::default() };
         let busy = LoadHealth { busiest_thread: 0.97, wanted: 0.99, threads: 3, ..LoadHealth::default() };
         let all = union([of(idle.clone()), of(busy)]);
         assert!(all.health.is_load_bound());
         assert_eq!(all.health.threads, 5);
-        assert_eq!(
-            all.warnings,
-            ["client2: the load was the limit, not the system: a thread was on a CPU 99% of the time"]
-        );
+        assert_eq!(all.notices, [NoticeKind::LoadBusy.with([0.99]).of("client2")]);
         let quota = LoadHealth { waited: 0.2, shortage: Some(Shortage::Quota), ..idle.clone() };
         let neighbour = LoadHealth { waited: 0.4, shortage: Some(Shortage::Neighbour), ..idle };
         for pair in [[quota.clone(), neighbour.clone()], [neighbour, quota]] {
             let all = union(pair.map(of));
             assert!(all.health.is_load_bound(), "a quota bound one of them");
-            assert_eq!(all.warnings.len(), 1, "{:?}", all.warnings);
+            assert!(matches!(&all.notices[..], [it] if it.kind == NoticeKind::LoadStoppedByQuota));
         }
     }
 
     #[test]
-    fn warnings_name_their_agent_unless_all_say_the_same_and_tables_stay_apart() {
+    fn notices_name_their_agent_unless_all_say_the_same_and_tables_stay_apart() {
         let table = Table {
             columns: vec![Column { name: "rate".to_owned(), unit: Unit::PerSecond }],
             rows: vec![vec![1.0]],
         };
-        let says = |warnings: &[&str]| Measurement {
-            warnings: warnings.iter().map(|warning| (*warning).to_owned()).collect(),
+        let says = |texts: &[&str]| Measurement {
+            notices: texts.iter().copied().map(Notice::text).collect(),
             tables: [("limiter".to_owned(), table.clone())].into(),
             ..part(&[1])
         };
         let all = union([says(&["cold"]), says(&["slow", "cold"])]);
-        assert_eq!(all.warnings, ["cold", "client2: slow"]);
+        assert_eq!(all.notices, [Notice::text("cold"), Notice::text("slow").of("client2")]);
         assert_eq!(all.tables.keys().collect::<Vec<_>>(), ["client1: limiter", "client2: limiter"]);
     }
 }

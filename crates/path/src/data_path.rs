@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::erased::PathSettings;
-use crate::family::{About, ArrayAccess, ArrayPolicy, PathError, Settings};
+use crate::family::{ArrayAccess, ArrayPolicy, PathError};
 use crate::joined;
+use crate::settings::{About, PathSettings, Settings};
 use crate::tree::{Mistake, Node, from_node_thorough, hint};
 
 /// A data path without its types.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use plumb_host::address::resolve;
 use plumb_host::cpu::CpuTime;
 use plumb_host::service::Service;
-use plumb_model::CpuCost;
+use plumb_model::{CpuCost, Notice, NoticeKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -55,16 +55,16 @@ impl Existing {
 
     /// CPU time so far. If a service restarts, the time of its new processes adds to the time of its previous
     /// ones.
-    fn cpu_time(&mut self, warnings: &mut Vec<String>) -> Option<CpuTime> {
+    fn cpu_time(&mut self, notices: &mut Vec<Notice>) -> Option<CpuTime> {
         let service = self.service.as_ref()?;
         if let Some(now) = service.cpu_time() {
             self.last = now;
-        } else if service.caveat().is_none() {
+        } else if service.held_by_init().is_none() {
             let address = self.address.as_ref().map(|(host, port)| (host.as_str(), *port));
             let found = self.run_by.find(address).ok().flatten()?;
             self.ended += std::mem::replace(&mut self.last, found.cpu_time()?);
             self.service = Some(found);
-            warnings.push(REPLACED.to_owned());
+            notices.push(NoticeKind::ProcessesReplaced.into());
         } else {
             return None;
         }
@@ -74,20 +74,18 @@ impl Existing {
     }
 }
 
-/// The warning when a window ends with other processes than it began with.
-const REPLACED: &str =
-    "the system's processes were replaced in some windows: CPU costs lack the last CPU time of the old ones";
-
 impl System for Existing {
     fn target(&self) -> Value {
         self.target.clone()
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        let mut warnings = Vec::new();
-        let Some(cpu) = self.cpu_time(&mut warnings) else {
-            let warnings = self.service.as_ref().and_then(Service::caveat).into_iter().collect();
-            return Ok(Snapshot { warnings, ..Snapshot::default() });
+        let mut notices = Vec::new();
+        let Some(cpu) = self.cpu_time(&mut notices) else {
+            let held = self.service.as_ref().and_then(Service::held_by_init);
+            let notices = held.map(|held| Notice::from(NoticeKind::HeldByInit).about(held));
+            let notices = notices.into_iter().collect();
+            return Ok(Snapshot { notices, ..Snapshot::default() });
         };
         let cpu = CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() };
         let service = self.service.as_ref();
@@ -97,7 +95,7 @@ impl System for Existing {
             softirq_ns: plumb_host::noise::softirq_ns().ok(),
         };
         let placement = service.and_then(Service::placement);
-        Ok(Snapshot { cpu, is_foreign: true, processes, placement, warnings, ..Snapshot::default() })
+        Ok(Snapshot { cpu, is_foreign: true, processes, placement, notices, ..Snapshot::default() })
     }
 
     fn stop(&mut self) -> Result<(), PathError> {
@@ -218,8 +216,11 @@ mod tests {
         existing.run_by = RunBy { pid: Some(second.pid()), ..RunBy::default() };
         let after = existing.snapshot().unwrap();
         assert!(after.cpu.total_ns() >= before.cpu.total_ns() && after.is_foreign);
-        assert_eq!((before.warnings.len(), after.warnings.as_slice()), (0, &[REPLACED.to_owned()][..]));
-        assert!(existing.snapshot().unwrap().warnings.is_empty());
+        assert_eq!(
+            (before.notices.len(), after.notices.as_slice()),
+            (0, &[NoticeKind::ProcessesReplaced.into()][..])
+        );
+        assert!(existing.snapshot().unwrap().notices.is_empty());
     }
 
     #[test]

@@ -9,11 +9,8 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::erased::PathSettings;
-use crate::family::{
-    AnyError, Facts, Fault, Load, LoadFacts, PathError, Place, Remark, Settings, Sides, Snapshot, System,
-    Timing,
-};
+use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, Snapshot, System, Timing};
+use crate::settings::{Facts, LoadFacts, PathSettings, Remark, Settings};
 use crate::tree::Node;
 
 /// The key in `system` that names the system's data path.

@@ -8,7 +8,6 @@
 pub mod agent;
 mod data_path;
 pub mod drive;
-mod erased;
 pub mod existing;
 pub mod family;
 mod joined;
@@ -16,14 +15,15 @@ pub mod log;
 pub mod null;
 pub mod portion;
 pub mod protocol;
+mod settings;
 pub mod tool;
 pub mod tree;
 
 pub use data_path::{DataPath, find, schema_of};
-pub use erased::{AnySettings, PathSettings};
 pub use existing::{Existing, Foreign, RunBy};
 pub use family::{
-    About, AnyError, Facts, Fault, Load, LoadFacts, Mark, PathError, Place, Processes, Remark, Settings,
-    Sides, Snapshot, System, SystemFacts, Timing, Window, read_target,
+    AnyError, Fault, Load, Mark, PathError, Place, Processes, Sides, Snapshot, System, Timing, Window,
+    read_target,
 };
 pub use portion::Portion;
+pub use settings::{About, AnySettings, Facts, LoadFacts, PathSettings, Remark, Settings, SystemFacts};

@@ -18,11 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::data_path::DataPath;
-use crate::erased::PathSettings;
-use crate::family::{
-    About, AnyError, Facts, Fault, Load, LoadFacts, Mark, PathError, Place, Settings, Sides, Snapshot,
-    System, SystemFacts, Timing, Window,
-};
+use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Timing, Window};
+use crate::settings::{About, Facts, LoadFacts, PathSettings, Settings, SystemFacts};
 
 /// Why a host is said to lack what a null experiment needs.
 #[derive(Debug, thiserror::Error)]

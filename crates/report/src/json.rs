@@ -14,6 +14,7 @@ use plumb_stats::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cautions;
 use crate::costs;
 use crate::rows::Row;
 use crate::summary::doubt_words;
@@ -63,9 +64,27 @@ pub struct RunDocument {
     /// Why it is not `sound`, the gravest reason first; empty if it is.
     pub doubts: Vec<String>,
     /// Reasons not to rely on the run as it stands, each with its figures. `warnings` has them as sentences.
-    pub cautions: Vec<Caution>,
+    pub cautions: Vec<CautionDocument>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
+}
+
+/// A reason not to rely on the run as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CautionDocument {
+    /// With its figures.
+    #[serde(flatten)]
+    pub caution: Caution,
+    /// As a sentence, where it is `noticed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+impl CautionDocument {
+    fn of(caution: &Caution) -> Self {
+        let is_noticed = matches!(caution, Caution::Noticed { .. });
+        Self { caution: caution.clone(), warning: is_noticed.then(|| cautions::sentence(caution)) }
+    }
 }
 
 /// What the load agents of a variant did: medians over slots.
@@ -366,7 +385,7 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
             .collect(),
         trust: Trust::despite(&doubts),
         doubts: doubts.iter().map(|doubt| doubt_words(view, doubt)).collect(),
-        cautions: judgement.cautions.clone(),
+        cautions: judgement.cautions.iter().map(CautionDocument::of).collect(),
         warnings: view.warnings(),
     }
 }

@@ -20,6 +20,7 @@ mod limits;
 mod load;
 mod markdown;
 mod measurement;
+mod notices;
 mod observed;
 mod rows;
 mod scale;
@@ -54,6 +55,7 @@ pub use measurement::{
     measurement_text, open_end, openings, proven_measurement_json, proven_measurement_text,
     too_many_failures,
 };
+pub use notices::sentence as notice;
 pub use scale::Scale;
 pub use summary::mark;
 pub use text::{TextStyle, text};

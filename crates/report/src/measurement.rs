@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Evidence, Measurement, MetricInfo, Reading, Shortage, Statistic, Table, Unit};
+use plumb_model::{
+    Better, Evidence, Measurement, MetricInfo, Notice, Reading, Shortage, Statistic, Table, Unit,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,6 +17,7 @@ use crate::figures;
 use crate::json::{UNITS, pretty};
 use crate::layout::{Paint, Tone, clean, left, right, widest, wrap};
 use crate::load;
+use crate::notices;
 use crate::observed;
 use crate::text::TextStyle;
 
@@ -44,6 +47,8 @@ pub struct MeasurementDocument {
     pub stall_ns_max: Option<u64>,
     /// What the load itself was like; `null` where another tool measured, which does not say.
     pub load: Option<LoadDocument>,
+    /// What cannot be trusted, with figures. `warnings` has all of it as sentences.
+    pub notices: Vec<Notice>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
     /// What has rows and columns, such as the rounds of a migration.
@@ -247,6 +252,7 @@ fn document(
         attempts: AttemptsDocument { tried: measurement.attempts.tried, failed: measurement.attempts.failed },
         stall_ns_max: measurement.stall_ns_max,
         load: source.is_none().then(|| load_document(measurement)),
+        notices: measurement.notices.clone(),
         warnings: warnings(measurement),
         tables: measurement.tables.clone(),
         evidence: evidence.to_vec(),
@@ -527,7 +533,7 @@ impl Summary<'_> {
 /// What cannot be trusted, in sentences.
 fn warnings(measurement: &Measurement) -> Vec<String> {
     let steady = measurement.steady_rate().map(|found| cautions::steady(&found));
-    measurement.warnings.iter().cloned().chain(steady).collect()
+    measurement.notices.iter().map(notices::sentence).chain(steady).collect()
 }
 
 fn passed(is_good: bool) -> (&'static str, Tone) {
@@ -601,9 +607,8 @@ mod tests {
         measurement.observed.insert("checks passed".to_owned(), passed.into());
         measurement.observed.insert("checks failed".to_owned(), [("duration < 200 ms".to_owned(), 1)].into());
         measurement.errors.insert("tls alert: handshake_failure".to_owned(), 2);
-        measurement
-            .warnings
-            .push("3 of 6,520 handshakes used the group secp256r1, which was not asked for".to_owned());
+        let text = "3 of 6,520 handshakes used the group secp256r1, which was not asked for";
+        measurement.notices.push(Notice::text(text));
         measurement
     }
 

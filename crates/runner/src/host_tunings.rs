@@ -3,7 +3,7 @@
 //! Only a write shows whether the kernel accepts a value. Before a run begins, all its tunings are therefore
 //! applied once and undone. A variant whose tunings are refused is skipped like a variant without its device.
 
-use plumb_model::{Evidence, Plan, PlannedVariant};
+use plumb_model::{Evidence, Notice, Plan, PlannedVariant};
 use plumb_tunings::{Machine, PutBack, Resolved, Sight, StateDirectory, Treatment, Tuner, TuningError};
 
 use serde::{Deserialize, Serialize};
@@ -165,34 +165,33 @@ pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight
     Ok(before)
 }
 
-/// A slot's evidence and warnings about a treatment.
+/// A slot's evidence and notices about a treatment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Proof {
     pub evidence: Vec<Evidence>,
-    pub warnings: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 impl Proof {
     /// The same proof with the host's name, for a host without the system, whose settings others may share.
     pub(crate) fn on(mut self, host: &str) -> Self {
         self.evidence.iter_mut().for_each(|evidence| evidence.what.push_str(&format!(" on {host}")));
-        self.warnings.iter_mut().for_each(|warning| warning.insert_str(0, &format!("{host}: ")));
-        self
+        Self { notices: self.notices.into_iter().map(|notice| notice.of(host)).collect(), ..self }
     }
 
     /// The proofs of several hosts as one.
     pub(crate) fn together(proofs: Vec<Self>) -> Self {
         let mut together = Self::default();
-        for Self { evidence, warnings } in proofs {
+        for Self { evidence, notices } in proofs {
             together.evidence.extend(evidence);
-            together.warnings.extend(warnings);
+            together.notices.extend(notices);
         }
         together
     }
 
     pub(crate) fn add_to(self, measured: &mut Measured) {
         measured.result.evidence.extend(self.evidence);
-        measured.result.measurement.warnings.extend(self.warnings);
+        measured.result.measurement.notices.extend(self.notices);
     }
 }
 
@@ -234,9 +233,8 @@ pub(crate) fn prove(
     let (opened, closed) = seen.ok_or(HostError::Unseen)?;
     let after = tuner.look();
     let evidence = tuner.evidence(treatment, stays(treatment), &[before, opened, closed, after]);
-    let mut warnings = tuner.left_out(treatment);
-    warnings.extend(back.sentences());
-    Ok(Proof { evidence, warnings })
+    let texts = tuner.left_out(treatment).into_iter().chain(back.sentences());
+    Ok(Proof { evidence, notices: texts.map(Notice::text).collect() })
 }
 
 /// The tunings that `plumb tune apply` has in effect, independent of any run; `None` if there are none.

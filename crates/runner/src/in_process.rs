@@ -275,7 +275,7 @@ mod tests {
         let measured = measured.unwrap();
         assert_eq!((measured.opened_ns, measured.doubt), (1_000_000_000, None));
         assert!(measured.opened_at.starts_with("1970-01-01T00:00:01.00"), "{}", measured.opened_at);
-        assert_eq!(measured.result.measurement.warnings, Vec::<String>::new());
+        assert_eq!(measured.result.measurement.notices, []);
         assert!(measured.result.evidence.iter().all(|evidence| evidence.holds));
         assert_eq!(told, [announced(0, 0)[0].1, progress.1]);
     }
@@ -284,7 +284,7 @@ mod tests {
     fn counters_that_are_read_late_are_in_doubt_only_where_they_prove_nothing() {
         let late = || announced(1500, 3500);
         let measured = watched(late(), Ok(()), MOVES).0.unwrap();
-        assert_eq!((measured.doubt, measured.result.measurement.warnings.len()), (None, 1));
+        assert_eq!((measured.doubt, measured.result.measurement.notices.len()), (None, 1));
         let doubt = watched(late(), Ok(()), RESTS).0.unwrap().doubt.unwrap();
         assert!(doubt.starts_with("read the system's counters in time: operations"), "{doubt}");
         // The window says that it took 2 s, but the load waits while counters are read.

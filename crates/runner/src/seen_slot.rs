@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuSet, CpuTime};
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{CpuCost, Evidence, Measurement, Noise, Placement, SlotResult};
+use plumb_model::{CpuCost, Evidence, Measurement, Noise, NoticeKind, Placement, SlotResult};
 use plumb_path::{PathSettings, Snapshot};
 use plumb_tunings::Sight as SettingsSight;
 
@@ -49,10 +49,11 @@ impl SeenSlot<'_> {
         let is_late = is_late && settings.facts().system.exists;
         let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
         if is_late {
-            measurement.warnings.push(LATE.to_owned());
+            measurement.notices.push(NoticeKind::CountersLate.into());
         }
-        measurement.warnings.extend(skew_ns.and_then(|skew_ns| skew_warning(skew_ns, measurement.window_ns)));
-        measurement.warnings.extend(closed.system.warnings.iter().cloned());
+        let skew = skew_ns.filter(|skew_ns| *skew_ns as f64 > SKEW_LIMIT * measurement.window_ns as f64);
+        measurement.notices.extend(skew.map(|skew_ns| NoticeKind::ClockSkew.with([skew_ns as f64])));
+        measurement.notices.extend(closed.system.notices.iter().cloned());
         evidence.extend(more);
         let placement = placement((&opened.system, &closed.system), &load_cpus);
         let result =
@@ -111,17 +112,6 @@ fn assemble(
     SlotResult { measurement, system_cpu, load_cpu, evidence, noise, noise_by_host, ..SlotResult::default() }
 }
 
-/// The warning for clocks whose uncertainty is large for the window.
-fn skew_warning(skew_ns: u64, window_ns: u64) -> Option<String> {
-    (skew_ns as f64 > SKEW_LIMIT * window_ns as f64).then(|| {
-        format!(
-            "the hosts' clocks may differ by {:.1} ms, more than 1% of the window: CPU costs are less exact; \
-             use a longer window",
-            skew_ns as f64 / 1e6
-        )
-    })
-}
-
 /// The uncertainty of clocks, as a share of the window, above which a warning is given.
 const SKEW_LIMIT: f64 = 0.01;
 
@@ -139,9 +129,6 @@ pub(crate) fn is_late((opened, closed): (&Sight, &Sight), window_ns: u64) -> boo
     let lag_ns = opened.read_ns.abs_diff(opened.at_ns).max(closed.read_ns.abs_diff(closed.at_ns));
     span_ns.abs_diff(window_ns) > tolerance_ns || lag_ns > tolerance_ns.max(LAG_NS)
 }
-
-/// The warning for late counters.
-const LATE: &str = "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact";
 
 /// Why a slot with late counters proves nothing either way: missing counts may have passed before the first
 /// reading.

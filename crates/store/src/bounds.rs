@@ -159,7 +159,11 @@ fn check_measurement(measurement: &Measurement) -> Checked {
     let observed: usize = measurement.observed.values().map(std::collections::BTreeMap::len).sum();
     at_most("observations", observed + measurement.observed.len(), NAMES_MAX)?;
     at_most("errors", measurement.errors.len(), NAMES_MAX)?;
-    at_most("warnings", measurement.warnings.len(), NAMES_MAX)?;
+    let parts = measurement.notices.iter().map(|notice| 1 + notice.about.len() + notice.figures.len());
+    at_most("notices", parts.sum(), NAMES_MAX)?;
+    let figures = measurement.notices.iter().flat_map(|notice| &notice.figures);
+    let ends = figures.flat_map(|figure| [figure.least, figure.most]);
+    ends.into_iter().try_for_each(|end| check_number("notices", end))?;
     let observed = measurement.observed.values().flatten().chain(&measurement.errors);
     observed.into_iter().try_for_each(|(name, count)| check_count(name, *count))?;
     at_most("readings", measurement.readings.len(), METRICS_MAX)?;

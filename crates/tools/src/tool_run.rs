@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Histogram, Measurement, Metric, MetricInfo, MetricKind, Reading, Statistic, Unit};
+use plumb_model::{
+    Better, Histogram, Measurement, Metric, MetricInfo, MetricKind, Notice, Reading, Statistic, Unit,
+};
 
 /// One run of a tool, as its output tells it.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +33,7 @@ pub struct ToolRun {
     pub units: &'static str,
     /// The metrics that it has readings of, as this tool measures them.
     pub metrics: Vec<MetricInfo>,
-    /// Readings, errors, windows, warnings. Health and CPU time are never known.
+    /// Readings, errors, windows, notices. Health and CPU time are never known.
     pub measurement: Measurement,
     /// By metric: a clause that says how to have the tool print more of it.
     pub remedies: BTreeMap<String, &'static str>,
@@ -179,9 +181,9 @@ impl ToolRun {
     }
 
     pub(crate) fn warn(&mut self, warning: impl Into<String>) {
-        let warning = warning.into();
-        if !self.measurement.warnings.contains(&warning) {
-            self.measurement.warnings.push(warning);
+        let notice = Notice::text(warning);
+        if !self.measurement.notices.contains(&notice) {
+            self.measurement.notices.push(notice);
         }
     }
 

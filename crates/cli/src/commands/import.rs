@@ -7,7 +7,7 @@ mod planned;
 mod tests;
 mod together;
 
-use plumb_model::Measurement;
+use plumb_model::{Measurement, Notice};
 use plumb_report::Source;
 use plumb_tools::{FORMATS, ToolRun};
 
@@ -50,7 +50,7 @@ fn alone(arguments: &ImportArguments) -> Outcome {
 fn failed(run: &Imported, failure: &str, arguments: &ImportArguments) -> Result<String, Failure> {
     let source = source(run);
     if arguments.shown.json {
-        let measurement = Measurement { warnings: vec![failure.to_owned()], ..Measurement::default() };
+        let measurement = Measurement { notices: vec![Notice::text(failure)], ..Measurement::default() };
         return Ok(plumb_report::imported_measurement_json(&measurement, &[], &source));
     }
     Ok(format!("✗ {}: {failure}\n", source.file))
@@ -62,7 +62,7 @@ fn print(run: &Imported, arguments: &ImportArguments) -> Result<(), Failure> {
     let openings = plumb_report::openings(&tool_run.measurement, arguments.shown.failures_max.0);
     if arguments.shown.json {
         let mut measurement = tool_run.measurement.clone();
-        measurement.warnings.splice(0..0, openings);
+        measurement.notices.splice(0..0, openings.into_iter().map(Notice::text));
         return output::result(&plumb_report::imported_measurement_json(
             &measurement,
             &tool_run.metrics,

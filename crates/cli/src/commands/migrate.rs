@@ -10,7 +10,7 @@ use plumb_host::signals::Interrupts;
 use plumb_migration::MIGRATION;
 use plumb_migration::engine::{Listening, both, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
-use plumb_model::{Reading, SlotResult, Span};
+use plumb_model::{NoticeKind, Reading, SlotResult, Span};
 use plumb_path::{Mark, PathSettings, Place, Settings, Sides, Window};
 use plumb_runner::Hosts;
 use serde_json::json;
@@ -104,7 +104,7 @@ fn to_another_host(
         return Ok(None);
     }
     let mut measurement = measured.map_err(Failure::harness)?;
-    measurement.warnings.extend(surroundings.warnings());
+    measurement.notices.extend(surroundings.notices());
     let evidence = vec![protection(settings, &measurement)];
     Ok(Some(SlotResult { measurement, evidence, ..SlotResult::default() }))
 }
@@ -142,11 +142,7 @@ fn serve(settings: &MigrationSettings, listen: SocketAddr) -> Outcome {
 fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failure> {
     let mut measurement = result.measurement.clone();
     if arguments.to.is_some() {
-        measurement.warnings.push(
-            "the destination's counters are on another host: this result proves the encryption and the memory that \
-             arrived, but not the codec, the cap or the bytes on the wire"
-                .to_owned(),
-        );
+        measurement.notices.push(NoticeKind::DestinationElsewhere.into());
     }
     single::print(&measurement, MIGRATION.metrics, &result.evidence, &arguments.shown)
 }

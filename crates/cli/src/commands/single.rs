@@ -6,7 +6,7 @@ mod tests;
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, PodSides, SlotResult, Span};
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Notice, PodSides, SlotResult, Span};
 use plumb_path::{DataPath, Mark, PathSettings, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, HostClock, Hosts, Launch, Patience, SlotError, SlotOrder};
 use plumb_tunings::Treatment;
@@ -60,7 +60,7 @@ impl Watch {
     pub fn finish<E>(self, measured: Result<Measurement, E>) -> Result<Measurement, E> {
         self.live.clear();
         measured.map(|mut measurement| {
-            measurement.warnings.extend(self.surroundings.warnings());
+            measurement.notices.extend(self.surroundings.notices());
             measurement.judge_alone(self.surroundings.system_cpu().unwrap_or_default().total_ns());
             measurement
         })
@@ -92,7 +92,7 @@ pub fn print_json(
 ) -> Result<(), Failure> {
     let mut measurement = measurement.clone();
     let openings = plumb_report::openings(&measurement, shown.failures_max.0);
-    measurement.warnings.splice(0..0, openings);
+    measurement.notices.splice(0..0, openings.into_iter().map(Notice::text));
     output::result(&plumb_report::proven_measurement_json(&measurement, metrics, evidence))
 }
 
@@ -134,7 +134,7 @@ pub fn by_agents(
         Ok(measured) => {
             let mut result = measured.result;
             result.measurement.judge_alone(result.system_cpu.total_ns());
-            result.measurement.warnings.extend(surroundings::sentences(&result.noise));
+            result.measurement.notices.extend(surroundings::notices(&result.noise));
             Ok(Some(result))
         }
         Err(SlotError::Interrupted) => Ok(None),

@@ -42,7 +42,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     if is_interrupted && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
     }
-    measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
+    measurement.notices.splice(0..0, prepared.notices().iter().cloned());
     if arguments.suite.is_some() && !arguments.shown.json {
         dbench::print(&measurement, arguments.shown.failures_max)?;
     } else {

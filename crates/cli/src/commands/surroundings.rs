@@ -3,7 +3,7 @@
 use plumb_host::cpu::{CpuTime, tree_cpu_time};
 use plumb_host::noise::Snapshot;
 use plumb_host::service::Service;
-use plumb_model::{Noise, Plan};
+use plumb_model::{Noise, Notice, NoticeKind, Plan};
 use plumb_path::Mark;
 use plumb_runner::noise_between;
 
@@ -49,33 +49,23 @@ impl Surroundings {
         service(&self.closed).zip(service(&self.opened)).map(|(after, before)| after.saturating_sub(before))
     }
 
-    /// A warning for each kind of noise above its limit.
-    pub fn warnings(&self) -> Vec<String> {
+    /// A notice for each kind of noise above its limit.
+    pub fn notices(&self) -> Vec<Notice> {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Vec::new() };
         let mut own = closed.own.saturating_sub(opened.own);
         own += self.system_cpu().unwrap_or_default();
-        sentences(&noise_between(&opened.host, &closed.host, own))
+        notices(&noise_between(&opened.host, &closed.host, own))
     }
 }
 
 /// What cannot be trusted with this noise in the window.
-pub fn sentences(noise: &Noise) -> Vec<String> {
-    let percent = |share: f64| format!("{:.0}%", share * 100.0);
-    let mut sentences = Vec::new();
-    if noise.steal > Noise::STEAL_LIMIT {
-        let share = percent(noise.steal);
-        sentences.push(format!("noise: the hypervisor took {share} of this host's CPU time"));
-    }
-    if noise.others > Plan::others_max() {
-        sentences.push(format!(
-            "noise: other processes used {} of this host's CPU time; rates and times are those of a shared machine",
-            percent(noise.others)
-        ));
-    }
-    if noise.throttled_ns > 0 {
-        sentences.push("noise: a CPU quota stopped the control group of this program".to_owned());
-    }
-    sentences
+pub fn notices(noise: &Noise) -> Vec<Notice> {
+    let found = [
+        (noise.steal > Noise::STEAL_LIMIT).then(|| NoticeKind::Stolen.with([noise.steal])),
+        (noise.others > Plan::others_max()).then(|| NoticeKind::Neighbours.with([noise.others])),
+        (noise.throttled_ns > 0).then(|| NoticeKind::Throttled.into()),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -85,15 +75,13 @@ mod tests {
     #[test]
     fn what_a_run_would_warn_of_is_warned_of() {
         let quiet = Noise { others: 0.05, ..Noise::default() };
-        assert_eq!(sentences(&quiet), [""; 0]);
+        assert_eq!(notices(&quiet), []);
         let shared = Noise { steal: 0.05, others: 0.45, throttled_ns: 1, ..quiet };
-        assert_eq!(
-            sentences(&shared),
-            [
-                "noise: the hypervisor took 5% of this host's CPU time",
-                "noise: other processes used 45% of this host's CPU time; rates and times are those of a shared machine",
-                "noise: a CPU quota stopped the control group of this program"
-            ]
-        );
+        let expected = [
+            NoticeKind::Stolen.with([0.05]),
+            NoticeKind::Neighbours.with([0.45]),
+            NoticeKind::Throttled.into(),
+        ];
+        assert_eq!(notices(&shared), expected);
     }
 }

@@ -5,7 +5,7 @@
 //! derivation alone, without a fresh key.
 
 use plumb_host::cpu::CpuTime;
-use plumb_model::{Bytes, Measurement, Metric, Reading};
+use plumb_model::{Bytes, Measurement, Metric, NoticeKind, Reading};
 use plumb_path::AnyError;
 use plumb_path::tool::{Invocation, Program, Tool, whole_seconds};
 use plumb_tools::{ToolRun, format_named, only, read_as};
@@ -162,16 +162,10 @@ impl Tool for OpensslSpeed {
             measurement.readings.remove(CPU_LOAD.name);
         }
         if matches!(self.algorithm, Algorithm::X25519 | Algorithm::P256) {
-            measurement.warnings.push(
-                "an exchange of openssl speed is the derivation alone; that of a device makes a fresh key too"
-                    .to_owned(),
-            );
+            measurement.notices.push(NoticeKind::DerivationAlone.into());
         }
         if self.threads > 1 {
-            measurement.warnings.push(format!(
-                "ops of openssl speed are the sum over {} processes, and those of a device are of one thread",
-                self.threads
-            ));
+            measurement.notices.push(NoticeKind::SumOfProcesses.with([f64::from(self.threads)]));
         }
     }
 }

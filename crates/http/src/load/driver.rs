@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumb_host::process::{run_for_output, which};
-use plumb_model::{Measurement, Metric, Reading};
+use plumb_model::{Measurement, Metric, Notice, NoticeKind, Reading};
 use plumb_path::tool::{DrivenLoad, Invocation, NotInstalled, Program, Tool};
 use plumb_path::{AnyError, Load, PathError};
 
@@ -128,10 +128,7 @@ impl Tool for HttpTool {
 
     fn complete(&self, measurement: &mut Measurement) {
         if let Some(Reading::Summary { .. }) = measurement.readings.get("http_req_duration") {
-            measurement.warnings.push(format!(
-                "{} gives statistics without their distribution, so those of several slots cannot be merged",
-                self.program.name
-            ));
+            measurement.notices.push(Notice::from(NoticeKind::NoDistribution).about([self.program.name]));
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{HiddenStall, Histogram, Measurement, Merge, Metric, Reading, Statistic};
+use plumb_model::{
+    Histogram, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Statistic, hidden_stall,
+};
 use plumb_path::drive::Driven;
 
 use super::core::Errand;
@@ -36,22 +38,17 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Warns where the rate needs more connections than the load has. By Little's law it needs the rate times the mean time for
+    /// A notice where the rate needs more connections than the load has. By Little's law it needs the rate times the mean time for
     /// which a request keeps a connection.
-    fn too_few_connections(self, times: &Times) -> Option<String> {
+    fn too_few_connections(self, times: &Times) -> Option<Notice> {
         let rate = self.rate_per_s?;
         let sum_ns = |histogram: &Histogram| {
             histogram.statistic_ns(Statistic::Avg).unwrap_or(0.0) * histogram.count() as f64
         };
         let busy_ns = sum_ns(&times.service) + sum_ns(&times.connecting) + sum_ns(&times.tls);
         let needed = (rate * busy_ns / 1e9 / times.service.count().max(1) as f64).ceil();
-        (needed > f64::from(self.connections)).then(|| {
-            format!(
-                "{rate} requests/s need about {needed} connections at this latency, and the load has {}: requests waited for \
-                 a connection. Set more with --connections (`load.connections`)",
-                self.connections
-            )
-        })
+        let connections = f64::from(self.connections);
+        (needed > connections).then(|| NoticeKind::FewConnections.with([rate, needed, connections]))
     }
 }
 
@@ -76,7 +73,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
         observed: observed(&tally, errand),
         sizes: [(BODY.to_owned(), tally.bodies.clone())].into(),
         hopeless: hopeless(&tally),
-        warnings: warnings(&tally, slowest_pending),
+        notices: notices(&tally, slowest_pending),
         ..driven.measurement(tally.completed, &tally.recorder)
     };
     measurement.readings.extend(readings(&tally, is_open_loop));
@@ -91,10 +88,9 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     }
     measurement.steady = tally.recorder.steady(&tally.seconds, 0..seconds);
     let stall_ns_max = measurement.stall_ns_max;
-    let hidden = HiddenStall::find(metrics::ITERATION_DURATION.name, &tally.times.iteration(), stall_ns_max);
-    let hidden = hidden.filter(|_| !is_open_loop).map(|hidden| hidden.to_string());
-    measurement.warnings.extend(hidden);
-    measurement.warnings.extend(asked.too_few_connections(&tally.times));
+    let hidden = hidden_stall(metrics::ITERATION_DURATION, &tally.times.iteration(), stall_ns_max);
+    measurement.notices.extend(hidden.filter(|_| !is_open_loop));
+    measurement.notices.extend(asked.too_few_connections(&tally.times));
     measurement
 }
 
@@ -198,59 +194,32 @@ fn hopeless(tally: &Tally) -> Option<String> {
     Some(format!("get an answer: {kind}"))
 }
 
-/// Warns where the server resumed far fewer sessions than it was to resume. That is a result, and it explains others.
-fn resumption_warning(tally: &Tally) -> Option<String> {
+/// A notice where the server resumed far fewer sessions than it was to resume. That is a result, and it explains others.
+fn few_resumptions(tally: &Tally) -> Option<Notice> {
     let (offered, missing, resumed) =
         (tally.sessions_offered, tally.sessions_missing, tally.handshakes_resumed);
     let wanted = offered + missing;
     let is_low = wanted >= TO_RESUME_MIN && (resumed as f64) < ACCEPTED_MIN * wanted as f64;
     is_low.then(|| {
         let refused = offered.saturating_sub(resumed);
-        format!(
-            "the server resumed {resumed} of {wanted} sessions: it refused {refused}, and for {missing} the load had none to \
-             offer; rates and times include the {} full handshakes made instead",
-            refused + missing
-        )
+        let counts = [resumed, wanted, refused, missing, refused + missing];
+        NoticeKind::FewResumptions.with(counts.map(|count| count as f64))
     })
 }
 
-fn requests(count: u64) -> String {
-    if count == 1 { "1 request".to_owned() } else { format!("{count} requests") }
-}
-
-fn warnings(tally: &Tally, pending: (u64, u64)) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn notices(tally: &Tally, (stalled, longest_ns): (u64, u64)) -> Vec<Notice> {
     let count = |failure: &Failure| tally.recorder.errors.get(&failure.to_string()).copied().unwrap_or(0);
-    let (stalled, longest_ns) = pending;
-    if stalled > 0 {
-        let longest_ms = longest_ns as f64 / 1e6;
-        let slowest_ms = tally.slowest_ns.0 as f64 / 1e6;
-        warnings.push(format!(
-            "{} had no answer when the window closed, after waiting for up to {longest_ms:.0} ms; the \
-             slowest answer took {slowest_ms:.0} ms. http_req_duration and iteration_duration include these waits",
-            requests(stalled)
-        ));
-    }
-    warnings.extend(resumption_warning(tally));
     let unfinished = count(&Failure::Unfinished);
-    if unfinished > 0 {
-        warnings.push(format!(
-            "{} due in the window had no answer when the load stopped waiting; http_req_duration includes that wait",
-            requests(unfinished)
-        ));
-    }
-    if count(&Failure::NoLocalPort) > 0 {
-        warnings.push("local ports ran out: the load was the limit, and not the system".to_owned());
-    }
-    if tally.spread_addresses {
-        warnings.push(
-            "the ports of one local address ran out; connections came from many in 127.0.0.0/8".to_owned(),
-        );
-    }
-    if tally.completed == 0 {
-        warnings.push("no request was answered within the window".to_owned());
-    }
-    warnings
+    let at_close = [stalled, longest_ns, tally.slowest_ns.0].map(|figure| figure as f64);
+    let found = [
+        (stalled > 0).then(|| NoticeKind::UnansweredAtClose.with(at_close)),
+        few_resumptions(tally),
+        (unfinished > 0).then(|| NoticeKind::Unanswered.with([unfinished as f64])),
+        (count(&Failure::NoLocalPort) > 0).then(|| NoticeKind::NoLocalPort.into()),
+        tally.spread_addresses.then(|| NoticeKind::SpreadAddresses.into()),
+        (tally.completed == 0).then(|| NoticeKind::NoAnswer.into()),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -308,11 +277,10 @@ mod tests {
             tally
         };
         assert_eq!(
-            resumption_warning(&tally(950, 50, 850)).unwrap(),
-            "the server resumed 850 of 1000 sessions: it refused 100, and for 50 the load had none to offer; rates and times \
-             include the 150 full handshakes made instead"
+            few_resumptions(&tally(950, 50, 850)).unwrap(),
+            NoticeKind::FewResumptions.with([850.0, 1000.0, 100.0, 50.0, 150.0])
         );
-        assert_eq!(resumption_warning(&tally(950, 50, 900)), None);
-        assert_eq!(resumption_warning(&tally(19, 0, 0)), None, "too few to tell");
+        assert_eq!(few_resumptions(&tally(950, 50, 900)), None);
+        assert_eq!(few_resumptions(&tally(19, 0, 0)), None, "too few to tell");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Attempts, Column, Histogram, LoadHealth, Measurement, Reading, Table, Unit};
+use plumb_model::{
+    Attempts, Column, Histogram, LoadHealth, Measurement, Notice, NoticeKind, Reading, Table, Unit,
+};
 
 use super::source::{Ending, Outcome, RoundReport, Sample};
 use super::zero::ZeroTest;
@@ -57,7 +59,7 @@ pub fn measurement(settings: &MigrationSettings, migrations: &Migrations, watch:
         },
         cpu_user_ns: sum(&|outcome| outcome.cpu.user_ns),
         cpu_system_ns: sum(&|outcome| outcome.cpu.system_ns),
-        warnings: warnings(settings, migrations),
+        notices: long_downtime(settings, migrations).into_iter().collect(),
         tables: rounds(migrations),
         ..Measurement::default()
     }
@@ -271,17 +273,11 @@ fn rounds(migrations: &Migrations) -> BTreeMap<String, Table> {
     [(name, Table { columns, rows: last.rounds.iter().map(row).collect() })].into()
 }
 
-fn warnings(settings: &MigrationSettings, migrations: &Migrations) -> Vec<String> {
+fn long_downtime(settings: &MigrationSettings, migrations: &Migrations) -> Option<Notice> {
     let limit = settings.system.downtime_limit;
     let over = |outcome: &&Outcome| outcome.is_complete() && outcome.downtime_ns > limit.0;
-    let mut warnings = Vec::new();
-    if let Some(longest) = migrations.outcomes.iter().filter(over).map(|outcome| outcome.downtime_ns).max() {
-        let longest_ms = seconds(longest) * 1e3;
-        warnings.push(format!(
-            "the guest stood still for {longest_ms:.0} ms, above its downtime limit of {limit}"
-        ));
-    }
-    warnings
+    let longest_ns = migrations.outcomes.iter().filter(over).map(|outcome| outcome.downtime_ns).max()?;
+    Some(NoticeKind::LongDowntime.with([longest_ns as f64]).about([limit.to_string()]))
 }
 
 #[cfg(test)]

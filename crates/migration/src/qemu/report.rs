@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Attempts, Histogram, LoadHealth, Measurement, Reading};
+use plumb_model::{Attempts, Histogram, LoadHealth, Measurement, Notice, NoticeKind, Reading};
 use serde_json::Value;
 
 use super::abilities::Abilities;
@@ -55,7 +55,7 @@ pub(super) fn measurement(
         },
         cpu_user_ns: send_ns(|outcome| outcome.send_cpu.user_ns),
         cpu_system_ns: send_ns(|outcome| outcome.send_cpu.system_ns),
-        warnings: warnings(settings, abilities, outcomes),
+        notices: notices(settings, abilities, outcomes),
         ..Measurement::default()
     }
 }
@@ -149,46 +149,32 @@ fn whole(value: f64) -> u64 {
     value.max(0.0).round() as u64
 }
 
-fn warnings(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Outcome]) -> Vec<String> {
+fn notices(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Outcome]) -> Vec<Notice> {
     let sum = |part: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>() as f64;
-    let qemu = format!("QEMU {}", abilities.version);
-    let mut warnings = Vec::new();
+    let version = &abilities.version;
+    let mut notices = Vec::new();
+    let mut note = |notice: Notice| notices.push(notice);
     let (says, wire) = (sum(&|outcome| outcome.account.transferred_bytes), sum(&Outcome::wire_bytes));
     let is_compressed = Method::of(&settings.system.codec).is_ok_and(|method| method.name != "none");
     if wire > 0.0 && (says / wire - 1.0).abs() > BYTES_TOLERANCE {
-        let why = if is_compressed && says > wire { ": it counts bytes before compression" } else { "" };
-        warnings.push(format!(
-            "{qemu} says that it transferred {:.1} times the bytes that its sockets carried{why}; throughput and \
-             wire_bytes are the sockets'",
-            says / wire
-        ));
-        if let Some(cap) = settings.system.cap.0
-            && is_compressed
-            && says > wire
-        {
-            warnings.push(format!(
-                "{qemu} holds its bandwidth limit of {cap} against bytes before compression: the wire carries less than \
-                 was allowed"
-            ));
+        let counts_before = is_compressed && says > wire;
+        let kind = if counts_before { NoticeKind::QemuBytesUncompressed } else { NoticeKind::QemuBytes };
+        note(kind.with([says / wire]).about([version]));
+        if let Some(cap) = settings.system.cap.0.filter(|_| counts_before) {
+            note(Notice::from(NoticeKind::QemuCapUncompressed).about([version, &cap.to_string()]));
         }
     }
     let (says_ms, seen_ms) =
         (sum(&|outcome| outcome.account.total_ms), sum(&|outcome| outcome.total_ns) / 1e6);
     let off_ms = (says_ms - seen_ms).abs();
     if off_ms > TIME_TOLERANCE.0 * seen_ms && off_ms > TIME_TOLERANCE.1 * outcomes.len() as f64 {
-        warnings.push(format!(
-            "{qemu} reports {:.1} times the total time that passed until its completion event; total_time is \
-             the time until the event",
-            says_ms / seen_ms
-        ));
+        note(NoticeKind::QemuTime.with([says_ms / seen_ms]).about([version]));
     }
     let expected = settings.system.channels as usize + 1;
     if outcomes.iter().any(|outcome| outcome.connections != expected) {
-        warnings.push(format!(
-            "not all {expected} connections of {qemu} were found before they ended: bytes on the wire are incomplete"
-        ));
+        note(NoticeKind::QemuConnections.with([expected as f64]).about([version]));
     }
-    warnings
+    notices
 }
 
 #[cfg(test)]
@@ -243,7 +229,7 @@ mod tests {
         assert_eq!(windows, [270e6, 280e6]);
         assert_eq!(measurement.observed_count("multifd-channels", "2"), 2);
         assert_eq!(measurement.observed_count("qemu_says", "transferred"), 270_666_861);
-        assert_eq!(measurement.warnings, Vec::<String>::new());
+        assert_eq!(measurement.notices, []);
     }
 
     #[test]
@@ -254,12 +240,16 @@ mod tests {
         let mut outcome = outcome(&[(0, 0), (1364, 98_000_000)]);
         outcome.total_ns *= 2;
         outcome.connections = 2;
-        let warnings = warnings(&settings, &abilities(), &[outcome]);
-        insta::assert_snapshot!(warnings.join("\n"), @r"
-        QEMU 7.2.22 says that it transferred 2.8 times the bytes that its sockets carried: it counts bytes before compression; throughput and wire_bytes are the sockets'
-        QEMU 7.2.22 holds its bandwidth limit of 1 GB/s against bytes before compression: the wire carries less than was allowed
-        QEMU 7.2.22 reports 0.5 times the total time that passed until its completion event; total_time is the time until the event
-        not all 3 connections of QEMU 7.2.22 were found before they ended: bytes on the wire are incomplete
-        ");
+        let found = notices(&settings, &abilities(), &[outcome]);
+        let kinds: Vec<NoticeKind> = found.iter().map(|notice| notice.kind).collect();
+        let expected = [
+            NoticeKind::QemuBytesUncompressed,
+            NoticeKind::QemuCapUncompressed,
+            NoticeKind::QemuTime,
+            NoticeKind::QemuConnections,
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(found[1].about, ["7.2.22", "1 GB/s"]);
+        assert_eq!((found[2].figures[0].least * 10.0).round(), 5.0);
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use plumb_model::{ByteRate, Bytes, Percent, Reading, Span};
+use plumb_model::{ByteRate, Bytes, NoticeKind, Percent, Reading, Span};
 use plumb_path::Window;
 
 use super::*;
@@ -131,7 +131,7 @@ fn a_codec_shrinks_what_the_sockets_carry_whatever_qemu_says_of_itself() {
     let says = measurement.observed_count("qemu_says", "transferred") as f64;
     assert_eq!(
         says > wire * 1.02,
-        measurement.warnings.iter().any(|warning| warning.contains("before compression"))
+        measurement.notices.iter().any(|notice| notice.kind == NoticeKind::QemuBytesUncompressed)
     );
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::Demand;
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Merge, Metric, Reading, SteadyRate};
+use plumb_model::{
+    Bytes, LoadHealth, Measurement, Merge, Metric, Notice, NoticeKind, Reading, SteadyRate, hidden_stall,
+};
 use plumb_path::drive::load_health;
 
 use super::run::{Outcome, Sample};
@@ -40,8 +42,8 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
         measurement.steady = measurement.steady.or_else(|| seen.steady());
         measurement.health = measurement.health.or_worse(&health(outcome, &tally));
         seen.attempts(&mut measurement);
-        seen.warn(&mut measurement.warnings);
-        measurement.warnings.extend(seen.hidden_stall());
+        measurement.notices.extend(seen.notices());
+        measurement.notices.extend(seen.hidden_stall());
         for (what, count) in tally.recorder.errors.iter().chain(&outcome.totals.errors) {
             *measurement.errors.entry(format!("{}: {what}", outcome.test.name())).or_default() += count;
         }
@@ -189,7 +191,7 @@ impl TestCounts<'_> {
     }
 
     /// A stall of a closed loop of round trips or connections that its percentiles do not show.
-    fn hidden_stall(&self) -> Option<String> {
+    fn hidden_stall(&self) -> Option<Notice> {
         let metric = match self.outcome.test {
             Test::TcpLat => metrics::TCP_LAT,
             Test::UdpLat => metrics::UDP_LAT,
@@ -199,8 +201,7 @@ impl TestCounts<'_> {
         if self.spec.rate.is_some() {
             return None;
         }
-        HiddenStall::find(metric.name, &self.tally.latency, self.stall_ns_max())
-            .map(|hidden| hidden.to_string())
+        hidden_stall(metric, &self.tally.latency, self.stall_ns_max())
     }
 
     /// What was read back and counted at both ends.
@@ -257,38 +258,25 @@ impl TestCounts<'_> {
         see("flows", test.to_owned(), u64::from(self.spec.flows));
     }
 
-    fn warn(&self, warnings: &mut Vec<String>) {
-        let test = self.outcome.test.name();
-        if self.tally.messages == 0 {
-            warnings.push(format!("{test}: no message got through"));
-        }
+    fn notices(&self) -> impl Iterator<Item = Notice> {
         let Ends { late, failed, unfinished, .. } = self.tally.ends;
-        if self.outcome.test == Test::UdpLat && failed > 0 {
-            warnings.push(format!(
-                "{test}: {failed} messages were lost: they got no answer within 1 s, or 16 round trips where these take longer; \
-                 each counts with the time until it was given up"
-            ));
-        }
-        if late > 0 {
-            warnings.push(format!(
-                "{test}: {late} answers came so late that the load had gone on without them; they count with their times"
-            ));
-        }
-        if unfinished > u64::from(self.spec.flows) {
-            warnings.push(format!(
-                "{test}: {unfinished} messages had no answer when the window had closed; they count with the time that they had \
-                 waited, which is less than they would have taken"
-            ));
-        }
+        let is_lossy = self.outcome.test == Test::UdpLat;
         let due = self.spec.rate.map_or(0.0, |rate| {
             let window_ns = self.outcome.driven.frame.close_ns - self.outcome.driven.frame.open_ns;
             rate.0 * window_ns as f64 / 1e9
         });
         let (first, last) = ends(self.outcome);
         let sent = last.messages.saturating_sub(first.messages) as f64;
-        if sent < 0.99 * due {
-            warnings.push(format!("{test}: the rate was not reached: {sent:.0} of {due:.0} messages"));
-        }
+        let found = [
+            (self.tally.messages == 0).then(|| NoticeKind::NoMessage.into()),
+            (is_lossy && failed > 0).then(|| NoticeKind::MessagesLost.with([failed as f64])),
+            (late > 0).then(|| NoticeKind::LateAnswers.with([late as f64])),
+            (unfinished > u64::from(self.spec.flows))
+                .then(|| NoticeKind::MessagesUnanswered.with([unfinished as f64])),
+            (sent < 0.99 * due).then(|| NoticeKind::RateNotReached.with([sent, due])),
+        ];
+        let test = self.outcome.test.name();
+        found.into_iter().flatten().map(move |notice: Notice| notice.about([test]))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plumb_model::{Bytes, Rate, Reading, Span};
+use plumb_model::{Bytes, Notice, NoticeKind, Rate, Reading, Span};
 use plumb_path::Settings;
 
 use super::*;
@@ -495,8 +495,8 @@ fn a_late_answer_is_late_and_not_lost() {
         let times = times(&measurement, "udp_lat");
         let long: u64 = times.bins().filter(|bin| bin.0 >= 29_900_000).map(|bin| bin.1).sum();
         assert!(long > 0 && times.count() >= no, "{no} answers, of which {long} took 60 ms and more");
-        let warning = "answers came so late that the load had gone on without them";
-        assert!(measurement.warnings.iter().any(|it| it.contains(warning)), "{:?}", measurement.warnings);
+        let is_told = |it: &Notice| it.kind == NoticeKind::LateAnswers;
+        assert!(measurement.notices.iter().any(is_told), "{:?}", measurement.notices);
         assert_eq!(measurement.attempts.failed, 0);
     }
 }
@@ -531,11 +531,11 @@ fn a_stall_that_percentiles_of_a_closed_loop_do_not_show_is_told() {
         let length = Some(Duration::from_millis(400));
         let measurement = between.measure(&spec, &mut |mark| stall(mark, &between.is_stalled, length));
         assert!(measurement.stall_ns_max.unwrap() >= 300_000_000, "{:?}", measurement.stall_ns_max);
-        let told: Vec<&String> =
-            measurement.warnings.iter().filter(|it| it.starts_with("nothing completed for")).collect();
+        let told = measurement.notices.iter().filter(|it| it.kind == NoticeKind::HiddenStall);
+        let told: Vec<&Notice> = told.collect();
         let is_shown = rate.is_some();
-        assert_eq!(told.len(), usize::from(!is_shown), "{test:?} at {rate:?}: {:?}", measurement.warnings);
-        assert!(told.iter().all(|it| it.contains(&format!("{metric} p99 is"))), "{told:?}");
+        assert_eq!(told.len(), usize::from(!is_shown), "{test:?} at {rate:?}: {:?}", measurement.notices);
+        assert!(told.iter().all(|it| it.about == [metric]), "{told:?}");
     }
 }
 
@@ -563,8 +563,8 @@ fn what_a_stall_holds_until_the_end_counts_with_its_wait() {
             assert_eq!(times.count(), 1000, "everything that was due in the window");
             let long: u64 = times.bins().filter(|bin| bin.0 >= 200_000_000).map(|bin| bin.1).sum();
             assert!(long >= 100, "{long}");
-            let warned = measurement.warnings.iter().any(|it| it.contains("messages had no answer when"));
-            assert!(warned, "{:?}", measurement.warnings);
+            let warned = measurement.notices.iter().any(|it| it.kind == NoticeKind::MessagesUnanswered);
+            assert!(warned, "{:?}", measurement.notices);
         }
         let largest = times.bins().last().unwrap().0;
         assert!(largest >= 100_000_000, "{largest}");

@@ -1,6 +1,6 @@
 //! The tests of a window, one after the other: each has a process of the tool, and together they are one measurement.
 
-use plumb_model::{Measurement, Merge, Reading};
+use plumb_model::{Measurement, Merge, Notice, Reading};
 use plumb_path::tool::{DrivenLoad, Tool};
 use plumb_path::{Load, Mark, PathError, Window};
 
@@ -76,11 +76,7 @@ fn add(whole: &mut Measurement, part: Measurement) {
     whole.additive.extend(part.additive);
     whole.errors.add(&part.errors);
     whole.observed.add(&part.observed);
-    for warning in part.warnings {
-        if !whole.warnings.contains(&warning) {
-            whole.warnings.push(warning);
-        }
-    }
+    whole.notices = Notice::merged(whole.notices.iter().chain(&part.notices));
 }
 
 #[cfg(test)]
@@ -112,7 +108,7 @@ mod tests {
             cpu_system_ns: work,
             readings: reading(name),
             observed: observed(),
-            warnings: vec!["three digits".to_owned()],
+            notices: vec![Notice::text("three digits")],
             ..Measurement::default()
         };
         let mut whole = Measurement::default();
@@ -121,6 +117,6 @@ mod tests {
         assert_eq!((whole.work, whole.window_ns, whole.cpu_system_ns), (7, 20, 7));
         assert_eq!(whole.readings.keys().collect::<Vec<_>>(), ["tcp_lat", "udp_lat"]);
         assert_eq!(whole.observed["driver"]["qperf 0.4"], 4);
-        assert_eq!(whole.warnings, ["three digits"]);
+        assert_eq!(whole.notices, [Notice::text("three digits")]);
     }
 }

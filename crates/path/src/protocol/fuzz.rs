@@ -39,7 +39,7 @@ fn measurement() -> Measurement {
         work: 9,
         readings: readings.map(|(name, reading)| (name.to_owned(), reading)).into(),
         windows: [("rate".to_owned(), vec![1.5, 2.5])].into(),
-        warnings: vec!["it was slow".to_owned()],
+        notices: vec![plumb_model::Notice::text("it was slow")],
         ..Measurement::default()
     }
 }

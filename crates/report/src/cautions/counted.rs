@@ -5,6 +5,7 @@ use std::time::Duration;
 use plumb_model::{Caution, Lack, LoadHealth, LoadLimit, OrderSource, Percent, Shortage, VariantState};
 
 use crate::figures::{self, in_cell};
+use crate::notices;
 
 /// The reason, and what would help.
 ///
@@ -25,7 +26,8 @@ pub fn sentence(caution: &Caution) -> String {
             format!("the runs are in the order of {}; the output itself has no times", order.words())
         }
         Caution::NoCounterpart { variant, runs } => no_counterpart(variant, *runs),
-        Caution::ClaimNote { note: text } | Caution::Noticed { warning: text } => text.clone(),
+        Caution::ClaimNote { note } => note.clone(),
+        Caution::Noticed { notice } => notices::sentence(notice),
         Caution::ControlDiffers { baseline, metric } => format!(
             "the control, a copy of {baseline}, differs from it in {metric}: this run finds effects where there are none"
         ),

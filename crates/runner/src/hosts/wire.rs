@@ -156,7 +156,7 @@ pub(crate) enum Answer {
         /// The look.
         sight: Box<HostSight>,
     },
-    /// A slot's evidence and warnings about a treatment.
+    /// A slot's evidence and notices about a treatment.
     Proof(Proof),
     /// The request was carried out.
     Done,

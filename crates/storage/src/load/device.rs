@@ -1,6 +1,7 @@
 //! The target as something that blocks are read from and written to: what it is, how large, whether the page cache is
 //! passed by, and whether anything on it would be lost.
 
+use plumb_model::{Notice, NoticeKind};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
@@ -79,7 +80,7 @@ pub struct Device {
     /// Whether the page cache is passed by, as it was found and not as it was asked for.
     pub direct: Direct,
     /// What the reader has to know about it.
-    pub messages: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 impl Device {
@@ -122,9 +123,7 @@ impl Device {
             bytes: asked.unwrap_or(NULL_BYTES),
             alignment: 1,
             direct: Direct::Yes,
-            messages: vec![
-                "null: does nothing, so these are the load's own costs, without any storage's".to_owned(),
-            ],
+            notices: vec![NoticeKind::NullStorage.into()],
         }
     }
 
@@ -141,13 +140,12 @@ impl Device {
                 return Err(Error::InUse { path, use_of_it: "it is not empty".to_owned() });
             }
         }
-        let mut messages = Vec::new();
+        let mut notices = Vec::new();
         if spec.jobs > 1 && spec.access.writes() && !export.is_shared() {
-            messages
-                .push("the server does not promise that its connections see each other's writes".to_owned());
+            notices.push(NoticeKind::ConnectionsApart.into());
         }
         let handle = Handle::Nbd(Arc::new(address));
-        Ok(Self { handle, path, bytes: export.bytes, alignment: 1, direct: Direct::Remote, messages })
+        Ok(Self { handle, path, bytes: export.bytes, alignment: 1, direct: Direct::Remote, notices })
     }
 
     /// Makes a file that has no name any more when it is used: however this ends, nothing is left.
@@ -162,7 +160,7 @@ impl Device {
         // It may have been removed by someone else meanwhile, which is what is wanted.
         let _ = std::fs::remove_file(&path);
         let mut device = device?;
-        device.messages.push(format!("made {path} for this measurement, and left nothing of it"));
+        device.notices.push(Notice::from(NoticeKind::MadeForThis).about([path]));
         Ok(device)
     }
 
@@ -173,7 +171,7 @@ impl Device {
             options.read(true).write(spec.access.writes()).custom_flags(flags);
             options.open(address)
         };
-        let mut messages = Vec::new();
+        let mut notices = Vec::new();
         let direct = if spec.direct { libc::O_DIRECT } else { 0 };
         let opened = match open(flags | direct) {
             Err(cause) if direct != 0 && cause.raw_os_error() == Some(libc::EINVAL) => open(flags),
@@ -189,13 +187,11 @@ impl Device {
         let bytes = file.seek(SeekFrom::End(0)).map_err(|cause| Error::Open { path: path.clone(), cause })?;
         let direct = is_direct(&file);
         if spec.direct && !direct {
-            messages.push(format!(
-                "{path} has no direct I/O: the load measured the page cache as much as the storage"
-            ));
+            notices.push(Notice::from(NoticeKind::NoDirect).about([&path]));
         }
         let alignment = if direct { alignment(&file) } else { 1 };
         let direct = if direct { Direct::Yes } else { Direct::No };
-        Ok(Self { handle: Handle::File(Arc::new(file)), path, bytes, alignment, direct, messages })
+        Ok(Self { handle: Handle::File(Arc::new(file)), path, bytes, alignment, direct, notices })
     }
 
     /// What the region of every job is: its beginning and its length.
@@ -428,11 +424,11 @@ mod tests {
                 assert!(refused.contains("takes multiples of"), "{refused}");
             }
             // Where the file system has no direct I/O, the measurement says so.
-            _ => assert!(direct.messages[0].contains("has no direct I/O"), "{:?}", direct.messages),
+            _ => assert_eq!(direct.notices[0].kind, NoticeKind::NoDirect),
         }
         let spec = LoadSettings { direct: false, ..spec };
         let buffered = Device::open(&target, &spec).unwrap();
-        assert_eq!((buffered.direct, buffered.messages.len()), (Direct::No, 0));
+        assert_eq!((buffered.direct, buffered.notices.len()), (Direct::No, 0));
         assert_eq!(buffered.regions(&spec).unwrap(), [(0, 64 << 10)]);
     }
 

@@ -77,7 +77,7 @@ fn fio_tool(settings: &LoadSettings, target: &Target, scratch: &Path) -> Result<
         is_nbd: matches!(device.handle, Handle::Nbd(_)),
         direct: device.direct,
         bytes: device.bytes,
-        messages: device.messages,
+        notices: device.notices,
         address: target.address.clone(),
         scratch: scratch.to_owned(),
         settings,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use plumb_host::cgroup::block::Membership;
-use plumb_model::{Measurement, SplitMix};
+use plumb_model::{Measurement, Notice, NoticeKind, SplitMix};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
@@ -97,36 +97,27 @@ pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad,
     if spec.verify && spec.access.writes() {
         regions = apart(&device, spec, &regions)?;
     }
-    let mut messages = device.messages.clone();
-    let engine = choose_engine(spec, &device.handle, &mut messages)?;
+    let mut notices = device.notices.clone();
+    let engine = choose_engine(spec, &device.handle, &mut notices)?;
     let mut spec = spec.clone();
     if engine == EngineKind::Psync && spec.depth > 1 && matches!(device.handle, Handle::File(_)) {
-        messages.push(format!(
-            "psync has one read or write in flight in each job: a depth of 1, not {}",
-            spec.depth
-        ));
+        notices.push(NoticeKind::PsyncDepth.with([f64::from(spec.depth)]));
         spec.depth = 1;
     }
     if let Some(share) = device.never_written().filter(|share| spec.access.reads() && *share > 0.01) {
-        messages.push(format!(
-            "{:.0}% of {} was never written: reading that needs no storage",
-            share * 100.0,
-            device.path
-        ));
+        notices.push(NoticeKind::NeverWritten.with([share]).about([&device.path]));
     } else if let Some((zeros, places)) =
         device.zeros().filter(|(zeros, places)| spec.access.reads() && 2 * zeros >= *places)
     {
-        messages.push(format!(
-            "{} holds only zeros in {zeros} of the {places} places checked: many systems serve zeros without reading any data",
-            device.path
-        ));
+        let figures = [zeros, places].map(|count| count as f64);
+        notices.push(NoticeKind::Zeros.with(figures).about([&device.path]));
     }
     Ok(StorageLoad {
         spec,
         device,
         regions,
         engine,
-        messages,
+        notices,
         group: target.group.clone(),
         limit: target.limit,
         interrupted: Arc::default(),
@@ -166,7 +157,7 @@ fn apart(device: &Device, spec: &LoadSettings, regions: &[(u64, u64)]) -> Result
 fn choose_engine(
     spec: &LoadSettings,
     handle: &Handle,
-    messages: &mut Vec<String>,
+    notices: &mut Vec<Notice>,
 ) -> Result<EngineKind, Error> {
     let probe = Buffers::new(1, 4096)
         .map_err(|cause| Error::Engine { what: "get memory for the blocks in flight", cause })?;
@@ -179,7 +170,10 @@ fn choose_engine(
         match engine::build(kind, handle, spec.depth, &probe) {
             Ok(_) => return Ok(kind),
             Err(error) if kind == EngineKind::Psync => return Err(error),
-            Err(error) => messages.push(format!("{} is not available here, failed to {error}", kind.name())),
+            Err(error) => {
+                let about = [kind.name().to_owned(), error.to_string()];
+                notices.push(Notice::from(NoticeKind::NoEngine).about(about));
+            }
         }
     }
 }
@@ -192,7 +186,7 @@ pub struct StorageLoad {
     /// Of every job: where it begins, and how long it is.
     regions: Vec<(u64, u64)>,
     engine: EngineKind,
-    messages: Vec<String>,
+    notices: Vec<Notice>,
     group: Option<PathBuf>,
     limit: Option<Limit>,
     interrupted: Arc<AtomicBool>,
@@ -231,7 +225,7 @@ impl Load for StorageLoad {
             direct: self.device.direct.name(),
             bytes: self.device.bytes,
             limit: self.limit,
-            messages: &self.messages,
+            notices: &self.notices,
         };
         Ok(report::measurement(&driven, &circumstances))
     }

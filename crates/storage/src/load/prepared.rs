@@ -1,6 +1,7 @@
 //! A target that was made ready once, so that several measurements can use it one after the other: what they may destroy
 //! was looked at before the first of them wrote, and a file that was made for them has no name to be left behind under.
 
+use plumb_model::{Notice, NoticeKind};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::settings::{LoadSettings, Target};
 #[derive(Debug)]
 pub struct Prepared {
     target: Target,
-    messages: Vec<String>,
+    notices: Vec<Notice>,
     bytes: u64,
     /// The file that has no name any more, open as long as it is needed.
     _file: Option<Arc<File>>,
@@ -34,13 +35,12 @@ pub fn prepare(spec: &LoadSettings, target: &Target) -> Result<Prepared, Error> 
     let (bytes, path) = (device.bytes, device.path.clone());
     let (Handle::File(file), true) = (device.handle, is_missing) else {
         let target = Target { group: target.group.clone(), limit: target.limit, ..Target::made(path) };
-        return Ok(Prepared { target, messages: Vec::new(), bytes, _file: None });
+        return Ok(Prepared { target, notices: Vec::new(), bytes, _file: None });
     };
     let address = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let messages =
-        vec![format!("{path} did not exist: it was made for this measurement, and nothing of it is left")];
+    let notices = vec![Notice::from(NoticeKind::MadeForThis).about([&path])];
     let target = Target { name: Some(path), ..Target::made(address) };
-    Ok(Prepared { target, messages, bytes, _file: Some(file) })
+    Ok(Prepared { target, notices, bytes, _file: Some(file) })
 }
 
 impl Prepared {
@@ -52,8 +52,8 @@ impl Prepared {
 
     /// What the reader has to know of it.
     #[must_use]
-    pub fn messages(&self) -> &[String] {
-        &self.messages
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
     }
 
     /// How many bytes it has.
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_a_file_as_the_user_does() {
+    fn errors_name_a_file_as_the_user_does() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("made");
         let target = Target { create: Some(Bytes(64 << 10)), ..Target::existing(path.to_str().unwrap()) };

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, Measurement, Merge, Metric, Reading, Table};
+use plumb_model::{
+    Attempts, Bytes, Histogram, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Table, hidden_stall,
+};
 use plumb_pace::Seconds;
 use plumb_path::drive::Driven;
 
@@ -28,8 +30,8 @@ pub struct Circumstances<'a> {
     pub bytes: u64,
     /// What the target's policy allows, where that is known.
     pub limit: Option<Limit>,
-    /// Sentences that were known before.
-    pub messages: &'a [String],
+    /// What was known before.
+    pub notices: &'a [Notice],
 }
 
 /// Puts the tallies of all jobs together.
@@ -55,12 +57,12 @@ pub fn measurement(driven: &Driven<Tally>, of: &Circumstances<'_>) -> Measuremen
         windows,
         // Blocks that are read back after the window may hold something else, too.
         attempts: Attempts { tried: tried.max(failed), failed },
-        warnings: of.messages.to_vec(),
+        notices: of.notices.to_vec(),
         additive: [metrics::ACHIEVED_DEPTH.name.to_owned()].into(),
         ..measurement
     };
     measurement.readings.extend(readings(&tally, of.spec, window_ns, first));
-    measurement.warnings.extend(burst.map(|burst| burst_text(&burst, seconds)));
+    measurement.notices.extend(burst.map(|burst| burst_notice(&burst, seconds)));
     warn(&mut measurement, &tally, of, first);
     match of.limit {
         None => measurement.steady = tally.recorder.steady(&both, first..seconds),
@@ -70,33 +72,26 @@ pub fn measurement(driven: &Driven<Tally>, of: &Circumstances<'_>) -> Measuremen
     }
     if !is_open_loop {
         let stall_ns_max = measurement.stall_ns_max;
-        measurement.warnings.extend(hidden_stalls(&tally, of.spec, stall_ns_max));
+        measurement.notices.extend(hidden_stalls(&tally, of.spec, stall_ns_max));
     }
     measurement
 }
 
 /// What the percentiles of a closed loop do not show of the longest stall.
-fn hidden_stalls(tally: &Tally, spec: &LoadSettings, stall_ns_max: Option<u64>) -> Vec<String> {
+fn hidden_stalls(tally: &Tally, spec: &LoadSettings, stall_ns_max: Option<u64>) -> Vec<Notice> {
     let sides = SIDES.iter().zip(&tally.directions).enumerate().filter(|(at, _)| takes_part(spec, *at));
     let find = |(metrics, direction): (&Side, &Direction)| {
-        HiddenStall::find(metrics.latency.name, &direction.latency, stall_ns_max)
+        hidden_stall(metrics.latency, &direction.latency, stall_ns_max)
     };
-    sides.filter_map(|(_, side)| find(side)).map(|stall| stall.to_string()).collect()
+    sides.filter_map(|(_, side)| find(side)).collect()
 }
 
-fn burst_text(burst: &Burst, seconds: usize) -> String {
+fn burst_notice(burst: &Burst, seconds: usize) -> Notice {
     let Burst { operations, settled, seconds: length } = burst;
-    let came = format!(
-        "settled at {settled:.0} reads and writes per second; a burst of about {operations:.0} more came first"
-    );
-    if *length == 0 {
-        return format!("{came}, before the window opened");
+    match length {
+        0 => NoticeKind::BurstBefore.with([*settled, *operations]),
+        _ => NoticeKind::Burst.with([*settled, *operations, (seconds - length) as f64, seconds as f64]),
     }
-    format!(
-        "{came}: rates are of the last {} of {seconds} s of the window, and times of all of it (a longer warm-up keeps \
-         the burst out)",
-        seconds - length
-    )
 }
 
 /// The limiter that was met, if one was, in the whole seconds that no burst was a part of. `ended` are reads and writes together.
@@ -224,37 +219,26 @@ fn steadiness(windows: &BTreeMap<String, Vec<f64>>, rate: Metric, first: usize) 
 }
 
 fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, first: usize) {
-    let mut say = |sentence: String| measurement.warnings.push(sentence);
+    let mut note = |notice: Notice| measurement.notices.push(notice);
     for metrics in &SIDES {
         let steadiness = steadiness(&measurement.windows, metrics.iops, first);
         if let Some(Steadiness { range, slope }) = steadiness.filter(|found| !found.is_settled()) {
-            say(format!(
-                "{} had not settled: over five equal parts of the window it ranged by {:.0}% of its mean and its \
-                 trend made up {:.0}% (SNIA's test specification allows 20% and 10%)",
-                metrics.iops.name,
-                range * 100.0,
-                slope * 100.0
-            ));
+            note(NoticeKind::Unsettled.with([range, slope]).about([metrics.iops.name]));
         }
     }
     if tally.unstarted > 0 {
-        say(format!(
-            "{} reads and writes were due in the window and found no free place in the queue until its end; the \
-             latencies include the time that they had waited by then",
-            tally.unstarted
-        ));
+        note(NoticeKind::Unstarted.with([tally.unstarted as f64]));
     }
     if !tally.recorder.errors.is_empty() && measurement.work == 0 {
-        say("nothing was read or written within the window".to_owned());
+        note(NoticeKind::NothingTransferred.into());
     }
     let asked = f64::from(of.spec.depth) * f64::from(of.spec.jobs);
     let achieved = measurement.readings.get(metrics::ACHIEVED_DEPTH.name);
     if let (None, None, Some(Reading::Gauge(achieved))) = (of.spec.rate, of.spec.operations, achieved)
         && *achieved < asked * crate::evidence::DEPTH_SHARE
     {
-        measurement.warnings.push(format!(
-            "{achieved:.1} reads and writes were in flight on average, but {asked:.0} were asked for"
-        ));
+        let notice = NoticeKind::DepthNotReached.with([*achieved, asked]);
+        measurement.notices.push(notice);
     }
 }
 
@@ -264,6 +248,7 @@ mod tests {
 
     use super::super::tally::Seat;
     use super::*;
+    use plumb_model::NoticeKind;
 
     #[test]
     fn a_stall_that_percentiles_hide_is_told() {
@@ -281,7 +266,9 @@ mod tests {
         let stall_ns_max = tally.recorder.gaps.longest_ns();
         assert_eq!(stall_ns_max, 1000 * MS);
         let found = hidden_stalls(&tally, &LoadSettings::default(), Some(stall_ns_max));
-        assert!(found.len() == 1 && found[0].starts_with("nothing completed for 1"), "{found:?}");
-        assert!(found[0].contains("read_latency p99"), "{found:?}");
+        let [Notice { kind: NoticeKind::HiddenStall, about, figures, .. }] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((&about[..], figures[0].least), (&["read_latency".to_owned()][..], 1e9));
     }
 }

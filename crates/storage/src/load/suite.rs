@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plumb_host::time::monotonic_ns;
-use plumb_model::{Bytes, Measurement, Merge, Metric, Percent, Span};
+use plumb_model::{Bytes, Measurement, Merge, Metric, Notice, NoticeKind, Percent};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use super::prepared::{Prepared, prepare};
@@ -113,7 +113,7 @@ pub fn measure(
             add(&mut sum, job, measured);
         }
         if interrupted.load(Ordering::Relaxed) {
-            sum.warnings.insert(0, interruption(index, window_ns, window.window_ns));
+            sum.notices.insert(0, interruption(index, window_ns, window.window_ns));
             break;
         }
     }
@@ -121,15 +121,13 @@ pub fn measure(
 }
 
 /// How far the suite came, where it was interrupted during job `index` or at its end.
-fn interruption(index: u64, window_ns: u64, planned_ns: u64) -> String {
-    let is_whole = window_ns >= planned_ns;
-    let finished = index + u64::from(is_whole);
-    let words = format!("interrupted: {finished} of {} jobs had finished", JOBS.len());
+fn interruption(index: u64, window_ns: u64, planned_ns: u64) -> Notice {
+    let (is_whole, jobs) = (window_ns >= planned_ns, JOBS.len() as f64);
     if is_whole || window_ns == 0 {
-        return words;
+        return NoticeKind::Interrupted.with([(index + u64::from(is_whole)) as f64, jobs]);
     }
-    let (seconds, planned) = (Span(window_ns).seconds(), Span(planned_ns).seconds());
-    format!("{words}, and {} was measured for {seconds:.1} s of {planned:.0} s", JOBS[index as usize].name)
+    let figures = [index as f64, jobs, window_ns as f64, planned_ns as f64];
+    NoticeKind::InterruptedWithin.with(figures).about([JOBS[index as usize].name])
 }
 
 fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
@@ -159,10 +157,7 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
         }
     }
     sum.errors.add(&measured.errors);
-    for warning in measured.warnings {
-        let warning = format!("{}: {warning}", job.name);
-        sum.warnings.push(warning);
-    }
+    sum.notices.extend(measured.notices.into_iter().map(|notice| notice.of(job.name)));
 }
 
 /// Refuses what the nine jobs leave no room for.
@@ -304,11 +299,10 @@ mod tests {
     #[test]
     fn an_interruption_tells_which_jobs_had_finished() {
         let second = 1_000_000_000;
-        assert_eq!(interruption(4, 0, 15 * second), "interrupted: 4 of 9 jobs had finished");
-        assert_eq!(interruption(4, 15 * second, 15 * second), "interrupted: 5 of 9 jobs had finished");
-        assert_eq!(
-            interruption(4, 3 * second, 15 * second),
-            "interrupted: 4 of 9 jobs had finished, and read latency was measured for 3.0 s of 15 s"
-        );
+        let between = |finished| NoticeKind::Interrupted.with([finished, 9.0]);
+        assert_eq!(interruption(4, 0, 15 * second), between(4.0));
+        assert_eq!(interruption(4, 15 * second, 15 * second), between(5.0));
+        let within = NoticeKind::InterruptedWithin.with([4.0, 9.0, 3e9, 15e9]);
+        assert_eq!(interruption(4, 3 * second, 15 * second), within.about(["read latency"]));
     }
 }

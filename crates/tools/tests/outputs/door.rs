@@ -4,7 +4,7 @@ use std::io::Write;
 
 use plumb_tools::{ReadError, ToolRun, Way, read, read_from};
 
-use crate::fixtures::{fixture, value};
+use crate::fixtures::{fixture, texts, value};
 
 /// Every format that can be recognised, by a fixture of it.
 const FIXTURES: [&str; 37] = [
@@ -170,7 +170,7 @@ fn half_a_figure_is_no_figure() {
     let text = fixture("sockperf/ping-pong.txt");
     let cut = readings(text.trim_end().strip_suffix("863").unwrap().as_bytes()).unwrap();
     assert_eq!(value(&cut[0], "tcp_lat.min"), None);
-    assert!(cut[0].measurement.warnings.iter().any(|warning| warning.contains("cut off")));
+    assert!(texts(&cut[0]).any(|warning| warning.contains("cut off")));
 }
 
 #[test]
@@ -277,8 +277,7 @@ fn excerpts_as_people_paste_them_are_read_right() {
     let run = &read(warmed).unwrap()[0];
     assert_eq!((run.contradictions(), run.measurement.window_ns), (vec![], 20_000_000_000));
     assert!(run.metric("connect_time").is_none(), "HTTP/3 connects in 0 us to h2load");
-    let warnings = &run.measurement.warnings;
-    assert!(!warnings.iter().any(|warning| warning.contains("cut off")), "{warnings:?}");
+    assert!(!texts(run).any(|warning| warning.contains("cut off")), "{:?}", run.measurement.notices);
 }
 
 #[test]
@@ -398,7 +397,7 @@ fn one_measurement_in_two_forms_is_one_run() {
 fn nothing_of_one_output_is_left_out() {
     for name in FIXTURES {
         let runs = read(&fixture(name)).unwrap();
-        let warnings: Vec<&String> = runs.iter().flat_map(|run| &run.measurement.warnings).collect();
+        let warnings: Vec<&String> = runs.iter().flat_map(texts).collect();
         assert!(!warnings.iter().any(|warning| warning.contains("part of the text")), "{name}: {warnings:?}");
     }
 }
@@ -457,5 +456,5 @@ fn json_that_cannot_be_read_between_the_lines_of_another_tool_is_named() {
     let damaged =
         fixture("h2load/h2.txt").replacen('\n', "\n{\"event\":\"end\",\"data\":{\"seconds\":12ms34}}\n", 1);
     let expected = "part of the text was left out: line 2, column 36: this is not JSON: expected `,` or `}`";
-    assert_eq!(read(&damaged).unwrap()[0].measurement.warnings[0], expected);
+    assert_eq!(texts(&read(&damaged).unwrap()[0]).next().unwrap(), expected);
 }

@@ -3,10 +3,10 @@
 use plumb_model::Unit;
 use plumb_tools::{ReadError, ToolRun, read, read_at};
 
-use crate::fixtures::{fixture, value};
+use crate::fixtures::{fixture, texts, value};
 
 fn warns(run: &ToolRun, words: &str) -> bool {
-    run.measurement.warnings.iter().any(|warning| warning.contains(words))
+    texts(run).any(|warning| warning.contains(words))
 }
 
 fn reason(read: Result<Vec<ToolRun>, ReadError>) -> String {

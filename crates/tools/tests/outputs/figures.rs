@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use plumb_tools::{NoReading, ToolRun};
 
-use crate::fixtures::{all, fixture, runs};
+use crate::fixtures::{all, fixture, runs, texts};
 
 /// Forms in which no tool prints its figures, each with the number that a tool of which this is not true means by it.
 const FORMS: [(&str, Option<&str>); 9] = [
@@ -141,7 +141,7 @@ fn a_text_without_its_end_is_refused_or_says_so() {
             let Ok(found) = runs(&name, &text[..cut]) else { continue };
             let says = |run: &ToolRun| {
                 run.open_end.is_some()
-                    || run.measurement.warnings.iter().any(|warning| {
+                    || texts(run).any(|warning| {
                         ["was cut off", "may be cut short"].iter().any(|words| warning.contains(words))
                     })
             };

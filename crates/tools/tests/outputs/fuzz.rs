@@ -6,7 +6,7 @@ use plumb_fuzz::Target;
 use plumb_model::Statistic;
 use plumb_tools::{FORMATS, Format, ReadError, ToolRun, read, read_as, read_mapped};
 
-use crate::fixtures::{all, columns, fixture};
+use crate::fixtures::{all, columns, fixture, texts};
 
 /// Files that are read with named columns.
 const MAPPED: [&str; 4] = ["hgrm/latency.hgrm", "hlog/latency.hlog", "prometheus/range.json", "csv/runs.csv"];
@@ -86,10 +86,9 @@ fn values(runs: &[ToolRun]) -> Option<usize> {
         all.filter(|statistic| reading.number(*statistic, metric.unit).is_some()).count()
     };
     let of_run = |run: &ToolRun| {
-        let is_told = |warning: &String| {
-            ["left out", "cut off", "cut short"].iter().any(|words| warning.contains(words))
-        };
-        let is_whole = run.failure.is_none() && !run.measurement.warnings.iter().any(is_told);
+        let is_told =
+            |text: &String| ["left out", "cut off", "cut short"].iter().any(|words| text.contains(words));
+        let is_whole = run.failure.is_none() && !texts(run).any(is_told);
         is_whole.then(|| run.metrics.iter().map(|metric| of_metric(run, metric)).sum::<usize>())
     };
     runs.iter().map(of_run).sum()

@@ -3,7 +3,7 @@
 use plumb_model::{Reading, Statistic, Unit};
 use plumb_tools::{Column, ToolRun, read, read_mapped};
 
-use crate::fixtures::{self, all, fixture, value};
+use crate::fixtures::{self, all, fixture, texts, value};
 
 fn runs(file: &str) -> Vec<ToolRun> {
     read(&fixture(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
@@ -31,8 +31,8 @@ fn check_run(run: &ToolRun, file: &str, tool: &str, values: &[(&str, f64)], warn
         assert!(is_right, "{file}: {key} is {found}, not {expected}");
     }
     for warning in warnings {
-        let has = run.measurement.warnings.iter().any(|found| found.contains(warning));
-        assert!(has, "{file}: no warning has {warning:?}: {:#?}", run.measurement.warnings);
+        let has = texts(run).any(|found| found.contains(warning));
+        assert!(has, "{file}: no warning has {warning:?}: {:#?}", run.measurement.notices);
     }
     assert!(run.measurement.work > 0, "{file}: without work there would be no slot");
 }
@@ -374,7 +374,7 @@ fn qperf_is_read() {
         &[("tcp_lat.avg", 8.889), ("tcp_bw", 364_860_325.0)],
         &[],
     );
-    assert!(base.measurement.warnings.is_empty(), "all digits are there: {:?}", base.measurement.warnings);
+    assert_eq!(base.measurement.notices, [], "all digits are there");
     check("qperf/bits.txt", "qperf", &[("tcp_bw", 13.5e9 / 8.0)], &[]);
 }
 
@@ -418,7 +418,8 @@ fn netperf_is_read() {
     assert_eq!(value(4, "tcp_crr"), (5_444.586, 5_445));
     assert_eq!(mean(4, "tcp_crr_latency"), 183.53e3, "it is a whole connection");
     assert_eq!(found[0].measurement.work, 36_654);
-    let warnings = found[0].measurement.warnings.join("\n");
+    let warnings: Vec<&String> = texts(&found[0]).collect();
+    let warnings = format!("{warnings:?}");
     assert!(warnings.contains("whole microseconds") && warnings.contains("halved"), "{warnings}");
 }
 

@@ -81,7 +81,7 @@ fn laid_out(lines: &[(String, String)], measurement: &Measurement, evidence: &[E
     let errors =
         measurement.errors.iter().map(|(kind, count)| format!("{kind}: {}", figures::count(*count as f64)));
     let mut notes: Vec<String> = broken.chain(errors).map(marked("✗")).collect();
-    notes.extend(measurement.warnings.iter().cloned().map(marked("!")));
+    notes.extend(measurement.notices.iter().map(plumb_report::notice).map(marked("!")));
     if !notes.is_empty() {
         text.push(String::new());
     }
@@ -173,7 +173,7 @@ fn sentence(variant: &str, baseline: &str, found: &ClaimVerdict) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plumb_model::{Attempts, Better, Histogram, MetricKind, Reading, Unit};
+    use plumb_model::{Attempts, Better, Histogram, MetricKind, Notice, Reading, Unit};
 
     use super::*;
 
@@ -201,7 +201,7 @@ mod tests {
             attempts: Attempts { tried: 3, failed: 0 },
             readings,
             observed: [("program".to_owned(), [("/usr/bin/sleep with hash 1f".to_owned(), 3)].into())].into(),
-            warnings: vec!["memory_max is left out".to_owned()],
+            notices: vec![Notice::text("memory_max is left out")],
             ..Measurement::default()
         }
     }

@@ -1,5 +1,6 @@
 //! Files that other tools wrote: found by pattern, bounded in size, and read with the time at which they were modified.
 
+use plumb_model::Notice;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -104,7 +105,7 @@ pub(super) fn read(found: &Found, arguments: &ImportArguments) -> Result<Vec<Imp
 fn note_open_end(runs: &mut [Imported]) {
     let measured = runs.iter_mut().map(|run| &mut run.tool_run).filter(|run| run.failure.is_none());
     if let Some((run, what)) = measured.filter_map(|run| run.open_end.map(|what| (run, what))).next() {
-        run.measurement.warnings.push(plumb_report::open_end(what));
+        run.measurement.notices.push(Notice::text(plumb_report::open_end(what)));
     }
 }
 

@@ -63,8 +63,8 @@ fn summary(measurement: &Measurement) -> String {
          so under a cap of IOPS they show the cap.",
         suite::LATENCY_DEPTH
     );
-    for warning in &measurement.warnings {
-        let _ = writeln!(text, "! {warning}");
+    for notice in &measurement.notices {
+        let _ = writeln!(text, "! {}", plumb_report::notice(notice));
     }
     text
 }
@@ -105,7 +105,7 @@ fn short(value: f64, step: f64, units: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::Histogram;
+    use plumb_model::{Histogram, Notice};
 
     use super::*;
 
@@ -146,7 +146,7 @@ mod tests {
         Measurement {
             readings: readings.map(|(name, reading)| (name.to_owned(), reading)).into(),
             observed: [("read_iops_settled".to_owned(), [("yes".to_owned(), 1)].into())].into(),
-            warnings: vec!["mixed: the load was the limit".to_owned()],
+            notices: vec![Notice::text("mixed: the load was the limit")],
             ..Measurement::default()
         }
     }

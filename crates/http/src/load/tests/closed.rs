@@ -1,5 +1,6 @@
 //! The closed loop: what is counted, and how connections are used.
 
+use plumb_model::{Notice, NoticeKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,8 +21,8 @@ fn answers_are_counted_as_the_server_counts_them() {
     assert_eq!(share_of(&measurement, "http_req_failed"), (0, work));
     assert_eq!(measurement.errors, [].into());
     // A busy machine may stall for longer than a percentile shows, which is told.
-    let others = measurement.warnings.iter().filter(|it| !it.starts_with("nothing completed for"));
-    assert_eq!(others.count(), 0, "{:?}", measurement.warnings);
+    let others = measurement.notices.iter().filter(|it| it.kind != NoticeKind::HiddenStall);
+    assert_eq!(others.count(), 0, "{:?}", measurement.notices);
     for trend in ["blocked", "connecting", "tls_handshaking", "sending", "waiting", "receiving"] {
         assert_eq!(count_of(&measurement, &format!("http_req_{trend}")), work, "{trend}");
     }
@@ -151,8 +152,8 @@ fn a_stall_at_the_end_is_told() {
     });
     let measurement = measure(&LoadSettings { duration: Span(2000 * MS), ..spec() }, &server.url);
     assert_eq!(measurement.work, 20);
-    let has = |words: &str| measurement.warnings.iter().any(|warning| warning.contains(words));
-    assert!(has("2 requests had no answer when the window closed"), "{:?}", measurement.warnings);
+    let is_told = |it: &Notice| it.kind == NoticeKind::UnansweredAtClose && it.figures[0].least == 2.0;
+    assert!(measurement.notices.iter().any(is_told), "{:?}", measurement.notices);
     // Both connections wait for most of the window, and the server answers ten requests at once.
     assert_eq!(count_of(&measurement, "iteration_duration"), 22);
     assert!(statistic_ms(&measurement, "iteration_duration", Statistic::P95) > 20.0);
@@ -174,8 +175,8 @@ fn a_stall_that_percentiles_hide_is_told_with_what_an_open_loop_would_have_seen(
     });
     let measurement = measure(&LoadSettings { duration: Span(2000 * MS), ..spec() }, &server.url);
     assert!(measurement.stall_ns_max.unwrap() >= 290 * MS, "{:?}", measurement.stall_ns_max);
-    let told = measurement.warnings.iter().any(|it| it.contains("an open loop at this rate would have seen"));
-    assert!(told, "{:?}", measurement.warnings);
+    let told = measurement.notices.iter().any(|it| it.kind == NoticeKind::HiddenStall);
+    assert!(told, "{:?}", measurement.notices);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Failures: each under its own name, and never in such numbers that they become the load.
 
+use plumb_model::NoticeKind;
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ fn nobody_there_is_a_measurement_with_few_errors() {
     assert_eq!(attempts(&measurement), (count, count));
     // A refusal says nothing about how long an answer takes.
     assert_eq!((measurement.work, count_of(&measurement, "http_req_duration")), (0, 0));
-    assert_eq!(measurement.warnings, ["no request was answered within the window"]);
+    assert_eq!(measurement.notices, [NoticeKind::NoAnswer.into()]);
 }
 
 #[test]

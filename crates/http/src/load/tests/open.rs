@@ -1,5 +1,6 @@
 //! The open loop: intended times, stalls, and what is left at the end.
 
+use plumb_model::{Notice, NoticeKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -82,12 +83,8 @@ fn what_is_never_answered_is_counted_with_the_time_it_had() {
     assert_eq!(count_of(&measurement, "http_req_duration"), 20);
     assert!(statistic_ms(&measurement, "http_req_duration", Statistic::Min) >= 300.0);
     assert_eq!(share_of(&measurement, "http_req_failed"), (20, 0));
-    let waited = "had no answer when the load stopped waiting";
-    assert!(
-        measurement.warnings.iter().any(|warning| warning.contains(waited)),
-        "{:?}",
-        measurement.warnings
-    );
+    let waited = NoticeKind::Unanswered.with([unfinished as f64]);
+    assert!(measurement.notices.contains(&waited), "{:?}", measurement.notices);
 }
 
 #[test]
@@ -143,10 +140,11 @@ fn a_rate_that_needs_more_connections_says_how_many() {
         }
     });
     let measurement = measure(&at_rate(300.0), &server.url);
-    let is_told = |it: &String| it.starts_with("300 requests/s need about ") && it.contains("the load has 2");
-    assert!(measurement.warnings.iter().any(is_told), "{:?}", measurement.warnings);
+    let is_told = |it: &Notice| it.kind == NoticeKind::FewConnections;
+    let told = measurement.notices.iter().find(|it| is_told(it)).unwrap();
+    assert_eq!((told.figures[0].least, told.figures[2].least), (300.0, 2.0));
     let enough = measure(&LoadSettings { connections: 20, ..at_rate(20.0) }, &server.url);
-    assert!(!enough.warnings.iter().any(|it| it.contains("need about")), "{:?}", enough.warnings);
+    assert!(!enough.notices.iter().any(is_told), "{:?}", enough.notices);
 }
 
 #[test]

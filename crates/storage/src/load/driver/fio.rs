@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plumb_model::{Bytes, Measurement, Metric, Reading, Statistic, Unit};
+use plumb_model::{Bytes, Measurement, Metric, Notice, Reading, Statistic, Unit};
 use plumb_path::AnyError;
 use plumb_path::tool::{Invocation, Program, Tool};
 use plumb_tools::{ToolRun, format_named, only, read_as};
@@ -34,7 +34,7 @@ pub(super) struct FioTool {
     /// Whether the page cache can be passed by.
     pub(super) direct: Direct,
     pub(super) bytes: u64,
-    pub(super) messages: Vec<String>,
+    pub(super) notices: Vec<Notice>,
     pub(super) scratch: PathBuf,
 }
 
@@ -213,7 +213,7 @@ impl FioTool {
     fn complete(&self, run: &mut ToolRun) {
         let has_rate = has_rate(&self.settings, self.job.as_ref());
         let measurement = &mut run.measurement;
-        measurement.warnings.extend(self.messages.iter().cloned());
+        measurement.notices.extend(self.notices.iter().cloned());
         if let Some(depth) = depth(measurement) {
             measurement.readings.insert(ACHIEVED_DEPTH.name.to_owned(), Reading::Gauge(depth));
         }

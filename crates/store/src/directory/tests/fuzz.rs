@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use plumb_fuzz::Target;
 use plumb_model::{
-    Claim, CpuCost, Evidence, MetricInfo, MetricKind, Noise, Operand, Relation, Share, Statistic, Term,
+    Claim, CpuCost, Evidence, MetricInfo, MetricKind, Noise, Notice, Operand, Relation, Share, Statistic,
+    Term,
 };
 
 use super::*;
@@ -36,7 +37,7 @@ fn measurement() -> Measurement {
         readings: readings.map(|(name, reading)| (name.to_owned(), reading)).into(),
         windows: [("rate".to_owned(), vec![1.5, 2.5])].into(),
         shares: vec![Share { work: 9, work_per_s: 8.9, ..Share::default() }; 2],
-        warnings: vec!["it was slow".to_owned()],
+        notices: vec![Notice::text("it was slow")],
         ..Measurement::default()
     }
 }
