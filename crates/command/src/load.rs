@@ -166,7 +166,13 @@ impl CommandLoad {
         let stderr =
             if reads(Source::Stderr) { Keep::Head(OUTPUT_BYTES_MAX) } else { Keep::Tail(TAIL_BYTES) };
         let command = program.command(load)?;
-        Ok(run_measured(command, (stdout, stderr), load.timeout.duration(), &mut |_| pulse.beat())?)
+        let timeout = load.timeout.duration();
+        let finished = run_measured(command, (stdout, stderr), timeout, &mut |_| pulse.beat())?;
+        // Otherwise the next run would begin, only to be killed too.
+        match go_on() {
+            ControlFlow::Continue(()) => Ok(finished),
+            ControlFlow::Break(()) => Err(PathError::new(format!("run `{}`: it was stopped", load.command))),
+        }
     }
 
     /// Beside a system, a command that uses all its CPUs may be the limit. Without one, it is what is measured.
