@@ -8,11 +8,13 @@ use plumb_model::{Change, ClaimVerdict, Comparison, Judgement, Run, Verdict};
 
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, fitted, left, limited, shorten, widest};
+use crate::page::{
+    Line, VOID, claim_line, effect_words, error_lines, outliers, unusable_lines, verdict_tone, warnings,
+};
 use crate::rows::{Row, terms};
 use crate::scale::Scale;
-use crate::spread;
-use crate::summary::{Headline, mark, run_words, trust_words, unjudged, verdict_words};
-use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
+use crate::summary::{Headline, run_words, trust_words, unjudged};
+use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone};
 use crate::view::{View, quoted};
 
 /// The most lines that are printed.
@@ -177,14 +179,13 @@ impl Page<'_> {
 
     /// The void variants, in this many lines or in the few that the first and the count of the others take.
     fn void(&self, room: usize) -> Vec<String> {
-        let void = self.view.unusable().into_iter().filter(|(_, word, ..)| *word == "void");
+        let void = unusable_lines(self.view).into_iter().filter(|line| line.sign == VOID);
         let entries: Vec<Entry> = void
             .enumerate()
-            .map(|(order, (variant, word, reason, cells))| {
-                let text = format!("{} is {word}: {reason}{cells}", self.name(variant));
-                let short = limited(&text, self.width - 4, 1).concat();
-                let whole = self.entry("∅", Tone::Bad, &text, VOID_LINES);
-                Entry::new(order, [self.entry("∅", Tone::Bad, &short, 1), whole.clone(), whole])
+            .map(|(order, line)| {
+                let short = limited(&line.text, self.width - 4, 1).concat();
+                let whole = self.entry(VOID, Tone::Bad, &line.text, VOID_LINES);
+                Entry::new(order, [self.entry(VOID, Tone::Bad, &short, 1), whole.clone(), whole])
             })
             .collect();
         let least = entries.len().min(2);
@@ -243,22 +244,17 @@ impl Page<'_> {
 
     /// What was claimed and why the verdict is what it is, on one line where it fits.
     fn claim(&self, order: usize, found: &ClaimVerdict) -> Entry {
-        let (text, _) = self.view.claim_words(found);
-        let is_only_cell = self.view.plan().cells.len() < 2;
-        let cell =
-            if is_only_cell { String::new() } else { format!(" [{}]", self.view.short_label(found.cell)) };
-        let (text, verdict) = (clean(&format!("{text}{cell}")), verdict_words(found));
-        let reason = clean(&format!("{verdict}: {}", found.reason));
-        let (sign, tone) = (mark(found.verdict), verdict_tone(found.verdict));
-        let ratio = found.ratio.zip(found.low).map(|(ratio, low)| figures::effect(ratio, low, found.high));
-        let short = match ratio.map(|ratio| format!("{text} · {} {ratio}", found.verdict.word())) {
-            Some(short) if short.chars().count() + 4 <= self.width => short,
-            _ => {
-                let verdict = format!(" · {}", found.verdict.word());
-                let room = self.width.saturating_sub(4 + verdict.chars().count());
-                limited(&text, room, 1).concat() + &verdict
-            }
-        };
+        let Line { sign, text, below, .. } = claim_line(self.view, found);
+        let (text, reason, tone) = (clean(&text), clean(&below), verdict_tone(found.verdict));
+        let short =
+            match effect_words(found).map(|ratio| format!("{text} · {} {ratio}", found.verdict.word())) {
+                Some(short) if short.chars().count() + 4 <= self.width => short,
+                _ => {
+                    let verdict = format!(" · {}", found.verdict.word());
+                    let room = self.width.saturating_sub(4 + verdict.chars().count());
+                    limited(&text, room, 1).concat() + &verdict
+                }
+            };
         let short = self.entry(sign, tone, &short, 1);
         let lines = |most| {
             if text.chars().count() + reason.chars().count() + 7 <= self.width {
@@ -358,36 +354,15 @@ impl Page<'_> {
     fn caveats(&self) -> Section {
         const WEIGHT: usize = 2;
         let view = self.view;
-        let mut caveats: Vec<(&str, Tone, String)> =
-            view.warnings().into_iter().map(|warning| ("!", Tone::Doubt, warning)).collect();
-        let spreads = &view.judgement.findings.spreads;
-        let outliers = spreads.iter().flat_map(|of_variant| spread::outliers(view, of_variant));
-        caveats.extend(outliers.map(|outlier| ("!", Tone::Doubt, outlier)));
-        let mut kinds: Vec<(&str, u64, Vec<String>)> = Vec::new();
-        for (variant, kind, count) in view.errors() {
-            let words = format!("{} {}", self.name(variant), figures::count(count as f64));
-            match kinds.iter_mut().find(|(known, ..)| *known == kind) {
-                Some((_, all, of)) => {
-                    *all = all.saturating_add(count);
-                    of.push(words);
-                }
-                None => kinds.push((kind, count, vec![words])),
-            }
-        }
-        caveats.extend(kinds.iter().map(|(kind, all, of)| {
-            ("!", Tone::Doubt, format!("{kind}, {} in all: {}", figures::count(*all as f64), of.join(", ")))
-        }));
-        for (variant, word, reason, cells) in
-            view.unusable().into_iter().filter(|(_, word, ..)| *word != "void")
-        {
-            let text = format!("{} {word}: {reason}{cells}", self.name(variant));
-            caveats.push(("–", Tone::Quiet, text));
-        }
-        let entry = |(order, (sign, tone, text)): (usize, &(&str, Tone, String))| {
-            let lines = |most| self.entry(sign, *tone, text, most);
+        let unusable = unusable_lines(view).into_iter().filter(|line| line.sign != VOID);
+        let caveats =
+            [warnings(view), outliers(view), error_lines(view)].into_iter().flatten().chain(unusable);
+        let entry = |(order, line): (usize, Line)| {
+            let tone = line.tone.unwrap_or(Tone::Quiet);
+            let lines = |most| self.entry(line.sign, tone, &line.text, most);
             Entry::new(order, [lines(1), lines(2), lines(LINES_MAX)])
         };
-        let entries = caveats.iter().enumerate().map(entry).collect();
+        let entries = caveats.enumerate().map(entry).collect();
         Section::new("caveats".to_owned(), entries, WEIGHT)
     }
 }

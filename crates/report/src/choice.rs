@@ -1,7 +1,6 @@
 //! What the data path wants to know of every run, in sentences: up to which level all work succeeds, and which variant to
 //! choose.
 
-use plumb_model::Cell;
 use plumb_model::finding::{Choice, Sweep, SweepLevel};
 
 use crate::figures;
@@ -33,7 +32,7 @@ pub fn words(view: &View<'_>, metric: &str, value: f64) -> String {
 
 /// `With system.channels=2: `, or nothing where there is one cell.
 fn place(view: &View<'_>, cell: usize) -> String {
-    let label = view.plan().cells.get(cell).map(Cell::label).unwrap_or_default();
+    let label = view.cell_label(cell);
     if label.is_empty() { String::new() } else { format!("With {label}: ") }
 }
 

@@ -482,7 +482,7 @@ fn comparisons(view: &View<'_>) -> Vec<ComparisonDocument> {
 
 fn claims(view: &View<'_>) -> Vec<ClaimDocument> {
     let document = |found: &plumb_model::ClaimVerdict| ClaimDocument {
-        text: view.claim_words(found).0.to_owned(),
+        text: view.claim_text(found).to_owned(),
         cell: cell_values(view, found.cell),
         verdict: found.verdict,
         reason: found.reason.clone(),

@@ -55,7 +55,7 @@ fn properties(view: &View<'_>) -> Vec<String> {
 }
 
 fn case(view: &View<'_>, found: &ClaimVerdict) -> String {
-    let (text, cell) = view.claim_words(found);
+    let (text, cell) = (view.claim_text(found), view.cell_label(found.cell));
     let class =
         if cell.is_empty() { view.plan().name.clone() } else { format!("{} [{cell}]", view.plan().name) };
     let open = format!("    <testcase classname=\"{}\" name=\"{}\"", escaped(&class), escaped(text));

@@ -22,6 +22,7 @@ mod markdown;
 mod measurement;
 mod notices;
 mod observed;
+mod page;
 mod rows;
 mod scale;
 pub mod sheet;

@@ -1,22 +1,14 @@
 //! What the limiters of a run did, in sentences.
 
 use plumb_model::finding::Limit;
-use plumb_model::{Bytes, Cell, Unit};
+use plumb_model::{Bytes, Unit};
 
 use crate::figures;
 use crate::view::View;
 
-/// The heading of the section.
-pub const HEADING: &str = "What the limits did";
-
-/// The label of a limit's cell; empty where there is one cell.
-pub fn label(view: &View<'_>, limit: &Limit) -> String {
-    view.plan().cells.get(limit.cell).map(Cell::label).unwrap_or_default()
-}
-
 /// The sentence on one limit.
 pub fn sentence(view: &View<'_>, limit: &Limit) -> String {
-    let label = label(view, limit);
+    let label = view.cell_label(limit.cell);
     let place = if label.is_empty() { String::new() } else { format!(" at {label}") };
     format!("{}{place} {}.", view.name(limit.variant), words(limit))
 }

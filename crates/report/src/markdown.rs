@@ -4,19 +4,14 @@
 //! This is the form in which people publish such results today, one measurement under another; the comparison and the
 //! verdicts are what their documents lack.
 
-use plumb_model::{Change, ClaimVerdict, Judgement, MetricInfo, Run, VariantState};
+use plumb_model::{Change, Judgement, MetricInfo, Run};
 
-use crate::break_even::{self, axis_word};
-use crate::choice;
 use crate::figures;
 use crate::layout::{clean, widest};
-use crate::limits;
 use crate::measurement::{dotted, reading_words};
+use crate::page::{CellKind, Line, Part, Section, TableCell, answers, proofs};
 use crate::rows::Row;
-use crate::spread;
-use crate::summary::{
-    Headline, blocks_words, mark, quick_words, slots_words, trust_words, unjudged, verdict_words,
-};
+use crate::summary::{Headline, blocks_words, quick_words, slots_words, trust_words, unjudged};
 use crate::view::View;
 
 /// The report of a run in Markdown, with a line feed at its end.
@@ -28,17 +23,8 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
         parts.push(results(view, cell));
         parts.push(comparison(view, cell));
     }
-    parts.extend([
-        claims(view),
-        break_even(view),
-        how_to_choose(view),
-        limits(view),
-        agents(view),
-        evidence(view),
-        warnings(view),
-        host(view),
-        reproduction(view),
-    ]);
+    parts.extend(answers(view).iter().chain(&proofs(view)).map(|section| self::section(view, section)));
+    parts.extend([host(view), reproduction(view)]);
     parts.retain(|part| !part.is_empty());
     plumb_model::printable_lines(&(parts.join("\n\n") + "\n")).into_owned()
 }
@@ -87,43 +73,35 @@ fn heading(view: &View<'_>) -> String {
     format!("# {title}\n\n{unjudged}**{sentence}.**\n{}: {trust}.", trust_words(headline.trust))
 }
 
-fn how_to_choose(view: &View<'_>) -> String {
-    let sentences = choice::sentences(view);
-    if sentences.is_empty() {
-        return String::new();
-    }
-    let lines: Vec<String> = sentences.iter().map(|sentence| format!("- {}", plain(sentence))).collect();
-    format!("## How to choose\n\n{}", lines.join("\n"))
+/// A section with its tables; figures have no form here.
+fn section(view: &View<'_>, section: &Section<'_>) -> String {
+    let line = |line: &Line| format!("- {}", plain(&line.text));
+    let part = |part: &Part<'_>| match part {
+        Part::Lines(lines) => lines.iter().map(line).collect::<Vec<String>>().join("\n"),
+        Part::Table(found, _) => {
+            let caption =
+                if found.caption.is_empty() { String::new() } else { plain(&found.caption) + "\n\n" };
+            let cells = |cells: &[TableCell<'_>]| cells.iter().map(|cell| self::cell(view, cell)).collect();
+            let rows: Vec<Vec<String>> = found.rows.iter().map(|row| cells(row)).collect();
+            let heads: Vec<String> = found.heads.iter().map(|head| plain(&head.words(view))).collect();
+            caption + &table(heads.iter().map(String::as_str), &rows)
+        }
+        Part::Figure(_) => String::new(),
+    };
+    let parts = [format!("## {}", plain(&section.title)), section.about.to_owned()];
+    let mut parts: Vec<String> = parts.into_iter().chain(section.parts.iter().map(part)).collect();
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
 }
 
-fn limits(view: &View<'_>) -> String {
-    let found = &view.judgement.findings.limits;
-    if found.is_empty() {
-        return String::new();
+fn cell(view: &View<'_>, cell: &TableCell<'_>) -> String {
+    match &cell.kind {
+        CellKind::Code(text) => code(text),
+        CellKind::Variant(variant, cells) => code(view.name(*variant)) + &plain(cells),
+        CellKind::Text(_) | CellKind::Number(_) | CellKind::Sign(_) | CellKind::Effect(_) => {
+            plain(&cell.words(view))
+        }
     }
-    let lines: Vec<String> =
-        found.iter().map(|limit| format!("- {}", plain(&limits::sentence(view, limit)))).collect();
-    format!("## {}\n\n{}", limits::HEADING, lines.join("\n"))
-}
-
-fn agents(view: &View<'_>) -> String {
-    let found = &view.judgement.findings.spreads;
-    if found.is_empty() {
-        return String::new();
-    }
-    let lines = found.iter().flat_map(|of_variant| {
-        let range = format!("{}: {}", spread::label(view, of_variant), spread::range(of_variant));
-        std::iter::once(range).chain(spread::outliers(view, of_variant))
-    });
-    let lines: Vec<String> = lines.map(|line| format!("- {}.", plain(&line))).collect();
-    format!("## {}\n\n{}", spread::HEADING, lines.join("\n"))
-}
-
-fn break_even(view: &View<'_>) -> String {
-    let Some(found) = &view.judgement.findings.break_even else { return String::new() };
-    let sentences = break_even::sentences(view, found, true);
-    let lines: Vec<String> = sentences.iter().map(|(_, sentence)| format!("- {}", plain(sentence))).collect();
-    format!("## From how many {} on it pays\n\n{}", axis_word(found), lines.join("\n"))
 }
 
 fn configuration(view: &View<'_>) -> String {
@@ -148,13 +126,7 @@ fn configuration(view: &View<'_>) -> String {
     ];
     rows.extend(quick_words(view).map(|words| vec!["Extent".to_owned(), words.to_owned()]));
     rows.extend(run.took_s.map(|seconds| vec!["Took".to_owned(), figures::duration_s(seconds)]));
-    let variants: Vec<Vec<String>> =
-        plan.variants.iter().map(|variant| vec![code(&variant.name), code(&variant.treatment)]).collect();
-    format!(
-        "## Configuration\n\n{}\n\n{}",
-        table(["Setting", "Value"], &rows),
-        table(["Variant", "What it changes"], &variants)
-    )
+    format!("## Configuration\n\n{}", table(["Setting", "Value"], &rows))
 }
 
 fn cell_suffix(view: &View<'_>, cell: usize) -> String {
@@ -167,18 +139,9 @@ fn results(view: &View<'_>, cell: usize) -> String {
     let mut parts = vec![format!("## Results{}", cell_suffix(view, cell))];
     for variant in 0..view.variants().len() {
         let name = plain(view.name(variant));
-        let note = match view.state(cell, variant) {
-            VariantState::Measured => String::new(),
-            VariantState::Skipped { reason } => format!("Skipped: {}.", plain(&reason)),
-            VariantState::Void { reason } => format!("Void, not to be used: {}.", plain(&reason)),
-            VariantState::Unproven { reason } => format!("Not proven: {}.", plain(&reason)),
-            VariantState::Pending => "It has no slot yet.".to_owned(),
-        };
-        parts.push(format!("### {name}"));
-        parts.extend(Some(note).filter(|note| !note.is_empty()));
         let lines = summary_lines(view, cell, variant);
         if !lines.is_empty() {
-            parts.push(format!("```text\n{}\n```", lines.join("\n")));
+            parts.push(format!("### {name}\n\n```text\n{}\n```", lines.join("\n")));
         }
     }
     parts.join("\n\n")
@@ -229,60 +192,6 @@ fn comparison(view: &View<'_>, cell: usize) -> String {
         if view.plan().imported.is_some() { "taken" } else { "planned" }
     );
     format!("## Comparison{}\n\n{about}\n\n{}", cell_suffix(view, cell), table(heads, &body))
-}
-
-fn claims(view: &View<'_>) -> String {
-    if view.judgement.claims.is_empty() {
-        return String::new();
-    }
-    let several = view.plan().cells.len() > 1;
-    let row = |found: &ClaimVerdict| {
-        let (text, cell) = view.claim_words(found);
-        let ratio =
-            found.ratio.zip(found.low).map(|(ratio, low)| plain(&figures::effect(ratio, low, found.high)));
-        let verdict = format!("{} {}", mark(found.verdict), verdict_words(found));
-        let place = several.then(|| plain(&cell));
-        let rest = [verdict, ratio.unwrap_or_default(), plain(&found.reason)];
-        std::iter::once(code(text)).chain(place).chain(rest).collect::<Vec<String>>()
-    };
-    let rows: Vec<Vec<String>> = view.judgement.claims.iter().map(row).collect();
-    let heads =
-        ["Claim", "Cell", "Verdict", "Ratio", "Why"].into_iter().filter(|head| several || *head != "Cell");
-    format!("## Claims\n\n{}", table(heads, &rows))
-}
-
-fn evidence(view: &View<'_>) -> String {
-    let rows: Vec<Vec<String>> = view
-        .evidence()
-        .into_iter()
-        .map(|(variant, evidence, cells)| {
-            let sign = if evidence.holds { "✔" } else { "✘" };
-            let name = format!("{}{}", plain(view.name(variant)), plain(&cells));
-            vec![
-                name,
-                plain(&evidence.what),
-                plain(&evidence.expected),
-                plain(&evidence.observed),
-                sign.to_owned(),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let heads = ["Variant", "What was looked at", "Expected", "Observed", ""];
-    format!("## Evidence\n\n{}", table(heads, &rows))
-}
-
-fn warnings(view: &View<'_>) -> String {
-    let errors = view.errors();
-    let errors = errors.iter().map(|(variant, kind, count)| {
-        format!("- {}: {} {}", plain(view.name(*variant)), plain(kind), figures::count(*count as f64))
-    });
-    let warnings = view.warnings();
-    let warnings = warnings.iter().map(|warning| format!("- {}", plain(warning)));
-    let lines: Vec<String> = warnings.chain(errors).collect();
-    if lines.is_empty() { String::new() } else { format!("## Warnings and errors\n\n{}", lines.join("\n")) }
 }
 
 fn host(view: &View<'_>) -> String {

@@ -565,7 +565,7 @@ mod tests {
                 crate::text(&run, &judgement, &crate::TextStyle::default()),
                 "skipped: qat was skipped: no device",
             ),
-            (crate::markdown(&run, &judgement), "| – skipped |"),
+            (crate::markdown(&run, &judgement), "| – |"),
             (crate::html(&run, &judgement), "– 1 claim is skipped"),
             (crate::json(&run, &judgement), "\"verdict\": \"skipped\""),
             (crate::junit(&run, &judgement), "<skipped message=\"skipped: qat was skipped: no device"),

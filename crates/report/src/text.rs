@@ -1,21 +1,16 @@
 //! The whole report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
 //! reader's eye is when the prompt comes back.
 
-use plumb_model::{
-    Change, ClaimVerdict, Comparison, Doubt, Evidence, Judgement, Run, Trust, VariantState, Verdict,
-};
+use plumb_model::{Change, Comparison, Doubt, Judgement, Run, Trust, VariantState};
 
-use crate::break_even::{self, axis_word};
-use crate::choice;
 use crate::costs::{Costs, SideCost};
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
-use crate::limits;
 use crate::load;
+use crate::page::{Line, Part, Section, answers, proofs};
 use crate::rows::Row;
 use crate::scale::Scale;
-use crate::spread;
-use crate::summary::{Headline, doubt_words, mark, run_words, trust_words, unjudged, verdict_words};
+use crate::summary::{Headline, doubt_words, run_words, trust_words, unjudged};
 use crate::view::View;
 
 /// How a text may look.
@@ -56,15 +51,9 @@ pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
         page.effects(cell);
         page.costs(cell);
     }
-    page.states();
-    page.evidence();
-    page.errors();
-    page.warnings();
-    page.claims();
-    page.break_even();
-    page.answers();
-    page.limits();
-    page.agents();
+    for section in proofs(&view).iter().rev().chain(answers(&view).iter().rev()) {
+        page.section(section);
+    }
     page.headline();
     page.lines.join("\n") + "\n"
 }
@@ -215,7 +204,7 @@ impl Page<'_> {
             found.iter().flat_map(|(_, found)| found.iter().map(|(_, comparison)| *comparison)),
         );
         self.title(&format!(
-            "effect against {}, {} interval",
+            "Effect against {}, {} interval",
             clean(self.view.plan().baseline_name()),
             self.view.plan().confidence_words()
         ));
@@ -324,135 +313,16 @@ impl Page<'_> {
         }
     }
 
-    /// Variants without usable numbers, and why.
-    fn states(&mut self) {
-        let found = self.view.unusable();
-        if found.is_empty() {
-            return;
+    /// A section without its tables: the lines that stand for them are shorter.
+    fn section(&mut self, section: &Section<'_>) {
+        let lines: Vec<&Line> = section.parts.iter().flat_map(Part::lines).collect();
+        if !lines.is_empty() {
+            self.title(&clean(&section.title));
         }
-        self.title("not used");
-        for (variant, word, reason, cells) in found {
-            let lead = format!("  {} {} ", left(&self.name(variant), NAME_MAX), left(word, 8));
-            self.wrapped(&lead, None, &format!("{reason}{cells}"));
-        }
-    }
-
-    /// What holds in a line per variant, what does not with what was expected.
-    fn evidence(&mut self) {
-        let found = self.view.evidence();
-        if found.is_empty() {
-            return;
-        }
-        self.title("evidence");
-        for variant in 0..self.view.variants().len() {
-            let own = || found.iter().filter(|(of, ..)| *of == variant);
-            for (_, evidence, cells) in own().filter(|(_, evidence, _)| !evidence.holds) {
-                let Evidence { what, expected, observed, .. } = evidence;
-                let text =
-                    format!("{}: {what}: {observed} (expected {expected}){cells}", self.view.name(variant));
-                self.wrapped("  ✘ ", Some(Tone::Bad), &text);
-            }
-            let words = |(_, evidence, cells): &(usize, &Evidence, String)| {
-                format!("{}: {}{cells}", evidence.what, evidence.observed)
-            };
-            let holding: Vec<String> = own().filter(|(_, evidence, _)| evidence.holds).map(words).collect();
-            if !holding.is_empty() {
-                let text = format!("{}: {}", self.view.name(variant), holding.join(" · "));
-                self.wrapped("  ✔ ", Some(Tone::Good), &text);
-            }
-        }
-    }
-
-    fn errors(&mut self) {
-        let found = self.view.errors();
-        if found.is_empty() {
-            return;
-        }
-        self.title("errors");
-        for (variant, kind, count) in found {
-            let text = format!("{}: {kind} {}", self.view.name(variant), figures::count(count as f64));
-            self.wrapped("  ! ", Some(Tone::Doubt), &text);
-        }
-    }
-
-    fn warnings(&mut self) {
-        let warnings = self.view.warnings();
-        if warnings.is_empty() {
-            return;
-        }
-        self.title("warnings");
-        for warning in &warnings {
-            self.wrapped("  ! ", Some(Tone::Doubt), warning);
-        }
-    }
-
-    fn claims(&mut self) {
-        let view = self.view;
-        if view.judgement.claims.is_empty() {
-            return;
-        }
-        self.title("claims");
-        for found in &view.judgement.claims {
-            self.claim(found);
-        }
-    }
-
-    fn claim(&mut self, found: &ClaimVerdict) {
-        let tone = verdict_tone(found.verdict);
-        let (text, cell) = self.view.claim_words(found);
-        let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };
-        self.wrapped(&format!("  {} ", mark(found.verdict)), Some(tone), &format!("{text}{cell}"));
-        self.wrapped("    ", None, &format!("{}: {}", verdict_words(found), found.reason));
-    }
-
-    fn break_even(&mut self) {
-        let Some(found) = &self.view.judgement.findings.break_even else { return };
-        self.title(&format!("From how many {} on it pays", axis_word(found)));
-        for (_, sentence) in break_even::sentences(self.view, found, true) {
-            self.wrapped("  ", None, &clean(&sentence));
-        }
-    }
-
-    fn answers(&mut self) {
-        let sentences = choice::sentences(self.view);
-        if !sentences.is_empty() {
-            self.title("How to choose");
-        }
-        for sentence in sentences {
-            self.wrapped("  ", None, &clean(&sentence));
-        }
-    }
-
-    fn limits(&mut self) {
-        let found = &self.view.judgement.findings.limits;
-        if !found.is_empty() {
-            self.title(limits::HEADING);
-        }
-        for limit in found {
-            self.wrapped("  ", None, &clean(&limits::sentence(self.view, limit)));
-        }
-    }
-
-    /// Each variant's agents, and what is to be said of outliers.
-    fn agents(&mut self) {
-        let found = &self.view.judgement.findings.spreads;
-        if !found.is_empty() {
-            self.title(spread::HEADING);
-        }
-        for of_variant in found {
-            let text = format!("{}: {}", spread::label(self.view, of_variant), spread::range(of_variant));
-            let parts: Vec<String> = of_variant
-                .agents
-                .iter()
-                .map(|agent| {
-                    let sign = if agent.outlying.is_empty() { "" } else { "! " };
-                    format!("{sign}{} {}", agent.agent, spread::part(agent))
-                })
-                .collect();
-            self.wrapped("  ", None, &clean(&format!("{text} ({}).", parts.join("; "))));
-            for outlier in spread::outliers(self.view, of_variant) {
-                self.wrapped("  ! ", Some(Tone::Doubt), &clean(&format!("{outlier}.")));
-            }
+        for Line { sign, tone, text, below } in lines {
+            let lead = if sign.is_empty() { "  ".to_owned() } else { format!("  {sign} ") };
+            self.wrapped(&lead, *tone, &clean(text));
+            self.wrapped("    ", None, &clean(below));
         }
     }
 
@@ -463,16 +333,6 @@ impl Page<'_> {
         self.toned(Tone::Title, &format!("{sentence}."));
         let words = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);
         self.toned(trust_tone(headline.trust), &words);
-    }
-}
-
-/// The tone in which a verdict is shown.
-pub fn verdict_tone(verdict: Verdict) -> Tone {
-    match verdict {
-        Verdict::Holds => Tone::Good,
-        Verdict::Refuted => Tone::Bad,
-        Verdict::Undecided | Verdict::Void => Tone::Doubt,
-        Verdict::Skipped => Tone::Quiet,
     }
 }
 
@@ -582,19 +442,22 @@ mod tests {
         tls-offload · 0 blocks · 0 slots · took 0.200 s · seed 42 · digest 0b9dd7e7 ·
         cpu AMD EPYC 9R14, cpus 2, memory 8.2 GB, kernel Linux 6.1.0-18-amd64
 
-        not used
-          software           pending  it has no slot yet
-          threads            pending  it has no slot yet
-          plain              pending  it has no slot yet
-          haproxy            pending  it has no slot yet
-          engine             pending  it has no slot yet
-          qat                skipped  no device /dev/qat_adf_ctl on this host; it needs
-                                      an Intel QuickAssist card
+        Evidence
+          No evidence was recorded.
 
-        warnings
+        Variants
+          – software is pending: it has no slot yet
+          – threads is pending: it has no slot yet
+          – plain is pending: it has no slot yet
+          – haproxy is pending: it has no slot yet
+          – engine is pending: it has no slot yet
+          – qat was skipped: no device /dev/qat_adf_ctl on this host; it needs an Intel
+            QuickAssist card
+
+        Warnings
           ! the run was interrupted before its first slot
 
-        claims
+        Claims
           ∅ threads.http_reqs >= 1.2 * software.http_reqs
             void: there is no proof that `software` was in effect
           ∅ threads.http_req_duration.p95 < software.http_req_duration.p95

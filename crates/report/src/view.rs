@@ -302,11 +302,22 @@ impl<'a> View<'a> {
         trends
     }
 
-    /// The text of a claim and the label of the cell in which it was judged.
-    pub fn claim_words(&self, found: &ClaimVerdict) -> (&'a str, String) {
-        let plan = self.plan();
-        let text = plan.claims.get(found.claim).map_or("", |claim| claim.text.as_str());
-        (text, plan.cells.get(found.cell).map(Cell::label).unwrap_or_default())
+    /// The text of a claim.
+    pub fn claim_text(&self, found: &ClaimVerdict) -> &'a str {
+        self.plan().claims.get(found.claim).map_or("", |claim| claim.text.as_str())
+    }
+
+    /// The label of a cell; empty where there is one cell.
+    pub fn cell_label(&self, cell: usize) -> String {
+        self.plan().cells.get(cell).map(Cell::label).unwrap_or_default()
+    }
+
+    /// How many slots a variant has in all cells, how many of them failed, and in how many the load was the limit.
+    pub fn slot_counts(&self, variant: usize) -> [u32; 3] {
+        let own = self.judgement.variants.iter().filter(|summary| summary.variant == variant);
+        own.fold([0; 3], |[slots, failed, bound], found| {
+            [slots + found.slots, failed + found.failed, bound + found.load_bound]
+        })
     }
 
     /// What tells a cell from the others: the values that differ, under the last part of their keys.

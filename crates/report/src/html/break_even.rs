@@ -1,4 +1,4 @@
-//! From which concurrency on a treatment pays: a sentence for each, and its ratio to the baseline over the levels.
+//! From which concurrency on a treatment pays: its ratio to the baseline over the levels.
 
 use maud::{Markup, html};
 use plumb_model::finding::{BreakEven, Change, Point, Series};
@@ -11,9 +11,8 @@ use crate::view::View;
 
 const HEIGHT: f64 = 220.0;
 
-/// The section, or nothing where the matrix has no concurrency.
-pub fn break_even(view: &View<'_>) -> Markup {
-    let Some(found) = &view.judgement.findings.break_even else { return html! {} };
+/// A figure for each group of treatments that other keys tell apart.
+pub fn figures(view: &View<'_>, found: &BreakEven) -> Markup {
     let mut groups: Vec<(String, Vec<&Series>)> = Vec::new();
     for series in &found.series {
         let label = break_even::label(found, series);
@@ -22,13 +21,7 @@ pub fn break_even(view: &View<'_>) -> Markup {
             None => groups.push((label, vec![series])),
         }
     }
-    html! {
-        section id="break-even" {
-            h2 { "From how many " (axis_word(found)) " on it pays" }
-            ul { @for (_, sentence) in break_even::sentences(view, found, false) { li { (sentence) } } }
-            @for (label, members) in &groups { (figure(view, found, label, members)) }
-        }
-    }
+    html! { @for (label, members) in &groups { (figure(view, found, label, members)) } }
 }
 
 fn figure(view: &View<'_>, found: &BreakEven, label: &str, members: &[&Series]) -> Markup {

@@ -1,4 +1,4 @@
-//! How to choose: the sentences, and every variant by time and CPU time, with the front where neither can be improved
+//! How to choose: every variant by time and CPU time, with the front where neither can be improved
 //! without the other.
 
 use maud::{Markup, html};
@@ -11,22 +11,8 @@ use crate::view::View;
 
 const HEIGHT: f64 = 240.0;
 
-/// The section, or nothing where there is nothing to choose.
-pub fn front(view: &View<'_>) -> Markup {
-    let sentences = choice::sentences(view);
-    if sentences.is_empty() {
-        return html! {};
-    }
-    html! {
-        section id="choice" {
-            h2 { "How to choose" }
-            ul { @for sentence in &sentences { li { (sentence) } } }
-            @for choice in &view.judgement.findings.choices { (figure(view, choice)) }
-        }
-    }
-}
-
-fn figure(view: &View<'_>, choice: &Choice) -> Markup {
+/// The figure of one cell.
+pub fn figure(view: &View<'_>, choice: &Choice) -> Markup {
     let options = &choice.options;
     let label = view.plan().cells[choice.cell].label();
     let across = Scale::of_values(options.iter().map(|option| option.time));

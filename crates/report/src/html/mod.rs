@@ -4,7 +4,6 @@
 //! escaping could still do nothing. Figures are SVG, their numbers are repeated in tables, and whatever a pointer tells
 //! is said elsewhere too.
 
-mod agents;
 mod blocks;
 mod break_even;
 pub mod chart;
@@ -12,23 +11,23 @@ mod contrast;
 mod cpu;
 mod forest;
 mod front;
-mod limits;
 mod narrowing;
 pub mod parts;
 mod percentiles;
 mod plan;
+mod section;
 mod slots;
-mod tables;
 mod timeline;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use plumb_model::{Ending, Judgement, Run, Trust, Verdict};
+use plumb_model::{Ending, Judgement, Run, Verdict};
 
-use crate::break_even::axis_word;
 use crate::figures;
+use crate::page::{Section, answers, proofs, verdict_tone};
 use crate::summary::{
     Headline, Piece, blocks_words, mark, quick_words, slots_words, trust_words, unjudged, verdict_count,
 };
+use crate::text::trust_tone;
 use crate::view::View;
 use chart::Look;
 
@@ -68,11 +67,7 @@ pub fn html(run: &Run, judgement: &Judgement) -> String {
 
 fn top(view: &View<'_>) -> Markup {
     let headline = Headline::of(view);
-    let tone = match headline.trust {
-        Trust::Sound => "good",
-        Trust::Caution => "doubt",
-        Trust::Unsound | Trust::Empty => "bad",
-    };
+    let tone = section::class(trust_tone(headline.trust));
     html! {
         header {
             p.brand { (bob()) span { "Plumbline · " (view.plan().name) } }
@@ -124,7 +119,7 @@ fn badges(view: &View<'_>) -> Markup {
             @for (verdict, one, several) in verdicts {
                 @let count = verdict_count(view, verdict);
                 @if count > 0 {
-                    li class=(tables::tone(verdict)) { (mark(verdict)) " " (figures::plural(count, "claim")) " " (if count == 1 { one } else { several }) }
+                    li class=(section::class(verdict_tone(verdict))) { (mark(verdict)) " " (figures::plural(count, "claim")) " " (if count == 1 { one } else { several }) }
                 }
             }
             @if let Some(quick) = quick_words(view) { li.doubt { (quick) } }
@@ -156,12 +151,10 @@ fn navigation(view: &View<'_>) -> Markup {
     let cells = &view.plan().cells;
     html! {
         nav aria-label="Contents" { ul {
-            li { a href="#claims" { "Claims" } }
-            @if let Some(found) = &view.judgement.findings.break_even { li { a href="#break-even" { "By " (axis_word(found)) } } }
+            (links(&answers(view)))
             @if cells.len() == 1 { li { a href="#cell-0" { "Effects" } } }
             @else { @for at in 0..cells.len() { li { a href={ "#cell-" (at) } { (view.short_label(at)) } } } }
-            @if !view.judgement.findings.spreads.is_empty() { li { a href="#agents" { "Load agents" } } }
-            li { a href="#evidence" { "Evidence" } }
+            (links(&proofs(view)))
             li { a href="#plan" { "Plan" } }
             li { a href="#host" { "Host" } }
             li { a href="#experiment" { "Experiment" } }
@@ -169,33 +162,15 @@ fn navigation(view: &View<'_>) -> Markup {
     }
 }
 
+fn links(sections: &[Section<'_>]) -> Markup {
+    html! { @for section in sections { li { a href={ "#" (section.id) } { (section.title) } } } }
+}
+
 fn body(view: &View<'_>) -> Markup {
     html! {
-        section id="claims" {
-            h2 { "Claims" }
-            (tables::claims(view))
-            @let warnings = view.warnings();
-            @if !warnings.is_empty() {
-                h3 { "Warnings" }
-                ul.warnings { @for warning in &warnings { li { (chart::prose(warning)) } } }
-            }
-            h3 { "Variants" }
-            (tables::variants(view))
-        }
-        (break_even::break_even(view))
-        (front::front(view))
-        (limits::limits(view))
-        (agents::agents(view))
+        @for section in &answers(view) { (section::section(view, section)) }
         @for cell in 0..view.plan().cells.len() { (self::cell(view, cell)) }
-        section id="evidence" {
-            h2 { "Evidence" }
-            p.note { "The proof that each treatment was in effect: the worst observation over all slots." }
-            (tables::evidence(view))
-            h3 { "What was negotiated" }
-            (tables::observed(view))
-            h3 { "Errors" }
-            (tables::errors(view))
-        }
+        @for section in &proofs(view) { (section::section(view, section)) }
         section id="plan" { h2 { "Plan" } (plan::plan(view)) }
         section id="host" { h2 { "Host" } (plan::host(view)) }
         section id="experiment" { h2 { "How to reproduce it" } (plan::reproduction(view)) }
@@ -217,7 +192,7 @@ fn cell(view: &View<'_>, cell: usize) -> Markup {
                 }
                 (timeline::timeline(view, cell))
                 (blocks::blocks(view, cell))
-                (tables::medians(view, cell))
+                (section::medians(view, cell))
             } @else {
                 p.quiet { "No slot was measured here." }
             }

@@ -4,8 +4,9 @@ use maud::{Markup, html};
 use plumb_model::{ClaimVerdict, Verdict};
 
 use super::chart::{centred, level, percent, pixels};
-use super::tables::{allowed, tone};
+use super::section::{allowed, class};
 use crate::figures;
+use crate::page::verdict_tone;
 use crate::scale::Scale;
 use crate::summary::{mark, verdict_words};
 use crate::view::View;
@@ -45,12 +46,12 @@ fn history<'a>(looks: &'a [PastLook], of: &ClaimVerdict) -> Vec<(u32, &'a ClaimV
 }
 
 fn figure(view: &View<'_>, found: &ClaimVerdict, history: &[(u32, &ClaimVerdict)]) -> Markup {
-    let (text, cell) = view.claim_words(found);
+    let (text, cell) = (view.claim_text(found), view.cell_label(found.cell));
     html! {
         figure.narrowing {
             figcaption {
                 p.claim {
-                    b class=(tone(found.verdict)) { span aria-hidden="true" { (mark(found.verdict)) " " } (verdict_words(found)) }
+                    b class=(class(verdict_tone(found.verdict))) { span aria-hidden="true" { (mark(found.verdict)) " " } (verdict_words(found)) }
                     " " code { (text) }
                     @if !cell.is_empty() { span.quiet { " at " (cell) } }
                 }
@@ -137,7 +138,7 @@ fn table(found: &ClaimVerdict, history: &[(u32, &ClaimVerdict)]) -> Markup {
                             Some((ratio, low)) => (figures::effect(ratio, low, look.high)),
                             None => "–",
                         } }
-                        td class=(tone(look.verdict)) { (mark(look.verdict)) " " (look.verdict.word()) }
+                        td class=(class(verdict_tone(look.verdict))) { (mark(look.verdict)) " " (look.verdict.word()) }
                     }
                 } }
             } }

@@ -6,7 +6,8 @@ use maud::html;
 use plumb_model::{Contrast, Judgement, Run, Trust};
 
 pub use super::narrowing::PastLook;
-use super::{contrast, narrowing, slots, tables, timeline};
+use super::{contrast, narrowing, section, slots, timeline};
+use crate::page::claims;
 use crate::summary::{Headline, trust_words};
 use crate::view::View;
 
@@ -41,7 +42,8 @@ pub fn headline(run: &Run, judgement: &Judgement) -> String {
 /// The claims with their verdicts as a table.
 #[must_use]
 pub fn html_claims(run: &Run, judgement: &Judgement) -> String {
-    printable(tables::claims(&View::new(run, judgement)))
+    let view = &View::new(run, judgement);
+    printable(section::parts(view, &claims(view)))
 }
 
 /// How the interval of each claim narrowed from look to look, a figure with its table for each.
