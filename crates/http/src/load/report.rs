@@ -71,7 +71,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     let mut measurement = Measurement {
         windows: windows(&tally, seconds),
         observed: observed(&tally, errand),
-        sizes: [(BODY.to_owned(), tally.bodies.clone())].into(),
+        sizes: [(BODY.to_owned(), tally.bodies.lengths.clone())].into(),
         hopeless: hopeless(&tally),
         notices: notices(&tally, slowest_pending),
         ..driven.measurement(tally.completed, &tally.recorder)
@@ -168,7 +168,7 @@ fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
     for (status, count) in (0_u16..).zip(tally.statuses.iter()) {
         see("status", &status.to_string(), *count);
     }
-    for (content, count) in &tally.contents.0 {
+    for (content, count) in &tally.bodies.contents {
         see("content_type", content.media_type.text(), *count);
         see("content_encoding", content.coding.text(), *count);
     }

@@ -21,26 +21,50 @@ use super::wire::Content;
 /// How many kinds of content are told apart; a server may make a new one up for each answer.
 const CONTENTS_MAX: usize = 64;
 
-/// Answers by what their heads said of their bodies.
+/// The bodies of answers: what their heads said of them, and their lengths. An answer whose body is like the one before, as
+/// most are, adds to a count and no more; that count is recorded with the next other body, or when threads are put together.
 #[derive(Debug, Default)]
-pub struct Contents(pub Vec<(Content, u64)>);
+pub struct Bodies {
+    pub contents: Vec<(Content, u64)>,
+    pub lengths: Histogram,
+    last: (Content, u64),
+    /// Answers like the last one that are not recorded yet.
+    alike: u64,
+}
 
-impl Contents {
+impl Bodies {
+    fn note(&mut self, body: (Content, u64)) {
+        if self.last != body {
+            let (last, alike) = (self.last, std::mem::take(&mut self.alike));
+            self.record(last, alike);
+            self.last = body;
+        }
+        self.alike += 1;
+    }
+
+    fn record(&mut self, (content, bytes): (Content, u64), answers: u64) {
+        if answers > 0 {
+            self.lengths.record_many(bytes, answers);
+            self.count(content, answers);
+        }
+    }
+
     fn count(&mut self, content: Content, answers: u64) {
-        let known = self.0.iter().position(|(known, _)| *known == content);
-        match known {
-            Some(at) => self.0[at].1 += answers,
-            None if self.0.len() < CONTENTS_MAX || content == Content::other() => {
-                self.0.push((content, answers));
+        match self.contents.iter().position(|(known, _)| *known == content) {
+            Some(at) => self.contents[at].1 += answers,
+            None if self.contents.len() < CONTENTS_MAX || content == Content::other() => {
+                self.contents.push((content, answers));
             }
             None => self.count(Content::other(), answers),
         }
     }
 }
 
-impl Merge for Contents {
+impl Merge for Bodies {
     fn add(&mut self, other: &Self) {
-        other.0.iter().for_each(|(content, answers)| self.count(*content, *answers));
+        other.contents.iter().for_each(|(content, answers)| self.count(*content, *answers));
+        self.lengths.merge(&other.lengths);
+        self.record(other.last, other.alike);
     }
 }
 
@@ -93,10 +117,8 @@ merged! {
         pub failed: u64,
         /// By status.
         pub statuses: Vec<u64>,
-        /// By what heads said of bodies.
-        pub contents: Contents,
-        /// Lengths of bodies.
-        pub bodies: Histogram,
+        /// Their bodies.
+        pub bodies: Bodies,
         /// Passed and failed, by check.
         pub checks: Vec<[u64; 2]>,
         /// Those that would happen at any other time as well.
@@ -228,8 +250,7 @@ impl Tally {
         if counts {
             self.time(answer);
             self.statuses[usize::from(answer.status % 1000)] += 1;
-            self.contents.count(answer.content, 1);
-            self.bodies.record(answer.body_bytes);
+            self.bodies.note((answer.content, answer.body_bytes));
             *(if answer.status < 400 { &mut self.succeeded } else { &mut self.failed }) += 1;
         } else if !self.recorder.is_open_loop && answer.end_ns >= self.recorder.frame.close_ns {
             // It was under way when the window closed, and read too late to be seen there.
