@@ -1,19 +1,13 @@
 //! The evidence that a slot ran what was asked: the same program as in the first slot, to ends that are accepted.
 
 use plumb_model::{Evidence, Measurement};
-use plumb_path::Snapshot;
 
 use crate::load::{PROGRAM, PROGRAM_BEFORE};
 use crate::settings::CommandSettings;
 use crate::tally::ENDING;
 
 /// Proof that a slot did what was asked.
-pub fn evidence(
-    settings: &CommandSettings,
-    _: &Snapshot,
-    _: &Snapshot,
-    measurement: &Measurement,
-) -> Vec<Evidence> {
+pub fn evidence(settings: &CommandSettings, measurement: &Measurement) -> Vec<Evidence> {
     vec![program(measurement), endings(settings, measurement)]
 }
 
@@ -57,8 +51,7 @@ mod tests {
     }
 
     fn broken(measurement: &Measurement) -> Vec<String> {
-        let none = Snapshot::default();
-        let evidence = evidence(&CommandSettings::default(), &none, &none, measurement);
+        let evidence = evidence(&CommandSettings::default(), measurement);
         evidence.into_iter().filter(|evidence| !evidence.holds).map(|evidence| evidence.what).collect()
     }
 

@@ -1,8 +1,8 @@
 //! Any command as a data path.
 
-use plumb_model::{Evidence, Measurement};
+use plumb_model::Evidence;
 use plumb_path::{
-    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, Place, Settings, Sides, Snapshot,
+    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, Place, Seen, Settings, Sides,
     System, SystemFacts, Timing,
 };
 use serde_json::Value;
@@ -51,13 +51,8 @@ impl Settings for CommandSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence> {
-        measurement.map(|it| evidence::evidence(self, before, after, it)).unwrap_or_default()
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        seen.measurement.map(|it| evidence::evidence(self, it)).unwrap_or_default()
     }
 
     fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {

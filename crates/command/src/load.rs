@@ -250,7 +250,7 @@ impl Pulse<'_> {
 #[cfg(test)]
 mod tests {
     use plumb_model::{Better, NoticeKind, Reading, Span};
-    use plumb_path::{Settings, Snapshot};
+    use plumb_path::Settings;
 
     use super::*;
     use crate::metrics::METRICS;
@@ -295,7 +295,7 @@ mod tests {
         // `tail` holds all of it, which is more than this process has ever held.
         assert!((268e6..330e6).contains(&memory_bytes), "{memory_bytes}");
         assert_eq!((measurement.work, measurement.attempts.failed), (2, 0));
-        let evidence = declared.evidence(&Snapshot::default(), &Snapshot::default(), Some(&measurement));
+        let evidence = crate::evidence::evidence(&declared, &measurement);
         assert!(evidence.iter().all(|evidence| evidence.holds), "{evidence:?}");
     }
 

@@ -2,7 +2,7 @@
 
 use plumb_devices::DeviceKind;
 use plumb_model::{Evidence, Measurement};
-use plumb_path::{Snapshot, tool};
+use plumb_path::tool;
 
 use crate::measure::openssl_speed::ENGINE;
 use crate::measure::{Fill, fill};
@@ -12,12 +12,7 @@ use crate::settings::CryptoSettings;
 const FILL_SHARE_MIN: f64 = 0.9;
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
-pub fn evidence(
-    settings: &CryptoSettings,
-    _: &Snapshot,
-    _: &Snapshot,
-    measurement: &Measurement,
-) -> Vec<Evidence> {
+pub fn evidence(settings: &CryptoSettings, measurement: &Measurement) -> Vec<Evidence> {
     if let Some(program) = settings.load.driver.program() {
         let driver = tool::evidence(measurement, program, program);
         return driver.into_iter().chain(settings.engine_evidence(measurement)).collect();
@@ -122,7 +117,7 @@ mod tests {
     }
 
     fn broken(settings: &CryptoSettings, measurement: &Measurement) -> Vec<String> {
-        let evidence = settings.evidence(&Snapshot::default(), &Snapshot::default(), Some(measurement));
+        let evidence = super::evidence(settings, measurement);
         evidence.into_iter().filter(|evidence| !evidence.holds).map(|evidence| evidence.what).collect()
     }
 

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use plumb_devices::DeviceKind;
-use plumb_model::{Evidence, Measurement, Question, Statistic};
+use plumb_model::{Evidence, Question, Statistic};
 use plumb_path::{
-    About, AnyError, DataPath, Fault, Load, PathError, Place, Remark, Settings, Sides, Snapshot, System,
-    Timing, read_target,
+    About, AnyError, DataPath, Fault, Load, PathError, Place, Remark, Seen, Settings, Sides, System, Timing,
+    read_target,
 };
 use serde_json::Value;
 
@@ -69,13 +69,8 @@ impl Settings for CryptoSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence> {
-        measurement.map(|it| evidence::evidence(self, before, after, it)).unwrap_or_default()
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        seen.measurement.map(|it| evidence::evidence(self, it)).unwrap_or_default()
     }
 
     fn system(&self, _: &Place) -> Result<Box<dyn System>, PathError> {

@@ -36,7 +36,7 @@ impl Load for DeviceLoad {
 mod tests {
     use std::path::PathBuf;
 
-    use plumb_path::{Place, Settings, Snapshot};
+    use plumb_path::{Place, Settings};
 
     use super::*;
     use crate::measure::Algorithm;
@@ -58,9 +58,8 @@ mod tests {
                 let mut system = settings.system(&place).unwrap();
                 let mut load = settings.load(&system.target(), &place).unwrap();
                 let window = Window::at_once(1_000_000, 100_000_000, 1);
-                let before = system.snapshot().unwrap();
                 let measurement = load.measure(window, &mut |_| {}).unwrap();
-                let evidence = settings.evidence(&before, &Snapshot::default(), Some(&measurement));
+                let evidence = crate::evidence::evidence(&settings, &measurement);
                 assert!(
                     evidence.iter().all(|evidence| evidence.holds),
                     "{device} {algorithm}: {evidence:#?}"

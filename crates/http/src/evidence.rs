@@ -3,18 +3,14 @@
 mod module;
 
 use plumb_model::{Evidence, Measurement, Span};
-use plumb_path::{Snapshot, tool};
+use plumb_path::{Seen, Snapshot, tool};
 
 use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
 use crate::{load, system};
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
-pub fn evidence(
-    settings: &HttpSettings,
-    before: &Snapshot,
-    after: &Snapshot,
-    measurement: &Measurement,
-) -> Vec<Evidence> {
+pub fn evidence(settings: &HttpSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
+    let Seen { before, after, .. } = seen;
     let mut evidence = vec![];
     evidence.extend(settings.version_evidence(measurement));
     evidence.extend(settings.choice_evidence(
@@ -48,7 +44,7 @@ pub fn evidence(
 }
 
 /// Proof that the system is as its settings say, whatever the load is.
-pub fn of_system(settings: &HttpSettings, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
+pub fn of_system(settings: &HttpSettings, Seen { before, after, .. }: Seen<'_>) -> Vec<Evidence> {
     let mut settings = settings.clone();
     // Nothing is known of the load, so nothing can be asked of batches that only many connections fill.
     settings.load.connections = 1;
@@ -348,7 +344,8 @@ mod tests {
     }
 
     fn check(settings: &HttpSettings, measurement: &Measurement, after: &Snapshot, failing: &[&str]) {
-        let evidence = settings.evidence(&Snapshot::default(), after, Some(measurement));
+        let evidence =
+            settings.evidence(Seen { before: &Snapshot::default(), after, measurement: Some(measurement) });
         let broken: Vec<&str> = evidence
             .iter()
             .filter(|evidence| !evidence.holds)
@@ -384,7 +381,11 @@ mod tests {
     fn a_version_that_was_negotiated_holds_though_no_request_was_answered() {
         let stalled = Measurement { work: 0, ..measurement("TLSv1.3", 20, 0) };
         let inline = snapshot(&[("key_operations_inline", 20), ("handshakes_full", 20), ("requests", 0)]);
-        let evidence = settings(|_| {}).evidence(&Snapshot::default(), &inline, Some(&stalled));
+        let evidence = settings(|_| {}).evidence(Seen {
+            before: &Snapshot::default(),
+            after: &inline,
+            measurement: Some(&stalled),
+        });
         let version = evidence.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
         assert!(version.holds, "{version:?}");
     }
@@ -399,8 +400,11 @@ mod tests {
         let resumed = settings(|settings| settings.load.resumption = Percent(1.0));
         let most = offering(measurement("TLSv1.3", 50, 950), 990, 0);
         check(&resumed, &most, &inline, &["sessions offered"]);
-        let version =
-            settings(|_| {}).evidence(&Snapshot::default(), &inline, Some(&measurement("TLSv1.2", 100, 0)));
+        let version = settings(|_| {}).evidence(Seen {
+            before: &Snapshot::default(),
+            after: &inline,
+            measurement: Some(&measurement("TLSv1.2", 100, 0)),
+        });
         let version = version.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
         assert_eq!((version.expected.as_str(), version.observed.as_str()), ("TLSv1.3", "TLSv1.2 (100)"));
         let elsewhere = snapshot(&[("requests", 3)]);
@@ -445,7 +449,8 @@ mod tests {
             .counters
             .extend([("device_waited".to_owned(), 280), ("device_wait_ns".to_owned(), 280 * 57_999)]);
         after.states.insert("device_pass_pays".to_owned(), "rsa-2048 from 3".to_owned());
-        let evidence = many.evidence(&Snapshot::default(), &after, Some(&full));
+        let evidence =
+            many.evidence(Seen { before: &Snapshot::default(), after: &after, measurement: Some(&full) });
         let words = |evidence: &Evidence| format!("{}: {}", evidence.what, evidence.observed);
         insta::assert_snapshot!(evidence[2..4].iter().map(words).collect::<Vec<_>>().join("\n"), @"
         private-key operations: 96 by the device, 4 in software because too few came together for a pass to pay, 0 past the device, 100 full handshakes

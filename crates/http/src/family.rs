@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Endpoint, Evidence, Measurement, Question, Statistic};
+use plumb_model::{Endpoint, Evidence, Question, Statistic};
 use plumb_path::{
     About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, Settings, Sides, Snapshot, System, SystemFacts, Timing, read_target,
+    Remark, Seen, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -83,15 +83,10 @@ impl Settings for HttpSettings {
         self.system.ingress.lead_to(endpoint);
     }
 
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence> {
-        match measurement {
-            Some(measurement) => evidence::evidence(self, before, after, measurement),
-            None => evidence::of_system(self, before, after),
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        match seen.measurement {
+            Some(measurement) => evidence::evidence(self, seen, measurement),
+            None => evidence::of_system(self, seen),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Question};
+use plumb_model::{Evidence, Question};
 use plumb_path::{
-    About, AnyError, DataPath, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing,
+    About, AnyError, DataPath, Fault, Load, PathError, Place, Seen, Settings, Sides, System, Timing,
 };
 use serde_json::Value;
 
@@ -53,13 +53,8 @@ impl Settings for MigrationSettings {
         }
     }
 
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence> {
-        measurement.map(|it| evidence::evidence(self, before, after, it)).unwrap_or_default()
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        seen.measurement.map(|it| evidence::evidence(self, seen, it)).unwrap_or_default()
     }
 
     fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {

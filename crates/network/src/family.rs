@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use plumb_model::{Endpoint, Evidence, Measurement, Question, Statistic};
 use plumb_path::{
     About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, Settings, Sides, Snapshot, System, SystemFacts, Timing, read_target,
+    Remark, Seen, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -70,15 +70,10 @@ impl Settings for NetworkSettings {
         self.system.address = Some(endpoint.address());
     }
 
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence> {
-        match measurement {
-            Some(measurement) => evidence::evidence(self, before, after, measurement),
-            None => system::evidence(self, before, after, &Measurement::default()),
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        match seen.measurement {
+            Some(measurement) => evidence::evidence(self, seen, measurement),
+            None => system::evidence(self, seen, &Measurement::default()),
         }
     }
 

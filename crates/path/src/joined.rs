@@ -4,13 +4,13 @@
 //! The two data paths do not know each other. Each reads its own settings, `system.path` names the data path
 //! of the system, and the load gets the system's target unchanged.
 
-use plumb_model::{Endpoint, Evidence, Measurement, Statistic};
+use plumb_model::{Endpoint, Evidence, Statistic};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, Snapshot, System, Timing};
-use crate::settings::{Facts, LoadFacts, PathSettings, Remark, Settings};
+use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, System, Timing};
+use crate::settings::{Facts, LoadFacts, PathSettings, Remark, Seen, Settings};
 use crate::tree::Node;
 
 /// The key in `system` that names the system's data path.
@@ -123,14 +123,9 @@ impl Settings for Joined {
         self.system.lead_to(endpoint);
     }
 
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence> {
-        let mut evidence = self.load.evidence(before, after, measurement);
-        evidence.extend(self.system.evidence(before, after, None));
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        let mut evidence = self.load.evidence(seen);
+        evidence.extend(self.system.evidence(Seen { measurement: None, ..seen }));
         evidence
     }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::data_path::DataPath;
 use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Timing, Window};
-use crate::settings::{About, Facts, LoadFacts, PathSettings, Settings, SystemFacts};
+use crate::settings::{About, Facts, LoadFacts, PathSettings, Seen, Settings, SystemFacts};
 
 /// Why a host is said to lack what a null experiment needs.
 #[derive(Debug, thiserror::Error)]
@@ -163,8 +163,8 @@ impl Settings for NullSettings {
         }
     }
 
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, _: Option<&Measurement>) -> Vec<Evidence> {
-        let moved = after.moved(before, "operations").unwrap_or(0);
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        let moved = seen.after.moved(seen.before, "operations").unwrap_or(0);
         vec![Evidence {
             what: "operations of the treatment".to_owned(),
             expected: "more than 0".to_owned(),

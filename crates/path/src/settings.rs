@@ -59,6 +59,17 @@ impl About {
     }
 }
 
+/// What was seen of a slot.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// The system's counters and states when the window opened.
+    pub before: &'a Snapshot,
+    /// The same when it closed.
+    pub after: &'a Snapshot,
+    /// What the load measured; none if it is a load of another data path.
+    pub measurement: Option<&'a Measurement>,
+}
+
 /// The merged, typed and complete `system` and `load` of an experiment: everything that the harness asks of a data path.
 pub trait Settings: AnySettings {
     /// Checks combinations of fields.
@@ -101,15 +112,8 @@ pub trait Settings: AnySettings {
     /// Sets the endpoint that the cluster object of these settings ([`SystemFacts::object`]) leads to.
     fn lead_to(&mut self, _: &Endpoint) {}
 
-    /// Evidence, from counters before and after the window, that the treatment was in effect and that the
-    /// requested parameters were negotiated. Without a measurement: the part that holds under a load of any
-    /// other data path.
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence>;
+    /// Evidence that the treatment was in effect and that the requested parameters were negotiated.
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence>;
 
     /// Builds and starts the system, and checks that it answers.
     ///

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Question, Statistic};
+use plumb_model::{Evidence, Question, Statistic};
 use plumb_path::{
     About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, Settings, Sides, Snapshot, System, SystemFacts, Timing, read_target,
+    Remark, Seen, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -96,15 +96,10 @@ impl Settings for StorageSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: Option<&Measurement>,
-    ) -> Vec<Evidence> {
-        match measurement {
-            Some(measurement) => evidence::evidence(self, before, after, measurement),
-            None => evidence::of_system(self, before, after),
+    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+        match seen.measurement {
+            Some(measurement) => evidence::evidence(self, seen, measurement),
+            None => evidence::of_system(self, seen),
         }
     }
 

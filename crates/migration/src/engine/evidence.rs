@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit};
-use plumb_path::Snapshot;
+use plumb_path::{Seen, Snapshot};
 
 use super::dirty::BACKLOG_NS;
 use crate::settings::{MigrationSettings, Tls};
@@ -17,13 +17,9 @@ const CONTROL_BYTES_MAX: u64 = 4096;
 /// From this many packets for each channel on, every channel gets some.
 const PACKETS_PER_CHANNEL: u64 = 16;
 
-/// All evidence of a slot.
-pub fn evidence(
-    settings: &MigrationSettings,
-    before: &Snapshot,
-    after: &Snapshot,
-    measurement: &Measurement,
-) -> Vec<Evidence> {
+/// Proof that the codec, the channels and the cap of a slot were those that were asked for.
+pub fn evidence(settings: &MigrationSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
+    let Seen { before, after, .. } = seen;
     let mut evidence = vec![
         memory(before, after, measurement),
         codec(settings, before, after, measurement),

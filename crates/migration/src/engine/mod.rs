@@ -8,6 +8,7 @@ mod destination;
 mod dirty;
 mod error;
 mod evidence;
+pub use evidence::evidence;
 mod memory;
 mod message;
 mod pace;
@@ -17,8 +18,7 @@ mod source;
 mod wire;
 pub mod zero;
 
-use plumb_model::{Evidence, Measurement};
-use plumb_path::{Load, PathError, Place, Snapshot, System};
+use plumb_path::{Load, PathError, Place, System};
 use serde_json::Value;
 
 pub use self::agent::Listening;
@@ -40,17 +40,6 @@ pub fn system(settings: &MigrationSettings, _: &Place) -> Result<Box<dyn System>
 /// When there is not enough memory.
 pub fn load(settings: &MigrationSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
     Ok(Box::new(SourceLoad::prepare(settings, target)?))
-}
-
-/// Proof that the codec, the channels and the cap of a slot were those that were asked for.
-#[must_use]
-pub fn evidence(
-    settings: &MigrationSettings,
-    before: &Snapshot,
-    after: &Snapshot,
-    measurement: &Measurement,
-) -> Vec<Evidence> {
-    evidence::evidence(settings, before, after, measurement)
 }
 
 #[cfg(test)]

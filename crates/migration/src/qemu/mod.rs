@@ -7,6 +7,7 @@ mod abilities;
 mod control;
 mod destination;
 mod evidence;
+pub use evidence::evidence;
 mod instance;
 mod memory;
 mod method;
@@ -21,8 +22,7 @@ use std::path::PathBuf;
 
 use plumb_host::process::which;
 use plumb_host::scratch::Scratch;
-use plumb_model::{Evidence, Measurement};
-use plumb_path::{AnyError, Fault, Load, PathError, Place, Snapshot, System};
+use plumb_path::{AnyError, Fault, Load, PathError, Place, System};
 use serde_json::Value;
 
 use self::destination::Destination;
@@ -109,17 +109,6 @@ pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Resu
         control.ok_or_else(|| PathError::new(format!("find the destination's side in {target}")))?;
     let (settings, place) = (settings.clone(), place.clone());
     Ok(Box::new(source::Source::start(source::Setup { program, abilities, settings, control, place })?))
-}
-
-/// Proof that QEMU did what was asked.
-#[must_use]
-pub fn evidence(
-    settings: &MigrationSettings,
-    before: &Snapshot,
-    after: &Snapshot,
-    measurement: &Measurement,
-) -> Vec<Evidence> {
-    evidence::evidence(settings, before, after, measurement)
 }
 
 /// The binary that is asked for, or this machine's own.

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use plumb_model::{ByteRate, Bytes, NoticeKind, Percent, Reading, Span};
-use plumb_path::Window;
+use plumb_model::{ByteRate, Bytes, Measurement, NoticeKind, Percent, Reading, Span};
+use plumb_path::{Seen, Snapshot, Window};
 
 use super::*;
 use crate::metrics;
@@ -71,6 +71,10 @@ fn pretender(directory: &Path, script: &str) -> String {
     file.display().to_string()
 }
 
+fn seen<'a>(before: &'a Snapshot, after: &'a Snapshot) -> Seen<'a> {
+    Seen { before, after, measurement: None }
+}
+
 fn gauge(measurement: &Measurement, metric: &plumb_model::Metric) -> f64 {
     measurement.readings[metric.name].number(None, metric.unit).unwrap()
 }
@@ -89,7 +93,7 @@ fn memory_moves_and_what_moved_is_proven() {
     let measurement = load.measure(window(1), &mut |mark| marks.push(mark)).unwrap();
     let after = system.snapshot().unwrap();
     assert_eq!(marks, [plumb_path::Mark::Opened, plumb_path::Mark::Closed]);
-    for evidence in evidence(&settings, &before, &after, &measurement) {
+    for evidence in evidence(&settings, seen(&before, &after), &measurement) {
         // The migration of the warm-up was received before the window, too.
         assert!(evidence.holds || evidence.what.starts_with("memory"), "{evidence:?}");
     }
@@ -124,7 +128,7 @@ fn a_codec_shrinks_what_the_sockets_carry_whatever_qemu_says_of_itself() {
     let (mut system, mut load) = sides.start(&settings);
     let before = system.snapshot().unwrap();
     let measurement = load.measure(window(0), &mut |_| {}).unwrap();
-    let evidence = evidence(&settings, &before, &system.snapshot().unwrap(), &measurement);
+    let evidence = evidence(&settings, seen(&before, &system.snapshot().unwrap()), &measurement);
     assert!(evidence.iter().all(|evidence| evidence.holds), "{evidence:?}");
     assert!(gauge(&measurement, &metrics::COMPRESSION_RATIO) > 1.5);
     let wire = gauge(&measurement, &metrics::WIRE_BYTES);

@@ -2,7 +2,7 @@
 
 use plumb_host::cpu::CpuSet;
 use plumb_model::{Bytes, Evidence, Measurement, Reading};
-use plumb_path::Snapshot;
+use plumb_path::{Seen, Snapshot};
 
 use super::apply::{features, wanted};
 use super::half::{APART, HOSTS_FILTERS};
@@ -29,15 +29,10 @@ struct Traffic {
 }
 
 /// Proof of the whole network.
-pub fn evidence(
-    settings: &NetworkSettings,
-    before: &Snapshot,
-    after: &Snapshot,
-    measurement: &Measurement,
-) -> Vec<Evidence> {
+pub fn evidence(settings: &NetworkSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
     let spec = &settings.system;
-    let before = &joined(before, measurement, OPENED);
-    let after = &joined(after, measurement, CLOSED);
+    let before = &joined(seen.before, measurement, OPENED);
+    let after = &joined(seen.after, measurement, CLOSED);
     let seen = Observation { spec, before, after, traffic: traffic(settings, measurement) };
     let mut evidence = seen.way();
     evidence.extend(seen.tracking());
@@ -302,7 +297,11 @@ mod tests {
     /// What does not hold, by its words.
     fn broken(system: SystemSettings, after: &Snapshot) -> Vec<String> {
         let before = Snapshot { states: after.states.clone(), ..Snapshot::default() };
-        let evidence = super::evidence(&settings(system), &before, after, &measurement());
+        let evidence = super::evidence(
+            &settings(system),
+            Seen { before: &before, after, measurement: None },
+            &measurement(),
+        );
         evidence.into_iter().filter(|one| !one.holds).map(|one| one.what).collect()
     }
 
