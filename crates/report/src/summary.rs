@@ -4,7 +4,9 @@
 //! interval, and names every reason for doubt that the run recorded.
 
 use plumb_model::metric::{CPU_SYSTEM, MEMORY_SYSTEM};
-use plumb_model::{Change, ClaimVerdict, Comparison, Doubt, Statistic, Trust, VariantSummary, Verdict};
+use plumb_model::{
+    Change, ClaimVerdict, Comparison, Doubt, SlotOutcome, Statistic, Trust, VariantSummary, Verdict,
+};
 
 use crate::layout::clean;
 use crate::rows::Row;
@@ -308,10 +310,15 @@ pub fn unjudged(view: &View<'_>) -> Option<String> {
 
 /// Why a variant of which every slot failed has no data, as it follows its name.
 fn why_void(view: &View<'_>, variant: usize) -> String {
-    let unusable = view.unusable();
-    let own = unusable.iter().find(|(unusable, ..)| *unusable == variant);
-    let failed = own.and_then(|(_, _, reason, _)| reason.strip_prefix("every slot failed; the last one to "));
-    failed.map(|reason| format!(", which failed to {reason}")).unwrap_or_default()
+    let mut slots = view.run.slots.iter().filter(|slot| slot.variant == view.name(variant));
+    let Some(SlotOutcome::Failed { reason, .. }) = slots.clone().next_back().map(|slot| &slot.outcome) else {
+        return String::new();
+    };
+    if slots.all(|slot| slot.result().is_none()) {
+        format!(", which failed to {reason}")
+    } else {
+        String::new()
+    }
 }
 
 /// How many claims of a run have a verdict.
@@ -330,18 +337,15 @@ pub fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A verdict with what is still needed: `undecided (about 9 more blocks)`, unless the reason says it already.
+/// The verdict, with what puts a decided one in doubt.
 pub fn verdict_words(claim: &ClaimVerdict) -> String {
-    let words = match (claim.verdict, claim.blocks_needed) {
-        (Verdict::Undecided, Some(blocks))
-            if !["more block", "too close"].iter().any(|told| claim.reason.contains(told)) =>
-        {
-            format!("undecided (about {})", figures::plural(blocks as usize, "more block"))
-        }
-        (verdict, _) => verdict.word().to_owned(),
-    };
+    let word = claim.verdict.word();
     let is_decided = matches!(claim.verdict, Verdict::Holds | Verdict::Refuted);
-    if claim.different_work && is_decided { format!("{words}, but the work differed") } else { words }
+    if claim.different_work && is_decided {
+        format!("{word}, but the work differed")
+    } else {
+        word.to_owned()
+    }
 }
 
 /// `6 blocks`, or for several cells how many each has.
