@@ -105,6 +105,7 @@ fn cell(view: &View<'_>, table: &Table<'_>, at: usize, cell: &TableCell<'_>, hea
     }
     let kind = match &cell.kind {
         CellKind::Number(_) => "number ",
+        _ if table.look == Look::Columns => "seen ",
         CellKind::Text(_) | CellKind::Code(_) if cell.tone.is_none() => "text ",
         _ => "",
     };
