@@ -104,13 +104,13 @@ fn read_latency<'t>(run: &mut ToolRun, text: &'t str, iops: Pair) -> Result<(), 
                 run.summary(metric, None, [(Statistic::Avg, Some(number * unit_ns))]);
                 run.remedy(metric, "dbench has the mean alone; fio --output-format=json+ has all of it");
                 run.warn(format!(
-                    "dbench labels every latency usec, whatever fio printed; only {number} {unit} agrees with the {name} IOPS, so \
-                     it was read in {unit}"
+                    "dbench labels every latency usec, whatever fio printed; only {unit} agree with the {name} IOPS, so the \
+                     latency was read in {unit}"
                 ));
             }
             None => run.warn(format!(
-                "dbench labels every latency usec, whatever fio printed; no unit of {number} agrees with the {name} IOPS, so it \
-                 was left out"
+                "dbench labels every latency usec, whatever fio printed; no unit agrees with the {name} IOPS, so the latency was \
+                 left out"
             )),
         }
     }

@@ -97,10 +97,7 @@ fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, String> {
         let mut run = Group { document: last, jobs: group, is_old: is_old(last) }.read()?;
         run.label = is_several.then(|| scalar(group[0], "/jobname")).flatten();
         if whole.len() > 1 {
-            run.warn(format!(
-                "the file has {} reports of this fio run; only the last one was read, which covers the whole run",
-                whole.len()
-            ));
+            run.warn("the file has several reports of this fio run; only the last was read, which covers the whole run");
         }
         if !around.is_empty() {
             run.warn(format!(
@@ -348,9 +345,8 @@ impl Group<'_> {
         let [latency] = found.as_slice() else {
             if found.len() > 1 {
                 run.warn(format!(
-                    "the {kind} of {direction} is that of {} jobs apart, and statistics cannot be merged; run fio with \
-                     --group_reporting, or --output-format=json+",
-                    found.len()
+                    "each job has its own {kind} of {direction}, and statistics cannot be merged; run fio with \
+                     --group_reporting, or --output-format=json+"
                 ));
             }
             return;

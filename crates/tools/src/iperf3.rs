@@ -334,8 +334,8 @@ fn warn(run: &mut ToolRun, value: &Value) {
     };
     if streams > 1 && is_before(16) {
         run.warn(format!(
-            "iperf3 {version} drives its {streams} streams with one thread, and from 3.16 on each has its own: results of the \
-             two are not comparable"
+            "iperf3 {version} drives all streams with one thread, and from 3.16 on each has its own: results of the two are not \
+             comparable"
         ));
     }
     if run.options.get("protocol").is_some_and(|it| it == "UDP") && is_before(21) {

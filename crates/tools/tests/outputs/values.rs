@@ -159,7 +159,7 @@ fn fio_zeros_are_no_latency_and_jobs_are_no_group() {
     check_absent(&jobs, &["write_latency.avg"]);
     let text = check("fio/text-before.json", "fio", &[("read_iops", 10_012.974_052)], &["more than JSON"]);
     assert_eq!(text.measurement.readings, only("fio/randrw.json").measurement.readings);
-    check("fio/status-interval.json", "fio", &[], &["has 3 reports"]);
+    check("fio/status-interval.json", "fio", &[], &["has several reports"]);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn the_texts_that_people_paste_are_read_like_the_json() {
             ("iteration_duration.max", 7.097),
             ("http_req_failed", 0.5),
         ],
-        &["vegeta sent 50.5 requests a second"],
+        &["unless vegeta ran with -rate=0"],
     );
     check(
         "oha/text.txt",
@@ -507,7 +507,7 @@ fn dbench_latency_is_in_the_unit_that_agrees_with_the_iops() {
             ("read_bw", 68.4 * 1_048_576.0),
             ("rw_mix_write_iops", 1101.0),
         ],
-        &["only 14.2 ms agrees with the read IOPS", "no write latency"],
+        &["only ms agree with the read IOPS", "no write latency"],
     );
     check_absent(&nfs, &["write_latency.avg"]);
     let fast = check(
