@@ -1,6 +1,10 @@
 //! Correct documents, and documents that invite a wrong ratio, each with the complete result of its audit.
 
-use crate::{Audit, audit};
+use crate::Audit;
+
+fn audit(text: &str) -> Audit {
+    crate::audit(text, plumb_report::notice)
+}
 
 /// A document and its result: ratios as `metric of this over that: ×value`, and the names of the rules with findings.
 struct Case {

@@ -32,6 +32,8 @@ mod correct;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use plumb_model::Notice;
+
 use crate::document::Document;
 
 pub use crate::finding::{Finding, NotRead};
@@ -53,9 +55,9 @@ pub struct Audit {
     pub experiment: Option<String>,
 }
 
-/// Reads a document and says what its numbers support.
+/// Reads a document and says what its numbers support. `told` makes a sentence of a notice, because the report has the words.
 #[must_use]
-pub fn audit(text: &str) -> Audit {
+pub fn audit(text: &str, told: fn(&Notice) -> String) -> Audit {
     let document = Document::new(text);
     let (tables, is_of_table) = document.tables();
     let (outputs, refused) = document.outputs(&is_of_table);
@@ -67,7 +69,7 @@ pub fn audit(text: &str) -> Audit {
     audit.not_read.sort();
     audit.conclusions.extend(ratios::of_runs(&outputs));
     audit.conclusions.extend(cells::conclusions(&understood));
-    audit.findings.extend(outputs.iter().flat_map(runs::findings));
+    audit.findings.extend(outputs.iter().flat_map(|output| runs::findings(output, told)));
     audit.findings.extend(together::findings(&document, &outputs));
     audit.findings.extend(cells::findings(&document, &understood));
     audit.findings.extend(words::findings(&document));

@@ -1,6 +1,6 @@
 //! Rules for a single output of a tool.
 
-use plumb_model::{MetricInfo, MetricKind, Statistic};
+use plumb_model::{MetricInfo, MetricKind, Notice, Statistic};
 use plumb_tools::ToolRun;
 
 use crate::finding::{Finding, Output};
@@ -45,12 +45,11 @@ pub(crate) fn described(output: &Output) -> String {
     format!("{}{place}: {}", run.tool_words(), parts.join(" "))
 }
 
-pub(crate) fn findings(output: &Output) -> Vec<Finding> {
+pub(crate) fn findings(output: &Output, told: fn(&Notice) -> String) -> Vec<Finding> {
     let run = &output.run;
     let finding = |(rule, why): (Rule, String)| Finding { line: output.line, rule, why };
-    let texts = run.measurement.notices.iter().flat_map(|notice| &notice.about);
-    let mut found: Vec<Finding> =
-        texts.map(|text| finding((Rule::HowTheToolCounts, sentence(text)))).collect();
+    let texts = run.measurement.notices.iter().map(|notice| sentence(&told(notice)));
+    let mut found: Vec<Finding> = texts.map(|text| finding((Rule::HowTheToolCounts, text))).collect();
     let rules = [
         failed_answers(run).map(|why| (Rule::FailedAnswers, why)),
         law_of_little(output),

@@ -118,7 +118,7 @@ pub fn audit(arguments: &AuditArguments) -> Outcome {
     }
     let mut audits = Vec::new();
     for file in &arguments.files {
-        audits.push((file.display().to_string(), examine(&read(file)?)));
+        audits.push((file.display().to_string(), examine(&read(file)?, plumb_report::notice)));
     }
     if let Some(path) = &arguments.experiment {
         write_experiment(path, &audits)?;
