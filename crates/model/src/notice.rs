@@ -161,6 +161,35 @@ pub enum NoticeKind {
     DerivationAlone,
     /// Figures of `openssl speed` are sums over processes. Figures: their number.
     SumOfProcesses,
+
+    /// Requests were under way when another tool stopped. About: the tool. Figures: their number.
+    UnderWayAtStop,
+    /// Another tool's rates and times include failures. About: its units of work. Figures: failures, all.
+    FailuresIncluded,
+    /// The p95 of the answers that k6 expected. Figures: in ns.
+    ExpectedP95,
+    /// k6's main time leaves out the TLS handshake. Figures: the mean handshake in ns.
+    HandshakeApart,
+    /// k6 dropped iterations. Figures: their number.
+    DroppedIterations,
+    /// An iteration of a k6 script is not a request. Figures: iterations, requests.
+    IterationsApart,
+    /// Parts of an imported file are left out. About: the parts. Figures: their number.
+    LeftOut,
+    /// A log's maxima are not in the unit of its values. Figures: the factor.
+    ScaledLog,
+    /// `openssl speed` divided by CPU time. Figures: CPU time and time in ns.
+    CpuClock,
+    /// wrk leaves out answers later than its timeout. Figures: their number.
+    LaterThanTimeout,
+    /// wrk opened fewer connections than asked for. Figures: connections opened, connections asked for, threads.
+    FewerOpened,
+    /// wrk2 leaves out its calibration. Figures: requests with a latency, all requests.
+    CalibrationApart,
+    /// ab calls answers of another length failed. Figures: their number.
+    OtherLengths,
+    /// sockperf lost messages or received them out of order. Figures: the former, the latter.
+    LostOrReordered,
 }
 
 impl NoticeKind {
@@ -179,6 +208,18 @@ impl NoticeKind {
 impl From<NoticeKind> for Notice {
     fn from(kind: NoticeKind) -> Self {
         kind.with([])
+    }
+}
+
+impl From<&str> for Notice {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Notice {
+    fn from(text: String) -> Self {
+        Self::text(text)
     }
 }
 

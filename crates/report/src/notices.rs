@@ -111,6 +111,28 @@ templates! {
 
     DerivationAlone => "an exchange of openssl speed is the derivation alone; that of a device makes a fresh key too"
     SumOfProcesses => "ops of openssl speed are the sum over {0} processes, and those of a device are of one thread"
+
+    UnderWayAtStop => "{0} {0 request was/requests were} under way when {a} stopped, and {0 is/are} in none of its times; slow \
+        requests are the likeliest to be missing"
+    FailuresIncluded => "{0} of {1} {a} failed, and rates and times include {0 it/them}"
+    ExpectedP95 => "the p95 of the answers that were as expected is {0 ns}"
+    HandshakeApart => "http_req_duration leaves out connecting and the TLS handshake ({0 ns} on average); http_req_blocked includes \
+        them"
+    DroppedIterations => "k6 dropped {0} {0 iteration that was/iterations that were} due; no time includes {0 its/their} wait"
+    IterationsApart => "iteration_duration is the time of an iteration of the script, of which there {0 was/were} {0}, not of one of \
+        the {1} requests"
+    LeftOut => "{a} are left out: {0}"
+    ScaledLog => "the log's Interval_Max is the recorded value divided by about {0}: a column of ms beside values of ns is divided \
+        by 1,000,000; the unit in --column is that of the recorded values"
+    CpuClock => "openssl speed divided by the CPU time of its process, {0 ns} of {1 ns}: if it waits for a CPU or a device, its \
+        rates are too high without bound; run it with -elapsed"
+    LaterThanTimeout => "{0} {0 answer/answers} took longer than the timeout (2 s without --timeout): wrk leaves {0 it/them} out of \
+        the latency, so its percentiles and maximum are too low; run it with --timeout above the slowest answer"
+    FewerOpened => "wrk opened {0} connections and not {1}: each of its {2} threads takes the same whole number"
+    CalibrationApart => "wrk2's latency has {0} of {1} requests: it forgets those of its calibration, the first 10 s"
+    OtherLengths => "ab calls {0} {0 answer/answers} failed because {0 its length differs/their lengths differ} from that of the \
+        first answer; {0 it is/they are} not counted as {0 a failure/failures} here (ab -l accepts {0 it/them})"
+    LostOrReordered => "{0} {0 message was/messages were} dropped and {1} came out of order; no time includes them"
 }
 
 /// A notice as a sentence.

@@ -3,7 +3,7 @@
 //! Source: ApacheBench's `support/ab.c`. The text has whole milliseconds, so a time below half of one is 0 there. `Kbytes` are
 //! 1,024 B. Connect includes the TLS handshake, and Total is Connect with Processing.
 
-use plumb_model::{Histogram, Metric, Statistic};
+use plumb_model::{Histogram, Metric, NoticeKind, Statistic};
 
 use crate::figure::{Fault, counted, figure, has_three_decimals, printed};
 use crate::metrics::{
@@ -134,10 +134,7 @@ fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
     run.measurement.attempts.failed = bad;
     run.share(&HTTP_REQ_FAILED, bad, requests);
     if length > status {
-        run.warn(format!(
-            "ab calls {length} answers failed because their length differs from that of the first answer; they are not counted \
-             as failures here (ab -l accepts them)"
-        ));
+        run.warn(NoticeKind::OtherLengths.with([length as f64]));
     }
     let has_length = !matches!(after(text, "Document Length:"), None | Some("Variable"));
     if status > 0 && has_length && length > 0 {

@@ -3,7 +3,7 @@
 //! Source: nghttp2's `src/h2load.cc`. Sizes have binary multiples (`MB` is 1,048,576 B). The time to the first byte counts from the
 //! start of the connection.
 
-use plumb_model::{Histogram, Metric, Statistic};
+use plumb_model::{Histogram, Metric, NoticeKind, Statistic};
 use serde_json::Value;
 
 use crate::figure::{Fault, counted, figure, printed};
@@ -120,7 +120,7 @@ fn read_failures(run: &mut ToolRun, requests: &Requests, statuses: u64) {
     run.share(&HTTP_REQ_FAILED, failed, requests.done.max(failed));
     let left = requests.started.saturating_sub(requests.done);
     if left > 0 {
-        run.warn(format!("{left} requests were under way when h2load stopped, and are in none of its times"));
+        run.warn(NoticeKind::UnderWayAtStop.with([left as f64]).about(["h2load"]));
     }
 }
 

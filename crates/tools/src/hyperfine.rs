@@ -2,7 +2,7 @@
 //!
 //! Each command is a run of its own, made after the others: the order of commands and the time of day are the same thing.
 
-use plumb_model::{Histogram, Reading, Statistic};
+use plumb_model::{Histogram, NoticeKind, Reading, Statistic};
 use serde_json::{Value, json};
 
 use crate::figure::{Fault, printed};
@@ -209,7 +209,7 @@ fn read_exits(run: &mut ToolRun, result: &Value) {
     run.measurement.attempts.tried = exits.len() as u64;
     run.measurement.attempts.failed = failed;
     if failed > 0 {
-        run.warn(format!("{failed} of {} runs failed, and their times are among the others", exits.len()));
+        run.warn(NoticeKind::FailuresIncluded.with([failed as f64, exits.len() as f64]).about(["runs"]));
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use text::{
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Metric, MetricKind, Reading, Statistic, Unit};
+use plumb_model::{Better, Metric, MetricKind, NoticeKind, Reading, Statistic, Unit};
 
 use crate::figure::{Fault, figure};
 use crate::metrics::{
@@ -148,23 +148,17 @@ impl Summary {
     fn warn(&self, run: &mut ToolRun) {
         match self.metrics.get("http_req_failed") {
             Some(Said::Share { yes, no }) if *yes > 0 => {
-                let slow = self.trend(EXPECTED, Statistic::P95);
-                let compared = slow
-                    .map(|ms| format!("; the p95 of answers that were as expected is {ms:.3} ms"))
-                    .unwrap_or_default();
-                run.warn(format!(
-                    "{yes} of {} requests failed, and their times are among all others{compared}",
-                    yes.saturating_add(*no)
-                ));
+                let all = yes.saturating_add(*no);
+                run.warn(NoticeKind::FailuresIncluded.with([*yes as f64, all as f64]).about(["requests"]));
+                if let Some(ms) = self.trend(EXPECTED, Statistic::P95) {
+                    run.warn(NoticeKind::ExpectedP95.with([ms * 1e6]));
+                }
             }
             _ => {}
         }
         let handshake = self.trend("http_req_tls_handshaking", Statistic::Avg);
         match handshake {
-            Some(ms) if ms > 0.0 => run.warn(format!(
-                "http_req_duration leaves out connecting and the TLS handshake ({ms:.3} ms in the mean); they are in \
-                 http_req_blocked"
-            )),
+            Some(ms) if ms > 0.0 => run.warn(NoticeKind::HandshakeApart.with([ms * 1e6])),
             None if self.metrics.contains_key("http_req_duration") => run.warn(
                 "http_req_duration leaves out connecting and any TLS handshake, and this summary does not have them; \
                  --summary-mode=full and --summary-export do",
@@ -173,18 +167,13 @@ impl Summary {
         }
         let dropped = self.count("dropped_iterations").filter(|count| *count > 0.0);
         if let Some(dropped) = dropped {
-            run.warn(format!(
-                "k6 dropped {dropped} iterations that were due, and no time has what they would have waited"
-            ));
+            run.warn(NoticeKind::DroppedIterations.with([dropped]));
         }
         let (iterations, requests) = (self.count("iterations"), self.count("http_reqs"));
         if let Some((iterations, requests)) =
             iterations.zip(requests).filter(|(all, requests)| requests != all && *all > 0.0)
         {
-            run.warn(format!(
-                "iteration_duration is that of an iteration of the script, of which there were {iterations}, not of one of the \
-                 {requests} requests"
-            ));
+            run.warn(NoticeKind::IterationsApart.with([iterations, requests]));
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::str::FromStr;
 
 use plumb_model::quantity::{Dimension, Quantity};
-use plumb_model::{Better, Histogram, MetricInfo, MetricKind, Reading, Unit};
+use plumb_model::{Better, Histogram, MetricInfo, MetricKind, NoticeKind, Reading, Unit};
 use serde_json::Value;
 
 use crate::door::{plain, unfenced, without_terminal};
@@ -168,10 +168,7 @@ fn log_of_intervals<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fa
         run.read_own(column.metric(&name), Reading::Trend(histogram));
     }
     if let Some(divisor) = log.maximum_divided_by.filter(|divisor| !(0.99..=1.01).contains(divisor)) {
-        run.warn(format!(
-            "the log's Interval_Max is the recorded value divided by about {divisor:.0}: a column of ms beside values of ns is \
-             divided by 1000000; the unit in --column is that of the recorded values"
-        ));
+        run.warn(NoticeKind::ScaledLog.with([divisor.round()]));
     }
     Ok(run)
 }
@@ -223,7 +220,7 @@ fn prometheus<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t
          mean is read",
     );
     if left_out > 0 {
-        run.warn(format!("{left_out} points are NaN or infinite, and are left out"));
+        run.warn(NoticeKind::LeftOut.with([left_out as f64]).about(["points that are NaN or infinite"]));
     }
     for warning in items(document, "/warnings").iter().filter_map(Value::as_str) {
         run.warn(format!("Prometheus warned: {warning}"));
@@ -305,7 +302,9 @@ fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
         return Err("no row has a number in these columns".into());
     }
     if left_out > 0 {
-        run.warn(format!("{left_out} fields are no number that can have been measured, and are left out"));
+        run.warn(
+            NoticeKind::LeftOut.with([left_out as f64]).about(["fields that are empty, words or negative"]),
+        );
     }
     run.warn("the rows of a file are one run, whatever they are: how much they differ says nothing of how runs differ");
     Ok(run)

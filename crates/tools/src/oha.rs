@@ -3,7 +3,7 @@
 //! Source: oha's `src/printer.rs`. Times are in seconds, from the start of a request on; that of a new connection has connecting and TLS
 //! in it. Requests that the end of the run cut off are errors there.
 
-use plumb_model::Statistic;
+use plumb_model::{NoticeKind, Statistic};
 use serde_json::{Value, json};
 
 use crate::figure::{Fault, figure, printed};
@@ -129,9 +129,7 @@ fn one(value: &Value) -> ToolRun {
     run.share(&HTTP_REQ_FAILED, failed, tried);
     let cut_off = counts("errorDistribution").find(|(error, _)| *error == CUT_OFF);
     if let Some((_, often)) = cut_off.filter(|(_, often)| *often > 0) {
-        run.warn(format!(
-            "oha cut off {often} requests at the end of its time; they are in none of its times, and the slowest are the likeliest"
-        ));
+        run.warn(NoticeKind::UnderWayAtStop.with([often as f64]).about(["oha"]));
     }
     run.warn("oha's times of a new connection include connecting and TLS");
     run

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plumb_model::{Better, MetricKind, Reading, Unit};
+use plumb_model::{Better, MetricKind, NoticeKind, Reading, Unit};
 
 use crate::door::BLOCK;
 use crate::figure::{Fault, figure, is_absent, printed};
@@ -302,19 +302,15 @@ fn read_clock(run: &mut ToolRun, text: &str, all_done: &[Done]) {
         run.option("clock", "elapsed");
         return;
     }
-    let remedy = "run it with -elapsed";
     match all_done.iter().find(|done| done.worked_s < 0.95 * done.asked_s) {
         Some(Done { asked_s, worked_s, .. }) => {
             run.option("clock", "user CPU time");
-            run.warn(format!(
-                "openssl speed divided by the CPU time of its process, {worked_s} s of {asked_s} s: where it waits, for a CPU or \
-                 a device, its rates are too high without bound; {remedy}"
-            ));
+            run.warn(NoticeKind::CpuClock.with([worked_s * 1e9, asked_s * 1e9]));
         }
-        None => run.warn(format!(
+        None => run.warn(
             "the output does not say whether -elapsed was given; without it, rates are those of CPU time and too high where the \
-             process waited; {remedy}"
-        )),
+             process waited; run it with -elapsed",
+        ),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Source: sockperf's `src/client.cpp`. Times are in us, and half of the round trip unless `--full-rtt` was given. What it calls MBps
 //! is MiB/s. The first 400 ms and the last 50 ms are left out.
 
-use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
+use plumb_model::{Better, Histogram, Metric, MetricKind, NoticeKind, Reading, Statistic, Unit};
 
 use crate::figure::{Fault, counted, figure, has_three_decimals, printed};
 use crate::metrics::{TCP_LAT, TCP_SEND_BW, UDP_LAT, UDP_SEND_BW};
@@ -199,9 +199,7 @@ fn read_losses<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     run.measurement.attempts.tried = run.measurement.work.saturating_add(dropped).saturating_add(reordered);
     run.measurement.attempts.failed = dropped;
     if dropped > 0 || reordered > 0 {
-        run.warn(format!(
-            "{dropped} messages were dropped and {reordered} came out of order; no time has them"
-        ));
+        run.warn(NoticeKind::LostOrReordered.with([dropped as f64, reordered as f64]));
     }
     if after(text, "sockperf: ERROR").is_some() {
         run.warn("sockperf reports an error; see the file");

@@ -180,8 +180,8 @@ impl ToolRun {
         }
     }
 
-    pub(crate) fn warn(&mut self, warning: impl Into<String>) {
-        let notice = Notice::text(warning);
+    pub(crate) fn warn(&mut self, notice: impl Into<Notice>) {
+        let notice = notice.into();
         if !self.measurement.notices.contains(&notice) {
             self.measurement.notices.push(notice);
         }

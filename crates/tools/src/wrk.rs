@@ -3,7 +3,7 @@
 //! Sources: wrk's `src/wrk.c`, `src/stats.c` and `src/units.c`, wrk2's `src/wrk.c` and `src/hdr_histogram.c`. Sizes have binary
 //! multiples (`KB` is 1,024 B), requests metric ones.
 
-use plumb_model::Statistic;
+use plumb_model::{NoticeKind, Statistic};
 
 use crate::figure::{Fault, counted, figure, printed};
 use crate::mapped::spectrum;
@@ -66,10 +66,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
         );
     }
     if timeouts > 0 {
-        run.warn(format!(
-            "{timeouts} answers took longer than the timeout (2 s without --timeout): wrk leaves them out of the latency, so its \
-             percentiles and maximum are too low; run it with --timeout above the slowest answer"
-        ));
+        run.warn(NoticeKind::LaterThanTimeout.with([timeouts as f64]));
     }
     Ok(vec![run])
 }
@@ -93,9 +90,7 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     run.option("connections", connections.to_string());
     let opened = connections.checked_div(threads).unwrap_or_default() * threads;
     if opened < connections {
-        run.warn(format!(
-            "wrk opened {opened} connections and not {connections}: each of its {threads} threads takes the same whole number"
-        ));
+        run.warn(NoticeKind::FewerOpened.with([opened, connections, threads].map(|count| count as f64)));
     }
     Ok(())
 }
@@ -132,7 +127,7 @@ fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
     attempts.failed = broken.saturating_add(status).saturating_add(timeout).min(attempts.tried);
     run.share(&HTTP_REQ_FAILED, status.saturating_add(broken), requests.saturating_add(broken));
     if status > 0 {
-        run.warn(format!("{status} answers of status 400 or above are in wrk's rate and latency"));
+        run.warn(NoticeKind::FailuresIncluded.with([status as f64, requests as f64]).about(["requests"]));
     }
     Ok(timeout)
 }
@@ -185,9 +180,7 @@ fn read_spectrum<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
     }
     let total = printed(between(text, "Total count    =", "]"), positive)?.map(|total| total as u64);
     if let Some(total) = total.filter(|total| *total < requests) {
-        run.warn(format!(
-            "wrk2's latency has {total} of {requests} requests: it forgets those of its calibration, the first 10 s"
-        ));
+        run.warn(NoticeKind::CalibrationApart.with([total as f64, requests as f64]));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
-use plumb_model::{Better, Histogram, MetricKind, Reading, Unit, rfc3339};
+use plumb_model::{Better, Histogram, MetricKind, NoticeKind, Reading, Unit, rfc3339};
 use serde::Deserialize;
 
 use super::{COUNTERS, Said, TRENDS, put};
@@ -384,7 +384,8 @@ impl Points {
 
     fn warn(&self, run: &mut ToolRun) {
         if self.malformed > 0 {
-            run.warn(format!("{} lines are not whole points, and are left out", self.malformed));
+            let number = self.malformed as f64;
+            run.warn(NoticeKind::LeftOut.with([number]).about(["lines that are not whole points"]));
         }
         if self.is_cut {
             run.warn(CUT);

@@ -397,7 +397,7 @@ fn one_measurement_in_two_forms_is_one_run() {
 fn nothing_of_one_output_is_left_out() {
     for name in FIXTURES {
         let runs = read(&fixture(name)).unwrap();
-        let warnings: Vec<&String> = runs.iter().flat_map(texts).collect();
+        let warnings: Vec<String> = runs.iter().flat_map(texts).collect();
         assert!(!warnings.iter().any(|warning| warning.contains("part of the text")), "{name}: {warnings:?}");
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn value(run: &ToolRun, key: &str) -> Option<f64> {
     run.measurement.readings.get(name)?.number(statistic, run.metric(name)?.unit)
 }
 
-/// The texts of a run's notices.
-pub fn texts(run: &ToolRun) -> impl Iterator<Item = &String> {
-    run.measurement.notices.iter().flat_map(|notice| &notice.about)
+/// The sentences of a run's notices.
+pub fn texts(run: &ToolRun) -> impl Iterator<Item = String> {
+    run.measurement.notices.iter().map(plumb_report::notice)
 }

@@ -87,7 +87,7 @@ fn values(runs: &[ToolRun]) -> Option<usize> {
     };
     let of_run = |run: &ToolRun| {
         let is_told =
-            |text: &String| ["left out", "cut off", "cut short"].iter().any(|words| text.contains(words));
+            |text: String| ["left out", "cut off", "cut short"].iter().any(|words| text.contains(words));
         let is_whole = run.failure.is_none() && !texts(run).any(is_told);
         is_whole.then(|| run.metrics.iter().map(|metric| of_metric(run, metric)).sum::<usize>())
     };

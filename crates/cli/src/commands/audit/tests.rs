@@ -117,7 +117,7 @@ fn outputs_of_a_tool_are_found_in_a_document_and_held_against_each_other() {
                   a request. The handshake (53 ms) is outside it, so a change to handshakes hardly shows
                   there; iteration_duration covers the whole request. The same applies to line 36.
                   [metric-leaves-out-connecting]
-    ! line 36     how the tool counts: ab calls 9999 answers failed because their length differs from
+    ! line 36     how the tool counts: ab calls 9,999 answers failed because their lengths differ from
                   that of the first answer; they are not counted as failures here (ab -l accepts them).
                   [how-the-tool-counts]
     ! line 36     how the tool counts: some answers were not 2xx; if the first one was among them, ab

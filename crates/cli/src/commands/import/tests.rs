@@ -321,3 +321,23 @@ fn metrics_of_tools_are_those_of_the_data_paths() {
     }
     assert!(compared.len() > 20, "{compared:?}");
 }
+
+#[test]
+fn warnings_that_differ_in_figures_are_one_with_a_range() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(fixture("h2load/h1-duration.txt")).unwrap();
+    let three = text.replace("18406 started", "18405 started");
+    let (a, b) = (write(directory.path(), "a", text), write(directory.path(), "b", three));
+    let out = directory.path().join("run").display().to_string();
+    let (a, b) = (format!("a={a}"), format!("b={b}"));
+    let said =
+        plumb(&["import", "--variant", &a, "--variant", &b, "--json", "--quiet", "--output", &out]).json();
+    let found = said["warnings"].as_array().unwrap().iter();
+    let found: Vec<&Value> = found.filter(|it| it.as_str().unwrap().contains("under way")).collect();
+    assert_eq!(
+        found,
+        [
+            "3 to 4 requests were under way when h2load stopped, and are in none of its times; slow requests are the likeliest to be missing"
+        ]
+    );
+}
