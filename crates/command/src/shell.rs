@@ -44,7 +44,11 @@ pub(crate) fn run(
     if finished.exit.is_success() && !finished.is_overdue {
         return Ok(());
     }
-    let how = ending(finished.exit, finished.is_overdue, timeout);
+    // A command that was stopped with plumb counts as overdue too.
+    let how = match while_running() {
+        ControlFlow::Continue(()) => ending(finished.exit, finished.is_overdue, timeout),
+        ControlFlow::Break(()) => "it was stopped".to_owned(),
+    };
     Err(PathError::new(format!("run the `{key}` command `{text}`: {how}{}", last_words(&finished.stderr))))
 }
 
@@ -103,6 +107,9 @@ mod tests {
         assert!(outcome("true | (exit 4)", MINUTE).unwrap_err().ends_with("exit code 4"));
         assert!(outcome("kill -9 $$", MINUTE).unwrap_err().ends_with("signal 9"));
         assert!(outcome("sleep 600", 20_000_000).unwrap_err().ends_with("no end within 20 ms"));
+        let stopped =
+            run("setup", "sleep 600", (&load, Span(MINUTE)), &mut || ControlFlow::Break(())).unwrap_err();
+        assert_eq!(stopped.to_string(), "run the `setup` command `sleep 600`: it was stopped");
     }
 
     #[test]
