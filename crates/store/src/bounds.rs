@@ -159,7 +159,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
     let observed: usize = measurement.observed.values().map(std::collections::BTreeMap::len).sum();
     at_most("observations", observed + measurement.observed.len(), NAMES_MAX)?;
     at_most("errors", measurement.errors.len(), NAMES_MAX)?;
-    let parts = measurement.notices.iter().map(|notice| 1 + notice.about.len() + notice.figures.len());
+    let parts = measurement.notices.iter().map(|notice| (notice.about.len() + notice.figures.len()).max(1));
     at_most("notices", parts.sum(), NAMES_MAX)?;
     let figures = measurement.notices.iter().flat_map(|notice| &notice.figures);
     let ends = figures.flat_map(|figure| [figure.least, figure.most]);
@@ -277,5 +277,22 @@ pub(crate) fn check_number(name: &str, number: f64) -> Checked {
         Ok(())
     } else {
         Err(format!("{name:.100} is {number:e}, which cannot have been measured"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Notice;
+
+    use super::*;
+
+    #[test]
+    fn a_slot_may_have_as_many_warnings_as_names() {
+        let of = |count| {
+            let texts = (0..count).map(|at: usize| Notice::text(at.to_string()));
+            check_measurement(&Measurement { notices: texts.collect(), ..Measurement::default() })
+        };
+        assert!(of(NAMES_MAX).is_ok());
+        assert!(of(NAMES_MAX + 1).is_err());
     }
 }
