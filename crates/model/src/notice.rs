@@ -193,15 +193,12 @@ pub enum NoticeKind {
 }
 
 impl NoticeKind {
-    /// A notice of this kind with its figures.
+    /// A notice of this kind with its figures, up to the first that is not finite, which JSON cannot have.
     #[must_use]
     pub fn with<const N: usize>(self, figures: [f64; N]) -> Notice {
-        // JSON has no infinity, and one would make a recorded slot unreadable.
-        let range = |figure: f64| {
-            let figure = if figure.is_finite() { figure } else { 0.0 };
-            Range { least: figure, most: figure }
-        };
-        Notice { kind: self, of: None, about: Vec::new(), figures: figures.map(range).into() }
+        let figures = figures.into_iter().take_while(|figure| figure.is_finite());
+        let figures = figures.map(|figure| Range { least: figure, most: figure }).collect();
+        Notice { kind: self, of: None, about: Vec::new(), figures }
     }
 }
 
@@ -322,7 +319,9 @@ mod tests {
         let read: Measurement = serde_json::from_str(&old).unwrap();
         assert_eq!(read.notices, [Notice::text("it was slow")]);
         assert_eq!(serde_json::to_string(&read).unwrap(), old);
-        let typed = vec![Notice::text("slow").of("a"), NoticeKind::LoadLate.with([0.5, f64::INFINITY])];
+        let infinite = NoticeKind::RateNotReached.with([0.5, f64::INFINITY]);
+        assert_eq!(infinite, NoticeKind::RateNotReached.with([0.5]));
+        let typed = vec![Notice::text("slow").of("a"), infinite];
         let typed = Measurement { notices: typed, ..read };
         let written = serde_json::to_string(&typed).unwrap();
         assert_eq!(serde_json::from_str::<Measurement>(&written).unwrap(), typed);

@@ -159,12 +159,12 @@ fn filled(hole: &str, notice: &Notice) -> String {
         _ => None,
     };
     let range = place.parse().ok().and_then(|at: usize| notice.figures.get(at));
+    if let Some((one, many)) = form.split_once('/') {
+        let is_one = range.is_some_and(|range| [range.least, range.most] == [1.0; 2]);
+        return if is_one { one } else { many }.to_owned();
+    }
     let figure = range.map(|range| {
-        let ends = [range.least, range.most];
-        if let Some((one, many)) = form.split_once('/') {
-            return if ends == [1.0, 1.0] { one } else { many }.to_owned();
-        }
-        let [least, most] = ends.map(|figure| match form {
+        let [least, most] = [range.least, range.most].map(|figure| match form {
             "ns" => figures::time_ns(figure),
             "%" => figures::share_coarse(figure),
             "MiB" => format!("{:.0} MiB", figure / f64::from(1 << 20)),
@@ -200,6 +200,8 @@ mod tests {
         let notice = Notice::from(NoticeKind::HiddenStall).of("job1").of("client2");
         let text = sentence(&notice);
         assert!(text.starts_with("client2: job1: nothing completed for –, "), "{text}");
+        let unknown = sentence(&NoticeKind::Unanswered.with([f64::NAN]));
+        assert!(unknown.starts_with("– requests due in the window "), "{unknown}");
         assert_eq!(sentence(&Notice::text("12 of {a} {0}")), "12 of {a} {0}");
     }
 }
