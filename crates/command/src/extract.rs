@@ -41,7 +41,7 @@ pub(crate) enum MetricError {
     Format { name: String },
     #[error("say what of {format}: a metric such as `http_reqs`")]
     NoValue { format: String },
-    #[error("`{name}` is no statistic; known: avg, min, med, max, p90, p95, p99, p99.9")]
+    #[error("`{name}` is not a statistic; known: avg, min, med, max, p90, p95, p99, p99.9")]
     Statistic { name: String },
     #[error("`value` is a metric of the tool that `format` names")]
     NoFormat,
@@ -443,7 +443,9 @@ mod tests {
         assert!(
             read("http_req_duration.p95", "ms").unwrap_err().contains("has no http_req_duration.p95 of wrk")
         );
-        assert!(read("http_req_duration.p42", "ms").unwrap_err().starts_with("value: `p42` is no statistic"));
+        assert!(
+            read("http_req_duration.p42", "ms").unwrap_err().starts_with("value: `p42` is not a statistic")
+        );
     }
 
     #[test]

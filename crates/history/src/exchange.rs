@@ -196,7 +196,7 @@ enum Unsound {
     OtherExperiment { series: String, point: String },
     #[error("the series of {_0} is of other hosts than the run")]
     OtherHosts(String),
-    #[error("the value of {_0} is no number")]
+    #[error("the value of {_0} is not a number")]
     NotNumber(String),
     #[error("`{_0}` is not a key")]
     NotKey(String),

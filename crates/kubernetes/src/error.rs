@@ -73,8 +73,8 @@ pub enum Unfound {
     /// A port has no number.
     #[error("its port has no number")]
     NoNumber,
-    /// There is no port.
-    #[error("it has no port")]
+    /// An object lists no port.
+    #[error("it lists no port")]
     NoPort,
     /// There are several ports, and none is named.
     #[error("it has several ports, so one has to be named as `NAME:PORT`: {}", ports.join(", "))]

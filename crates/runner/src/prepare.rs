@@ -214,7 +214,7 @@ fn mark_infeasible(
                     continue;
                 }
             }
-            variant.skipped = match misplaced(settings, hosts) {
+            variant.skipped = match misplaced(path, settings, hosts) {
                 Some(reason) => Some(reason),
                 None => hosts.lacking(path, settings)?.or_else(|| out_of_reach(variant, settings, hosts)),
             };
@@ -225,12 +225,12 @@ fn mark_infeasible(
 }
 
 /// Why a variant cannot run on the run's hosts, if so.
-fn misplaced(settings: &PathSettings, hosts: &Hosts) -> Option<String> {
+fn misplaced(path: &DataPath, settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     let places = hosts.places()?;
     if places.are_apart()
         && let Err(error) = settings.facts().load.spans_hosts
     {
-        return Some(error.to_string());
+        return Some(format!("`{}`: {error}", path.name));
     }
     let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
     settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))

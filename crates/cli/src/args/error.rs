@@ -35,6 +35,6 @@ pub enum ArgumentError {
     NoFile(String),
     #[error("`{_0}` has no colon; write `Name: value`")]
     NoColon(String),
-    #[error("`{_0}` is no Unix socket, such as `unix:///csi/csi.sock`")]
+    #[error("`{_0}` is not a Unix socket, such as `unix:///csi/csi.sock`")]
     NotSocket(String),
 }

@@ -21,7 +21,10 @@ pub fn init(arguments: &InitArguments) -> Outcome {
     let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
     // An address that no experiment can have is better known now than at the first run.
     planning::could_run(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any).map_err(
-        |reason| Failure::usage(format!("{name} is not written, because it could not run: {reason}")),
+        |error| {
+            let reason = error.mistakes().first().map_or("", |mistake| &mistake.message);
+            Failure::usage(format!("{name} is not written, because it could not run: {reason}"))
+        },
     )?;
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(&arguments.file).map_err(|error| match error

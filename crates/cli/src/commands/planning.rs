@@ -40,11 +40,9 @@ pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Plan, Failure>
 /// Checks an experiment before it is written to a file.
 ///
 /// # Errors
-/// The message of the first mistake, without a place, because there is no file yet.
-pub fn could_run(source: &Source, arguments: &PlanArguments) -> Result<(), String> {
-    let read = file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all());
-    let first = |error: FileError| error.mistakes().first().map(|mistake| mistake.message.clone());
-    read.map(drop).map_err(|error| first(error).unwrap_or_default())
+/// Its mistakes, at least one. Leave out their places: the file does not exist yet.
+pub fn could_run(source: &Source, arguments: &PlanArguments) -> Result<(), FileError> {
+    file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all()).map(drop)
 }
 
 fn options(arguments: &PlanArguments) -> ReadOptions {
