@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::figure::Fault;
+
 /// Decodes a file as UTF-8 or UTF-16, with or without a byte order mark. Invalid bytes become U+FFFD, which no number contains.
 #[must_use]
 pub fn decoded(bytes: Vec<u8>) -> String {
@@ -280,6 +282,11 @@ impl Part<'_> {
     /// The same part where this many lines stand before the text.
     pub(crate) fn behind(self, lines: usize) -> Self {
         Self { first_line: self.first_line + lines, run_line: self.run_line + lines, ..self }
+    }
+
+    /// Why it cannot be read, with the place.
+    pub(crate) fn words(self, fault: &Fault<'_>) -> String {
+        fault.words(self.text, self.first_line)
     }
 }
 

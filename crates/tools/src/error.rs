@@ -1,5 +1,7 @@
 //! Why a text is not what a tool says. Messages complete "failed to …".
 
+use crate::tool_run::NoReading;
+
 /// Why the output of a tool could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -20,4 +22,10 @@ pub enum ReadError {
         /// What is missing or wrong.
         reason: String,
     },
+    /// It has no run.
+    #[error("it printed no result")]
+    NoResult,
+    /// Its run has no readings.
+    #[error(transparent)]
+    NoReading(#[from] NoReading),
 }

@@ -82,7 +82,7 @@ fn is_same_run(one: &Value, next: &Value) -> bool {
 }
 
 /// The last report of a run.
-fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, String> {
+fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, Fault<'static>> {
     let Some(last) = whole.last() else { return Ok(Vec::new()) };
     let jobs = jobs(last);
     let mut groups: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
@@ -90,11 +90,11 @@ fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, String> {
         groups.entry(count(job, "/groupid").unwrap_or_default()).or_default().push(job);
     }
     if groups.is_empty() {
-        return Err("it has no `jobs`".to_owned());
+        return Err("it has no `jobs`".into());
     }
     let is_several = groups.len() > 1;
     let read = |group: &Vec<&Value>| {
-        let mut run = Group { document: last, jobs: group, is_old: is_old(last) }.read()?;
+        let mut run = Group { document: last, jobs: group, is_old: is_old(last) }.read();
         run.label = is_several.then(|| scalar(group[0], "/jobname")).flatten();
         if whole.len() > 1 {
             run.warn("the file has several reports of this fio run; only the last was read, which covers the whole run");
@@ -108,9 +108,9 @@ fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, String> {
         for warning in &jobs.warnings {
             run.warn(*warning);
         }
-        Ok(run)
+        run
     };
-    groups.values().map(read).collect()
+    Ok(groups.values().map(read).collect())
 }
 
 fn shortened(text: &str) -> String {
@@ -207,7 +207,7 @@ const MIXED: Direction = Direction {
 };
 
 impl Group<'_> {
-    fn read(&self) -> Result<ToolRun, String> {
+    fn read(&self) -> ToolRun {
         let mut run = ToolRun::new("fio", "storage", "reads and writes");
         let version = scalar(self.document, "/fio version");
         run.version = version.map(|version| version.trim_start_matches("fio-").to_owned());
@@ -224,7 +224,7 @@ impl Group<'_> {
                 Some(error) => format!("its job did nothing and ended with error {error}"),
                 None => "its jobs read and wrote nothing".to_owned(),
             };
-            return Ok(ToolRun::without("fio", "storage", NoReading::Failed(reason)));
+            return ToolRun::without("fio", "storage", NoReading::Failed(reason));
         }
         self.read_sync(&mut run);
         let seconds = self.runtime_ms() / 1e3;
@@ -235,7 +235,7 @@ impl Group<'_> {
         run.started_unix_s = end_s.map(|end_s| end_s - seconds);
         self.read_errors(&mut run, work);
         self.warn_of_rate(&mut run);
-        Ok(run)
+        run
     }
 
     /// A name says nothing of what was measured, and logs are only written.

@@ -334,21 +334,21 @@ pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
 ///
 /// # Errors
 /// When it is not recognised, cannot be read, or failed.
-pub fn read_one(text: &str) -> Result<ToolRun, String> {
+pub fn read_one(text: &str) -> Result<ToolRun, ReadError> {
     let text = unfenced(&plain(text)).into_owned();
     let format = FORMATS.iter().find(|format| (format.is)(&text));
-    let format = format.ok_or_else(|| ReadError::Unknown { likeliest: likeliest(&text, 1) }.to_string())?;
-    only(read_plain(format, &text, 1).map_err(|error| error.to_string())?)
+    let format = format.ok_or_else(|| ReadError::Unknown { likeliest: likeliest(&text, 1) })?;
+    only(read_plain(format, &text, 1)?)
 }
 
 /// The last run, for a tool that was called to make one.
 ///
 /// # Errors
 /// When there is none, or it failed.
-pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
-    let run = runs.pop().ok_or("it printed no result")?;
-    match &run.failure {
-        Some(failure) => Err(failure.to_string()),
+pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, ReadError> {
+    let mut run = runs.pop().ok_or(ReadError::NoResult)?;
+    match run.failure.take() {
+        Some(failure) => Err(failure.into()),
         None => Ok(run),
     }
 }
@@ -356,7 +356,7 @@ pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, String> {
 /// Reads each part of a text, and notes whether its end can be seen. A part that cannot be read becomes a failed run, unless no part can be
 /// read.
 fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<ToolRun>, ReadError> {
-    let read: Vec<(Part<'_>, Result<Vec<ToolRun>, String>)> = format
+    let read: Vec<(Part<'_>, Result<Vec<ToolRun>, Fault<'_>>)> = format
         .key
         .parts(text)
         .into_iter()
@@ -365,13 +365,13 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
         .collect();
     let good = read.iter().filter_map(|(_, runs)| runs.as_ref().ok()?.first()).next();
     let Some((tool, path)) = good.map(|run| (run.tool, run.path)) else {
-        let reason = read.into_iter().find_map(|(_, runs)| runs.err());
-        let reason = reason.unwrap_or_else(|| "it has no value of any metric".to_owned());
+        let fault = read.into_iter().find_map(|(part, runs)| Some(part.words(&runs.err()?)));
+        let reason = fault.unwrap_or_else(|| NO_VALUE.to_owned());
         return Err(ReadError::Malformed { format: format.name, reason });
     };
     let runs = read.into_iter().flat_map(|(part, runs)| {
-        let mut runs =
-            runs.unwrap_or_else(|reason| vec![ToolRun::without(tool, path, NoReading::Unread(reason))]);
+        let unread = |fault: Fault<'_>| ToolRun::without(tool, path, NoReading::Unread(part.words(&fault)));
+        let mut runs = runs.unwrap_or_else(|fault| vec![unread(fault)]);
         for run in &mut runs {
             run.line += part.run_line - 1;
             run.open_end = format.open_end(part.text);
@@ -381,21 +381,21 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
     Ok(runs.collect())
 }
 
-fn read_part(format: &Format, part: Part<'_>) -> Result<Vec<ToolRun>, String> {
+fn read_part<'t>(format: &Format, part: Part<'t>) -> Result<Vec<ToolRun>, Fault<'t>> {
     if let Some(fault) = quoted_figure(format, part.text) {
-        return Err(fault.words(part.text, part.first_line));
+        return Err(fault);
     }
     let is_whole = !documents(part.text).is_cut && (format.is_whole)(part.text);
     let open = open_figure(part.text).filter(|_| !(is_whole && format.is_exact));
     if let Some((lines, at)) = lines_before_last(part.text).zip(open) {
-        return read_open(format, part, lines, at, is_whole);
+        return read_open(format, part.text, lines, at, is_whole);
     }
     // A last line without its end may have stopped in the middle of a figure.
     let without_last = || lines_before_last(part.text).and_then(|lines| (format.read)(lines).ok());
     let read = if is_whole { None } else { without_last() };
     let (runs, is_cut) = match read.map_or_else(|| (format.read)(part.text), Ok) {
         Ok(runs) => (runs, !is_whole),
-        Err(fault) => (without_last().ok_or_else(|| fault.words(part.text, part.first_line))?, true),
+        Err(fault) => (without_last().ok_or(fault)?, true),
     };
     with_values(runs, is_cut.then_some(CUT))
 }
@@ -436,16 +436,16 @@ fn open_figure(text: &str) -> Option<usize> {
 
 /// Reads a text of which the last figure may lack digits. It counts only if other figures of the output confirm it, so that they would
 /// contradict another one. Else it is left out with its line.
-fn read_open(
+fn read_open<'t>(
     format: &Format,
-    part: Part<'_>,
+    text: &'t str,
     lines: &str,
     figure: usize,
     is_whole: bool,
-) -> Result<Vec<ToolRun>, String> {
+) -> Result<Vec<ToolRun>, Fault<'t>> {
     let read = |text: &str| (format.read)(text).ok();
     let is_wrong = |runs: &Vec<ToolRun>| runs.iter().any(|run| run.wrong_sums().next().is_some());
-    let (all, changed) = (read(part.text), read(&with_other_figure(part.text, figure)));
+    let (all, changed) = (read(text), read(&with_other_figure(text, figure)));
     let is_unused = all == changed;
     let is_confirmed = changed.as_ref().is_some_and(is_wrong);
     if let Some(runs) = all.filter(|runs| is_unused || is_confirmed && !is_wrong(runs)) {
@@ -453,10 +453,7 @@ fn read_open(
         return with_values(runs, if is_whole { open } else { Some(CUT) });
     }
     let left = read(lines).and_then(|runs| with_values(runs, Some(CUT)).ok());
-    left.ok_or_else(|| match (format.read)(part.text) {
-        Ok(_) => UNSURE.to_owned(),
-        Err(fault) => fault.words(part.text, part.first_line),
-    })
+    left.ok_or_else(|| (format.read)(text).err().unwrap_or_else(|| UNSURE.into()))
 }
 
 /// The text with a figure at least nine times as large.
@@ -465,7 +462,7 @@ fn with_other_figure(text: &str, figure: usize) -> String {
 }
 
 /// The runs that have a value or a reason why not; the last one gets the warning. A part may have no run.
-fn with_values(mut runs: Vec<ToolRun>, warning: Option<&str>) -> Result<Vec<ToolRun>, String> {
+fn with_values(mut runs: Vec<ToolRun>, warning: Option<&str>) -> Result<Vec<ToolRun>, Fault<'static>> {
     if runs.is_empty() {
         return Ok(runs);
     }
@@ -474,13 +471,15 @@ fn with_values(mut runs: Vec<ToolRun>, warning: Option<&str>) -> Result<Vec<Tool
     match (runs.last_mut(), warning) {
         (Some(last), Some(warning)) => last.warn(warning),
         (Some(_), None) => {}
-        (None, Some(_)) => return Err("it ends in the middle and has no value of any metric".to_owned()),
-        (None, None) => return Err("it has no value of any metric".to_owned()),
+        (None, Some(_)) => return Err("it ends in the middle and has no value of any metric".into()),
+        (None, None) => return Err(NO_VALUE.into()),
     }
     Ok(runs)
 }
 
 /// The warning about a figure that is used although nothing marks its end.
 const OPEN: &str = "the last figure may be cut short: no line end follows it";
+/// The refusal of a text without figures.
+const NO_VALUE: &str = "it has no value of any metric";
 /// The refusal of a text without any other figure to go by.
 const UNSURE: &str = "no line end follows its last figure, so that digits may be missing; copy the whole output, with its last line end";

@@ -11,8 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::bufread::ZlibDecoder;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
+use hdrhistogram::serialization::{DeserializeError, Deserializer};
 use plumb_model::Histogram;
 
 use crate::figure::{Fault, figure};
@@ -66,11 +66,13 @@ pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, Fault<'_>> {
     };
     let (mut from_s, mut to_s, mut highest) = (f64::INFINITY, 0.0_f64, 0);
     for entry in IntervalLogIterator::new(text.as_bytes()) {
-        match entry.map_err(|_| unreadable(log.intervals, "its line has another form"))? {
+        let number = log.intervals + 1;
+        let unreadable = |error: IntervalError| format!("interval {number} cannot be read: {error}");
+        match entry.map_err(|_| unreadable(IntervalError::Line))? {
             LogEntry::StartTime(since_1970) => log.started_unix_s = Some(since_1970.as_secs_f64()),
             LogEntry::BaseTime(_) => {}
             LogEntry::Interval(interval) => {
-                let values = decode(&interval).map_err(|reason| unreadable(log.intervals, &reason))?;
+                let values = decode(&interval).map_err(unreadable)?;
                 let start_s = interval.start_timestamp().as_secs_f64();
                 from_s = from_s.min(start_s);
                 to_s = to_s.max(start_s + interval.duration().as_secs_f64());
@@ -123,32 +125,40 @@ fn round_divisor(found: f64) -> f64 {
     if (found / round - 1.0).abs() < 0.01 { round } else { found }
 }
 
-fn unreadable(intervals_before: u64, reason: &str) -> String {
-    format!("interval {} cannot be read: {reason}", intervals_before + 1)
+/// Why an interval cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum IntervalError {
+    #[error("its line has another form")]
+    Line,
+    #[error(transparent)]
+    Base64(#[from] base64::DecodeError),
+    #[error(transparent)]
+    Zlib(#[from] std::io::Error),
+    #[error("it has more than {} MiB", ENCODED_BYTES_MAX >> 20)]
+    TooLarge,
+    #[error("it claims {claimed} bytes and has {found}")]
+    Claim { claimed: usize, found: usize },
+    #[error("{_0}; only encoding V2 is read")]
+    Encoding(#[from] DeserializeError),
 }
 
-fn decode(interval: &IntervalLogHistogram<'_>) -> Result<Hdr<u64>, String> {
-    let bytes = STANDARD.decode(interval.encoded_histogram()).map_err(|error| error.to_string())?;
-    let bytes = unpacked(bytes)?;
+fn decode(interval: &IntervalLogHistogram<'_>) -> Result<Hdr<u64>, IntervalError> {
+    let bytes = unpacked(STANDARD.decode(interval.encoded_histogram())?)?;
     // The library allocates as much as the second word claims.
     let claimed =
         bytes.get(4..8).map_or(0, |word| word.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)));
     if claimed > bytes.len() {
-        return Err(format!("it claims {claimed} bytes and has {}", bytes.len()));
+        return Err(IntervalError::Claim { claimed, found: bytes.len() });
     }
-    Deserializer::new()
-        .deserialize(&mut bytes.as_slice())
-        .map_err(|error| format!("{error}; only encoding V2 is read"))
+    Ok(Deserializer::new().deserialize(&mut bytes.as_slice())?)
 }
 
 /// Decompresses encoding V2: two words, then zlib.
-fn unpacked(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+fn unpacked(bytes: Vec<u8>) -> Result<Vec<u8>, IntervalError> {
     let [0x1c, 0x84, 0x93, 0x04 | 0x14, _, _, _, _, packed @ ..] = bytes.as_slice() else { return Ok(bytes) };
     let mut all = Vec::new();
-    let read = ZlibDecoder::new(packed).take(ENCODED_BYTES_MAX + 1).read_to_end(&mut all);
-    read.map_err(|error| error.to_string())?;
-    let is_small = all.len() as u64 <= ENCODED_BYTES_MAX;
-    is_small.then_some(all).ok_or_else(|| format!("it has more than {} MiB", ENCODED_BYTES_MAX >> 20))
+    ZlibDecoder::new(packed).take(ENCODED_BYTES_MAX + 1).read_to_end(&mut all)?;
+    if all.len() as u64 <= ENCODED_BYTES_MAX { Ok(all) } else { Err(IntervalError::TooLarge) }
 }
 
 #[cfg(test)]

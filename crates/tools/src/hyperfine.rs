@@ -22,7 +22,7 @@ pub(crate) fn is(text: &str) -> bool {
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let found = objects(text)?;
     let results: Vec<Value> = found.iter().flat_map(|value| items(value, "/results")).cloned().collect();
-    Ok(each(&results)?)
+    each(&results)
 }
 
 pub(crate) fn is_text(text: &str) -> bool {
@@ -68,7 +68,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
             "user": of_cpu("User:")?, "system": of_cpu("System:")?,
         }));
     }
-    Ok(each(&results)?)
+    each(&results)
 }
 
 /// Strips the count from `59.1 ms    57 runs`.
@@ -108,12 +108,12 @@ pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
             "min": printed(Some(min), of)?, "max": printed(Some(max), of)?,
         }));
     }
-    Ok(each(&results)?)
+    each(&results)
 }
 
-fn each(results: &[Value]) -> Result<Vec<ToolRun>, String> {
+fn each(results: &[Value]) -> Result<Vec<ToolRun>, Fault<'static>> {
     if results.is_empty() {
-        return Err("it has no time of any command".to_owned());
+        return Err("it has no time of any command".into());
     }
     let is_several = results.len() > 1;
     let read = |result: &Value| {
@@ -129,7 +129,7 @@ fn each(results: &[Value]) -> Result<Vec<ToolRun>, String> {
     results.iter().map(read).collect()
 }
 
-fn command(result: &Value) -> Result<ToolRun, String> {
+fn command(result: &Value) -> Result<ToolRun, Fault<'static>> {
     let mut run = ToolRun::new("hyperfine", "command", "runs");
     let name = scalar(result, "/command").ok_or("a result has no `command`")?;
     run.option("command", name.clone());
@@ -163,7 +163,7 @@ fn command(result: &Value) -> Result<ToolRun, String> {
         run.worked(Some(times.iter().sum()), Some(times.len() as u64));
     }
     if run.metrics.is_empty() {
-        return Err("a result has neither `times` nor a `mean`".to_owned());
+        return Err("a result has neither `times` nor a `mean`".into());
     }
     let mean = |name: &str| [(Statistic::Avg, positive(result, name).map(|seconds| seconds * 1e9))];
     run.summary(&USER_TIME, None, mean("/user"));

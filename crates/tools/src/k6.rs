@@ -99,7 +99,7 @@ impl Summary {
         self.seconds.or_else(|| of("iterations")).or_else(|| of("http_reqs"))
     }
 
-    fn into_run(self) -> Result<ToolRun, String> {
+    fn into_run(self) -> Result<ToolRun, Fault<'static>> {
         let mut run = ToolRun::new("k6", "http", "requests");
         let seconds = self.seconds();
         let work = self.count("http_reqs").or_else(|| self.count("iterations"));
@@ -118,7 +118,7 @@ impl Summary {
             }
         }
         if run.metrics.is_empty() {
-            return Err("it has no metric of k6".to_owned());
+            return Err("it has no metric of k6".into());
         }
         if let Some(Said::Share { yes, no }) = self.metrics.get("http_req_failed") {
             run.measurement.attempts.tried = yes.saturating_add(*no);

@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use plumb_model::quantity::{Dimension, Quantity};
+use plumb_model::quantity::{Dimension, Quantity, QuantityError};
 use plumb_model::{Better, Histogram, MetricInfo, MetricKind, NoticeKind, Reading, Unit};
 use serde_json::Value;
 
@@ -25,20 +25,31 @@ pub struct Column {
     factor: f64,
 }
 
-impl FromStr for Column {
-    type Err = String;
+/// Why a text is not a column.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ColumnError {
+    /// It has another form.
+    #[error("write a column, a colon and its unit, such as `latency:ms` or `rate:1/s`")]
+    Form,
+    /// Its unit is unknown.
+    #[error(transparent)]
+    Unit(#[from] QuantityError),
+    /// No metric has its unit.
+    #[error("no metric is in `{_0}`")]
+    NoMetric(String),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let form = "write a column, a colon and its unit, such as `latency:ms` or `rate:1/s`";
-        let (name, symbol) = text.rsplit_once(':').ok_or(form)?;
-        if name.is_empty() {
-            return Err(form.to_owned());
-        }
+impl FromStr for Column {
+    type Err = ColumnError;
+
+    fn from_str(text: &str) -> Result<Self, ColumnError> {
+        let (name, symbol) =
+            text.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or(ColumnError::Form)?;
         let (unit, factor) = match symbol {
             "count" => (Unit::Count, 1.0),
             "share" => (Unit::Share, 1.0),
             _ => {
-                let one = Quantity::parse(&format!("1 {symbol}")).map_err(|error| error.to_string())?;
+                let one = Quantity::parse(&format!("1 {symbol}"))?;
                 let unit = match one.dimension {
                     Dimension::Time => Unit::Milliseconds,
                     Dimension::Data => Unit::Bytes,
@@ -46,7 +57,7 @@ impl FromStr for Column {
                     Dimension::EventRate => Unit::PerSecond,
                     Dimension::Share => Unit::Share,
                     Dimension::Count => Unit::Count,
-                    Dimension::EventRatePerData => return Err(format!("no metric is in `{symbol}`")),
+                    Dimension::EventRatePerData => return Err(ColumnError::NoMetric(symbol.to_owned())),
                 };
                 (unit, one.value * unit.per_base())
             }

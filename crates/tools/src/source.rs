@@ -6,6 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::door::decoded;
 use crate::error::ReadError;
+use crate::figure::Fault;
 use crate::format::{format_named, read, read_as};
 use crate::k6;
 use crate::mapped::{Column, read_mapped};
@@ -67,7 +68,8 @@ fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, Rea
     if let Some(lines) = lines_of_k6(&head, way) {
         let read = lines.read;
         let read = read(&mut BufReader::new(head.as_slice().chain(input)));
-        let mut runs = read.map_err(|reason| ReadError::Malformed { format: lines.name, reason })?;
+        let mut runs =
+            read.map_err(|fault| ReadError::Malformed { format: lines.name, reason: fault.words("", 1) })?;
         runs.iter_mut().for_each(|run| run.open_end = Some("k6's points"));
         return Ok(runs);
     }
@@ -92,7 +94,7 @@ fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, Rea
 /// A format that is read line by line.
 struct Lines {
     name: &'static str,
-    read: fn(&mut dyn BufRead) -> Result<Vec<ToolRun>, String>,
+    read: fn(&mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<'static>>,
 }
 
 /// `None` for all but k6's points as k6 wrote them.

@@ -270,21 +270,14 @@ impl ToolRun {
 }
 
 /// Why a run has no readings.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoReading {
     /// The tool reports that it failed, and why.
+    #[error("{0}")]
     Failed(String),
     /// It cannot be read, and why; other runs of the same text can.
+    #[error("it cannot be read: {0}")]
     Unread(String),
-}
-
-impl std::fmt::Display for NoReading {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Failed(reason) => f.write_str(reason),
-            Self::Unread(reason) => write!(f, "it cannot be read: {reason}"),
-        }
-    }
 }
 
 /// Two figures of one output that must agree.

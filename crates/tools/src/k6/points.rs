@@ -120,18 +120,18 @@ struct Points {
 }
 
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
-    Ok(read_lines(&mut text.as_bytes())?)
+    read_lines(&mut text.as_bytes())
 }
 
 /// A test defines each metric once, so a second definition begins the next test.
-pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<'static>> {
     let mut tests = vec![Points { line: 1, ..Points::default() }];
     for_each_line(input, |number, line| {
         let Some(points) = tests.last_mut() else { return Ok(()) };
         let parsed = match serde_json::from_slice::<Line<'_>>(line) {
             Ok(parsed) => parsed,
             Err(error) if line.starts_with(b"{") && !error.is_eof() => {
-                return Err(not_json(&error, "").words("", number));
+                return Err(not_json(&error, "").words("", number).into());
             }
             Err(_) => {
                 // k6 that is killed leaves half a line.
@@ -148,7 +148,7 @@ pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String
         }
         if let Some(points) = tests.last_mut() {
             let taken = points.take(name, is_definition, parsed.data.unwrap_or_default());
-            return taken.map_err(|fault| fault.words(&String::from_utf8_lossy(line), number));
+            return taken.map_err(|fault| fault.words(&String::from_utf8_lossy(line), number).into());
         }
         Ok(())
     })?;
@@ -158,8 +158,8 @@ pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String
 /// Calls `take` for each line that is not empty, with its number.
 fn for_each_line(
     input: &mut dyn BufRead,
-    mut take: impl FnMut(usize, &[u8]) -> Result<(), String>,
-) -> Result<(), String> {
+    mut take: impl FnMut(usize, &[u8]) -> Result<(), Fault<'static>>,
+) -> Result<(), Fault<'static>> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -168,7 +168,8 @@ fn for_each_line(
         if read > LINE_BYTES_MAX {
             return Err(format!(
                 "line {number} has more than {LINE_BYTES_MAX} bytes, so it is not a point of k6"
-            ));
+            )
+            .into());
         }
         if read == 0 {
             break;
@@ -181,11 +182,11 @@ fn for_each_line(
 }
 
 pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
-    Ok(read_csv_rows(&mut text.as_bytes())?)
+    read_csv_rows(&mut text.as_bytes())
 }
 
 /// The rows of `--out csv`, which lacks types: only k6's own metrics are known.
-pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, String> {
+pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<'static>> {
     let mut columns = Columns::default();
     let mut tests: Vec<Points> = Vec::new();
     for_each_line(input, |number, line| {
@@ -196,10 +197,11 @@ pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Str
             columns = Columns::of(&row);
         } else if row.len() > columns.count {
             let (found, due) = (row.len(), columns.count);
-            return Err(format!("line {number}, column 1: the row has {found} cells, and the head {due}"));
+            let reason = format!("the row has {found} cells, and the head {due}");
+            return Err(Fault::At { line: number, column: 1, reason });
         } else if let Some(points) = tests.last_mut() {
             let taken = points.take_row(&columns, &row);
-            return taken.map_err(|fault| fault.words(&line, number));
+            return taken.map_err(|fault| fault.words(&line, number).into());
         }
         Ok(())
     })?;
@@ -340,7 +342,7 @@ impl Points {
         }
     }
 
-    fn into_run(mut self) -> Result<ToolRun, String> {
+    fn into_run(mut self) -> Result<ToolRun, Fault<'static>> {
         let mut run = ToolRun::new("k6", "http", "requests");
         run.line = self.line;
         let first_s = self.first_s.ok_or("it has no line of the type Point with a time and a value")?;

@@ -42,11 +42,11 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let read = |value: &&Value| {
         if is_machine_readable(value) { machine_readable(value) } else { with_metrics(value) }
     };
-    Ok(summaries.iter().map(read).collect::<Result<_, String>>()?)
+    summaries.iter().map(read).collect()
 }
 
 /// The legacy export has a metric's numbers in it, `handleSummary` has them under `values`.
-fn with_metrics(value: &Value) -> Result<ToolRun, String> {
+fn with_metrics(value: &Value) -> Result<ToolRun, Fault<'static>> {
     let mut summary = Summary {
         seconds: positive(value, "/state/testRunDurationMs").map(|ms| ms / 1e3),
         ..Summary::default()
@@ -89,7 +89,7 @@ fn with_metrics(value: &Value) -> Result<ToolRun, String> {
     Ok(run)
 }
 
-fn machine_readable(value: &Value) -> Result<ToolRun, String> {
+fn machine_readable(value: &Value) -> Result<ToolRun, Fault<'static>> {
     let mut summary = Summary { seconds: positive(value, "/config/duration"), ..Summary::default() };
     let of_checks = items(value, "/results/checks/metrics").iter();
     for metric in items(value, "/results/metrics").iter().chain(of_checks) {
