@@ -188,7 +188,7 @@ fn claim(scope: Scope<'_>, text: &str, sides: &[Side]) -> Result<Claim, Failure>
     let claim = scope.read(text).map_err(|error| failed(error.to_string()))?;
     for term in claim.terms() {
         let side = sides.iter().find(|side| side.name == term.variant);
-        check_term(scope, term, side).map_err(failed)?;
+        check_term(scope, term, side, &failed)?;
     }
     if let Operand::Cap { .. } = claim.right {
         let has_windows = |side: &Side| {
@@ -205,7 +205,12 @@ fn claim(scope: Scope<'_>, text: &str, sides: &[Side]) -> Result<Claim, Failure>
 }
 
 /// Whether every run of a variant has what a claim speaks of.
-fn check_term(scope: Scope<'_>, term: &Term, side: Option<&Side>) -> Result<(), String> {
+fn check_term(
+    scope: Scope<'_>,
+    term: &Term,
+    side: Option<&Side>,
+    failed: &dyn Fn(String) -> Failure,
+) -> Result<(), Failure> {
     let Some((side, metric)) = side.zip(scope.metrics.iter().find(|metric| metric.name == term.metric))
     else {
         return Ok(());
@@ -217,7 +222,7 @@ fn check_term(scope: Scope<'_>, term: &Term, side: Option<&Side>) -> Result<(), 
     let Some(without) = side.good().find(|run| !has(run, term.statistic)) else { return Ok(()) };
     let file = without.file.display();
     let Some(statistic) = term.statistic else {
-        return Err(format!("{file}, a run of {}, has no value of {}", side.name, term.metric));
+        return Err(failed(format!("{file}, a run of {}, has no value of {}", side.name, term.metric)));
     };
     let known: Vec<&str> = Statistic::ALL
         .into_iter()
@@ -225,12 +230,12 @@ fn check_term(scope: Scope<'_>, term: &Term, side: Option<&Side>) -> Result<(), 
         .map(Statistic::name)
         .collect();
     let remedy = without.tool_run.remedies.get(&term.metric);
-    Err(format!(
+    Err(failed(format!(
         "{file}, a run of {}, has no {} of {}, only {}{}",
         side.name,
         statistic.name(),
         term.metric,
         if known.is_empty() { "no statistic at all".to_owned() } else { known.join(", ") },
         remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default()
-    ))
+    )))
 }
