@@ -32,7 +32,7 @@ pub struct AccelerationLibrary {
 #[must_use]
 pub fn acceleration_libraries(facts: &HostFacts) -> Vec<AccelerationLibrary> {
     let places = Places::of_this_machine();
-    Wanted::ALL.iter().map(|wanted| wanted.judge(&places, facts, &loads)).collect()
+    Wanted::ALL.iter().map(|wanted| wanted.judge(&places, facts, &complaint)).collect()
 }
 
 /// Where libraries may be.
@@ -164,14 +164,14 @@ impl Wanted {
         self,
         places: &Places,
         facts: &HostFacts,
-        loads: &dyn Fn(Self, &Path) -> Result<(), String>,
+        complaint: &dyn Fn(Self, &Path) -> Option<String>,
     ) -> AccelerationLibrary {
         let file = self.file(places);
         let missing = match &file {
             None => Some(format!("it is not installed: {}", self.install())),
-            Some(file) => match loads(self, file) {
-                Ok(()) => self.lacks(facts).map(str::to_owned),
-                Err(reason) => Some(format!("it cannot be loaded: {reason}")),
+            Some(file) => match complaint(self, file) {
+                None => self.lacks(facts).map(str::to_owned),
+                Some(words) => Some(format!("it cannot be loaded: {words}")),
             },
         };
         AccelerationLibrary {
@@ -182,8 +182,8 @@ impl Wanted {
     }
 }
 
-/// Has a child process load it.
-pub(super) fn loads(wanted: Wanted, file: &Path) -> Result<(), String> {
+/// Has a child process load it. Returns what the loader says against it, or why it could not be asked.
+pub(super) fn complaint(wanted: Wanted, file: &Path) -> Option<String> {
     let path = file.to_string_lossy();
     let (program, arguments): (&str, Vec<String>) = match wanted {
         Wanted::Qatengine => ("openssl", ["engine", "-t", &path].map(str::to_owned).into()),
@@ -193,8 +193,10 @@ pub(super) fn loads(wanted: Wanted, file: &Path) -> Result<(), String> {
         // The loader says what it could not preload, and starts the program nevertheless or not at all.
         Wanted::Qatzip | Wanted::Qpl => ("env", vec![format!("LD_PRELOAD={path}"), "true".to_owned()]),
     };
-    let output =
-        run_for_output(program, arguments, LOAD_TIME_MAX).map_err(|error| format!("failed to {error}"))?;
+    let output = match run_for_output(program, arguments, LOAD_TIME_MAX) {
+        Ok(output) => output,
+        Err(error) => return Some(format!("failed to {error}")),
+    };
     let complaint = output.stderr.lines().map(str::trim).find(|line| !line.is_empty());
     let is_refused = match wanted {
         Wanted::Qatengine => !output.stdout.contains("[ available ]"),
@@ -202,8 +204,8 @@ pub(super) fn loads(wanted: Wanted, file: &Path) -> Result<(), String> {
         Wanted::Qatzip | Wanted::Qpl => !output.exit.is_success() || complaint.is_some(),
     };
     if !is_refused {
-        return Ok(());
+        return None;
     }
     let said = output.stdout.lines().map(str::trim).find(|line| line.starts_with('['));
-    Err(complaint.or(said).map_or_else(|| format!("the loader {}", output.exit), str::to_owned))
+    Some(complaint.or(said).map_or_else(|| format!("the loader {}", output.exit), str::to_owned))
 }
