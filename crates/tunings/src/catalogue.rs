@@ -48,8 +48,8 @@ type Find = fn(&Machine, Option<&str>) -> Found;
 pub enum Purpose {
     /// Changes settings of the host.
     Change(Find),
-    /// Only looks whether the machine has something; the reason if not.
-    Check(fn(&Machine) -> Result<String, String>),
+    /// Only looks whether the CPU has these flags.
+    CpuFlags(&'static [&'static str]),
     /// Nothing: it belongs to the system under test, and this says where it is set.
     System(&'static str),
 }
@@ -153,7 +153,7 @@ const CATALOGUE: &[Tuning] = &[
         changes: "nothing: checks whether the CPU has popcnt and sse4_2, which Open vSwitch's module can be built to use",
         needs: "an x86-64 CPU with these instructions",
         risks: "none",
-        purpose: Purpose::Check(kinds::cpu_flags),
+        purpose: Purpose::CpuFlags(&["popcnt", "sse4_2"]),
     },
     Tuning {
         name: "tunnel-type",
@@ -311,8 +311,17 @@ impl Asked {
         let impossible = |reason: String| TuningError::Impossible { tuning: self.text.clone(), reason };
         let found = match self.tuning.purpose {
             Purpose::Change(find) => find(machine, self.argument.as_deref()),
-            Purpose::Check(check) => {
-                let checked = Some(check(machine).map_err(impossible)?);
+            Purpose::CpuFlags(wanted) => {
+                let flags = machine.cpu_flags();
+                let is_missing = |name: &&&str| flags.iter().all(|flag| flag != **name);
+                let missing: Vec<&str> = wanted.iter().filter(is_missing).copied().collect();
+                if !missing.is_empty() {
+                    return Err(impossible(format!(
+                        "the CPU of this machine lacks {}",
+                        missing.join(" and ")
+                    )));
+                }
+                let checked = Some(format!("the CPU has {}", wanted.join(" and ")));
                 return Ok(Resolved { name: self.text.clone(), checked, ..Resolved::default() });
             }
             Purpose::System(place) => return Err(impossible(format!("it is set in {place}"))),

@@ -273,14 +273,39 @@ pub fn resolve_treatment(treatment: Treatment<'_>, machine: &Machine) -> Result<
 pub(crate) fn resolve(changes: &[UserChange], machine: &Machine) -> Result<Vec<Resolved>, TuningError> {
     let mut resolved: Vec<Resolved> = Vec::new();
     for change in changes {
-        let wanted = wanted(change, machine, &resolved)
-            .map_err(|reason| TuningError::Impossible { tuning: change.to_string(), reason })?;
+        let wanted = wanted(change, machine, &resolved).map_err(|error| TuningError::Impossible {
+            tuning: change.to_string(),
+            reason: error.to_string(),
+        })?;
         resolved.push(Resolved { name: change.to_string(), wanted, ..Resolved::default() });
     }
     Ok(resolved)
 }
 
-fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Result<Vec<Wanted>, String> {
+/// Why this machine cannot have a change.
+#[derive(Debug, thiserror::Error)]
+enum ChangeError {
+    #[error("failed to {_0}")]
+    Host(#[from] plumb_host::Error),
+    #[error("failed to find {path}: {cause}")]
+    NoPath { path: String, cause: std::io::Error },
+    #[error("it is {_0} and not running; start it first")]
+    NotRunning(String),
+    #[error("`verify` printed {_0:?} and then {_1:?}, though nothing was changed: make its output stable")]
+    Unstable(String, String),
+    #[error("this host has no user or group {_0}")]
+    NoOwner(String),
+    #[error("{}", _0.1)]
+    Fault(ChangeFault),
+    #[error("there is no file {_0} in which to replace a line")]
+    NoFile(String),
+    #[error("no line of {path} matches `{pattern}`")]
+    NoLine { path: String, pattern: String },
+    #[error("{} lines of {path} match `{pattern}` ({}); make the expression match only one", lines.len(), lines.join(", "))]
+    SeveralLines { path: String, pattern: String, lines: Vec<String> },
+}
+
+fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Result<Vec<Wanted>, ChangeError> {
     let wanted = match change {
         // Made by the runner and not on a host.
         UserChange::Kubernetes(_) => Vec::new(),
@@ -294,27 +319,23 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
             values.iter().map(of_pair).collect()
         }
         UserChange::Service(ServiceChange { name, action, timeout, verify, .. }) => {
-            let action = Action::service(name, *action == ServiceAction::Restart, timeout_ms(*timeout));
-            let action = action.map_err(|error| format!("failed to {error}"))?;
+            let action = Action::service(name, *action == ServiceAction::Restart, timeout_ms(*timeout))?;
             let service = Wanted::of(&format!("service {name}"), Setting::Action(action), RUNNING);
             [Some(service), of_verify(verify.as_ref(), *timeout)?].into_iter().flatten().collect()
         }
     };
     for Wanted { setting, .. } in &wanted {
-        let now = machine.read(setting).map_err(|error| format!("failed to {error}"))?;
+        let now = machine.read(setting)?;
         if setting.is_action() && now != RUNNING {
-            return Err(format!("it is {now} and not running; start it first"));
+            return Err(ChangeError::NotRunning(now));
         }
         // A value that changes by itself can never be seen to be back.
         let again = if setting.is_command() { machine.read(setting).ok() } else { None };
         if let Some(again) = again.filter(|again| *again != now) {
-            return Err(format!(
-                "`verify` printed {:?} and then {:?}, though nothing was changed: make its output stable",
-                machine.shown(setting, &now),
-                machine.shown(setting, &again)
-            ));
+            let [now, again] = [now, again].map(|value| machine.shown(setting, &value));
+            return Err(ChangeError::Unstable(now, again));
         }
-        machine.may_write(setting).map_err(|error| format!("failed to {error}"))?;
+        machine.may_write(setting)?;
     }
     Ok(wanted)
 }
@@ -330,7 +351,7 @@ fn of_command(change: &CommandChange) -> Wanted {
     }
 }
 
-fn of_verify(verify: Option<&Verify>, timeout: Option<Span>) -> Result<Option<Wanted>, String> {
+fn of_verify(verify: Option<&Verify>, timeout: Option<Span>) -> Result<Option<Wanted>, ChangeError> {
     let Some(verify) = verify else { return Ok(None) };
     let (line, label, expect) = match &verify.url {
         None => {
@@ -338,8 +359,8 @@ fn of_verify(verify: Option<&Verify>, timeout: Option<Span>) -> Result<Option<Wa
             (line.clone(), format!("`{line}`"), verify.expect.clone().unwrap_or_default())
         }
         Some(url) => {
-            let program =
-                std::env::current_exe().map_err(|error| format!("failed to find plumb: {error}"))?;
+            let program = std::env::current_exe()
+                .map_err(|cause| ChangeError::NoPath { path: "plumb".to_owned(), cause })?;
             let header = verify.header.as_ref().and_then(|header| header.split_once(':'));
             let header = header.map(|(name, value)| (name.to_ascii_lowercase(), value.trim()));
             let asked = [
@@ -361,26 +382,26 @@ fn of_verify(verify: Option<&Verify>, timeout: Option<Span>) -> Result<Option<Wa
     }))
 }
 
-fn of_file(change: &FileChange, machine: &Machine, earlier: &[Resolved]) -> Result<Vec<Wanted>, String> {
+fn of_file(change: &FileChange, machine: &Machine, earlier: &[Resolved]) -> Result<Vec<Wanted>, ChangeError> {
     let path = machine.whole_path(Path::new(&change.path));
-    let path = path.map_err(|error| format!("failed to find {}: {error}", change.path))?;
+    let path = path.map_err(|cause| ChangeError::NoPath { path: change.path.clone(), cause })?;
     let setting = Setting::Contents(path.display().to_string());
     let mut before = earlier.iter().rev().flat_map(|resolved| &resolved.wanted);
     let now = match before.find(|wanted| wanted.setting == setting) {
         Some(wanted) => wanted.value.clone(),
-        None => machine.read(&setting).map_err(|error| format!("failed to {error}"))?,
+        None => machine.read(&setting)?,
     };
     let now = Contents::of_value(&now);
     let text = new_text(change, now.as_ref().map(|now| now.text.as_str()))?;
-    let text = machine.secrets().filled_in(&text).map_err(|error| format!("failed to {error}"))?;
+    let text = machine.secrets().filled_in(&text)?;
     let mut contents = now.unwrap_or_else(|| Contents::new_file(NEW_FILE));
     contents.text = text;
     if let Some(mode) = &change.mode {
-        contents.mode = octal(mode).map_err(|(_, message)| message)?;
+        contents.mode = octal(mode).map_err(ChangeError::Fault)?;
     }
     if let Some(owner) = &change.owner {
         let number = |name: &str, is_group| {
-            owner_number(name, is_group).ok_or_else(|| format!("this host has no user or group {name}"))
+            owner_number(name, is_group).ok_or_else(|| ChangeError::NoOwner(name.to_owned()))
         };
         let (user, group) =
             owner.split_once(':').map_or((owner.as_str(), None), |(user, group)| (user, Some(group)));
@@ -397,13 +418,13 @@ fn of_file(change: &FileChange, machine: &Machine, earlier: &[Resolved]) -> Resu
 }
 
 /// The text that a file should have.
-fn new_text(change: &FileChange, now: Option<&str>) -> Result<String, String> {
+fn new_text(change: &FileChange, now: Option<&str>) -> Result<String, ChangeError> {
     let (Some(pattern), Some(line)) = (&change.replace, &change.with) else {
         return Ok(change.contents.clone().unwrap_or_default());
     };
     let path = &change.path;
-    let now = now.ok_or_else(|| format!("there is no file {path} in which to replace a line"))?;
-    let expression = expression("replace", pattern).map_err(|(_, message)| message)?;
+    let now = now.ok_or_else(|| ChangeError::NoFile(path.clone()))?;
+    let expression = expression("replace", pattern).map_err(ChangeError::Fault)?;
     let lines: Vec<&str> = now.split('\n').collect();
     let found: Vec<usize> =
         (0..lines.len()).filter(|&at| !lines[at].is_empty() && expression.is_match(lines[at])).collect();
@@ -413,14 +434,10 @@ fn new_text(change: &FileChange, now: Option<&str>) -> Result<String, String> {
                 lines.iter().enumerate().map(|(number, old)| if number == *at { line.as_str() } else { old });
             Ok(new.collect::<Vec<_>>().join("\n"))
         }
-        [] => Err(format!("no line of {path} matches `{pattern}`")),
+        [] => Err(ChangeError::NoLine { path: path.clone(), pattern: pattern.clone() }),
         several => {
-            let numbers: Vec<String> = several.iter().map(|at| (at + 1).to_string()).collect();
-            Err(format!(
-                "{} lines of {path} match `{pattern}` ({}); make the expression match only one",
-                several.len(),
-                numbers.join(", ")
-            ))
+            let lines = several.iter().map(|at| (at + 1).to_string()).collect();
+            Err(ChangeError::SeveralLines { path: path.clone(), pattern: pattern.clone(), lines })
         }
     }
 }

@@ -9,7 +9,7 @@ use plumb_host::settings::Machine;
 
 use crate::found::Found;
 
-pub(crate) use cpu::{cpu_flags, energy_bias, energy_preference, governor, idle_states, turbo_off};
+pub(crate) use cpu::{energy_bias, energy_preference, governor, idle_states, turbo_off};
 pub(crate) use interrupts::interrupt_affinity;
 pub(crate) use memory::{busy_poll, busy_read, huge_pages, numa_balancing, sysctl};
 pub(crate) use rings::rings;

@@ -28,13 +28,17 @@ pub(crate) fn apply(
     journal.note(&entries)?;
     for entry in &entries {
         let wanted = tuning.wanted.iter().rfind(|wanted| wanted.setting == entry.setting);
-        if let Err(reason) = change(machine, entry, wanted) {
+        if let Err(error) = change(machine, entry, wanted) {
             // A value that the kernel chose instead is this tuning's doing as well, and nobody else's. It chooses none for a file.
             let is_file = matches!(entry.setting, Setting::Contents(_));
             if let Some(new) = machine.read(&entry.setting).ok().filter(|_| !is_file) {
                 journal.note(&[Entry { new, ..entry.clone() }])?;
             }
-            return Err(TuningError::Refused { tuning: tuning.name.clone(), reason, trouble: Vec::new() });
+            return Err(TuningError::Refused {
+                tuning: tuning.name.clone(),
+                reason: error.to_string(),
+                trouble: Vec::new(),
+            });
         }
         note("changed a setting", entry);
     }
@@ -120,21 +124,37 @@ fn changes(machine: &Machine, tuning: &Resolved) -> Result<Vec<Entry>, TuningErr
     Ok(entries)
 }
 
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error("failed to {_0}")]
+    Host(#[from] plumb_host::Error),
+    #[error("the kernel refused {new:?} for {setting} ({cause})")]
+    Kernel { setting: String, new: String, cause: plumb_host::Error },
+    #[error("after `apply`, {setting} prints {now:?}, and should print {new:?}")]
+    Prints { setting: String, now: String, new: String },
+    #[error("{setting} was set to {new:?} and reads back {now:?}")]
+    ReadsBack { setting: String, now: String, new: String },
+}
+
 /// Writes, and reads back: the kernel may refuse a value, or take another one without a word.
-fn change(machine: &Machine, entry: &Entry, wanted: Option<&Wanted>) -> Result<(), String> {
+fn change(machine: &Machine, entry: &Entry, wanted: Option<&Wanted>) -> Result<(), WriteError> {
     let Entry { setting, new, .. } = entry;
-    machine.change(setting, new).map_err(|error| match setting {
-        Setting::Contents(_) | Setting::Shell(_) | Setting::Action(_) => format!("failed to {error}"),
-        _ => format!("the kernel refused {new:?} for {setting} ({error})"),
+    machine.change(setting, new).map_err(|cause| match setting {
+        Setting::Contents(_) | Setting::Shell(_) | Setting::Action(_) => cause.into(),
+        _ => WriteError::Kernel { setting: setting.to_string(), new: new.clone(), cause },
     })?;
-    let now = machine.read(setting).map_err(|error| format!("failed to {error}"))?;
+    let now = machine.read(setting)?;
     if wanted.map_or(now == *new, |wanted| wanted.is_met_by(&now)) {
         return Ok(());
     }
     let (now, new) =
         (machine.shown(setting, &now), wanted.map_or_else(|| new.clone(), |it| it.shown(machine)));
-    if setting.is_command() {
-        return Err(format!("after `apply`, {setting} prints {now:?}, and should print {new:?}"));
-    }
-    Err(format!("{setting} was set to {new:?} and reads back {now:?}"))
+    let is_command = setting.is_command();
+    let setting = setting.to_string();
+    Err(if is_command {
+        WriteError::Prints { setting, now, new }
+    } else {
+        WriteError::ReadsBack { setting, now, new }
+    })
 }

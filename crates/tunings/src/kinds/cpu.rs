@@ -110,14 +110,3 @@ fn per_cpu(machine: &Machine, label: &str, file: &str, value: &str) -> Found {
     }
     found
 }
-
-/// Whether the CPU has the instructions that Open vSwitch's kernel module can be built to use.
-pub(crate) fn cpu_flags(machine: &Machine) -> Result<String, String> {
-    let flags = machine.cpu_flags();
-    let missing: Vec<&str> =
-        ["popcnt", "sse4_2"].into_iter().filter(|name| flags.iter().all(|flag| flag != name)).collect();
-    if missing.is_empty() {
-        return Ok("the CPU has popcnt and sse4_2".to_owned());
-    }
-    Err(format!("the CPU of this machine lacks {}", missing.join(" and ")))
-}
