@@ -68,23 +68,37 @@ impl ClusterObject {
     /// What is wrong with how it is written, if anything is.
     ///
     /// # Errors
-    /// A sentence that says what would be right.
-    pub fn check(&self) -> Result<(), String> {
+    /// With what would be right.
+    pub fn check(&self) -> Result<(), ObjectFault> {
         let takes_port = matches!(self.kind, ClusterObjectKind::Service | ClusterObjectKind::Gateway);
-        let key = self.kind.key();
         match &self.port {
-            _ if !is_name(&self.name) => {
-                Err(format!("`{}` is not the name of an object of a cluster", self.name))
-            }
-            Some(_) if !takes_port => {
-                Err(format!("a {} has no port to choose; give its name alone", self.kind.name()))
-            }
+            _ if !is_name(&self.name) => Err(ObjectFault::Name(self.name.clone())),
+            Some(_) if !takes_port => Err(ObjectFault::NoPort(self.kind)),
             Some(port) if !is_name(port) => {
-                Err(format!("`{port}` is not a port; write `{key}: {}:80`, or the port's name", self.name))
+                Err(ObjectFault::Port { object: self.clone(), port: port.clone() })
             }
             _ => Ok(()),
         }
     }
+}
+
+/// What is wrong with how an object of a cluster is written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectFault {
+    /// No object can have that name.
+    #[error("`{_0}` is not the name of an object of a cluster")]
+    Name(String),
+    /// Objects of this kind have no port to choose.
+    #[error("a {} has no port to choose; give its name alone", _0.name())]
+    NoPort(ClusterObjectKind),
+    /// No port can have that name.
+    #[error("`{port}` is not a port; write `{}: {}:80`, or the port's name", object.kind.key(), object.name)]
+    Port {
+        /// The object.
+        object: ClusterObject,
+        /// Its port.
+        port: String,
+    },
 }
 
 /// Whether a text can be a name in a cluster: it becomes a part of a request's path.

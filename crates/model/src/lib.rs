@@ -37,7 +37,7 @@ mod when;
 
 pub use caution::{Caution, Lack, WorkDifference};
 pub use claim::{Claim, Operand, Relation, Term};
-pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint};
+pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint, ObjectFault};
 pub use contrast::{Bounded, Contrast, Shift};
 pub use event::Event;
 pub use finding::{Change, Findings, Question};
@@ -52,7 +52,8 @@ pub use merge::{Largest, Merge, Smallest};
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
 pub use notice::{Notice, NoticeKind, Range};
 pub use places::{
-    ArrayPlace, ArrayVolume, ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources, PodSides, Readers,
+    ArrayPlace, ArrayVolume, ClusterPlace, Host, NotHost, PlaceOf, Places, PodPlace, PodResources, PodSides,
+    Readers,
 };
 pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};

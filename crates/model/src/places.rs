@@ -367,17 +367,20 @@ impl PlaceOf {
     ///
     /// # Errors
     /// When no host can have that name.
-    pub fn parse(word: &str) -> Result<Self, String> {
+    pub fn parse(word: &str) -> Result<Self, NotHost> {
         let word = word.trim();
         if word.is_empty() || word.starts_with('-') || word.chars().any(char::is_whitespace) {
-            return Err(format!(
-                "`{word}` is not a host; write `ssh://user@host`, a name that ssh knows, or `here`"
-            ));
+            return Err(NotHost(word.to_owned()));
         }
         let ssh = (word != "here").then(|| word.to_owned());
         Ok(Self { ssh, ..Self::default() })
     }
 }
+
+/// A text that cannot be the name of a host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{_0}` is not a host; write `ssh://user@host`, a name that ssh knows, or `here`")]
+pub struct NotHost(String);
 
 #[cfg(test)]
 mod tests {

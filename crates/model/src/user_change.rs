@@ -54,14 +54,19 @@ pub struct SysctlChange {
     pub place: ChangePlace,
 }
 
-impl TryFrom<BTreeMap<String, String>> for SysctlChange {
-    type Error = String;
+/// A text that does not name the hosts of a change.
+#[derive(Debug, thiserror::Error)]
+#[error("`place` is `{_0}`; write `{SYSTEM}` or `{LOAD}`")]
+pub struct NotPlace(String);
 
-    fn try_from(mut values: BTreeMap<String, String>) -> Result<Self, String> {
+impl TryFrom<BTreeMap<String, String>> for SysctlChange {
+    type Error = NotPlace;
+
+    fn try_from(mut values: BTreeMap<String, String>) -> Result<Self, NotPlace> {
         let place = match values.remove(PLACE).as_deref() {
             None | Some(SYSTEM) => ChangePlace::System,
             Some(LOAD) => ChangePlace::Load,
-            Some(other) => return Err(format!("`place` is `{other}`; write `{SYSTEM}` or `{LOAD}`")),
+            Some(other) => return Err(NotPlace(other.to_owned())),
         };
         Ok(Self { values, place })
     }

@@ -80,7 +80,7 @@ fn check_address(system: &SystemSettings, port: u16) -> Result<(), Fault> {
     let fault = |key: &str, message: String| Err(Fault::new(format!("system.{key}"), message));
     match (&system.address, system.cluster_object()) {
         (Some(_), Some(_)) => fault("service", "a Service has an address of its own; leave out `address`".to_owned()),
-        (None, Some(service)) => service.check().or_else(|message| fault("service", message)),
+        (None, Some(service)) => service.check().or_else(|error| fault("service", error.to_string())),
         (_, None) if system.namespace.is_some() => fault("namespace", "is that of `service`".to_owned()),
         (Some(address), None) => {
             system::parse_target(address, port).map(drop).or_else(|error| fault("address", error.to_string()))

@@ -66,7 +66,7 @@ pub fn from_file(file: &Path) -> Result<Places, Failure> {
 
 /// Places from words on the command line.
 pub fn named(system_on: Option<&str>, load_on: &[String]) -> Result<Places, Failure> {
-    let place = |word: &str| PlaceOf::parse(word).map_err(Failure::usage);
+    let place = |word: &str| PlaceOf::parse(word).map_err(|error| Failure::usage(error.to_string()));
     Ok(Places {
         system: system_on.map(place).transpose()?.unwrap_or_default(),
         load: load_on.iter().map(|word| place(word)).collect::<Result<_, _>>()?,

@@ -48,7 +48,8 @@ pub fn json_schema() -> String {
 
 /// Prints facts and a verdict on each.
 pub fn host(arguments: &HostArguments) -> Outcome {
-    let on = arguments.on.as_deref().map(PlaceOf::parse).transpose().map_err(Failure::usage)?;
+    let on = arguments.on.as_deref().map(PlaceOf::parse).transpose();
+    let on = on.map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(place) = on.filter(|place| !place.is_here()) {
         let words: &[&str] = if arguments.json { &["host", "--json"] } else { &["host"] };
         let told = plumb_runner::told_by(&place, &own_build()?, words).map_err(Failure::harness)?;

@@ -124,7 +124,7 @@ fn check_url(ingress: &IngressSettings) -> Result<(), Fault> {
             "name the system by only one of `url`, `service`, `ingress`, `route` and `gateway`".to_owned(),
         ),
         (None, [object]) => {
-            object.check().or_else(|message| fault(object.kind.key(), message))?;
+            object.check().or_else(|error| fault(object.kind.key(), error.to_string()))?;
             match ingress.connect {
                 Some(_) => fault("connect", "goes with `url`; an object of a cluster has an address".to_owned()),
                 None => Ok(()),

@@ -133,7 +133,7 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
             Mistake::new(span, message)
         };
         let ssh = place.ssh.as_deref().map(PlaceOf::parse);
-        mistakes.extend(ssh.and_then(Result::err).map(|message| wrong("ssh", message)));
+        mistakes.extend(ssh.and_then(Result::err).map(|error| wrong("ssh", error.to_string())));
         let cpus = place.cpus.as_deref().map(str::parse::<CpuSet>);
         let is_double = place.ssh.is_some() && place.pod.is_some();
         mistakes.extend(
