@@ -18,6 +18,16 @@ pub enum CryptoError {
         /// The algorithm.
         algorithm: Algorithm,
     },
+    /// A private key is of another kind than the algorithm needs.
+    #[error("prepare a private key for the {device} device: it is for {key}, not for {algorithm}")]
+    OtherKey {
+        /// The device.
+        device: DeviceKind,
+        /// What the key is for.
+        key: &'static str,
+        /// The algorithm.
+        algorithm: Algorithm,
+    },
     /// A device's results are not those of another implementation.
     #[error(
         "trust the {device} device with {algorithm}: {wrong} of {results} results are wrong according to {}", .reference.name()

@@ -94,8 +94,8 @@ impl Bench {
                 let open = Device::open(device)?;
                 let key = open.signing_key(key.unwrap_or_default())?;
                 if work.algorithm.signature() != Some(key.kind()) {
-                    let reason = format!("it is for {}, not for {}", key.kind().name(), work.algorithm);
-                    return Err(DeviceError::Key { device, reason }.into());
+                    let (key, algorithm) = (key.kind().name(), work.algorithm);
+                    return Err(CryptoError::OtherKey { device, key, algorithm });
                 }
                 Worker::PrivateKey(Box::new(ClosedLoop::signing(open, key, work)))
             }

@@ -66,12 +66,12 @@ pub enum DeviceError {
         cause: Unavailable,
     },
     /// A key cannot be used.
-    #[error("prepare a private key for the {device} device: {reason}")]
+    #[error("prepare a private key for the {device} device: {fault}")]
     Key {
         /// The device.
         device: DeviceKind,
         /// What is wrong with the key.
-        reason: String,
+        fault: KeyFault,
     },
     /// An operation failed that all others need.
     #[error(transparent)]
@@ -87,6 +87,50 @@ pub enum DeviceError {
         /// What OpenSSL says.
         cause: String,
     },
+}
+
+/// What is wrong with a private key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// Its form is unknown.
+    #[error("it is not a private key in PKCS#8, PKCS#1 or SEC1")]
+    Form,
+    /// An RSA key of another length, in bits.
+    #[error("it has {_0} bits; it must have 2048, 3072 or 4096")]
+    Bits(u32),
+    /// An elliptic curve other than P-256.
+    #[error("its curve is not P-256")]
+    Curve,
+    /// Neither RSA nor P-256.
+    #[error("it is neither an RSA nor a P-256 key")]
+    Algorithm,
+    /// Another public exponent than this one.
+    #[error("its public exponent is not {_0}, the only one by which the device can check its results")]
+    Exponent(u32),
+    /// It has not two primes with this number of bits.
+    #[error("it does not have two primes of {_0} bits")]
+    Primes(u32),
+    /// It lacks parts.
+    #[error("some of its parts for the Chinese remainder theorem are missing")]
+    Parts,
+    /// Its parts belong to different keys.
+    #[error("its private and public parts do not match")]
+    Mismatch,
+    /// It is too long for P-256.
+    #[error("it is longer than 256 bits")]
+    TooLong,
+    /// OpenSSL refuses it, in its own words.
+    #[error("{_0}")]
+    OpenSsl(String),
+    /// AWS-LC refuses it, in its own words.
+    #[error("AWS-LC refuses it: {_0}")]
+    AwsLc(String),
+}
+
+impl From<openssl::error::ErrorStack> for KeyFault {
+    fn from(error: openssl::error::ErrorStack) -> Self {
+        Self::OpenSsl(error.to_string())
+    }
 }
 
 /// Why one operation of a batch has no result.

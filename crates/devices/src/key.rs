@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::algorithm::OperationKind;
 use crate::device_kind::DeviceKind;
-use crate::error::DeviceError;
+use crate::error::{DeviceError, KeyFault};
 
 /// A private key, prepared for one device. It can be shared between threads.
 pub struct SigningKey {
@@ -42,9 +42,8 @@ impl SigningKey {
     ///
     /// When the bytes are not such a key, or the device has no use for it.
     pub fn from_der(device: DeviceKind, der: &[u8]) -> Result<Self, DeviceError> {
-        let refused = |reason: String| DeviceError::Key { device, reason };
-        let key = PKey::private_key_from_der(der)
-            .map_err(|_| refused("it is not a private key in PKCS#8, PKCS#1 or SEC1".to_owned()))?;
+        let refused = |fault| DeviceError::Key { device, fault };
+        let key = PKey::private_key_from_der(der).map_err(|_| refused(KeyFault::Form))?;
         let kind = kind_of(&key).map_err(refused)?;
         let form = match device {
             DeviceKind::SoftwareAwsLc => aws_lc::Key::new(kind, &key).map(Form::AwsLc),
@@ -100,13 +99,12 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-fn kind_of(key: &PKey<Private>) -> Result<OperationKind, String> {
+fn kind_of(key: &PKey<Private>) -> Result<OperationKind, KeyFault> {
     match key.id() {
-        Id::RSA => OperationKind::rsa(key.bits())
-            .ok_or_else(|| format!("it has {} bits; it must have 2048, 3072 or 4096", key.bits())),
+        Id::RSA => OperationKind::rsa(key.bits()).ok_or(KeyFault::Bits(key.bits())),
         Id::EC if key.ec_key().is_ok_and(|key| is_p256(&key)) => Ok(OperationKind::EcdsaP256),
-        Id::EC => Err("its curve is not P-256".to_owned()),
-        _ => Err("it is neither an RSA nor a P-256 key".to_owned()),
+        Id::EC => Err(KeyFault::Curve),
+        _ => Err(KeyFault::Algorithm),
     }
 }
 

@@ -31,7 +31,7 @@ pub use break_even::BreakEven;
 pub use counters::{Counters, Totals};
 pub use device::{Device, Presence};
 pub use device_kind::{DeviceKind, LANES};
-pub use error::{DeviceError, LaneError, Unavailable};
+pub use error::{DeviceError, KeyFault, LaneError, Unavailable};
 pub use exchange::ExchangeKey;
 pub use key::{SigningKey, generate_key};
 pub use operation::{Lane, Operation, Outcome, SharedSecret};

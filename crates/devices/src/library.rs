@@ -124,6 +124,7 @@ impl Library {
                 }
                 // What the loader does not find by name is not a failure; what lies there and cannot be loaded is.
                 Err(cause) if path.is_file() => {
+                    let cause = cause.to_string();
                     failure.get_or_insert(Unavailable::NotLoadable { path, cause });
                 }
                 Err(_) => {}
@@ -428,11 +429,11 @@ fn has_ifma() -> bool {
 }
 
 /// Loads a library after those that lie beside it and that it needs.
-fn open(path: &Path) -> Result<Handle, String> {
+fn open(path: &Path) -> Result<Handle, libloading::Error> {
     let load = |path: &Path| {
         // SAFETY: libcrypto_mb and the libraries of Intel's compiler run no code of note when they are loaded or
         // unloaded. That the file is that library is for who installed it to ensure, as with every shared library.
-        unsafe { Handle::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| error.to_string())
+        unsafe { Handle::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
     };
     let has_directory = path.components().count() > 1;
     let beside = COMPANIONS.iter().filter(|_| has_directory).map(|name| path.with_file_name(name));

@@ -7,6 +7,7 @@ use openssl::pkey::{PKey, Private};
 use zeroize::Zeroizing;
 
 use crate::algorithm::OperationKind;
+use crate::error::KeyFault;
 
 /// The key.
 pub(crate) enum Key {
@@ -15,9 +16,9 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) fn new(kind: OperationKind, key: &PKey<Private>) -> Result<Self, String> {
-        let der = key.private_key_to_pkcs8().map(Zeroizing::new).map_err(|error| error.to_string())?;
-        let refused = |error: KeyRejected| format!("AWS-LC refuses it: {error}");
+    pub(crate) fn new(kind: OperationKind, key: &PKey<Private>) -> Result<Self, KeyFault> {
+        let der = key.private_key_to_pkcs8().map(Zeroizing::new)?;
+        let refused = |error: KeyRejected| KeyFault::AwsLc(error.to_string());
         match kind {
             OperationKind::EcdsaP256 => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der)
                 .map(Self::Ecdsa)

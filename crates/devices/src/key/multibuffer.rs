@@ -5,6 +5,7 @@ use openssl::pkey::{PKey, Private};
 use zeroize::Zeroizing;
 
 use crate::algorithm::OperationKind;
+use crate::error::KeyFault;
 use crate::library::RsaKey;
 use crate::words::{Words4, from_big_endian};
 
@@ -25,7 +26,7 @@ pub(crate) struct P256Key {
 }
 
 impl Key {
-    pub(crate) fn new(kind: OperationKind, key: &PKey<Private>) -> Result<Self, String> {
+    pub(crate) fn new(kind: OperationKind, key: &PKey<Private>) -> Result<Self, KeyFault> {
         match kind.rsa_bits() {
             Some(bits) => rsa_key(bits, key).map(|key| Self::Rsa(Box::new(key))),
             None => p256_key(key),
@@ -46,17 +47,15 @@ fn words<const N: usize>(number: &BigNumRef) -> Option<[u64; N]> {
     from_big_endian(&Zeroizing::new(number.to_vec()))
 }
 
-fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, String> {
-    let key = key.rsa().map_err(|error| error.to_string())?;
+fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, KeyFault> {
+    let key = key.rsa()?;
     if BigNum::from_u32(PUBLIC_EXPONENT).is_ok_and(|expected| *key.e() != *expected) {
-        return Err(format!(
-            "its public exponent is not {PUBLIC_EXPONENT}, the only one by which the device can check its results"
-        ));
+        return Err(KeyFault::Exponent(PUBLIC_EXPONENT));
     }
     let half = bits / 2;
     let primes =
         key.p().zip(key.q()).filter(|(p, q)| [p, q].iter().all(|prime| prime.num_bits() == half as i32));
-    let Some((p, q)) = primes else { return Err(format!("it does not have two primes of {half} bits")) };
+    let Some((p, q)) = primes else { return Err(KeyFault::Primes(half)) };
     let parts = || {
         Some(RsaKey {
             p: words(p)?,
@@ -67,13 +66,13 @@ fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, String> {
             n: words(key.n())?,
         })
     };
-    parts().ok_or_else(|| "some of its parts for the Chinese remainder theorem are missing".to_owned())
+    parts().ok_or(KeyFault::Parts)
 }
 
-fn p256_key(key: &PKey<Private>) -> Result<Key, String> {
-    let key = key.ec_key().map_err(|error| error.to_string())?;
-    key.check_key().map_err(|_| "its private and public parts do not match".to_owned())?;
+fn p256_key(key: &PKey<Private>) -> Result<Key, KeyFault> {
+    let key = key.ec_key()?;
+    key.check_key().map_err(|_| KeyFault::Mismatch)?;
     let secret: Option<Words4> = words(key.private_key());
-    let secret = secret.map(Zeroizing::new).ok_or_else(|| "it is longer than 256 bits".to_owned())?;
+    let secret = secret.map(Zeroizing::new).ok_or(KeyFault::TooLong)?;
     Ok(Key::P256(P256Key { secret_of_check: secret.clone(), secret }))
 }
