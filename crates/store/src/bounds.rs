@@ -39,7 +39,32 @@ const COUNT_MAX: u64 = 1 << 53;
 /// Any other number, in whatever unit.
 const NUMBER_MAX: f64 = 1e18;
 
-type Checked = Result<(), String>;
+type Checked = Result<(), OutOfBounds>;
+
+/// What no run can have written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutOfBounds {
+    #[error("there are {count} {what}; a run has at most {most}")]
+    Number { what: String, count: usize, most: usize },
+    #[error("{bytes} bytes are more than the {most} that a run writes")]
+    Bytes { bytes: u64, most: u64 },
+    #[error("{name:.100} is {count}, which cannot have been counted")]
+    Count { name: String, count: u64 },
+    #[error("{name:.100} is {figure:e}, which cannot have been measured")]
+    Figure { name: String, figure: f64 },
+    #[error("{min} to {max} blocks cannot be run")]
+    Blocks { min: u32, max: u32 },
+    #[error("{what} {index} of {of}")]
+    Index { what: &'static str, index: usize, of: usize },
+    #[error("{what} {name:?}, which {of} does not have")]
+    Unknown { what: &'static str, name: String, of: &'static str },
+    #[error("the slot is at position {position} of block {block}")]
+    Position { position: u32, block: u32 },
+    #[error("a row of the table {_0:?} does not have one number for each column")]
+    Row(String),
+    #[error("the bins of {_0:?} do not ascend, or hold nothing")]
+    Bins(String),
+}
 
 /// Checks that a plan is consistent: every index and every name in it exists, and no size exceeds its bound.
 pub(crate) fn check_plan(plan: &Plan) -> Checked {
@@ -53,10 +78,11 @@ pub(crate) fn check_plan(plan: &Plan) -> Checked {
     }
     let blocks = plan.blocks;
     if blocks.max > BLOCKS_MAX || blocks.min > blocks.max || blocks.min == 0 {
-        return Err(format!("{} to {} blocks cannot be run", blocks.min, blocks.max));
+        return Err(OutOfBounds::Blocks { min: blocks.min, max: blocks.max });
     }
     if plan.baseline >= plan.variants.len() {
-        return Err(format!("the baseline is variant {} of {}", plan.baseline, plan.variants.len()));
+        let (index, of) = (plan.baseline, plan.variants.len());
+        return Err(OutOfBounds::Index { what: "the baseline is variant", index, of });
     }
     check_count("window_ns", plan.window_ns)?;
     check_count("warmup_ns", plan.warmup_ns)?;
@@ -68,7 +94,8 @@ pub(crate) fn check_plan(plan: &Plan) -> Checked {
         if let Some(index) =
             [Some(planned.variant), than].into_iter().flatten().find(|index| *index >= plan.variants.len())
         {
-            return Err(format!("a cell has variant {index} of {}", plan.variants.len()));
+            let of = plan.variants.len();
+            return Err(OutOfBounds::Index { what: "a cell has variant", index, of });
         }
     }
     plan.claims.iter().try_for_each(|claim| check_claim(claim, plan))
@@ -97,10 +124,10 @@ fn check_claim(claim: &Claim, plan: &Plan) -> Checked {
 
 fn check_term(term: &Term, plan: &Plan) -> Checked {
     if !plan.variants.iter().any(|variant| variant.name == term.variant) {
-        return Err(format!("a claim is about the variant {:?}, which the plan does not have", term.variant));
+        return Err(unknown("a claim is about the variant", &term.variant, "the plan"));
     }
     if plan.metric(&term.metric).is_none() {
-        return Err(format!("a claim is about the metric {:?}, which the plan does not have", term.metric));
+        return Err(unknown("a claim is about the metric", &term.metric, "the plan"));
     }
     Ok(())
 }
@@ -108,13 +135,14 @@ fn check_term(term: &Term, plan: &Plan) -> Checked {
 /// Checks that a slot belongs to a plan, and that its numbers can have been measured.
 pub(crate) fn check_slot(slot: &Slot, plan: &Plan) -> Checked {
     let Some(cell) = plan.cells.get(slot.cell) else {
-        return Err(format!("the slot is in cell {} of {}", slot.cell, plan.cells.len()));
+        let (index, of) = (slot.cell, plan.cells.len());
+        return Err(OutOfBounds::Index { what: "the slot is in cell", index, of });
     };
     if slot.block >= plan.blocks.max || slot.position as usize >= 2 * VARIANTS_MAX {
-        return Err(format!("the slot is at position {} of block {}", slot.position, slot.block));
+        return Err(OutOfBounds::Position { position: slot.position, block: slot.block });
     }
     if !cell.variants.iter().any(|planned| plan.variants[planned.variant].name == slot.variant) {
-        return Err(format!("the slot is of the variant {:?}, which its cell does not have", slot.variant));
+        return Err(unknown("the slot is of the variant", &slot.variant, "its cell"));
     }
     check_number("offset_s", slot.offset_s)?;
     check_number("took_s", slot.took_s)?;
@@ -179,7 +207,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
         let numbers: usize = table.rows.iter().map(Vec::len).sum();
         at_most("numbers in a table", numbers + table.rows.len(), ROWS_MAX)?;
         if table.rows.iter().any(|row| row.len() != table.columns.len()) {
-            return Err(format!("a row of the table {name:?} does not have one number for each column"));
+            return Err(OutOfBounds::Row(name.clone()));
         }
         table.rows.iter().flatten().try_for_each(|value| check_number(name, *value))?;
     }
@@ -239,7 +267,7 @@ fn check_histogram(name: &str, histogram: &Histogram) -> Checked {
     let mut previous = None;
     for (value_ns, count) in histogram.bins() {
         if previous.is_some_and(|previous| value_ns <= previous) || count == 0 {
-            return Err(format!("the bins of {name:?} do not ascend, or hold nothing"));
+            return Err(OutOfBounds::Bins(name.to_owned()));
         }
         check_count(name, value_ns)?;
         previous = Some(value_ns);
@@ -247,28 +275,24 @@ fn check_histogram(name: &str, histogram: &Histogram) -> Checked {
     Ok(())
 }
 
+fn unknown(what: &'static str, name: &str, of: &'static str) -> OutOfBounds {
+    OutOfBounds::Unknown { what, name: name.to_owned(), of }
+}
+
 pub(crate) fn at_most(what: &str, count: usize, count_max: usize) -> Checked {
     if count <= count_max {
         Ok(())
     } else {
-        Err(format!("there are {count} {what}; a run has at most {count_max}"))
+        Err(OutOfBounds::Number { what: what.to_owned(), count, most: count_max })
     }
 }
 
 pub(crate) fn check_bytes(bytes: u64, bytes_max: u64) -> Checked {
-    if bytes <= bytes_max {
-        Ok(())
-    } else {
-        Err(format!("{bytes} bytes are more than the {bytes_max} that a run writes"))
-    }
+    if bytes <= bytes_max { Ok(()) } else { Err(OutOfBounds::Bytes { bytes, most: bytes_max }) }
 }
 
 fn check_count(name: &str, count: u64) -> Checked {
-    if count <= COUNT_MAX {
-        Ok(())
-    } else {
-        Err(format!("{name:.100} is {count}, which cannot have been counted"))
-    }
+    if count <= COUNT_MAX { Ok(()) } else { Err(OutOfBounds::Count { name: name.to_owned(), count }) }
 }
 
 /// Checks that a number can have been measured.
@@ -276,7 +300,7 @@ pub(crate) fn check_number(name: &str, number: f64) -> Checked {
     if number.is_finite() && number.abs() <= NUMBER_MAX {
         Ok(())
     } else {
-        Err(format!("{name:.100} is {number:e}, which cannot have been measured"))
+        Err(OutOfBounds::Figure { name: name.to_owned(), figure: number })
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bounds;
+use crate::bounds::{self, OutOfBounds};
 use crate::error::StoreError;
 use crate::folder::{COMMON, Folder, PRIVATE};
 use crate::now::{NOW_FORMAT, Now, NowRecord};
@@ -229,9 +229,9 @@ fn lock(folder: &Folder) -> Result<File, StoreError> {
     Ok(lock)
 }
 
-fn unreadable(path: &Path) -> impl FnOnce(String) -> StoreError {
+fn unreadable(path: &Path) -> impl FnOnce(OutOfBounds) -> StoreError {
     let path = path.to_owned();
-    move |reason| StoreError::Unreadable { path, reason }
+    move |fault| StoreError::Unreadable { path, reason: fault.to_string() }
 }
 
 fn slots_to_append(folder: &Folder) -> Result<File, StoreError> {
@@ -251,7 +251,7 @@ pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Ru
     let record: HeaderRecord = parse(folder, RUN, &bytes)?;
     let malformed = |name: &str, line: usize| {
         let path = path.join(name);
-        move |reason: String| StoreError::Malformed { path, line, reason }
+        move |fault: OutOfBounds| StoreError::Malformed { path, line, reason: fault.to_string() }
     };
     bounds::check_plan(&record.header.plan).map_err(malformed(RUN, 1))?;
     let experiment_text = match record.experiment {
@@ -276,10 +276,10 @@ pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Ru
 pub(crate) fn read_end(folder: &Folder) -> Result<Option<EndRecord>, StoreError> {
     let Some(bytes) = folder.read(END, bounds::END_BYTES_MAX)? else { return Ok(None) };
     let end: EndRecord = parse(folder, END, &bytes)?;
-    bounds::check_number("took_s", end.took_s).map_err(|reason| StoreError::Malformed {
+    bounds::check_number("took_s", end.took_s).map_err(|fault| StoreError::Malformed {
         path: folder.path().join(END),
         line: 1,
-        reason,
+        reason: fault.to_string(),
     })?;
     Ok(Some(end))
 }
@@ -327,7 +327,7 @@ pub(crate) fn read_slots(
         if before + slots.len() == bounds::SLOTS_MAX {
             return Err(malformed(format!("a run has at most {} slots", bounds::SLOTS_MAX)));
         }
-        bounds::check_slot(&record.slot, plan).map_err(malformed)?;
+        bounds::check_slot(&record.slot, plan).map_err(|fault| malformed(fault.to_string()))?;
         whole_bytes += line.len() as u64;
         slots.push(record.slot);
     }
