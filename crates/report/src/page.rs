@@ -230,8 +230,8 @@ pub fn claims<'a>(view: &View<'a>) -> Section<'a> {
         ];
         first.into_iter().chain(cell).chain(rest).collect()
     };
-    let names = ["", "Claim", "TableCell", "Verdict", "Ratio, and what it must reach", "Why"];
-    let names: Vec<&str> = names.into_iter().filter(|name| several || *name != "TableCell").collect();
+    let names = ["", "Claim", "Cell", "Verdict", "Ratio, and what it must reach", "Why"];
+    let names: Vec<&str> = names.into_iter().filter(|name| several || *name != "Cell").collect();
     let table = Table::new("claims", Look::SignedCards, heads(&names), found.iter().map(row).collect());
     let words = found.iter().map(|found| claim_line(view, found)).collect();
     section("claims", "Claims", vec![Part::Table(table, words)])
@@ -529,7 +529,7 @@ fn errors<'a>(view: &View<'a>) -> Section<'a> {
             TableCell::number(figures::count(count as f64)),
         ]
     };
-    let mut names = heads(&["Variant", "CellKind"]);
+    let mut names = heads(&["Variant", "Kind"]);
     names.push(TableCell::number("How many"));
     let table = Table::new("errors", Look::Columns, names, view.errors().into_iter().map(row).collect());
     section("errors", "Errors", vec![Part::Table(table, error_lines(view))])
