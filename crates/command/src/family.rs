@@ -2,7 +2,7 @@
 
 use plumb_model::Evidence;
 use plumb_path::{
-    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, Place, Seen, Settings, Sides,
+    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, Place, SeenWindow, Settings, Sides,
     System, SystemFacts, Timing,
 };
 use serde_json::Value;
@@ -51,7 +51,7 @@ impl Settings for CommandSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         seen.measurement.map(|it| evidence::evidence(self, it)).unwrap_or_default()
     }
 

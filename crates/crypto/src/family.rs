@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use plumb_devices::DeviceKind;
 use plumb_model::{Evidence, Question, Statistic};
 use plumb_path::{
-    About, AnyError, DataPath, Fault, Load, PathError, Place, Remark, Seen, Settings, Sides, System, Timing,
-    read_target,
+    About, AnyError, DataPath, Fault, Load, PathError, Place, Remark, SeenWindow, Settings, Sides, System,
+    Timing, read_target,
 };
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ impl Settings for CryptoSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         seen.measurement.map(|it| evidence::evidence(self, it)).unwrap_or_default()
     }
 

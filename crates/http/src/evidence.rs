@@ -3,14 +3,14 @@
 mod module;
 
 use plumb_model::{Evidence, Measurement, Span};
-use plumb_path::{Seen, Snapshot, tool};
+use plumb_path::{SeenWindow, Snapshot, tool};
 
 use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
 use crate::{load, system};
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
-pub fn evidence(settings: &HttpSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
-    let Seen { before, after, .. } = seen;
+pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Measurement) -> Vec<Evidence> {
+    let SeenWindow { before, after, .. } = seen;
     let mut evidence = vec![];
     evidence.extend(settings.version_evidence(measurement));
     evidence.extend(settings.choice_evidence(
@@ -44,7 +44,7 @@ pub fn evidence(settings: &HttpSettings, seen: Seen<'_>, measurement: &Measureme
 }
 
 /// Proof that the system is as its settings say, whatever the load is.
-pub fn of_system(settings: &HttpSettings, Seen { before, after, .. }: Seen<'_>) -> Vec<Evidence> {
+pub fn of_system(settings: &HttpSettings, SeenWindow { before, after, .. }: SeenWindow<'_>) -> Vec<Evidence> {
     let mut settings = settings.clone();
     // Nothing is known of the load, so nothing can be asked of batches that only many connections fill.
     settings.load.connections = 1;
@@ -344,8 +344,11 @@ mod tests {
     }
 
     fn check(settings: &HttpSettings, measurement: &Measurement, after: &Snapshot, failing: &[&str]) {
-        let evidence =
-            settings.evidence(Seen { before: &Snapshot::default(), after, measurement: Some(measurement) });
+        let evidence = settings.evidence(SeenWindow {
+            before: &Snapshot::default(),
+            after,
+            measurement: Some(measurement),
+        });
         let broken: Vec<&str> = evidence
             .iter()
             .filter(|evidence| !evidence.holds)
@@ -381,7 +384,7 @@ mod tests {
     fn a_version_that_was_negotiated_holds_though_no_request_was_answered() {
         let stalled = Measurement { work: 0, ..measurement("TLSv1.3", 20, 0) };
         let inline = snapshot(&[("key_operations_inline", 20), ("handshakes_full", 20), ("requests", 0)]);
-        let evidence = settings(|_| {}).evidence(Seen {
+        let evidence = settings(|_| {}).evidence(SeenWindow {
             before: &Snapshot::default(),
             after: &inline,
             measurement: Some(&stalled),
@@ -400,7 +403,7 @@ mod tests {
         let resumed = settings(|settings| settings.load.resumption = Percent(1.0));
         let most = offering(measurement("TLSv1.3", 50, 950), 990, 0);
         check(&resumed, &most, &inline, &["sessions offered"]);
-        let version = settings(|_| {}).evidence(Seen {
+        let version = settings(|_| {}).evidence(SeenWindow {
             before: &Snapshot::default(),
             after: &inline,
             measurement: Some(&measurement("TLSv1.2", 100, 0)),
@@ -449,8 +452,11 @@ mod tests {
             .counters
             .extend([("device_waited".to_owned(), 280), ("device_wait_ns".to_owned(), 280 * 57_999)]);
         after.states.insert("device_pass_pays".to_owned(), "rsa-2048 from 3".to_owned());
-        let evidence =
-            many.evidence(Seen { before: &Snapshot::default(), after: &after, measurement: Some(&full) });
+        let evidence = many.evidence(SeenWindow {
+            before: &Snapshot::default(),
+            after: &after,
+            measurement: Some(&full),
+        });
         let words = |evidence: &Evidence| format!("{}: {}", evidence.what, evidence.observed);
         insta::assert_snapshot!(evidence[2..4].iter().map(words).collect::<Vec<_>>().join("\n"), @"
         private-key operations: 96 by the device, 4 in software because too few came together for a pass to pay, 0 past the device, 100 full handshakes

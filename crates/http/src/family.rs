@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use plumb_model::{Endpoint, Evidence, Question, Statistic};
 use plumb_path::{
     About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, Seen, Settings, Sides, System, SystemFacts, Timing, read_target,
+    Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ impl Settings for HttpSettings {
         self.system.ingress.lead_to(endpoint);
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         match seen.measurement {
             Some(measurement) => evidence::evidence(self, seen, measurement),
             None => evidence::of_system(self, seen),

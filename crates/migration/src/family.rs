@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use plumb_model::{Evidence, Question};
 use plumb_path::{
-    About, AnyError, DataPath, Fault, Load, PathError, Place, Seen, Settings, Sides, System, Timing,
+    About, AnyError, DataPath, Fault, Load, PathError, Place, SeenWindow, Settings, Sides, System, Timing,
 };
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ impl Settings for MigrationSettings {
         }
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         seen.measurement.map(|it| evidence::evidence(self, seen, it)).unwrap_or_default()
     }
 

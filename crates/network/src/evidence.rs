@@ -6,14 +6,18 @@ mod sends;
 use std::collections::BTreeMap;
 
 use plumb_model::{Evidence, Measurement};
-use plumb_path::{Seen, tool};
+use plumb_path::{SeenWindow, tool};
 
 use crate::far::UNSHARED;
 use crate::settings::{NetworkSettings, Test};
 use crate::system;
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
-pub fn evidence(settings: &NetworkSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
+pub fn evidence(
+    settings: &NetworkSettings,
+    seen: SeenWindow<'_>,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
     let mut evidence = match settings.load.driver.program() {
         Some(program) => tool::evidence(measurement, program, program).into_iter().collect(),
         None => of_load(settings, measurement),

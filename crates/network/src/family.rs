@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use plumb_model::{Endpoint, Evidence, Measurement, Question, Statistic};
 use plumb_path::{
     About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, Seen, Settings, Sides, System, SystemFacts, Timing, read_target,
+    Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl Settings for NetworkSettings {
         self.system.address = Some(endpoint.address());
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         match seen.measurement {
             Some(measurement) => evidence::evidence(self, seen, measurement),
             None => system::evidence(self, seen, &Measurement::default()),

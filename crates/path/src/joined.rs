@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, System, Timing};
-use crate::settings::{Facts, LoadFacts, PathSettings, Remark, Seen, Settings};
+use crate::settings::{Facts, LoadFacts, PathSettings, Remark, SeenWindow, Settings};
 use crate::tree::Node;
 
 /// The key in `system` that names the system's data path.
@@ -123,9 +123,9 @@ impl Settings for Joined {
         self.system.lead_to(endpoint);
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         let mut evidence = self.load.evidence(seen);
-        evidence.extend(self.system.evidence(Seen { measurement: None, ..seen }));
+        evidence.extend(self.system.evidence(SeenWindow { measurement: None, ..seen }));
         evidence
     }
 

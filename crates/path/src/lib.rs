@@ -26,4 +26,6 @@ pub use family::{
     read_target,
 };
 pub use portion::Portion;
-pub use settings::{About, AnySettings, Facts, LoadFacts, PathSettings, Remark, Seen, Settings, SystemFacts};
+pub use settings::{
+    About, AnySettings, Facts, LoadFacts, PathSettings, Remark, SeenWindow, Settings, SystemFacts,
+};

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::data_path::DataPath;
 use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Timing, Window};
-use crate::settings::{About, Facts, LoadFacts, PathSettings, Seen, Settings, SystemFacts};
+use crate::settings::{About, Facts, LoadFacts, PathSettings, SeenWindow, Settings, SystemFacts};
 
 /// Why a host is said to lack what a null experiment needs.
 #[derive(Debug, thiserror::Error)]
@@ -163,7 +163,7 @@ impl Settings for NullSettings {
         }
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         let moved = seen.after.moved(seen.before, "operations").unwrap_or(0);
         vec![Evidence {
             what: "operations of the treatment".to_owned(),

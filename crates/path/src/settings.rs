@@ -61,7 +61,7 @@ impl About {
 
 /// What was seen of a slot.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct SeenWindow<'a> {
     /// The system's counters and states when the window opened.
     pub before: &'a Snapshot,
     /// The same when it closed.
@@ -113,7 +113,7 @@ pub trait Settings: AnySettings {
     fn lead_to(&mut self, _: &Endpoint) {}
 
     /// Evidence that the treatment was in effect and that the requested parameters were negotiated.
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence>;
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence>;
 
     /// Builds and starts the system, and checks that it answers.
     ///

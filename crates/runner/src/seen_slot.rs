@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plumb_host::cpu::{CpuSet, CpuTime};
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{CpuCost, Evidence, Measurement, Noise, NoticeKind, Placement, SlotResult};
-use plumb_path::{PathSettings, Seen, Snapshot};
+use plumb_path::{PathSettings, SeenWindow, Snapshot};
 use plumb_tunings::Sight as SettingsSight;
 
 use crate::executor::Measured;
@@ -44,7 +44,7 @@ impl SeenSlot<'_> {
     /// The slot's result, with `more` evidence than the settings ask for.
     pub(crate) fn interpreted(self, settings: &PathSettings, more: Vec<Evidence>) -> Measured {
         let Self { mut measurement, ends: (opened, closed), hosts, skew_ns, load_cpus, is_late } = self;
-        let mut evidence = settings.evidence(Seen {
+        let mut evidence = settings.evidence(SeenWindow {
             before: &opened.system,
             after: &closed.system,
             measurement: Some(&measurement),

@@ -5,7 +5,7 @@ mod seen;
 pub mod volume;
 
 use plumb_model::{Evidence, Measurement, Reading};
-use plumb_path::{Seen, tool};
+use plumb_path::{SeenWindow, tool};
 
 use self::seen::seen;
 use crate::settings::{Driver, StorageSettings, Suite, SystemKind};
@@ -15,8 +15,12 @@ use crate::{metrics, system};
 pub const DEPTH_SHARE: f64 = 0.9;
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
-pub fn evidence(settings: &StorageSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
-    let Seen { before, after, .. } = seen;
+pub fn evidence(
+    settings: &StorageSettings,
+    seen: SeenWindow<'_>,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    let SeenWindow { before, after, .. } = seen;
     let mut evidence: Vec<Evidence> = driver(settings, measurement).into_iter().collect();
     // A job file and dbench's script say these themselves, and the words of a job file are recorded with the driver's options.
     let is_by_settings = settings.load.job.is_none() && settings.load.driver != Driver::Dbench;
@@ -37,7 +41,10 @@ pub fn evidence(settings: &StorageSettings, seen: Seen<'_>, measurement: &Measur
 }
 
 /// Proof that the system is as its settings say, whatever the load is.
-pub fn of_system(settings: &StorageSettings, Seen { before, after, .. }: Seen<'_>) -> Vec<Evidence> {
+pub fn of_system(
+    settings: &StorageSettings,
+    SeenWindow { before, after, .. }: SeenWindow<'_>,
+) -> Vec<Evidence> {
     match settings.system.kind {
         SystemKind::Volumes => volume::limits(&settings.system.volume, before, after),
         _ => Vec::new(),

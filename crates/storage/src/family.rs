@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use plumb_model::{Evidence, Question, Statistic};
 use plumb_path::{
     About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, Seen, Settings, Sides, System, SystemFacts, Timing, read_target,
+    Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -96,7 +96,7 @@ impl Settings for StorageSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(&self, seen: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         match seen.measurement {
             Some(measurement) => evidence::evidence(self, seen, measurement),
             None => evidence::of_system(self, seen),

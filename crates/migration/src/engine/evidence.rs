@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit};
-use plumb_path::{Seen, Snapshot};
+use plumb_path::{SeenWindow, Snapshot};
 
 use super::dirty::BACKLOG_NS;
 use crate::settings::{MigrationSettings, Tls};
@@ -18,8 +18,12 @@ const CONTROL_BYTES_MAX: u64 = 4096;
 const PACKETS_PER_CHANNEL: u64 = 16;
 
 /// Proof that the codec, the channels and the cap of a slot were those that were asked for.
-pub fn evidence(settings: &MigrationSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
-    let Seen { before, after, .. } = seen;
+pub fn evidence(
+    settings: &MigrationSettings,
+    seen: SeenWindow<'_>,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    let SeenWindow { before, after, .. } = seen;
     let mut evidence = vec![
         memory(before, after, measurement),
         codec(settings, before, after, measurement),

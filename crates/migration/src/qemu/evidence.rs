@@ -1,15 +1,19 @@
 //! Proof that QEMU did what was asked: what both ends read back, the connections that were seen, and the memory.
 
 use plumb_model::{Evidence, Measurement, Reading};
-use plumb_path::{Seen, Snapshot};
+use plumb_path::{SeenWindow, Snapshot};
 
 use super::method::Method;
 use crate::metrics;
 use crate::settings::MigrationSettings;
 
 /// Proof that QEMU did what was asked.
-pub fn evidence(settings: &MigrationSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
-    let Seen { before, after, .. } = seen;
+pub fn evidence(
+    settings: &MigrationSettings,
+    seen: SeenWindow<'_>,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    let SeenWindow { before, after, .. } = seen;
     let Ok(method) = Method::of(&settings.system.codec) else { return Vec::new() };
     let channels = settings.system.channels;
     let mut told =

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plumb_model::{ByteRate, Bytes, Measurement, NoticeKind, Percent, Reading, Span};
-use plumb_path::{Seen, Snapshot, Window};
+use plumb_path::{SeenWindow, Snapshot, Window};
 
 use super::*;
 use crate::metrics;
@@ -71,8 +71,8 @@ fn pretender(directory: &Path, script: &str) -> String {
     file.display().to_string()
 }
 
-fn seen<'a>(before: &'a Snapshot, after: &'a Snapshot) -> Seen<'a> {
-    Seen { before, after, measurement: None }
+fn seen<'a>(before: &'a Snapshot, after: &'a Snapshot) -> SeenWindow<'a> {
+    SeenWindow { before, after, measurement: None }
 }
 
 fn gauge(measurement: &Measurement, metric: &plumb_model::Metric) -> f64 {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plumb_model::{Bytes, Notice, NoticeKind, Rate, Reading, Span};
-use plumb_path::{Seen, Settings};
+use plumb_path::{SeenWindow, Settings};
 
 use super::*;
 use crate::options::Placement;
@@ -29,7 +29,7 @@ fn measure(spec: &LoadSettings) -> Measurement {
     assert_eq!((seen.first(), seen.last()), (Some(&&Mark::Opened), Some(&&Mark::Closed)));
     assert_eq!(measurement.errors.values().sum::<u64>(), 0, "{:?}", measurement.errors);
     let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
-    for evidence in settings.evidence(Seen {
+    for evidence in settings.evidence(SeenWindow {
         before: &Default::default(),
         after: &Default::default(),
         measurement: Some(&measurement),

@@ -2,7 +2,7 @@
 
 use plumb_host::cpu::CpuSet;
 use plumb_model::{Bytes, Evidence, Measurement, Reading};
-use plumb_path::{Seen, Snapshot};
+use plumb_path::{SeenWindow, Snapshot};
 
 use super::apply::{features, wanted};
 use super::half::{APART, HOSTS_FILTERS};
@@ -29,7 +29,11 @@ struct Traffic {
 }
 
 /// Proof of the whole network.
-pub fn evidence(settings: &NetworkSettings, seen: Seen<'_>, measurement: &Measurement) -> Vec<Evidence> {
+pub fn evidence(
+    settings: &NetworkSettings,
+    seen: SeenWindow<'_>,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
     let spec = &settings.system;
     let before = &joined(seen.before, measurement, OPENED);
     let after = &joined(seen.after, measurement, CLOSED);
@@ -299,7 +303,7 @@ mod tests {
         let before = Snapshot { states: after.states.clone(), ..Snapshot::default() };
         let evidence = super::evidence(
             &settings(system),
-            Seen { before: &before, after, measurement: None },
+            SeenWindow { before: &before, after, measurement: None },
             &measurement(),
         );
         evidence.into_iter().filter(|one| !one.holds).map(|one| one.what).collect()

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Better, Bytes, Evidence, Metric, MetricKind, Rate, RequiredSaving, Span, Unit};
 use plumb_path::{
-    About, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Seen, Settings, System,
-    Timing,
+    About, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, SeenWindow, Settings,
+    System, Timing,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -162,7 +162,7 @@ impl Settings for TestSettings {
         Facts { load: LoadFacts { saving, ..LoadFacts::default() }, ..Facts::default() }
     }
 
-    fn evidence(&self, _: Seen<'_>) -> Vec<Evidence> {
+    fn evidence(&self, _: SeenWindow<'_>) -> Vec<Evidence> {
         Vec::new()
     }
 
