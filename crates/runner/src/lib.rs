@@ -34,7 +34,7 @@ pub use hosts::{
 };
 pub use in_process::InProcess;
 pub use order::block_order;
-pub use prepare::{PlanError, Planned, prepare};
+pub use prepare::{Planned, prepare};
 pub use session::Session;
 pub use time_left::at_most_s;
 

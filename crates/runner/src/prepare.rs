@@ -13,7 +13,7 @@ use plumb_model::{Cell, Header, Places, Plan, PlannedVariant, RequiredSaving};
 use plumb_path::{DataPath, PathSettings, find};
 
 use crate::error::RunError;
-use crate::file::{Experiment, FileError, ReadOptions, read};
+use crate::file::Experiment;
 use crate::host_tunings;
 use crate::hosts::{HostError, Hosts, Side};
 
@@ -28,36 +28,18 @@ pub struct Planned {
     hosts: Hosts,
 }
 
-/// Why there is no plan.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// The file has mistakes.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A host could not be asked.
-    #[error(transparent)]
-    Hosts(#[from] HostError),
-}
-
-/// Reads an experiment file, enters the namespaces that it needs, and marks the variants that one of its
-/// hosts cannot build.
+/// Enters the namespaces that an experiment needs, and marks the variants that one of its hosts cannot build.
 ///
 /// # Errors
-/// The mistakes in the file, with their places, or a host's failure.
-pub fn prepare(
-    name_of_file: &str,
-    bytes: &[u8],
-    options: &ReadOptions,
-    paths: &[DataPath],
-    mut hosts: Hosts,
-) -> Result<Planned, PlanError> {
-    let Experiment { mut plan, path, mut settings } = read(name_of_file, bytes, options, paths)?;
+/// When a host cannot be asked.
+pub fn prepare(experiment: Experiment, mut hosts: Hosts) -> Result<Planned, HostError> {
+    let Experiment { mut plan, path, mut settings, text } = experiment;
     enter_namespace(&settings);
     mark_infeasible(&mut plan, &path, &mut settings, &mut hosts)?;
     for (cell, settings) in plan.cells.iter_mut().zip(&settings) {
         require_savings(cell, settings);
     }
-    Ok(Planned { plan, path, settings, text: String::from_utf8_lossy(bytes).into_owned(), hosts })
+    Ok(Planned { plan, path, settings, text, hosts })
 }
 
 impl Planned {

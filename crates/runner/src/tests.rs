@@ -11,8 +11,8 @@ use plumb_path::Place;
 use plumb_path::null::NULL;
 use serde_json::{Value, json};
 
-use super::file::ReadOptions;
 use super::file::tests::TEST;
+use super::file::{ReadOptions, read};
 use super::time_left::is_out_of_time;
 use super::*;
 
@@ -418,8 +418,8 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
 
 fn prepared(text: &str) -> Planned {
     let paths = [TEST, NULL];
-    prepare("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths, Hosts::default())
-        .unwrap_or_else(|error| panic!("{}", error))
+    let experiment = read("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths);
+    prepare(experiment.unwrap_or_else(|error| panic!("{}", error)), Hosts::default()).unwrap()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use plumb_runner::Hosts;
 use plumb_runner::file::read_places;
 
 use crate::args::places::{OnArguments, PlacesArguments};
-use crate::commands::{planning, version::own_build};
+use crate::commands::version::own_build;
 use crate::exit::Failure;
 use crate::output;
 
@@ -61,7 +61,7 @@ pub fn one_machine(names: &[String]) -> String {
 /// The places of a file.
 pub fn from_file(file: &Path) -> Result<Places, Failure> {
     let bytes = named_file::read(file).map_err(Failure::unreadable)?;
-    read_places(&file.display().to_string(), &bytes).map_err(planning::failure)
+    Ok(read_places(&file.display().to_string(), &bytes)?)
 }
 
 /// Places from words on the command line.

@@ -18,7 +18,7 @@ use plumb_host::time::monotonic_ns;
 use plumb_judge::judge;
 use plumb_model::{Judgement, Operand, Plan, Run, Span, Verdict};
 use plumb_report::{figures, plural};
-use plumb_runner::file::ReadOptions;
+use plumb_runner::file::{ReadOptions, read};
 use plumb_runner::{HostClock, Hosts, Patience, prepare};
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 
@@ -198,8 +198,8 @@ impl Gate<'_> {
 
     fn planned(&self, options: &ReadOptions) -> Result<plumb_runner::Planned, Failure> {
         let Subject { name, text, .. } = &self.subject;
-        let planned = prepare(name, text.as_bytes(), options, &data_paths::all(), Hosts::default())
-            .map_err(planning::unplanned)?;
+        let experiment = read(name, text.as_bytes(), options, &data_paths::all())?;
+        let planned = prepare(experiment, Hosts::default()).map_err(Failure::harness)?;
         match planned.hopeless() {
             Some(reason) => Err(Failure::usage(reason)),
             None => Ok(planned),

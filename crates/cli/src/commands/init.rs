@@ -20,12 +20,12 @@ pub fn init(arguments: &InitArguments) -> Outcome {
     let text = text(arguments)?;
     let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
     // An address that no experiment can have is better known now than at the first run.
-    planning::could_run(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any).map_err(
-        |error| {
-            let reason = error.mistakes().first().map_or("", |mistake| &mistake.message);
-            Failure::usage(format!("{name} is not written, because it could not run: {reason}"))
-        },
-    )?;
+    let source = Source { name: name.clone(), bytes: text.clone().into_bytes() };
+    planning::read(&source, &any).map_err(|error| {
+        // A place would be of no use, because there is no file yet.
+        let reason = &error.mistakes()[0].message;
+        Failure::usage(format!("{name} is not written, because it could not run: {reason}"))
+    })?;
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(&arguments.file).map_err(|error| match error
             .kind()
@@ -254,8 +254,9 @@ mod tests {
         ] {
             let text = text(&arguments(words)).unwrap();
             let source = Source { name: "x.yaml".to_owned(), bytes: text.clone().into_bytes() };
-            let plan =
-                planning::read(&source, &any).unwrap_or_else(|error| panic!("{words}: {error:?} {text}"));
+            let plan = planning::read(&source, &any)
+                .unwrap_or_else(|error| panic!("{words}: {error:?} {text}"))
+                .plan;
             assert_eq!((plan.path.as_str(), plan.variants.len()), (path, 2), "{words}");
             assert!(plan.variants[1].treatment.contains(target), "{words}: {}", plan.variants[1].treatment);
         }

@@ -1,8 +1,7 @@
 //! From an experiment's name to a plan that is checked against this host.
 
-use plumb_model::Plan;
-use plumb_runner::file::{self, FileError, ReadOptions};
-use plumb_runner::{Hosts, PlanError, Planned, prepare};
+use plumb_runner::file::{self, Experiment, FileError, ReadOptions};
+use plumb_runner::{Hosts, Planned, prepare};
 
 use crate::args::PlanArguments;
 use crate::exit::{Failure, USAGE};
@@ -18,35 +17,19 @@ pub fn on(
     arguments: &PlanArguments,
     hosts: impl FnOnce() -> Result<Hosts, Failure>,
 ) -> Result<Planned, Failure> {
-    let source = experiments::find(experiment)?;
-    // What is wrong with the file is said before anything is made anywhere.
-    read(&source, arguments)?;
-    let hosts = hosts()?;
-    prepare(&source.name, &source.bytes, &options(arguments), &data_paths::all(), hosts).map_err(unplanned)
+    // Mistakes in the file are reported before anything is made on a host.
+    let experiment = read(&experiments::find(experiment)?, arguments)?;
+    prepare(experiment, hosts()?).map_err(Failure::harness)
 }
 
 /// The same of an experiment's text, on this host.
 pub fn prepared(source: &Source, arguments: &PlanArguments) -> Result<Planned, Failure> {
-    let (options, paths) = (options(arguments), data_paths::all());
-    prepare(&source.name, &source.bytes, &options, &paths, Hosts::default()).map_err(unplanned)
+    prepare(read(source, arguments)?, Hosts::default()).map_err(Failure::harness)
 }
 
 /// Reads, checks, merges and expands an experiment, without a look at this host.
-pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Plan, Failure> {
-    let read = file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all());
-    read.map(|experiment| experiment.plan).map_err(failure)
-}
-
-/// Checks an experiment before it is written to a file.
-///
-/// # Errors
-/// Its mistakes, at least one. Leave out their places: the file does not exist yet.
-pub fn could_run(source: &Source, arguments: &PlanArguments) -> Result<(), FileError> {
-    file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all()).map(drop)
-}
-
-fn options(arguments: &PlanArguments) -> ReadOptions {
-    ReadOptions {
+pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Experiment, FileError> {
+    let options = ReadOptions {
         seed: arguments.seed.unwrap_or_else(drawn_seed),
         quick: arguments.quick,
         only: arguments.only.clone(),
@@ -54,24 +37,17 @@ fn options(arguments: &PlanArguments) -> ReadOptions {
         others_max: arguments.others_max,
         may_repeat: arguments.may_repeat,
         ..ReadOptions::default()
+    };
+    file::read(&source.name, &source.bytes, &options, &data_paths::all())
+}
+
+impl From<FileError> for Failure {
+    /// The mistakes in a file, laid out.
+    fn from(error: FileError) -> Self {
+        let plain = !output::colour_on_stderr();
+        let message = if plain { error.plain() } else { format!("{:?}", miette::Report::new(error)) };
+        Self::laid_out(USAGE, message)
     }
-}
-
-/// Why there is no plan.
-pub fn unplanned(error: PlanError) -> Failure {
-    match error {
-        PlanError::File(error) => failure(error),
-        PlanError::Hosts(reason) => Failure::harness(reason),
-    }
-}
-
-/// What is wrong with a file, laid out.
-pub fn failure(error: FileError) -> Failure {
-    Failure::laid_out(USAGE, laid_out(error))
-}
-
-fn laid_out(error: FileError) -> String {
-    if output::colour_on_stderr() { format!("{:?}", miette::Report::new(error)) } else { error.plain() }
 }
 
 /// A seed that is short enough to be typed again.

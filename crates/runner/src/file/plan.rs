@@ -62,6 +62,8 @@ pub struct Experiment {
     pub path: DataPath,
     /// The settings by cell and variant, in the plan's orders.
     pub settings: Vec<Vec<PathSettings>>,
+    /// The file, byte for byte.
+    pub text: String,
 }
 
 /// Reads an experiment file.
@@ -75,10 +77,15 @@ pub fn read(
     paths: &[DataPath],
 ) -> Result<Experiment, FileError> {
     let text = decode(bytes).map_err(|mistake| FileError::new(name_of_file, "", vec![mistake]))?;
-    experiment(text, options, paths).map_err(|mistakes| FileError::new(name_of_file, text, mistakes))
+    let read =
+        experiment(text, options, paths).map_err(|mistakes| FileError::new(name_of_file, text, mistakes));
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    read.map(|(plan, path, settings)| Experiment { plan, path, settings, text })
 }
 
-fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<Experiment, Vec<Mistake>> {
+type Parts = (Plan, DataPath, Vec<Vec<PathSettings>>);
+
+fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<Parts, Vec<Mistake>> {
     let root = document::with_null_path(parse(text).map_err(|mistake| vec![mistake])?);
     let document = document::document(&root)?;
     let mut mistakes = Vec::new();
@@ -146,7 +153,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         threads_key: path.threads_key.map(str::to_owned),
         questions: path.questions.to_vec(),
     };
-    Ok(Experiment { plan, path: *path, settings })
+    Ok((plan, *path, settings))
 }
 
 /// How long the windows of a quick run's least blocks may be in total, so that the run ends within 90 s.

@@ -332,8 +332,9 @@ mod tests {
         ] {
             let text = contest_of(line).unwrap().text;
             let source = Source { name: "x.yaml".to_owned(), bytes: text.clone().into_bytes() };
-            let plan =
-                planning::read(&source, &any).unwrap_or_else(|error| panic!("{line}: {error:?}\n{text}"));
+            let plan = planning::read(&source, &any)
+                .unwrap_or_else(|error| panic!("{line}: {error:?}\n{text}"))
+                .plan;
             assert!(plan.variants.len() >= 2 && plan.claims.len() == plan.variants.len() - 1, "{text}");
         }
     }

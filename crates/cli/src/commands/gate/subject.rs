@@ -5,12 +5,11 @@ use std::path::Path;
 use plumb_host::named_file;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Better, MetricInfo, MetricKind, Plan, Statistic};
-use plumb_runner::file::ReadOptions;
+use plumb_runner::file::{ReadOptions, read};
 
 use super::directory::SIDES;
 use super::trees::Trees;
 use crate::args::GateArguments;
-use crate::commands::planning;
 use crate::data_paths;
 use crate::exit::Failure;
 
@@ -130,8 +129,7 @@ fn quoted(text: &str) -> String {
 /// The claims that ask for no more than the margin, unless the file has claims of its own.
 fn claims(arguments: &GateArguments, name: &str, text: &str) -> Result<Vec<String>, Failure> {
     let options = ReadOptions { may_repeat: true, ..ReadOptions::default() };
-    let experiment = plumb_runner::file::read(name, text.as_bytes(), &options, &data_paths::all());
-    let plan = experiment.map_err(planning::failure)?.plan;
+    let plan = read(name, text.as_bytes(), &options, &data_paths::all())?.plan;
     let has_head = plan.variants.iter().any(|variant| variant.name == SIDES[1]);
     if plan.baseline_name() != SIDES[0] || !has_head {
         return Err(Failure::usage(format!(

@@ -14,7 +14,7 @@ fn refused(path: &str, system: &str, load: &str, (other, claim): (&str, &str)) -
          load: {{ {load} }}\n  baseline: base\n  variants:\n    base: {{}}\n    other: {{ {other} }}\n  claims: [{claim}]\n"
     );
     let source = Source { name: "x.yaml".to_owned(), bytes: text.into_bytes() };
-    let failure = read(&source, &PlanArguments::default()).unwrap_err();
+    let failure = Failure::from(read(&source, &PlanArguments::default()).unwrap_err());
     assert_eq!(failure.code, USAGE);
     failure.message
 }
