@@ -125,9 +125,9 @@ impl Spec {
 }
 
 /// What one variant changes.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct VariantPart {
+pub(super) struct VariantPart {
     /// What changes in the system.
     #[serde(rename = "system", default)]
     _system: Part,
@@ -135,25 +135,25 @@ struct VariantPart {
     #[serde(rename = "load", default)]
     _load: Part,
     /// What changes on the host.
-    #[serde(rename = "host", default)]
-    _host: Option<HostPart>,
+    #[serde(default)]
+    pub(super) host: Option<HostPart>,
     /// What else changes on the host in its slots: commands, files, sysctls, services. They are made in this order before a
     /// slot, and undone in reverse order before a slot of another variant.
-    #[serde(rename = "changes", default)]
-    _changes: Option<Vec<UserChange>>,
+    #[serde(default)]
+    pub(super) changes: Option<Vec<UserChange>>,
     /// What it asks of its pods beyond the places: resources, nodes, the node's network. Without pods it is skipped.
-    #[serde(rename = "pods", default)]
-    _pods: Option<PodSides>,
+    #[serde(default)]
+    pub(super) pods: Option<PodSides>,
 }
 
 /// Settings of the host.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct HostPart {
+pub(super) struct HostPart {
     /// Tunings that are applied before each slot and put back after it, such as `governor` or `busy-read=100`; `plumb tune
     /// list` has them all.
-    #[serde(rename = "tunings", default)]
-    _tunings: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) tunings: Option<Vec<String>>,
 }
 
 /// How many blocks to run: a number for exactly that many, or the least and the most.
@@ -305,12 +305,6 @@ pub(super) fn known_tunings(host: Option<&Node>) -> Result<(), Vec<Mistake>> {
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// The names of the tunings in a merged tree of settings.
-pub(super) fn tunings(tree: &Node) -> Vec<String> {
-    let names = tree.get("host").and_then(|host| host.get("tunings")).map_or(&[][..], Node::items);
-    names.iter().filter_map(Node::scalar).map(|scalar| scalar.text.clone()).collect()
-}
-
 /// Checks that every change can be made, proven and undone, as far as the file alone tells.
 pub(super) fn sound_changes(changes: Option<&Node>) -> Result<(), Vec<Mistake>> {
     let mut mistakes = Vec::new();
@@ -329,16 +323,10 @@ pub(super) fn sound_changes(changes: Option<&Node>) -> Result<(), Vec<Mistake>> 
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// The changes in a merged tree of settings.
-pub(super) fn changes(tree: &Node) -> Vec<UserChange> {
-    let items = tree.get("changes").map_or(&[][..], Node::items);
-    items.iter().filter_map(|item| from_node(item).ok()).collect()
-}
-
-/// The pods of a merged tree of settings, beyond the places.
-pub(super) fn pods(tree: &Node) -> PodSides {
-    // Reading the document has already checked its form.
-    tree.get("pods").and_then(|pods| from_node(pods).ok()).unwrap_or_default()
+/// A merged tree of settings, with the parts that concern the host.
+pub(super) fn part(tree: &Node) -> VariantPart {
+    // Reading the document has already checked the form of all that was merged.
+    from_node(tree).unwrap_or_default()
 }
 
 /// A merged tree of settings as a data path reads it: without the keys that concern the host.

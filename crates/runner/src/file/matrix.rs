@@ -3,6 +3,7 @@
 //! A cell sets the baseline's settings, and the variants merge on top. A variant that sets the same key would
 //! silently undo the cell, so that is a mistake and not a matter of precedence.
 
+use plumb_model::Cell;
 use plumb_path::tree::{Mistake, Node, Scalar, Value, collect, hint};
 
 use std::collections::BTreeMap;
@@ -27,18 +28,10 @@ pub(super) struct Axis<'n> {
 /// One combination.
 #[derive(Debug)]
 pub(super) struct CellTree {
-    /// The matrix' keys with this cell's values.
-    pub(super) values: BTreeMap<String, String>,
+    /// The matrix' keys with their values, and no variants yet.
+    pub(super) cell: Cell,
     /// The cell's settings, as a tree to merge over the baseline's.
     pub(super) over: Node,
-}
-
-impl CellTree {
-    /// `load.connections=20, system.ingress.key=rsa-2048`.
-    pub(super) fn label(&self) -> String {
-        let parts: Vec<String> = self.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        parts.join(", ")
-    }
 }
 
 /// The keys of the matrix, in the order of the file.
@@ -124,13 +117,14 @@ fn reachable(key: &Scalar, segments: &[Scalar], settings: &Node) -> Result<(), M
 
 /// Every combination, the last key changing fastest; without a matrix, one combination without values.
 pub(super) fn cells(axes: &[Axis<'_>]) -> Vec<CellTree> {
-    let mut cells = vec![CellTree { values: BTreeMap::new(), over: Node::mapping(Vec::new()) }];
+    let cell = Cell { values: BTreeMap::new(), variants: Vec::new() };
+    let mut cells = vec![CellTree { cell, over: Node::mapping(Vec::new()) }];
     for axis in axes {
-        let with = |cell: &CellTree, value: &Node| {
+        let with = |CellTree { cell, over }: &CellTree, value: &Node| {
             let text = value.scalar().map_or_else(String::new, |scalar| scalar.text.clone());
-            let mut values = cell.values.clone();
-            values.insert(axis.key.text.clone(), text);
-            CellTree { values, over: merge(&cell.over, &nested(&axis.segments, value)) }
+            let mut cell = cell.clone();
+            cell.values.insert(axis.key.text.clone(), text);
+            CellTree { cell, over: merge(over, &nested(&axis.segments, value)) }
         };
         cells =
             cells.iter().flat_map(|cell| axis.values.iter().map(move |value| with(cell, value))).collect();

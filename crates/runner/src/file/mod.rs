@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! bytes ─ parse ─▶ tree ─ document ─▶ outer form ─ matrix, variants ─▶ a tree for each cell and variant
-//!                                                    ─ settle ─▶ typed settings ─ plan ─▶ Plan
+//!                                                    ─ settle ─▶ cells of typed settings ─ claims, plan ─▶ Plan
 //! ```
 //!
 //! Every step works on a tree whose nodes know where they were written ([`plumb_path::tree`]). Each mistake
 //! is therefore reported with its line, its text and what would be right. One report holds as many mistakes
 //! as can be found at once.
 
+mod claims;
 mod document;
 pub mod error;
 mod matrix;
 mod merge;
-mod metrics;
 mod parse;
 mod places;
 mod plan;

@@ -1,60 +1,222 @@
-//! From a merged tree to a data path's settings: typed, checked and timed.
+//! From merged trees to the cells of a plan: the settings of every variant, typed, checked and timed.
 
-use plumb_path::tree::{Mistake, Node};
+use plumb_model::{Cell, PlannedVariant, Span, Variant};
+use plumb_path::tree::{Location, Mistake, Node, collect, keep};
 use plumb_path::{DataPath, Fault, PathSettings, Timing};
+use serde_json::Value;
 
+use super::document::{self, VariantPart, spec_place};
+use super::matrix::CellTree;
+use super::merge::{merge, pruned};
+use super::variants::{self, VariantTree};
+
+/// The largest size of one plan's settings, in bytes of JSON.
+const MAX_SETTINGS_BYTES: usize = 16 << 20;
 /// The longest window and warm-up of a quick run, in ns.
 const QUICK_WINDOW_NS: u64 = 1_000_000_000;
 const QUICK_WARMUP_NS: u64 = 100_000_000;
 /// The most data that a slot of a quick run moves from end to end.
 const QUICK_DATA_BYTES: u64 = 128 << 20;
 
-/// Settings that a data path has read and accepted.
-#[derive(Debug)]
-pub struct Settled {
-    /// The settings.
-    pub settings: PathSettings,
-    /// The same as JSON text, for the run's header.
-    pub json: String,
-    /// Length of the measured window in ns.
-    pub window_ns: u64,
-    /// Length of the warm-up before it in ns.
-    pub warmup_ns: u64,
+/// The spans of a slot and their keys, in the order of [`Timed`].
+const SPANS: [(&str, &str); 2] = [("window", "load.duration"), ("warm-up", "load.warmup")];
+
+/// The window and the warm-up of a variant's slots in ns, and the places in the file that set them.
+type Timed = [(u64, Location); 2];
+
+/// Settles every variant in every cell.
+pub(super) struct Settling<'a> {
+    pub(super) root: &'a Node,
+    pub(super) path: &'a DataPath,
+    /// The settings that all variants share.
+    pub(super) base: &'a Node,
+    pub(super) variants: &'a [VariantTree],
+    /// Whether slots are short.
+    pub(super) quick: bool,
+    /// Whether a variant may have every setting of the baseline.
+    pub(super) may_repeat: bool,
 }
 
-/// Why a tree is not valid as settings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsettled {
-    /// Keys, types or texts are wrong; each mistake has its place.
-    Shape(Vec<Mistake>),
-    /// The settings contradict each other.
-    Fault(Fault),
+/// All variants in all cells.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    pub(super) variants: Vec<Variant>,
+    pub(super) cells: Vec<Cell>,
+    /// The settings by cell and variant.
+    pub(super) settings: Vec<Vec<PathSettings>>,
+    pub(super) window_ns: u64,
+    pub(super) warmup_ns: u64,
 }
 
-impl From<Fault> for Unsettled {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-/// Reads a tree of `system` and `load` as the settings of a data path, shortened for a quick run.
-///
-/// # Errors
-/// Mistakes with their places, or the data path's first fault with its key.
-pub fn settle(path: &DataPath, tree: &Node, quick: bool) -> Result<Settled, Unsettled> {
-    let (mut window_ns, mut warmup_ns) = (0, 0);
-    let mut adjust = |Timing { window, warmup, data }: Timing<'_>| {
-        if quick {
-            window.0 = window.0.min(QUICK_WINDOW_NS);
-            warmup.0 = warmup.0.min(QUICK_WARMUP_NS);
-            data.into_iter().for_each(|data| data.0 = data.0.min(QUICK_DATA_BYTES));
+impl Settling<'_> {
+    /// Collects the mistakes of one cell; the next cell would repeat most of them.
+    pub(super) fn settle(&self, cells: Vec<CellTree>) -> Result<Settled, Vec<Mistake>> {
+        let mut settled = Settled::default();
+        let mut first = None;
+        let mut bytes = 0;
+        let are_several = cells.len() > 1;
+        for CellTree { mut cell, over } in cells {
+            let base = merge(self.base, &over);
+            let merged = |variant: &VariantTree| pruned(&merge(&base, &variant.over));
+            let trees: Vec<Node> = self.variants.iter().map(merged).collect();
+            let label = are_several.then(|| cell.label());
+            let (settings, jsons) = self.settle_cell(label.as_deref(), &trees, &mut first)?;
+            if settled.variants.is_empty() {
+                settled.variants = variants::described(&pruned(&base), self.variants, &trees, &jsons);
+            }
+            for (key, text) in &mut cell.values {
+                let read = jsons[0].pointer(&format!("/{}", key.replace('.', "/")));
+                *text = read.and_then(|read| variants::with_unit(text, read)).unwrap_or_else(|| text.clone());
+            }
+            let planned = trees.iter().zip(&jsons).enumerate();
+            cell.variants =
+                planned.map(|(at, (tree, json))| planned_variant(at, tree, json, &jsons[0])).collect();
+            bytes += cell.variants.iter().map(|variant| variant.settings.len()).sum::<usize>();
+            if bytes > MAX_SETTINGS_BYTES {
+                let message = "the settings of all cells and variants grow beyond what a plan can hold";
+                return Err(vec![Mistake::new(spec_place(self.root, "matrix"), message)]);
+            }
+            settled.cells.push(cell);
+            settled.settings.push(settings);
         }
-        (window_ns, warmup_ns) = (window.0, warmup.0);
-    };
-    let settings = path.read(tree).map_err(Unsettled::Shape)?.checked(&mut adjust)?;
-    if window_ns == 0 {
-        return Err(Fault::new("load.duration", "a window must be longer than 0 s").into());
+        [settled.window_ns, settled.warmup_ns] = first.map_or([0; 2], |first: Timed| first.map(|(ns, _)| ns));
+        // What the null path measures is made up.
+        if !self.may_repeat && !self.path.synthetic {
+            self.check_differences(&settled.cells)?;
+        }
+        Ok(settled)
     }
-    let json = settings.to_json().map_err(|error| Fault::new("system", format!("failed to {error}")))?;
-    Ok(Settled { settings, json: json.to_string(), window_ns, warmup_ns })
+
+    fn settle_cell(
+        &self,
+        cell: Option<&str>,
+        trees: &[Node],
+        first: &mut Option<Timed>,
+    ) -> Result<(Vec<PathSettings>, Vec<Value>), Vec<Mistake>> {
+        let (mut all, mut jsons, mut mistakes) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, (variant, tree)) in self.variants.iter().zip(trees).enumerate() {
+            let fault = |fault: Fault| {
+                let mistake = Mistake::new(self.fault_place(&fault.key, variant, tree), fault.message);
+                let name = (at > 0).then_some(variant.name.as_str());
+                vec![match context(name, cell) {
+                    Some(context) => mistake.help(context),
+                    None => mistake,
+                }]
+            };
+            let settled = self.settle_variant(tree, &fault);
+            let Some((settings, json, lengths_ns)) = keep(&mut mistakes, settled) else { continue };
+            let place = |(_, key): (&str, &str)| tree.place_of(key).unwrap_or(variant.place);
+            let [window, warmup] = SPANS.map(place);
+            let timed = [(lengths_ns[0], window), (lengths_ns[1], warmup)];
+            collect(&mut mistakes, mismatch(first.get_or_insert(timed), &timed));
+            all.push(settings);
+            jsons.push(json);
+        }
+        if mistakes.is_empty() { Ok((all, jsons)) } else { Err(mistakes) }
+    }
+
+    /// Reads a merged tree as settings, shortened for a quick run. Also returns them as JSON, and the lengths of
+    /// window and warm-up in ns.
+    fn settle_variant(
+        &self,
+        tree: &Node,
+        fault: &dyn Fn(Fault) -> Vec<Mistake>,
+    ) -> Result<(PathSettings, Value, [u64; 2]), Vec<Mistake>> {
+        let mut lengths_ns = [0; 2];
+        let adjust = |Timing { window, warmup, data }: Timing<'_>| {
+            if self.quick {
+                window.0 = window.0.min(QUICK_WINDOW_NS);
+                warmup.0 = warmup.0.min(QUICK_WARMUP_NS);
+                data.into_iter().for_each(|data| data.0 = data.0.min(QUICK_DATA_BYTES));
+            }
+            lengths_ns = [window.0, warmup.0];
+        };
+        let settings = self.path.read(&document::without_host(tree))?.checked(adjust).map_err(fault)?;
+        if lengths_ns[0] == 0 {
+            return Err(fault(Fault::new("load.duration", "a window must be longer than 0 s")));
+        }
+        let json = settings.to_json();
+        let json = json.map_err(|error| fault(Fault::new("system", format!("failed to {error}"))))?;
+        Ok((settings, json, lengths_ns))
+    }
+
+    /// The place of a fault's key: in the variant's own lines if they hold as much of the key as the merged
+    /// tree does.
+    fn fault_place(&self, key: &str, variant: &VariantTree, tree: &Node) -> Location {
+        let (merged, own) = (tree.nearest(key), variant.over.nearest(key));
+        let nearest = if own.0 >= merged.0 { own.1 } else { merged.1 };
+        nearest.unwrap_or_else(|| spec_place(self.root, "system"))
+    }
+
+    /// Refuses variants that equal the baseline in every cell and are not the control.
+    fn check_differences(&self, cells: &[Cell]) -> Result<(), Vec<Mistake>> {
+        let is_same = |cell: &Cell, at: usize| {
+            PlannedVariant { variant: 0, ..cell.variants[at].clone() } == cell.variants[0]
+        };
+        let all = self.variants.iter().enumerate().skip(1).filter(|(_, variant)| !variant.control);
+        let same = all.filter(|(at, _)| cells.iter().all(|cell| is_same(cell, *at)));
+        let mistakes: Vec<Mistake> = same
+            .map(|(_, variant)| {
+                let message = format!("`{}` has every setting of the baseline, so nothing is compared", variant.name);
+                Mistake::new(variant.place, message)
+                    .help("change something in it, or write `control: true` in `spec` for a copy of the baseline that must not differ")
+            })
+            .collect();
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+}
+
+impl Settled {
+    /// Leaves out all variants but `kept`, and for a quick run all cells but the first.
+    pub(super) fn only(mut self, kept: &[usize], quick: bool) -> Self {
+        fn retain<T>(items: &mut Vec<T>, kept: &[usize]) {
+            let mut at = 0..;
+            items.retain(|_| at.next().is_some_and(|at| kept.contains(&at)));
+        }
+        if quick {
+            self.cells.truncate(1);
+            self.settings.truncate(1);
+        }
+        retain(&mut self.variants, kept);
+        self.settings.iter_mut().for_each(|settings| retain(settings, kept));
+        for cell in &mut self.cells {
+            retain(&mut cell.variants, kept);
+            cell.variants.iter_mut().enumerate().for_each(|(at, variant)| variant.variant = at);
+        }
+        self
+    }
+}
+
+fn planned_variant(variant: usize, tree: &Node, json: &Value, baseline: &Value) -> PlannedVariant {
+    let VariantPart { host, changes, pods, .. } = document::part(tree);
+    PlannedVariant {
+        differs: Some(variants::differing(baseline, json)),
+        tunings: host.and_then(|host| host.tunings).unwrap_or_default(),
+        changes: changes.unwrap_or_default(),
+        pods: pods.unwrap_or_default(),
+        ..PlannedVariant::new(variant, json.to_string())
+    }
+}
+
+/// The mistake of different lengths: a plan has one window and one warm-up, since slots of different lengths
+/// cannot be compared.
+fn mismatch(first: &Timed, other: &Timed) -> Option<Mistake> {
+    let mut pairs = SPANS.iter().zip(first.iter().zip(other));
+    let ((what, _), ((first_ns, there), (ns, here))) =
+        pairs.find(|(_, (first, other))| first.0 != other.0)?;
+    let message = format!(
+        "a {what} of {} here and one of {} for the baseline: all slots of a run must have the same",
+        Span(*ns),
+        Span(*first_ns)
+    );
+    let mistake = Mistake::new(*here, message);
+    Some(if here == there { mistake } else { mistake.also(*there, "the first one") })
+}
+
+/// Names the variant, unless it is the baseline, and the cell, if there are several.
+fn context(variant: Option<&str>, cell: Option<&str>) -> Option<String> {
+    let variant = variant.map(|name| format!("in the variant `{name}`"));
+    let cell = cell.map(|label| format!("at {label}"));
+    let parts: Vec<String> = variant.into_iter().chain(cell).collect();
+    (!parts.is_empty()).then(|| format!("this is so {}", parts.join(" ")))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plumb_model::name;
+use plumb_model::{Variant, name};
 use plumb_path::tree::{Location, Mistake, Node, Value, collect, hint, keep};
 
 use serde_json::Value as JsonValue;
@@ -106,12 +106,23 @@ fn add_control(root: &Node, found: &mut Vec<VariantTree>) -> Result<(), Vec<Mist
     Ok(())
 }
 
-/// The changes of a variant in one line: `ingress.offload: threads, load.connections: 50`; `None` for none. `settings` are
-/// the variant's as its data path read them.
-pub(super) fn treatment(baseline: &Node, variant: &Node, settings: &JsonValue) -> Option<String> {
-    let mut changes = Vec::new();
-    differences(baseline, variant, settings, "", &mut changes);
-    (!changes.is_empty()).then(|| changes.join(", "))
+/// Each variant with its changes in one line: `ingress.offload: threads, load.connections: 50`. They are changes against the
+/// baseline, or for the baseline against the shared settings. `settings` are those that the data path read from `trees`.
+pub(super) fn described(
+    shared: &Node,
+    variants: &[VariantTree],
+    trees: &[Node],
+    settings: &[JsonValue],
+) -> Vec<Variant> {
+    let described = |(at, (variant, tree)): (usize, (&VariantTree, &Node))| {
+        let (against, nothing) =
+            if at == 0 { (shared, "the baseline") } else { (&trees[0], "as the baseline") };
+        let mut changes = Vec::new();
+        differences(against, tree, &settings[at], "", &mut changes);
+        let treatment = if changes.is_empty() { nothing.to_owned() } else { changes.join(", ") };
+        Variant { name: variant.name.clone(), treatment, control: variant.control }
+    };
+    variants.iter().zip(trees).enumerate().map(described).collect()
 }
 
 fn differences(
@@ -155,8 +166,8 @@ pub(super) fn with_unit(text: &str, read: &JsonValue) -> Option<String> {
     text.parse::<f64>().ok().and(read.as_str()).map(str::to_owned)
 }
 
-/// The settings in which two variants differ, as JSON texts: `load.path`. A list is one setting.
-pub(super) fn differing(one: &str, other: &str) -> Vec<String> {
+/// The settings in which two variants differ: `load.path`. A list is one setting.
+pub(super) fn differing(one: &JsonValue, other: &JsonValue) -> Vec<String> {
     fn walk(one: &JsonValue, other: &JsonValue, prefix: &str, found: &mut Vec<String>) {
         let (JsonValue::Object(ones), JsonValue::Object(others)) = (one, other) else {
             if one != other {
@@ -172,14 +183,13 @@ pub(super) fn differing(one: &str, other: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    let read = |text: &str| serde_json::from_str(text).unwrap_or_default();
-    walk(&read(one), &read(other), "", &mut found);
+    walk(one, other, "", &mut found);
     found
 }
 
 /// The user's changes of a variant in few words.
 fn user_changes(variant: &Node) -> String {
-    let words = document::changes(variant).into_iter().map(|change| {
+    let words = document::part(variant).changes.into_iter().flatten().map(|change| {
         let words = change.to_string();
         match words.chars().count() > LONG_CHANGE {
             true => format!("{}…", words.chars().take(LONG_CHANGE).collect::<String>()),
