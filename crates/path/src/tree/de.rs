@@ -17,37 +17,20 @@ use serde::forward_to_deserialize_any;
 use super::mistake::{MAX_MISTAKES, Mistake, hint};
 use super::node::{Location, Node, Scalar, Value};
 
-/// The kind of a mistake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
-    /// A key that its mapping does not allow.
-    UnknownKey,
-    /// A required key that is missing.
-    MissingKey,
-    /// A text that is not one of the expected names.
-    UnknownName,
-    /// A list where a text is expected, and the like.
-    Kind,
-    /// A text that cannot be read as the expected type.
-    Text,
-    /// The type's own error about its text.
-    Custom,
-}
-
 /// Why a tree is not the expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of mistake it is.
-    pub wrong: Wrong,
     /// The text as written, and what would be right.
     pub message: String,
     /// The place; `None` only while the error travels up.
     pub place: Option<Location>,
+    /// Whether a required key is missing.
+    pub is_missing: bool,
 }
 
 impl Error {
-    fn new(wrong: Wrong, message: String) -> Self {
-        Self { wrong, message, place: None }
+    fn new(message: String) -> Self {
+        Self { message, place: None, is_missing: false }
     }
 
     /// Sets the place, unless a nearer one is known.
@@ -59,7 +42,7 @@ impl Error {
     fn kind(node: &Node, due: &str) -> Self {
         let found = node.scalar().map(|scalar| format!("`{}`", scalar.text));
         let found = found.unwrap_or_else(|| node.kind().to_owned());
-        Self::new(Wrong::Kind, format!("expected {due}, found {found}")).at(node.span)
+        Self::new(format!("expected {due}, found {found}")).at(node.span)
     }
 }
 
@@ -73,36 +56,36 @@ impl std::error::Error for Error {}
 
 impl de::Error for Error {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::new(Wrong::Custom, message.to_string())
+        Self::new(message.to_string())
     }
 
     fn invalid_type(found: Unexpected<'_>, due: &dyn de::Expected) -> Self {
-        Self::new(Wrong::Kind, format!("expected {due}, found {}", found_words(found)))
+        Self::new(format!("expected {due}, found {}", found_words(found)))
     }
 
     fn invalid_value(found: Unexpected<'_>, due: &dyn de::Expected) -> Self {
-        Self::new(Wrong::Text, format!("expected {due}, found {}", found_words(found)))
+        Self::new(format!("expected {due}, found {}", found_words(found)))
     }
 
     fn invalid_length(length: usize, due: &dyn de::Expected) -> Self {
-        Self::new(Wrong::Kind, format!("expected {due}, found a list of {length}"))
+        Self::new(format!("expected {due}, found a list of {length}"))
     }
 
     fn unknown_variant(name: &str, due: &'static [&'static str]) -> Self {
         let hint = hint(name, due.iter().copied());
-        Self::new(Wrong::UnknownName, format!("`{name}` is not a value of this key; {hint}"))
+        Self::new(format!("`{name}` is not a value of this key; {hint}"))
     }
 
     fn unknown_field(name: &str, due: &'static [&'static str]) -> Self {
-        Self::new(Wrong::UnknownKey, format!("unknown key `{name}`; {}", hint(name, due.iter().copied())))
+        Self::new(format!("unknown key `{name}`; {}", hint(name, due.iter().copied())))
     }
 
     fn missing_field(name: &'static str) -> Self {
-        Self::new(Wrong::MissingKey, format!("the key `{name}` is missing here"))
+        Self { is_missing: true, ..Self::new(format!("the key `{name}` is missing here")) }
     }
 
     fn duplicate_field(name: &'static str) -> Self {
-        Self::new(Wrong::UnknownKey, format!("the key `{name}` appears twice here"))
+        Self::new(format!("the key `{name}` appears twice here"))
     }
 }
 
@@ -140,14 +123,14 @@ pub fn from_node_thorough<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Mis
     loop {
         let place = error.place.unwrap_or(node.span);
         // After an omission, a missing key may not be the author's mistake.
-        if error.wrong != Wrong::MissingKey || mistakes.is_empty() {
+        if !error.is_missing || mistakes.is_empty() {
             mistakes.push(Mistake::new(place, &error.message));
         }
         let Some(without) = rest.without(place).filter(|_| mistakes.len() < MAX_MISTAKES) else { break };
         rest = without;
         match from_node::<T>(&rest) {
             Ok(_) => break,
-            Err(next) if next.wrong == Wrong::MissingKey => break,
+            Err(next) if next.is_missing => break,
             Err(next) => error = next,
         }
     }
@@ -164,7 +147,7 @@ impl<'n> NodeDeserializer<'n> {
 
     fn parsed<T: FromStr>(self, due: &str) -> Result<T, Error> {
         let scalar = self.text(due)?;
-        let wrong = || Error::new(Wrong::Text, format!("expected {due}, found `{}`", scalar.text));
+        let wrong = || Error::new(format!("expected {due}, found `{}`", scalar.text));
         scalar.text.parse().map_err(|_| wrong().at(self.0.span))
     }
 
@@ -174,7 +157,7 @@ impl<'n> NodeDeserializer<'n> {
         if number.is_finite() {
             return Ok(number);
         }
-        Err(Error::new(Wrong::Text, "expected a finite number".to_owned()).at(self.0.span))
+        Err(Error::new("expected a finite number".to_owned()).at(self.0.span))
     }
 
     fn pairs(self, due: impl FnOnce() -> String) -> Result<Pairs<'n>, Error> {
@@ -243,7 +226,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
                 "`{}` is neither `true` nor `false` (`on`, `off`, `yes` and `no` work too)",
                 scalar.text
             );
-            Error::new(Wrong::Text, text)
+            Error::new(text)
         };
         visitor.visit_bool(found.ok_or_else(|| wrong().at(self.0.span))?.1)
     }
@@ -270,7 +253,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
     ) -> Result<V::Value, Error> {
         if name == Json::NAME {
             let read = visitor.visit_newtype_struct(self.0.to_json());
-            return read.map_err(|error| Error::new(Wrong::Text, error.to_string()).at(self.0.span));
+            return read.map_err(|error| Error::new(error.to_string()).at(self.0.span));
         }
         visitor.visit_newtype_struct(self)
     }
@@ -307,8 +290,8 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
                 [(name, data)] => (name, Some(data)),
                 _ => {
                     let due = format!("expected a single key, one of {}", names.join(", "));
-                    let wrong = if entries.is_empty() { Wrong::MissingKey } else { Wrong::Kind };
-                    return Err(Error::new(wrong, due).at(self.0.span));
+                    let error = Error { is_missing: entries.is_empty(), ..Error::new(due) };
+                    return Err(error.at(self.0.span));
                 }
             },
             Value::Null | Value::Sequence(_) => {
@@ -378,11 +361,11 @@ impl<'n> MapAccess<'n> for Pairs<'n> {
 
     fn next_value_seed<V: DeserializeSeed<'n>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let Some((key, value)) = self.current else {
-            return Err(Error::new(Wrong::Custom, "a value was asked for before its key".to_owned()));
+            return Err(Error::new("a value was asked for before its key".to_owned()));
         };
-        seed.deserialize(NodeDeserializer(value)).map_err(|error| match error.wrong {
-            Wrong::MissingKey => error.at(key.span),
-            _ => error.at(value.span),
+        seed.deserialize(NodeDeserializer(value)).map_err(|error| {
+            let place = if error.is_missing { key.span } else { value.span };
+            error.at(place)
         })
     }
 }
@@ -408,7 +391,7 @@ impl<'n> VariantAccess<'n> for Name<'n> {
 
     fn unit_variant(self) -> Result<(), Error> {
         // The place is that of the whole mapping: removing only the data would not help.
-        let has_none = || Error::new(Wrong::Kind, format!("`{}` takes no settings", self.name.text));
+        let has_none = || Error::new(format!("`{}` takes no settings", self.name.text));
         if self.data.is_some() { Err(has_none()) } else { Ok(()) }
     }
 
@@ -435,6 +418,6 @@ impl<'n> VariantAccess<'n> for Name<'n> {
 impl Name<'_> {
     fn without_data(&self) -> Error {
         let name = &self.name.text;
-        Error::new(Wrong::Kind, format!("`{name}` needs a value: write `{{ {name}: … }}`"))
+        Error::new(format!("`{name}` needs a value: write `{{ {name}: … }}`"))
     }
 }
