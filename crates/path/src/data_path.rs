@@ -24,7 +24,6 @@ pub struct DataPath {
     /// See [`DataPath::with_systems_of`].
     systems: fn() -> Vec<Self>,
     read: fn(&Node) -> Result<PathSettings, Vec<Mistake>>,
-    decode: fn(&Value) -> serde_json::Result<PathSettings>,
     schema: fn() -> Value,
     /// See [`DataPath::with_arrays`].
     policy_on_array: Option<PolicyOnArray>,
@@ -58,7 +57,6 @@ impl DataPath {
             about,
             systems: Vec::new,
             read: |tree| from_node_thorough::<T>(tree).map(PathSettings::new),
-            decode: |json| T::deserialize(json).map(PathSettings::new),
             schema: schema_of::<T>,
             policy_on_array: None,
         }
@@ -103,19 +101,11 @@ impl DataPath {
     /// # Errors
     /// When this program's settings have a different form.
     pub fn decode(&self, json: &Value) -> Result<PathSettings, PathError> {
-        let decode = |json: &Value| {
-            (self.decode)(json).map_err(|error| {
-                PathError::new(format!("read the settings of the {} data path: {error}", self.name))
-            })
-        };
-        let others = (self.systems)();
-        let is_of = |name: &str| others.iter().find(|other| other.name == name);
-        match joined::json_parts(json).and_then(|parts| Some((is_of(parts.path)?, parts))) {
-            Some((other, parts)) => {
-                Ok(joined::join(other.name, other.decode(&parts.system)?, decode(&parts.load)?))
-            }
-            None => decode(json),
-        }
+        self.read(&Node::of_json(json)).map_err(|mistakes| {
+            let mistakes: Vec<String> = mistakes.into_iter().map(|mistake| mistake.message).collect();
+            let mistakes = mistakes.join("; ");
+            PathError::new(format!("read the settings of the {} data path: {mistakes}", self.name))
+        })
     }
 
     /// The policy of a volume as its storage array reports it; `None` if the data path knows no arrays.

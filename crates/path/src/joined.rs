@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, System, Timing};
 use crate::settings::{Facts, LoadFacts, PathSettings, Remark, SeenWindow, Settings};
-use crate::tree::Node;
+use crate::tree::{Node, Value as TreeValue};
 
 /// The key in `system` that names the system's data path.
 const PATH: &str = "path";
@@ -28,32 +28,24 @@ struct Joined {
 }
 
 /// Settings that name their system's data path, split into parts.
-pub(crate) struct Parts<P, T> {
+pub(crate) struct Parts<'n> {
     /// The name of the data path.
-    pub(crate) path: P,
+    pub(crate) path: &'n Node,
     /// The settings of the system, as its data path reads them.
-    pub(crate) system: T,
+    pub(crate) system: Node,
     /// The settings of the load.
-    pub(crate) load: T,
+    pub(crate) load: Node,
 }
 
 /// The parts of a tree; `None` if the system is the data path's own.
-pub(crate) fn parts(tree: &Node) -> Option<Parts<&Node, Node>> {
+pub(crate) fn parts(tree: &Node) -> Option<Parts<'_>> {
     let (key, system) = tree.entry(SYSTEM)?;
-    let path = system.get(PATH)?;
+    let path = system.get(PATH).filter(|path| path.value != TreeValue::Null)?;
     let without = |node: &Node, left_out: &str| {
         Node::mapping(node.entries().iter().filter(|(key, _)| key.text != left_out).cloned().collect())
     };
     let of_system = Node::mapping(vec![(key.clone(), without(system, PATH))]);
     Some(Parts { path, system: of_system, load: without(tree, SYSTEM) })
-}
-
-/// The parts of the output of [`PathSettings::to_json`]; `None` if the system is the data path's own.
-pub(crate) fn json_parts(json: &Value) -> Option<Parts<&str, Value>> {
-    let path = json[SYSTEM].get(PATH)?.as_str()?;
-    let mut system = json[SYSTEM].clone();
-    system.as_object_mut()?.remove(PATH);
-    Some(Parts { path, system: json!({ SYSTEM: system }), load: json!({ LOAD: json[LOAD] }) })
 }
 
 /// Joins the load of one data path with a system of the data path `of`.
@@ -76,7 +68,7 @@ pub(crate) fn schema(mut own: Value, others: Vec<(&str, Value)>) -> Value {
     own
 }
 
-/// As [`parts`] and [`json_parts`] read it.
+/// As [`parts`] reads it.
 impl Serialize for Joined {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let json = |side: &PathSettings| side.json().map_err(S::Error::custom);

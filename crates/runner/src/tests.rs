@@ -440,7 +440,7 @@ fn settings_that_cannot_be_read_again_are_an_error_and_not_the_defaults() {
     plan.cells[0].variants[1].settings = json!({ "system": { "treatment": 1 } }).to_string();
     let header = header(&plan);
     let error = Planned::again(&header, "", &[NULL], Hosts::default()).unwrap_err().to_string();
-    assert!(error.contains("unknown field `treatment`"), "{error}");
+    assert!(error.contains("unknown key `treatment`"), "{error}");
     let error = Planned::again(&header, "", &[], Hosts::default()).unwrap_err().to_string();
     assert!(error.contains("no data path `null`"), "{error}");
 }

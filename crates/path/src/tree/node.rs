@@ -101,6 +101,27 @@ impl Node {
         Self { span, value: Value::Mapping(entries) }
     }
 
+    /// The tree of a value in JSON, without places.
+    #[must_use]
+    pub fn of_json(json: &serde_json::Value) -> Self {
+        let scalar = |text: String, quoted| Scalar { text, span: Location::default(), quoted, inset: None };
+        let value = match json {
+            serde_json::Value::Null => Value::Null,
+            serde_json::Value::String(text) => Value::Scalar(scalar(text.clone(), true)),
+            serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
+                Value::Scalar(scalar(json.to_string(), false))
+            }
+            serde_json::Value::Array(items) => Value::Sequence(items.iter().map(Self::of_json).collect()),
+            serde_json::Value::Object(entries) => Value::Mapping(
+                entries
+                    .iter()
+                    .map(|(key, value)| (scalar(key.clone(), true), Self::of_json(value)))
+                    .collect(),
+            ),
+        };
+        Self { span: Location::default(), value }
+    }
+
     /// The pairs; none if this is not a mapping.
     #[must_use]
     pub fn entries(&self) -> &[(Scalar, Self)] {
