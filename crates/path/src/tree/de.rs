@@ -17,6 +17,9 @@ use serde::forward_to_deserialize_any;
 use super::mistake::{MAX_MISTAKES, Mistake, hint};
 use super::node::{Location, Node, Scalar, Value};
 
+/// The text of a value that is nothing, as most people write it.
+const NULL: &str = "null";
+
 /// Why a tree is not the expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -145,6 +148,15 @@ impl<'n> NodeDeserializer<'n> {
         self.0.scalar().ok_or_else(|| Error::kind(self.0, due))
     }
 
+    /// The scalar with its place. Where a text is due, `null` is that text.
+    fn scalar(self) -> Result<Scalar, Error> {
+        let span = self.0.span;
+        if self.0.value == Value::Null && span.length == NULL.len() {
+            return Ok(Scalar { text: NULL.to_owned(), span, quoted: false, inset: Some(0) });
+        }
+        self.text("a text").cloned()
+    }
+
     fn parsed<T: FromStr>(self, due: &str) -> Result<T, Error> {
         let scalar = self.text(due)?;
         let wrong = || Error::new(format!("expected {due}, found `{}`", scalar.text));
@@ -271,10 +283,14 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
 
     fn deserialize_struct<V: Visitor<'n>>(
         self,
-        _: &'static str,
+        name: &'static str,
         keys: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
+        if name == Scalar::NAME {
+            let scalar = serde_json::to_value(self.scalar()?).map_err(de::Error::custom)?;
+            return scalar.deserialize_struct(name, keys, visitor).map_err(de::Error::custom);
+        }
         visitor.visit_map(self.pairs(|| format!("a mapping with keys of {}", keys.join(", ")))?)
     }
 

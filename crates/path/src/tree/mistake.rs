@@ -49,19 +49,40 @@ impl Mistake {
     }
 }
 
-/// Adds the mistakes that are not in the list yet, up to the limit of one report.
-pub fn collect(mistakes: &mut Vec<Mistake>, found: impl IntoIterator<Item = Mistake>) {
-    for mistake in found {
-        let known = |other: &Mistake| other.span == mistake.span && other.message == mistake.message;
-        if mistakes.len() < MAX_MISTAKES && !mistakes.iter().any(known) {
-            mistakes.push(mistake);
-        }
+/// The mistakes of one report.
+#[derive(Debug, Default)]
+pub struct Mistakes(pub Vec<Mistake>);
+
+impl Mistakes {
+    /// Adds a mistake at a place.
+    pub fn at(&mut self, span: Location, message: impl AsRef<str>) {
+        self.extend([Mistake::new(span, message)]);
+    }
+
+    /// The value, or `None` after adding its mistakes.
+    pub fn keep<T>(&mut self, found: Result<T, Vec<Mistake>>) -> Option<T> {
+        found.map_err(|found| self.extend(found)).ok()
+    }
+
+    /// The value, unless there are mistakes.
+    ///
+    /// # Errors
+    /// The mistakes.
+    pub fn unless<T>(self, value: T) -> Result<T, Vec<Mistake>> {
+        if self.0.is_empty() { Ok(value) } else { Err(self.0) }
     }
 }
 
-/// The value, or `None` after adding its mistakes.
-pub fn keep<T>(mistakes: &mut Vec<Mistake>, found: Result<T, Vec<Mistake>>) -> Option<T> {
-    found.map_err(|found| collect(mistakes, found)).ok()
+impl Extend<Mistake> for Mistakes {
+    /// Adds the mistakes that are not in the list yet, up to the limit of one report.
+    fn extend<T: IntoIterator<Item = Mistake>>(&mut self, found: T) {
+        for mistake in found {
+            let known = |other: &Mistake| other.span == mistake.span && other.message == mistake.message;
+            if self.0.len() < MAX_MISTAKES && !self.0.iter().any(known) {
+                self.0.push(mistake);
+            }
+        }
+    }
 }
 
 /// The nearest known name, or a list of the known names.

@@ -6,5 +6,5 @@ mod mistake;
 mod node;
 
 pub use de::{from_node, from_node_thorough};
-pub use mistake::{MAX_MISTAKES, Mistake, collect, hint, keep, printable};
+pub use mistake::{MAX_MISTAKES, Mistake, Mistakes, hint, printable};
 pub use node::{Location, Node, Scalar, Value};

@@ -7,8 +7,10 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 /// A place in the file, never longer than one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Location {
     /// Bytes from the start of the text (after a byte order mark).
     pub offset: usize,
@@ -31,8 +33,9 @@ impl Location {
     }
 }
 
-/// A scalar's text, as a value or as a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A scalar's text, as a value or as a key. A type that is read from a tree can have one, to keep the place of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "plumb-scalar")]
 pub struct Scalar {
     /// The text after unquoting and unescaping.
     pub text: String,
@@ -46,6 +49,9 @@ pub struct Scalar {
 }
 
 impl Scalar {
+    /// The name under which it asks to be read.
+    pub(super) const NAME: &str = "plumb-scalar";
+
     fn to_json(&self) -> serde_json::Value {
         let text = || serde_json::Value::from(self.text.as_str());
         if self.quoted {

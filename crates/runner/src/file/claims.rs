@@ -3,10 +3,10 @@
 
 use plumb_model::claim::Scope;
 use plumb_model::{Claim, Metric, MetricInfo, Term, metric};
-use plumb_path::tree::{Mistake, Node, Scalar, collect};
+use plumb_path::tree::{Mistake, Mistakes, Node};
 use plumb_path::{DataPath, PathSettings, Remark};
 
-use super::document::{spec_place, spec_value};
+use super::document::{Spec, spec_place};
 use super::variants::VariantTree;
 
 /// The length above which a text cannot be a claim, in bytes.
@@ -30,36 +30,35 @@ impl Claiming<'_> {
     /// The metrics that claims may name, and the claims of the file and of the command line.
     pub(super) fn read(
         &self,
-        root: &Node,
+        (root, spec): (&Node, &Spec),
         more: &[String],
-    ) -> Result<(Vec<MetricInfo>, Vec<Claim>), Vec<Mistake>> {
-        let metrics = self.metrics()?;
+        mistakes: &mut Mistakes,
+    ) -> (Vec<MetricInfo>, Vec<Claim>) {
+        let metrics = self.metrics(mistakes);
         let names: Vec<String> = self.variants.iter().map(|variant| variant.name.clone()).collect();
         let scope = Scope { variants: &names, metrics: &metrics };
-        let items = |key: &str| {
-            let list = spec_value(root, key).map_or(&[][..], Node::items);
-            list.iter().filter_map(Node::scalar)
-        };
         let mut claims = Vec::new();
-        let mut mistakes = Vec::new();
-        let mut take = |scalar: Option<&Scalar>, text: &str, is_estimate: bool| match (
-            self.claim(scope, text, is_estimate),
-            scalar,
-        ) {
-            (Ok(claim), _) => claims.push(claim),
-            (Err((part, message)), Some(scalar)) => {
-                let place = part.map_or(scalar.span, |(offset, length)| scalar.part(offset, length));
-                collect(&mut mistakes, [Mistake::new(place, message)]);
+        let estimates = spec.until.iter().flatten().map(|scalar| (scalar, true));
+        for (scalar, is_estimate) in
+            spec.claims.iter().flatten().map(|scalar| (scalar, false)).chain(estimates)
+        {
+            match self.claim(scope, &scalar.text, is_estimate) {
+                Ok(claim) => claims.push(claim),
+                Err((part, message)) => {
+                    let place = part.map_or(scalar.span, |(offset, length)| scalar.part(offset, length));
+                    mistakes.at(place, message);
+                }
             }
-            (Err((_, message)), None) => {
-                let message = format!("`--claim {text}`: {message}");
-                collect(&mut mistakes, [Mistake::new(spec_place(root, "claims"), message)]);
+        }
+        for text in more {
+            match self.claim(scope, text, false) {
+                Ok(claim) => claims.push(claim),
+                Err((_, message)) => {
+                    mistakes.at(spec_place(root, "claims"), format!("`--claim {text}`: {message}"));
+                }
             }
-        };
-        items("claims").for_each(|scalar| take(Some(scalar), &scalar.text, false));
-        items("until").for_each(|scalar| take(Some(scalar), &scalar.text, true));
-        more.iter().for_each(|text| take(None, text, false));
-        if mistakes.is_empty() { Ok((metrics, claims)) } else { Err(mistakes) }
+        }
+        (metrics, claims)
     }
 
     /// A claim with a note on its metrics, from the settings of its variants in any cell.
@@ -100,7 +99,7 @@ impl Claiming<'_> {
     }
 
     /// All metrics that claims may name.
-    fn metrics(&self) -> Result<Vec<MetricInfo>, Vec<Mistake>> {
+    fn metrics(&self, mistakes: &mut Mistakes) -> Vec<MetricInfo> {
         let own = |metric: &Metric| self.path.metrics.iter().any(|own| own.name == metric.name);
         let fixed = self.path.metrics.iter().chain(OF_ALL_PATHS.iter().filter(|metric| !own(metric)));
         let mut all: Vec<MetricInfo> = fixed.map(MetricInfo::from).collect();
@@ -109,18 +108,17 @@ impl Claiming<'_> {
             all.extend(metric::OF_FOREIGN_SYSTEM.iter().map(MetricInfo::from));
         }
         let mut declared: Vec<MetricInfo> = Vec::new();
-        let mut mistakes = Vec::new();
         for (variant, settings) in every() {
             for metric in settings.facts().load.metrics {
                 match declared.iter().find(|known| known.name == metric.name) {
                     None => declared.push(metric),
                     Some(known) if is_same(known, &metric) => {}
-                    Some(known) => collect(&mut mistakes, [self.disagreement(variant, known, &metric)]),
+                    Some(known) => mistakes.extend([self.disagreement(variant, known, &metric)]),
                 }
             }
         }
         all.extend(declared);
-        if mistakes.is_empty() { Ok(all) } else { Err(mistakes) }
+        all
     }
 
     /// The fault of a claim on a metric that its variant does not have in every cell.

@@ -1,16 +1,13 @@
 //! The outer form of an experiment file, as types: everything but the data path's own settings.
 //!
-//! The same types read the file and describe it in `plumb schema`, so that the two cannot disagree. The types
-//! hold no places: code that needs a place looks it up in the tree by key.
+//! The same types read the file and describe it in `plumb schema`, so that the two cannot disagree. Texts that are
+//! checked later are scalars, which keep their places. What variants are merged from stays in the tree.
 
 use std::collections::BTreeMap;
 
 use plumb_model::name::{self, NAME_MAX};
 use plumb_model::{Blocks, Percent, Plan, PodSides, Span, UserChange};
-use plumb_path::DataPath;
-use plumb_path::tree::{
-    Location, Mistake, Node, Scalar, Value, collect, from_node, from_node_thorough, hint, keep,
-};
+use plumb_path::tree::{Location, Mistakes, Node, Scalar, Value, from_node};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, Unexpected, Visitor};
@@ -57,7 +54,8 @@ enum DocumentKind {
 pub(super) struct Metadata {
     /// A name of lower-case letters, digits and `-`, as for a DNS label.
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"))]
-    pub(super) name: String,
+    #[schemars(with = "String")]
+    pub(super) name: Scalar,
     /// The question that the experiment answers, in one line.
     pub(super) title: Option<String>,
 }
@@ -67,7 +65,8 @@ pub(super) struct Metadata {
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
     /// The data path, which decides what `system` and `load` may say.
-    pub(super) path: String,
+    #[schemars(with = "String")]
+    pub(super) path: Scalar,
     /// The system under test.
     #[serde(rename = "system", default)]
     _system: Part,
@@ -84,7 +83,8 @@ pub(super) struct Spec {
     #[serde(rename = "pods", default)]
     _pods: Option<PodSides>,
     /// The variant that all others are compared with.
-    pub(super) baseline: String,
+    #[schemars(with = "String")]
+    pub(super) baseline: Scalar,
     /// The variants by name: what each changes in `system`, `load` and `host`.
     #[serde(rename = "variants")]
     #[schemars(extend("propertyNames" = { "pattern": "^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$" }))]
@@ -105,12 +105,14 @@ pub(super) struct Spec {
     pub(super) failures_max: Option<Percent>,
     /// Statements about metrics that the run decides, such as
     /// `threads.http_reqs >= 1.2 * software.http_reqs`.
-    #[serde(rename = "claims", default)]
-    _claims: Option<Vec<String>>,
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) claims: Option<Vec<Scalar>>,
     /// Ratios that the run estimates until each is known closely enough, such as
     /// `threads.http_reqs / software.http_reqs within 5%`.
-    #[serde(rename = "until", default)]
-    _until: Option<Vec<String>>,
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) until: Option<Vec<Scalar>>,
     /// Whether to add a copy of the baseline named `control`, which must not differ from it.
     pub(super) control: Option<bool>,
 }
@@ -118,7 +120,7 @@ pub(super) struct Spec {
 impl Spec {
     /// The share of all CPU time that processes of neither side may use. Neighbours cannot affect synthetic numbers.
     pub(super) fn others_max(&self, asked: Option<Percent>) -> f64 {
-        let default = if self.path == "null" { 1.0 } else { Plan::others_max() };
+        let default = if self.path.text == "null" { 1.0 } else { Plan::others_max() };
         let own = self.noise.and_then(|noise| noise.others_max);
         asked.or(own).map_or(default, |Percent(share)| share)
     }
@@ -153,7 +155,8 @@ pub(super) struct HostPart {
     /// Tunings that are applied before each slot and put back after it, such as `governor` or `busy-read=100`; `plumb tune
     /// list` has them all.
     #[serde(default)]
-    pub(super) tunings: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) tunings: Option<Vec<Scalar>>,
 }
 
 /// How many blocks to run: a number for exactly that many, or the least and the most.
@@ -235,31 +238,6 @@ fn matrix_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Reads the outer form of a tree, and checks rules that its types cannot express.
-pub(super) fn document(root: &Node) -> Result<Document, Vec<Mistake>> {
-    let document: Document = from_node_thorough(root)?;
-    let mut mistakes = Vec::new();
-    keep(&mut mistakes, experiment_name(root, &document.metadata.name));
-    keep(&mut mistakes, known_tunings(spec_value(root, "host")));
-    keep(&mut mistakes, sound_changes(spec_value(root, "changes")));
-    if mistakes.is_empty() { Ok(document) } else { Err(mistakes) }
-}
-
-/// The tree with `path: null` read as the data path named `null`, not as an absent value.
-pub(super) fn with_null_path(mut root: Node) -> Node {
-    let Value::Mapping(entries) = &mut root.value else { return root };
-    let spec = entries.iter_mut().find(|(key, _)| key.text == "spec").map(|(_, spec)| &mut spec.value);
-    let Some(Value::Mapping(spec)) = spec else { return root };
-    for (key, value) in spec {
-        let written = value.span != key.span && value.span.length == "null".len();
-        if key.text == "path" && value.value == Value::Null && written {
-            let text = "null".to_owned();
-            value.value = Value::Scalar(Scalar { text, span: value.span, quoted: false, inset: Some(0) });
-        }
-    }
-    root
-}
-
 /// The value of a key of `spec`.
 pub(super) fn spec_value<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
     root.get("spec")?.get(key)
@@ -271,56 +249,27 @@ pub(super) fn spec_place(root: &Node, key: &str) -> Location {
     value.entry(key).map_or(spec.span, |(key, _)| key.span)
 }
 
-/// The place of the value of a key of `spec`.
-pub(super) fn spec_value_place(root: &Node, key: &str) -> Location {
-    spec_value(root, key).map_or_else(|| spec_place(root, key), |value| value.span)
-}
-
-/// The data path that `spec.path` names.
-pub(super) fn data_path<'p>(
-    root: &Node,
-    name: &str,
-    paths: &'p [DataPath],
-) -> Result<&'p DataPath, Vec<Mistake>> {
-    paths.iter().find(|path| path.name == name).ok_or_else(|| {
-        let hint = hint(name, paths.iter().map(|path| path.name));
-        vec![Mistake::new(spec_value_place(root, "path"), format!("no data path is named `{name}`; {hint}"))]
-    })
-}
-
-/// Checks that every tuning of `host` exists and is named once.
-pub(super) fn known_tunings(host: Option<&Node>) -> Result<(), Vec<Mistake>> {
-    let mut mistakes = Vec::new();
-    let names = host.and_then(|host| host.get("tunings")).map_or(&[][..], Node::items);
-    for (at, name) in names.iter().enumerate() {
-        let Some(scalar) = name.scalar() else { continue };
-        if let Err(error) = plumb_tunings::find(&scalar.text) {
-            collect(&mut mistakes, [Mistake::new(scalar.span, error.to_string())]);
+/// Checks that the tunings of a part exist and are named once, and that its changes can be made, proven and undone, as
+/// far as the file alone tells.
+pub(super) fn check_part(tree: &Node, mistakes: &mut Mistakes) {
+    let VariantPart { host, changes, .. } = part(tree);
+    let tunings = host.and_then(|host| host.tunings).unwrap_or_default();
+    for (at, Scalar { text, span, .. }) in tunings.iter().enumerate() {
+        if let Err(error) = plumb_tunings::find(text) {
+            mistakes.at(*span, error.to_string());
         }
-        if names[..at].iter().any(|earlier| earlier.same(name)) {
-            let message = format!("`{}` is named twice", scalar.text);
-            collect(&mut mistakes, [Mistake::new(scalar.span, message)]);
+        if tunings[..at].iter().any(|earlier| earlier.text == *text) {
+            mistakes.at(*span, format!("`{text}` is named twice"));
         }
     }
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
-}
-
-/// Checks that every change can be made, proven and undone, as far as the file alone tells.
-pub(super) fn sound_changes(changes: Option<&Node>) -> Result<(), Vec<Mistake>> {
-    let mut mistakes = Vec::new();
-    for item in changes.map_or(&[][..], Node::items) {
-        // Reading the document has already reported malformed changes.
-        let Ok(change) = from_node::<UserChange>(item) else { continue };
-        if let Err((key, message)) = plumb_tunings::check_change(&change) {
-            let of_kind = item.entries().first();
-            let place = of_kind.and_then(|(kind, value)| {
-                let entry = value.entry(key);
-                entry.map(|(key, value)| key.span.through(value.span)).or(Some(kind.span))
-            });
-            collect(&mut mistakes, [Mistake::new(place.unwrap_or(item.span), message)]);
-        }
+    let items = tree.get("changes").map_or(&[][..], Node::items);
+    for (change, item) in changes.iter().flatten().zip(items) {
+        let Err((key, message)) = plumb_tunings::check_change(change) else { continue };
+        let place = item.entries().first().map_or(item.span, |(kind, value)| {
+            value.entry(key).map_or(kind.span, |(key, value)| key.span.through(value.span))
+        });
+        mistakes.at(place, message);
     }
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
 /// A merged tree of settings, with the parts that concern the host.
@@ -331,24 +280,28 @@ pub(super) fn part(tree: &Node) -> VariantPart {
 
 /// A merged tree of settings as a data path reads it: without the keys that concern the host.
 pub(super) fn without_host(tree: &Node) -> Node {
-    let is_hosts = |key: &str| matches!(key, "host" | "changes" | "pods");
-    let entries = tree.entries().iter().filter(|(key, _)| !is_hosts(&key.text)).cloned();
+    let entries = tree.entries().iter().filter(|(key, _)| !is_of_host(&key.text)).cloned();
     Node { span: tree.span, value: Value::Mapping(entries.collect()) }
 }
 
-fn experiment_name(root: &Node, name: &str) -> Result<(), Vec<Mistake>> {
+fn is_of_host(key: &str) -> bool {
+    matches!(key, "host" | "changes" | "pods")
+}
+
+/// Checks the name of an experiment.
+pub(super) fn check_name(Scalar { text, span, .. }: &Scalar, mistakes: &mut Mistakes) {
     let fitting = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
-    let Some(reason) = name::fault(name, fitting) else { return Ok(()) };
-    let place = root.get("metadata").and_then(|metadata| metadata.get("name")).map_or(root.span, |n| n.span);
-    let message = format!(
-        "`{name}` {reason}; an experiment's name is 1 to {NAME_MAX} lower-case letters, digits and `-`, such as \
-         `tls-offload`"
-    );
-    Err(vec![Mistake::new(place, message)])
+    if let Some(reason) = name::fault(text, fitting) {
+        let message = format!(
+            "`{text}` {reason}; an experiment's name is 1 to {NAME_MAX} lower-case letters, digits and `-`, such as \
+             `tls-offload`"
+        );
+        mistakes.at(*span, message);
+    }
 }
 
 /// The number of blocks that the file asks for.
-pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Vec<Mistake>> {
+pub(super) fn blocks(root: &Node, part: Option<BlocksPart>, mistakes: &mut Mistakes) -> Blocks {
     let default = Blocks::default();
     let (min, max) = match part {
         None => (default.min, default.max),
@@ -368,14 +321,17 @@ pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Ve
     } else if max < min {
         ("max", format!("`max` is {max} and `min` is {min}; `max` must not be below `min`"))
     } else {
-        return Ok(Blocks { min, max });
+        return Blocks { min, max };
     };
-    let place = spec_value(root, "blocks").and_then(|blocks| blocks.place_of(key));
-    Err(vec![Mistake::new(place.unwrap_or_else(|| spec_value_place(root, "blocks")), message)])
+    let place = spec_value(root, "blocks").map(|blocks| blocks.place_of(key).unwrap_or(blocks.span));
+    mistakes.at(place.unwrap_or_else(|| spec_place(root, "blocks")), message);
+    default
 }
 
-/// The settings of the baseline: `system`, `load` and `host`, as far as the file gives them.
-pub(super) fn settings(spec: &Node) -> Node {
-    let part = |key: &str| spec.entry(key).filter(|(_, value)| value.value != Value::Null).cloned();
-    Node::mapping(["system", "load", "host", "changes", "pods"].into_iter().filter_map(part).collect())
+/// The settings that all variants share: `system`, `load` and those of the host, as far as the file gives them.
+pub(super) fn shared(root: &Node) -> Node {
+    let spec = root.get("spec").map_or(&[][..], Node::entries);
+    let is_setting = |key: &str| matches!(key, "system" | "load") || is_of_host(key);
+    let given = spec.iter().filter(|(key, value)| is_setting(&key.text) && value.value != Value::Null);
+    Node::mapping(given.cloned().collect())
 }

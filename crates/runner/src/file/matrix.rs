@@ -4,7 +4,7 @@
 //! silently undo the cell, so that is a mistake and not a matter of precedence.
 
 use plumb_model::Cell;
-use plumb_path::tree::{Mistake, Node, Scalar, Value, collect, hint};
+use plumb_path::tree::{Mistake, Mistakes, Node, Scalar, Value, hint};
 
 use std::collections::BTreeMap;
 
@@ -35,22 +35,18 @@ pub(super) struct CellTree {
 }
 
 /// The keys of the matrix, in the order of the file.
-pub(super) fn axes<'n>(root: &'n Node, settings: &Node) -> Result<Vec<Axis<'n>>, Vec<Mistake>> {
-    let mut axes: Vec<Axis<'n>> = Vec::new();
-    let mut mistakes = Vec::new();
-    for (key, values) in spec_value(root, "matrix").map_or(&[][..], Node::entries) {
-        match axis(key, values, settings) {
-            Ok(axis) => axes.push(axis),
-            Err(mistake) => collect(&mut mistakes, [mistake]),
-        }
-    }
+pub(super) fn axes<'n>(root: &'n Node, settings: &Node, mistakes: &mut Mistakes) -> Vec<Axis<'n>> {
+    let entries = spec_value(root, "matrix").map_or(&[][..], Node::entries);
+    let axis = |(key, values)| axis(key, values, settings).map_err(|mistake| vec![mistake]);
+    let axes: Vec<Axis<'n>> =
+        entries.iter().filter_map(|(key, values)| mistakes.keep(axis((key, values)))).collect();
     let cells = axes.iter().try_fold(1_usize, |cells, axis| cells.checked_mul(axis.values.len()));
     if cells.is_none_or(|cells| cells > MAX_CELLS) {
         let count = cells.map_or_else(|| "too many".to_owned(), |cells| cells.to_string());
         let message = format!("the matrix makes {count} cells; at most {MAX_CELLS} can be run");
-        collect(&mut mistakes, [Mistake::new(spec_place(root, "matrix"), message)]);
+        mistakes.at(spec_place(root, "matrix"), message);
     }
-    if mistakes.is_empty() { Ok(axes) } else { Err(mistakes) }
+    axes
 }
 
 fn axis<'n>(key: &'n Scalar, values: &'n Node, settings: &Node) -> Result<Axis<'n>, Mistake> {

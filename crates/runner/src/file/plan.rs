@@ -1,11 +1,11 @@
 //! The last step: the plan of a run, from an experiment's cells and variants with their settled settings.
 
 use plumb_model::{Blocks, Claim, Operand, Percent, Plan, Span};
-use plumb_path::tree::{Mistake, Node, hint, keep};
+use plumb_path::tree::{Mistake, Mistakes, Node, from_node_thorough, hint};
 use plumb_path::{DataPath, PathSettings};
 
 use super::claims::Claiming;
-use super::document::{self, Document, MAX_BLOCKS, spec_place};
+use super::document::{self, Document, MAX_BLOCKS, Spec, check_name, check_part, shared, spec_place};
 use super::error::FileError;
 use super::matrix;
 use super::parse::{decode, parse};
@@ -76,42 +76,41 @@ pub fn read(
 type Parts = (Plan, DataPath, Vec<Vec<PathSettings>>);
 
 fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<Parts, Vec<Mistake>> {
-    let root = document::with_null_path(parse(text).map_err(|mistake| vec![mistake])?);
-    let document = document::document(&root)?;
-    let mut mistakes = Vec::new();
-    let base = root.get("spec").map_or_else(|| Node::mapping(Vec::new()), document::settings);
-    let path = keep(&mut mistakes, document::data_path(&root, &document.spec.path, paths));
-    let blocks = keep(&mut mistakes, blocks(&root, &document, options));
-    let axes = keep(&mut mistakes, matrix::axes(&root, &base));
-    let control = options.control || document.spec.control.unwrap_or(false);
-    let variants =
-        variants::variants(&root, &document.spec.baseline, control, axes.as_deref().unwrap_or(&[]));
-    let (Some(path), Some(axes), Some(variants)) = (path, axes, keep(&mut mistakes, variants)) else {
-        return Err(mistakes);
-    };
-    let kept = keep(&mut mistakes, kept(&root, &variants, &options.only));
+    let root = parse(text).map_err(|mistake| vec![mistake])?;
+    let Document { metadata, spec, .. } = from_node_thorough(&root)?;
+    let base = shared(&root);
+    let mut mistakes = Mistakes::default();
+    check_name(&metadata.name, &mut mistakes);
+    check_part(&base, &mut mistakes);
+    let path = paths.iter().find(|path| path.name == spec.path.text);
+    if path.is_none() {
+        let hint = hint(&spec.path.text, paths.iter().map(|path| path.name));
+        mistakes.at(spec.path.span, format!("no data path is named `{}`; {hint}", spec.path.text));
+    }
+    let axes = matrix::axes(&root, &base, &mut mistakes);
+    let control = options.control || spec.control.unwrap_or(false);
+    let variants = variants::variants(&root, &spec.baseline, control, &axes, &mut mistakes);
+    let path = path.filter(|_| mistakes.0.is_empty());
+    let blocks = blocks(&root, &spec, options, &mut mistakes);
+    let Some(path) = path else { return Err(mistakes.0) };
+    let kept = kept(&root, &variants, &options.only, &mut mistakes);
     let (quick, may_repeat) = (options.quick, options.may_repeat);
     let every = Settling { root: &root, path, base: &base, variants: &variants, quick, may_repeat };
-    let settled = keep(&mut mistakes, every.settle(matrix::cells(&axes)));
+    let settled = mistakes.keep(every.settle(matrix::cells(&axes)));
     if settled.is_none() && path.metrics_key.is_some() {
         // Settings with mistakes do not tell which metrics they declare.
-        return Err(mistakes);
+        return Err(mistakes.0);
     }
     let settings = settled.as_ref().map_or(&[][..], |settled| &settled.settings);
-    let claims = Claiming { path, variants: &variants, settings }.read(&root, &options.claims);
-    let (Some(blocks), Some((metrics, claims)), Some(kept), Some(settled)) =
-        (blocks, keep(&mut mistakes, claims), kept, settled)
-    else {
-        return Err(mistakes);
-    };
-    let Settled { variants: described, cells, settings, window_ns, warmup_ns } =
-        settled.only(&kept, options.quick);
-    let Document { metadata, spec, .. } = document;
+    let claiming = Claiming { path, variants: &variants, settings };
+    let (metrics, claims) = claiming.read((&root, &spec), &options.claims, &mut mistakes);
+    let settled = mistakes.unless(settled)?.unwrap_or_default();
+    let Settled { variants: described, cells, settings, window_ns, warmup_ns } = settled.only(&kept, quick);
     let plan = Plan {
-        title: metadata.title.unwrap_or_else(|| metadata.name.clone()),
-        name: metadata.name,
+        title: metadata.title.unwrap_or_else(|| metadata.name.text.clone()),
+        name: metadata.name.text,
         others_max: spec.others_max(options.others_max),
-        path: spec.path,
+        path: spec.path.text,
         baseline: 0,
         variants: described,
         window_ns: if options.quick {
@@ -158,44 +157,44 @@ fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks, claims: &[Cl
     window_ns.min((QUICK_WINDOWS_NS / slots.max(1)).max(least_ns))
 }
 
-fn blocks(root: &Node, document: &Document, options: &ReadOptions) -> Result<Blocks, Vec<Mistake>> {
-    let asked = document::blocks(root, document.spec.blocks)?;
-    match options.blocks {
-        Some(count) if !(2..=MAX_BLOCKS).contains(&count) => {
-            let message = format!("`--blocks {count}` is out of range; 2 to {MAX_BLOCKS} blocks can be run");
-            Err(vec![Mistake::new(spec_place(root, "blocks"), message)])
+/// The blocks that the command line or the file asks for.
+fn blocks(root: &Node, spec: &Spec, options: &ReadOptions, mistakes: &mut Mistakes) -> Blocks {
+    let asked = document::blocks(root, spec.blocks, mistakes);
+    match (options.blocks, options.blocks_max) {
+        (Some(count), _) => {
+            if !(2..=MAX_BLOCKS).contains(&count) {
+                let message =
+                    format!("`--blocks {count}` is out of range; 2 to {MAX_BLOCKS} blocks can be run");
+                mistakes.at(spec_place(root, "blocks"), message);
+            }
+            Blocks { min: count, max: count }
         }
-        Some(count) => Ok(Blocks { min: count, max: count }),
-        None if options.blocks_max.is_some() => {
-            let max = options.blocks_max.unwrap_or(asked.max).clamp(2, MAX_BLOCKS);
-            Ok(Blocks { min: Blocks::default().min.min(max), max })
+        (None, Some(max)) => {
+            let max = max.clamp(2, MAX_BLOCKS);
+            Blocks { min: Blocks::default().min.min(max), max }
         }
-        None if options.quick => {
+        (None, None) if options.quick => {
             let max = QUICK_BLOCKS.max.min(asked.max);
-            Ok(Blocks { min: QUICK_BLOCKS.min.min(max), max })
+            Blocks { min: QUICK_BLOCKS.min.min(max), max }
         }
-        None => Ok(asked),
+        (None, None) => asked,
     }
 }
 
 /// Indexes of the variants to run: the baseline, and those that `only` names.
-fn kept(root: &Node, variants: &[VariantTree], only: &[String]) -> Result<Vec<usize>, Vec<Mistake>> {
-    if only.is_empty() {
-        return Ok((0..variants.len()).collect());
-    }
+fn kept(root: &Node, variants: &[VariantTree], only: &[String], mistakes: &mut Mistakes) -> Vec<usize> {
     let names = || variants.iter().map(|variant| variant.name.as_str());
-    let wrong = |message: String| vec![Mistake::new(spec_place(root, "variants"), message)];
+    let asked = |at: &usize| *at == 0 || only.is_empty() || only.contains(&variants[*at].name);
+    let kept: Vec<usize> = (0..variants.len()).filter(asked).collect();
     if let Some(unknown) = only.iter().find(|name| names().all(|known| known != name.as_str())) {
         let hint = hint(unknown, names());
-        return Err(wrong(format!("no variant is named `{unknown}`, which `--only` asks for; {hint}")));
-    }
-    let asked = |at: &usize| *at == 0 || only.contains(&variants[*at].name);
-    let kept: Vec<usize> = (0..variants.len()).filter(asked).collect();
-    if kept.len() < 2 {
+        let message = format!("no variant is named `{unknown}`, which `--only` asks for; {hint}");
+        mistakes.at(spec_place(root, "variants"), message);
+    } else if kept.len() < 2 {
         let message = "`--only` leaves the baseline alone; name a variant to compare with it, too";
-        return Err(wrong(message.to_owned()));
+        mistakes.at(spec_place(root, "variants"), message);
     }
-    Ok(kept)
+    kept
 }
 
 fn speaks_of(claim: &Claim, kept: &[usize], variants: &[VariantTree]) -> bool {

@@ -1,7 +1,7 @@
 //! From merged trees to the cells of a plan: the settings of every variant, typed, checked and timed.
 
 use plumb_model::{Cell, PlannedVariant, Span, Variant};
-use plumb_path::tree::{Location, Mistake, Node, collect, keep};
+use plumb_path::tree::{Location, Mistake, Mistakes, Node};
 use plumb_path::{DataPath, Fault, PathSettings, Timing};
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ impl Settling<'_> {
         trees: &[Node],
         first: &mut Option<Timed>,
     ) -> Result<(Vec<PathSettings>, Vec<Value>), Vec<Mistake>> {
-        let (mut all, mut jsons, mut mistakes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut all, mut jsons, mut mistakes) = (Vec::new(), Vec::new(), Mistakes::default());
         for (at, (variant, tree)) in self.variants.iter().zip(trees).enumerate() {
             let fault = |fault: Fault| {
                 let mistake = Mistake::new(self.fault_place(&fault.key, variant, tree), fault.message);
@@ -103,16 +103,16 @@ impl Settling<'_> {
                     None => mistake,
                 }]
             };
-            let settled = self.settle_variant(tree, &fault);
-            let Some((settings, json, lengths_ns)) = keep(&mut mistakes, settled) else { continue };
+            let settled = mistakes.keep(self.settle_variant(tree, &fault));
+            let Some((settings, json, lengths_ns)) = settled else { continue };
             let place = |(_, key): (&str, &str)| tree.place_of(key).unwrap_or(variant.place);
             let [window, warmup] = SPANS.map(place);
             let timed = [(lengths_ns[0], window), (lengths_ns[1], warmup)];
-            collect(&mut mistakes, mismatch(first.get_or_insert(timed), &timed));
+            mistakes.extend(mismatch(first.get_or_insert(timed), &timed));
             all.push(settings);
             jsons.push(json);
         }
-        if mistakes.is_empty() { Ok((all, jsons)) } else { Err(mistakes) }
+        mistakes.unless((all, jsons))
     }
 
     /// Reads a merged tree as settings, shortened for a quick run. Also returns them as JSON, and the lengths of
@@ -155,14 +155,13 @@ impl Settling<'_> {
         };
         let all = self.variants.iter().enumerate().skip(1).filter(|(_, variant)| !variant.control);
         let same = all.filter(|(at, _)| cells.iter().all(|cell| is_same(cell, *at)));
-        let mistakes: Vec<Mistake> = same
-            .map(|(_, variant)| {
-                let message = format!("`{}` has every setting of the baseline, so nothing is compared", variant.name);
-                Mistake::new(variant.place, message)
-                    .help("change something in it, or write `control: true` in `spec` for a copy of the baseline that must not differ")
-            })
-            .collect();
-        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+        let mut mistakes = Mistakes::default();
+        mistakes.extend(same.map(|(_, VariantTree { name, place, .. })| {
+            let message = format!("`{name}` has every setting of the baseline, so nothing is compared");
+            Mistake::new(*place, message)
+                .help("change something in it, or write `control: true` in `spec` for a copy of the baseline that must not differ")
+        }));
+        mistakes.unless(())
     }
 }
 
@@ -191,7 +190,7 @@ fn planned_variant(variant: usize, tree: &Node, json: &Value, baseline: &Value) 
     let VariantPart { host, changes, pods, .. } = document::part(tree);
     PlannedVariant {
         differs: Some(variants::differing(baseline, json)),
-        tunings: host.and_then(|host| host.tunings).unwrap_or_default(),
+        tunings: host.and_then(|host| host.tunings).into_iter().flatten().map(|name| name.text).collect(),
         changes: changes.unwrap_or_default(),
         pods: pods.unwrap_or_default(),
         ..PlannedVariant::new(variant, json.to_string())

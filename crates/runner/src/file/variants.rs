@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use plumb_model::{Variant, name};
-use plumb_path::tree::{Location, Mistake, Node, Value, collect, hint, keep};
+use plumb_path::tree::{Location, Mistake, Mistakes, Node, Scalar, Value, hint};
 
 use serde_json::Value as JsonValue;
 
-use super::document::{self, known_tunings, sound_changes, spec_place, spec_value, spec_value_place};
+use super::document::{check_part, part, spec_place, spec_value};
 use super::matrix::{Axis, conflict};
 
 /// The most variants of one experiment.
@@ -38,17 +38,18 @@ pub(super) struct VariantTree {
 /// All variants: the baseline, the others in the order of the file, and the control.
 pub(super) fn variants(
     root: &Node,
-    baseline: &str,
+    baseline: &Scalar,
     control: bool,
     axes: &[Axis<'_>],
-) -> Result<Vec<VariantTree>, Vec<Mistake>> {
-    let mut mistakes = Vec::new();
+    mistakes: &mut Mistakes,
+) -> Vec<VariantTree> {
     let mut found = Vec::new();
     for (key, over) in spec_value(root, "variants").map_or(&[][..], Node::entries) {
-        keep(&mut mistakes, variant_name(&key.text, key.span));
-        keep(&mut mistakes, known_tunings(over.get("host")));
-        keep(&mut mistakes, sound_changes(over.get("changes")));
-        collect(&mut mistakes, conflict(axes, over));
+        if let Some(reason) = name::variant_fault(&key.text) {
+            mistakes.at(key.span, format!("`{}` {reason}; {}", key.text, name::VARIANT_FORM));
+        }
+        check_part(over, mistakes);
+        mistakes.extend(conflict(axes, over));
         let over = match over.value {
             Value::Null => Node::mapping(Vec::new()),
             _ => over.clone(),
@@ -57,53 +58,47 @@ pub(super) fn variants(
     }
     if found.len() > MAX_VARIANTS {
         let message = format!("there are {} variants; at most {MAX_VARIANTS} can be run", found.len());
-        collect(&mut mistakes, [Mistake::new(spec_place(root, "variants"), message)]);
+        mistakes.at(spec_place(root, "variants"), message);
     }
-    match found.iter().position(|variant| variant.name == baseline) {
+    match found.iter().position(|variant| variant.name == baseline.text) {
         Some(at) => found[..=at].rotate_right(1),
-        None => collect(&mut mistakes, [no_such_baseline(root, baseline, &found)]),
+        None => mistakes.extend([no_such_baseline(root, baseline, &found)]),
     }
     if control {
-        keep(&mut mistakes, add_control(root, &mut found));
+        add_control(root, &mut found, mistakes);
     } else if found.len() == 1 {
-        let message =
-            format!("`{baseline}` is the only variant; an experiment needs another beside the baseline");
-        let mistake = Mistake::new(spec_place(root, "variants"), message);
-        collect(
-            &mut mistakes,
-            [mistake.help("add a variant, or `control: true` for a copy of the baseline")],
+        let message = format!(
+            "`{}` is the only variant; an experiment needs another beside the baseline",
+            baseline.text
         );
+        let mistake = Mistake::new(spec_place(root, "variants"), message);
+        mistakes.extend([mistake.help("add a variant, or `control: true` for a copy of the baseline")]);
     }
-    if mistakes.is_empty() { Ok(found) } else { Err(mistakes) }
+    found
 }
 
-fn variant_name(name: &str, place: Location) -> Result<(), Vec<Mistake>> {
-    let Some(reason) = name::variant_fault(name) else { return Ok(()) };
-    let message = format!("`{name}` {reason}; {}", name::VARIANT_FORM);
-    Err(vec![Mistake::new(place, message)])
-}
-
-fn no_such_baseline(root: &Node, baseline: &str, found: &[VariantTree]) -> Mistake {
-    let place = spec_value_place(root, "baseline");
+fn no_such_baseline(
+    root: &Node,
+    Scalar { text: baseline, span, .. }: &Scalar,
+    found: &[VariantTree],
+) -> Mistake {
     if found.is_empty() {
         return Mistake::new(spec_place(root, "variants"), "there are no variants, not even the baseline")
             .help(format!("add `{baseline}: {{}}` and at least one variant that changes something"));
     }
     let hint = hint(baseline, found.iter().map(|variant| variant.name.as_str()));
-    Mistake::new(place, format!("the baseline `{baseline}` is not one of the variants; {hint}"))
+    Mistake::new(*span, format!("the baseline `{baseline}` is not one of the variants; {hint}"))
 }
 
-fn add_control(root: &Node, found: &mut Vec<VariantTree>) -> Result<(), Vec<Mistake>> {
+fn add_control(root: &Node, found: &mut Vec<VariantTree>, mistakes: &mut Mistakes) {
     if let Some(taken) = found.iter().find(|variant| variant.name == CONTROL) {
         let message =
             format!("the name `{CONTROL}` is taken by `control: true`, which adds a variant of that name");
-        return Err(vec![Mistake::new(taken.place, message)]);
-    }
-    if let Some(baseline) = found.first().cloned() {
+        mistakes.at(taken.place, message);
+    } else if let Some(baseline) = found.first().cloned() {
         let place = spec_place(root, "control");
         found.push(VariantTree { name: CONTROL.to_owned(), place, control: true, ..baseline });
     }
-    Ok(())
 }
 
 /// Each variant with its changes in one line: `ingress.offload: threads, load.connections: 50`. They are changes against the
@@ -189,7 +184,7 @@ pub(super) fn differing(one: &JsonValue, other: &JsonValue) -> Vec<String> {
 
 /// The user's changes of a variant in few words.
 fn user_changes(variant: &Node) -> String {
-    let words = document::part(variant).changes.into_iter().flatten().map(|change| {
+    let words = part(variant).changes.into_iter().flatten().map(|change| {
         let words = change.to_string();
         match words.chars().count() > LONG_CHANGE {
             true => format!("{}…", words.chars().take(LONG_CHANGE).collect::<String>()),
