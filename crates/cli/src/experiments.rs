@@ -70,6 +70,11 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     Err(Failure::usage(format!("there is no file and no built-in experiment `{experiment}`; {hint}")))
 }
 
+/// A text as YAML takes it whatever is in it: JSON's strings are among YAML's.
+pub fn in_yaml(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
 /// Explains that a directory is not an experiment, and names the command to use if it is the directory of a run.
 fn of_directory(path: &Path) -> String {
     let shown = path.display().to_string();

@@ -11,7 +11,7 @@ use plumb_http::system::nginx_template;
 use crate::args::{InitArguments, PlanArguments};
 use crate::commands::planning;
 use crate::exit::{Failure, HOLDS, Outcome};
-use crate::experiments::Source;
+use crate::experiments::{Source, in_yaml};
 use crate::output;
 
 /// Writes the file.
@@ -43,7 +43,7 @@ pub fn init(arguments: &InitArguments) -> Outcome {
 
 fn text(arguments: &InitArguments) -> Result<String, Failure> {
     let of = |pair: &Option<Vec<String>>| -> Option<[String; 2]> {
-        let quoted: Vec<String> = pair.as_ref()?.iter().map(|target| quoted(target)).collect();
+        let quoted: Vec<String> = pair.as_ref()?.iter().map(|target| in_yaml(target)).collect();
         quoted.try_into().ok()
     };
     let targets = [&arguments.external, &arguments.storage, &arguments.network].map(of);
@@ -68,11 +68,6 @@ fn text(arguments: &InitArguments) -> Result<String, Failure> {
         "# Written by `plumb init`. `plumb check FILE` shows the plan, `plumb run FILE` runs it.\n\
          apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: {name}\n  title: {title}\nspec:\n{spec}{BLOCKS}"
     ))
-}
-
-/// A text as YAML takes it whatever is in it: JSON's strings are among YAML's.
-fn quoted(target: &str) -> String {
-    serde_json::Value::from(target).to_string()
 }
 
 const BLOCKS: &str = "  # Every block measures each variant twice, in a random order. No verdict before `min` blocks; the run ends
@@ -137,7 +132,7 @@ fn nginx(file: &Path) -> Result<String, Failure> {
         [] => "nothing".to_owned(),
         all => all.join(", "),
     };
-    // A quoted word of nginx may have line breaks, which would end a comment.
+    // A in_yaml word of nginx may have line breaks, which would end a comment.
     let [kept, left_out] = [found.kept, left_out].map(|words| words.replace(char::is_control, " "));
     output::message(&format!("kept: {kept}; its requests go to an origin of plumb's"));
     output::message(&format!("left out: {left_out}"));

@@ -8,6 +8,7 @@ use plumb_path::tree::{Node, Value};
 
 use crate::args::{CommandArguments, Parameter, keys};
 use crate::exit::Failure;
+use crate::experiments::in_yaml;
 
 /// The longest name that is made of a command, in characters.
 const NAME_MAX: usize = 32;
@@ -155,22 +156,23 @@ fn text(
     let mut text = format!(
         "# Written by `plumb command`.\napiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: command\n  \
          title: {}\nspec:\n  path: command\n",
-        quoted(&title(commands))
+        in_yaml(&title(commands))
     );
     // Writing to a String cannot fail.
     lines(shared, 1, &mut text);
     let baseline = &commands[0].0;
-    let _ = writeln!(text, "  baseline: {}\n  variants:", quoted(baseline));
+    let _ = writeln!(text, "  baseline: {}\n  variants:", in_yaml(baseline));
     for ((name, _), Entrant { own: (key, value), .. }) in commands.iter().zip(entrants) {
         let close = if key.contains('{') { " }" } else { "" };
-        let _ = writeln!(text, "    {}: {{ load: {{ {key}: {}{close} }} }}", quoted(name), quoted(value));
+        let _ = writeln!(text, "    {}: {{ load: {{ {key}: {}{close} }} }}", in_yaml(name), in_yaml(value));
     }
     if !cells.is_empty() {
         text.push_str("  matrix:\n");
     }
     for Parameter { name, values } in cells {
-        let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-        let _ = writeln!(text, "    {}: [{}]", quoted(&format!("load.parameters.{name}")), values.join(", "));
+        let values: Vec<String> = values.iter().map(|value| in_yaml(value)).collect();
+        let _ =
+            writeln!(text, "    {}: [{}]", in_yaml(&format!("load.parameters.{name}")), values.join(", "));
     }
     let _ = writeln!(
         text,
@@ -180,7 +182,7 @@ fn text(
     for (name, _) in &commands[1..] {
         let within = arguments.within.map_or_else(|| "2% or apart".to_owned(), |share| share.to_string());
         let estimate = format!("{name}.wall_time.avg / {baseline}.wall_time.avg within {within}");
-        let _ = writeln!(text, "    - {}", quoted(&estimate));
+        let _ = writeln!(text, "    - {}", in_yaml(&estimate));
     }
     text
 }
@@ -219,12 +221,12 @@ fn lines(node: &Node, depth: usize, text: &mut String) {
                 Ok(())
             }
             Value::Sequence(items) => {
-                let items = items.iter().filter_map(Node::scalar).map(|scalar| quoted(&scalar.text));
+                let items = items.iter().filter_map(Node::scalar).map(|scalar| in_yaml(&scalar.text));
                 let items: Vec<String> = items.collect();
                 writeln!(text, "{indent}{}: [{}]", quoted_key(&key.text), items.join(", "))
             }
             Value::Scalar(scalar) => {
-                writeln!(text, "{indent}{}: {}", quoted_key(&key.text), quoted(&scalar.text))
+                writeln!(text, "{indent}{}: {}", quoted_key(&key.text), in_yaml(&scalar.text))
             }
             Value::Null => Ok(()),
         };
@@ -233,12 +235,7 @@ fn lines(node: &Node, depth: usize, text: &mut String) {
 
 fn quoted_key(key: &str) -> String {
     let is_plain = key.chars().all(|character| character.is_ascii_lowercase() || character == '_');
-    if is_plain { key.to_owned() } else { quoted(key) }
-}
-
-/// A text as YAML takes it whatever is in it: JSON's strings are among YAML's.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    if is_plain { key.to_owned() } else { in_yaml(key) }
 }
 
 #[cfg(test)]

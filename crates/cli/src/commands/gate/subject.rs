@@ -12,6 +12,7 @@ use super::trees::Trees;
 use crate::args::GateArguments;
 use crate::data_paths;
 use crate::exit::Failure;
+use crate::experiments::in_yaml;
 
 /// With this many slots to a budget, there are enough blocks, and each slot is long beside its beginning and end.
 const SLOTS_PER_BUDGET: u64 = 120;
@@ -105,25 +106,20 @@ fn from_commands(
     let mut text = format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: gate\n  title: {}\nspec:\n  path: command\n  \
          load: {{ duration: {slot_ms} ms, shell: {} }}\n  noise: {{ others_max: {} }}\n  baseline: base\n  variants:\n",
-        quoted(&format!("Is {} worse than {}?", names[1], names[0])),
+        in_yaml(&format!("Is {} worse than {}?", names[1], names[0])),
         if arguments.shell { "sh" } else { "none" },
         arguments.others_max
     );
     for (side, command) in SIDES.into_iter().zip(commands) {
         let directory =
-            trees.map(|trees| format!(", directory: {}", quoted(&trees.path(side).to_string_lossy())));
+            trees.map(|trees| format!(", directory: {}", in_yaml(&trees.path(side).to_string_lossy())));
         text += &format!(
             "    {side}: {{ load: {{ command: {}{} }} }}\n",
-            quoted(command),
+            in_yaml(command),
             directory.unwrap_or_default()
         );
     }
     Ok(text)
-}
-
-/// A text as YAML and JSON quote it.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 /// The claims that ask for no more than the margin, unless the file has claims of its own.
