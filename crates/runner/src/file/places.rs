@@ -2,7 +2,7 @@
 
 use plumb_host::cpu::CpuSet;
 use plumb_model::{ClusterPlace, PlaceOf, Places, PodPlace};
-use plumb_path::tree::{Mistake, Node, from_node_thorough};
+use plumb_path::tree::{Mistake, Mistakes, Node, from_node_thorough};
 use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -123,35 +123,40 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
     let root = parse(text).map_err(|mistake| vec![mistake])?;
     let PlacesDocument { kubernetes, system, load, .. } = from_node_thorough(&root)?;
     let load = load.places();
-    let mut mistakes: Vec<Mistake> = Vec::new();
+    let mut mistakes = Mistakes::default();
     let loads = root.get("load").map_or(&[][..], Node::items);
     // Pods that are alike share one node of the tree.
     let nodes = loads.iter().map(Some).chain(std::iter::repeat(root.get("load")));
     for (place, node) in std::iter::once((&system, root.get("system"))).chain(load.iter().zip(nodes)) {
-        let wrong = |key: &str, message: String| {
-            let span = node.and_then(|node| node.get(key)).map_or(root.span, |value| value.span);
-            Mistake::new(span, message)
-        };
-        let ssh = place.ssh.as_deref().map(PlaceOf::parse);
-        mistakes.extend(ssh.and_then(Result::err).map(|error| wrong("ssh", error.to_string())));
-        let cpus = place.cpus.as_deref().map(str::parse::<CpuSet>);
-        let is_double = place.ssh.is_some() && place.pod.is_some();
-        mistakes.extend(
-            is_double.then(|| wrong("pod", "a place is a pod or a host of ssh, not both".to_owned())),
-        );
-        let is_lost = place.pod.as_ref().is_some_and(|pod| {
-            kubernetes.as_ref().is_none_or(|cluster| cluster.image.is_none() && pod.image.is_none())
-        });
-        mistakes.extend(is_lost.then(|| {
-            wrong(
-                "pod",
-                "a pod needs a cluster and an image: add `kubernetes: { image: … }` to the places".to_owned(),
-            )
-        }));
-        mistakes.extend(cpus.and_then(Result::err).map(|error| wrong("cpus", error.to_string())));
+        for (key, message) in faults(place, kubernetes.as_ref()) {
+            let value = node.and_then(|node| node.get(key));
+            mistakes.at(value.map_or(root.span, |value| value.span), message);
+        }
     }
     mistakes.extend(of_cluster(kubernetes.as_ref(), &root));
-    if mistakes.is_empty() { Ok(Places { kubernetes, system, load }) } else { Err(mistakes) }
+    mistakes.unless(Places { kubernetes, system, load })
+}
+
+/// What is wrong with a place, with the key.
+fn faults(place: &PlaceOf, cluster: Option<&ClusterPlace>) -> impl Iterator<Item = (&'static str, String)> {
+    let ssh = place.ssh.as_deref().and_then(|ssh| PlaceOf::parse(ssh).err());
+    let cpus = place.cpus.as_deref().and_then(|cpus| cpus.parse::<CpuSet>().err());
+    let is_double = place.ssh.is_some() && place.pod.is_some();
+    let double = is_double.then(|| "a place is a pod or a host of ssh, not both".to_owned());
+    let is_lost = place
+        .pod
+        .as_ref()
+        .is_some_and(|pod| cluster.is_none_or(|cluster| cluster.image.is_none() && pod.image.is_none()));
+    let lost = is_lost.then(|| {
+        "a pod needs a cluster and an image: add `kubernetes: { image: … }` to the places".to_owned()
+    });
+    let faults = [
+        ("ssh", ssh.map(|error| error.to_string())),
+        ("pod", double),
+        ("pod", lost),
+        ("cpus", cpus.map(|error| error.to_string())),
+    ];
+    faults.into_iter().filter_map(|(key, message)| Some((key, message?)))
 }
 
 /// The mistake in a cluster's readers or array, if there is one.
