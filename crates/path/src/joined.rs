@@ -153,9 +153,10 @@ mod tests {
         let plain = joining().decode(&json!({ "system": { "path": "null" }, "load": {} })).unwrap();
         assert_ne!(plain.to_json().unwrap()["system"], json["system"]);
         assert_eq!(joining().decode(&json).unwrap().to_json().unwrap(), json);
-        let checked = settings.checked(|timing| timing.window.0 = 5).unwrap();
-        assert_ne!(checked.to_json().unwrap()["load"], json["load"]);
-        assert_eq!(checked.to_json().unwrap()["system"], json["system"]);
+        let mut timed = settings.clone();
+        timed.timing().window.0 = 5;
+        assert_ne!(timed.to_json().unwrap()["load"], json["load"]);
+        assert_eq!(timed.to_json().unwrap()["system"], json["system"]);
         let own = json!({ "system": {}, "load": {} });
         assert_eq!(joining().decode(&own).unwrap().to_json().unwrap()["system"].get(PATH), None);
     }

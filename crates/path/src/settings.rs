@@ -278,16 +278,6 @@ impl PathSettings {
         self.0.json().map_err(|error| PathError::new(format!("write the settings as JSON: {error}")))
     }
 
-    /// Checks the settings, and lets `adjust` change their timing.
-    ///
-    /// # Errors
-    /// The first fault, with its key.
-    pub fn checked(mut self, adjust: impl FnOnce(Timing<'_>)) -> Result<Self, Fault> {
-        self.0.check()?;
-        adjust(self.0.timing());
-        Ok(self)
-    }
-
     /// The settings of one of several load agents, see [`Settings::share`]. A single agent gets the whole load.
     ///
     /// # Errors

@@ -56,25 +56,16 @@ impl Planned {
         let failed = |error: &dyn std::fmt::Display| RunError::Harness(format!("continue the run: {error}"));
         let plan = header.plan.clone();
         let path = *find(paths, &plan.path).map_err(|error| failed(&error))?;
-        let decoded = |cell: &Cell| -> Result<Vec<PathSettings>, RunError> {
-            let settings = cell.variants.iter().map(|variant| &variant.settings);
-            settings
-                .map(|text| {
-                    let json = serde_json::from_str(text).map_err(|error| {
-                        failed(&format!(
-                            "failed to read the settings of the {} data path: {error}",
-                            path.name
-                        ))
-                    })?;
-                    path.decode(&json).map_err(|error| {
-                        failed(&format!(
-                            "failed to {error}; another build of plumb may have begun it, so start a new run"
-                        ))
-                    })
-                })
-                .collect()
+        let decoded = |variant: &PlannedVariant| {
+            // Settings that are no JSON are none of the data path's.
+            path.decode(&serde_json::from_str(&variant.settings).unwrap_or_default()).map_err(|error| {
+                failed(&format!(
+                    "failed to {error}; another build of plumb may have begun it, so start a new run"
+                ))
+            })
         };
-        let mut settings = plan.cells.iter().map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let of_cell = |cell: &Cell| cell.variants.iter().map(decoded).collect();
+        let mut settings = plan.cells.iter().map(of_cell).collect::<Result<Vec<Vec<_>>, _>>()?;
         enter_namespace(&settings);
         let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
         for (variant, settings) in variants.zip(settings.iter_mut().flatten()) {

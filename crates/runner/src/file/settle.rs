@@ -122,16 +122,15 @@ impl Settling<'_> {
         tree: &Node,
         fault: &dyn Fn(Fault) -> Vec<Mistake>,
     ) -> Result<(PathSettings, Value, [u64; 2]), Vec<Mistake>> {
-        let mut lengths_ns = [0; 2];
-        let adjust = |Timing { window, warmup, data }: Timing<'_>| {
-            if self.quick {
-                window.0 = window.0.min(QUICK_WINDOW_NS);
-                warmup.0 = warmup.0.min(QUICK_WARMUP_NS);
-                data.into_iter().for_each(|data| data.0 = data.0.min(QUICK_DATA_BYTES));
-            }
-            lengths_ns = [window.0, warmup.0];
-        };
-        let settings = self.path.read(&document::without_host(tree))?.checked(adjust).map_err(fault)?;
+        let mut settings = self.path.read(&document::without_host(tree))?;
+        settings.check().map_err(fault)?;
+        let Timing { window, warmup, data } = settings.timing();
+        if self.quick {
+            window.0 = window.0.min(QUICK_WINDOW_NS);
+            warmup.0 = warmup.0.min(QUICK_WARMUP_NS);
+            data.into_iter().for_each(|data| data.0 = data.0.min(QUICK_DATA_BYTES));
+        }
+        let lengths_ns = [window.0, warmup.0];
         if lengths_ns[0] == 0 {
             return Err(fault(Fault::new("load.duration", "a window must be longer than 0 s")));
         }
