@@ -15,6 +15,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The counter of all requests that QAT devices served, on the system's host or on the node of its pod.
+pub const QAT_REQUESTS: &str = "qat_requests";
+/// The state with more about these devices, such as how busy they are.
+pub const QAT_TELEMETRY: &str = "qat_telemetry";
+
 /// One device's counters since its driver started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QatDevice {

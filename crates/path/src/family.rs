@@ -202,11 +202,6 @@ pub enum Mark {
     Closed,
 }
 
-/// The counter of all requests that QAT devices served, on the system's host or on the node of its pod.
-pub const QAT_REQUESTS: &str = "qat_requests";
-/// The state with more about these devices, such as how busy they are.
-pub const QAT_TELEMETRY: &str = "qat_telemetry";
-
 /// The state of a system at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {

@@ -5,9 +5,9 @@
 //! handshake than the same program without it.
 
 use plumb_host::facts::HostFacts;
+use plumb_host::qat::{QAT_REQUESTS, QAT_TELEMETRY};
 use plumb_model::{Evidence, RequiredSaving};
 use plumb_path::Snapshot;
-use plumb_path::family::{QAT_REQUESTS, QAT_TELEMETRY};
 
 use super::as_f64;
 use crate::settings::{HttpSettings, IngressKind, Offload};

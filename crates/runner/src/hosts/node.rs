@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::namespace::Namespace;
 use plumb_host::network::{Counters, Feature};
-use plumb_host::qat::qat_devices_below;
+use plumb_host::qat::{QAT_REQUESTS, QAT_TELEMETRY, qat_devices_below};
 use plumb_model::Evidence;
 use plumb_path::Snapshot;
-use plumb_path::family::{QAT_REQUESTS, QAT_TELEMETRY};
 use serde::{Deserialize, Serialize};
 
 /// The file that lists the tables of legacy iptables. The kernel reveals no more of them without iptables

@@ -1,7 +1,6 @@
 //! What the QAT devices of this host counted.
 
-use plumb_host::qat::QatDevice;
-use plumb_path::family::{QAT_REQUESTS, QAT_TELEMETRY};
+use plumb_host::qat::{QAT_REQUESTS, QAT_TELEMETRY, QatDevice};
 
 use super::library;
 use crate::settings::IngressSettings;
