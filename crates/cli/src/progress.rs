@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plumb_model::event::{PuttingBack, TimeLeft};
-use plumb_model::{ClaimVerdict, Event, Plan, SlotOutcome, Verdict};
+use plumb_model::{ClaimVerdict, Event, Plan, SlotOutcome, Verdict, failure_kind};
 
 use crate::live::{LiveLine, pace};
 use crate::output;
@@ -121,10 +121,7 @@ impl<'a> Progress<'a> {
 
     /// Says once why a variant fails, however often it does.
     fn failed(&mut self, variant: &str, reason: &str, consequence: &str) {
-        // Ports and pids differ from one time to the next, and so do the lines of a log that are quoted.
-        let unquoted = reason.split("; its last log").next().unwrap_or(reason);
-        let alike: String = unquoted.chars().filter(|character| !character.is_ascii_digit()).collect();
-        if self.said.insert((variant.to_owned(), alike)) {
+        if self.said.insert((variant.to_owned(), failure_kind(reason))) {
             self.line(&format!("{variant} failed to {reason}{consequence}"));
         }
     }

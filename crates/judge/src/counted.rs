@@ -2,7 +2,7 @@
 
 use plumb_model::{
     Caution, Claim, LoadHealth, MetricKind, Noise, Notice, Operand, Plan, Slot, SlotOutcome, Statistic, Term,
-    VariantState, VariantSummary,
+    VariantState, VariantSummary, failure_kind,
 };
 use plumb_stats as stats;
 
@@ -112,13 +112,10 @@ fn about_failures(table: &Table<'_>, summary: &VariantSummary) -> Option<Caution
 fn about_failed_slots(table: &Table<'_>, summary: &VariantSummary) -> Vec<Caution> {
     let variant = &table.plan.variants[summary.variant].name;
     let slots = table.of(summary.cell, variant);
-    // Reasons that differ only in numbers, such as a port, count as one.
     let mut reasons: Vec<(String, &str, usize)> = Vec::new();
     for slot in slots {
         let SlotOutcome::Failed { reason, .. } = &slot.outcome else { continue };
-        let kind: Vec<&str> =
-            reason.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
-        let kind = kind.join("#");
+        let kind = failure_kind(reason);
         match reasons.iter_mut().find(|known| known.0 == kind) {
             Some(known) => known.2 += 1,
             None => reasons.push((kind, reason, 1)),

@@ -465,7 +465,8 @@ fn a_variant_whose_slots_all_fail_is_void() {
 fn each_reason_why_slots_failed_is_a_warning_with_its_count() {
     let some = slots(8, 1.5, |slot| {
         let reason = match (slot.variant.as_str(), slot.block) {
-            ("b", block @ 2..=3) => format!("bind port {}: in use", 8000 + block),
+            ("b", 2) => "bind port 8002: in use; its last log line: preparing".to_owned(),
+            ("b", 3) => "bind port 8003: in use; its last log line: measuring".to_owned(),
             ("b", 5) => "start haproxy".to_owned(),
             _ => return,
         };
@@ -478,7 +479,10 @@ fn each_reason_why_slots_failed_is_a_warning_with_its_count() {
         };
         judgement.cautions.iter().filter_map(of).collect()
     };
-    let expected = [("bind port 8002: in use".to_owned(), 4), ("start haproxy".to_owned(), 2)];
+    let expected = [
+        ("bind port 8002: in use; its last log line: preparing".to_owned(), 4),
+        ("start haproxy".to_owned(), 2),
+    ];
     assert_eq!(failed(&judge(&plan(&[]), &some)), expected);
     let all = judge(
         &plan(&[]),

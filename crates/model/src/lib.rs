@@ -60,7 +60,9 @@ pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};
 pub use random::SplitMix;
 pub use run::{Ending, Header, Run, Source};
-pub use slot::{CpuCost, Evidence, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult};
+pub use slot::{
+    CpuCost, Evidence, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult, failure_kind,
+};
 pub use stall::hidden_stall;
 pub use steady_rate::SteadyRate;
 pub use trust::{Doubt, Trust};

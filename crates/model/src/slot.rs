@@ -161,6 +161,14 @@ pub enum SlotOutcome {
     },
 }
 
+/// What a failure's reason has in common with others of its kind: ports and PIDs differ from one time to the next, and so do
+/// the lines of a log that it quotes.
+#[must_use]
+pub fn failure_kind(reason: &str) -> String {
+    let unquoted = reason.split("; its last log").next().unwrap_or(reason);
+    unquoted.chars().filter(|character| !character.is_ascii_digit()).collect()
+}
+
 /// One variant measured once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slot {
