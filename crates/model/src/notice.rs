@@ -164,8 +164,10 @@ pub enum NoticeKind {
 
     /// Requests were under way when another tool stopped. About: the tool. Figures: their number.
     UnderWayAtStop,
-    /// Another tool's rates and times include failures. About: its units of work. Figures: failures, all.
+    /// Another tool's rates and times include failures. About: its units of work. Figures: failures, their share.
     FailuresIncluded,
+    /// Answers with a status of 400 or above are in wrk's rate and latency.
+    BadStatusIncluded,
     /// The p95 of the answers that k6 expected. Figures: in ns.
     ExpectedP95,
     /// k6's main time leaves out the TLS handshake. Figures: the mean handshake in ns.

@@ -114,13 +114,14 @@ templates! {
 
     UnderWayAtStop => "{0} {0 request was/requests were} under way when {a} stopped, and {0 is/are} in none of its times; slow \
         requests are the likeliest to be missing"
-    FailuresIncluded => "{0} of {1} {a} failed, and rates and times include {0 it/them}"
-    ExpectedP95 => "the p95 of the answers that were as expected is {0 ns}"
+    FailuresIncluded => "{0} of the {a} failed ({1 %}), and rates and times include {0 it/them}"
+    BadStatusIncluded => "{0} {0 answer/answers} had a status of 400 or above, and wrk's rate and latency include {0 it/them}"
+    ExpectedP95 => "http_req_duration.p95 of the answers that were as expected is {0 ns}"
     HandshakeApart => "http_req_duration leaves out connecting and the TLS handshake ({0 ns} on average); http_req_blocked includes \
         them"
     DroppedIterations => "k6 dropped {0} {0 iteration that was/iterations that were} due; no time includes {0 its/their} wait"
-    IterationsApart => "iteration_duration is the time of an iteration of the script, of which there {0 was/were} {0}, not of one of \
-        the {1} requests"
+    IterationsApart => "iteration_duration is the time of an iteration of the script, of which there {0 was/were} {0}, not of a \
+        request, of which there {1 was/were} {1}"
     LeftOut => "{a} are left out: {0}"
     ScaledLog => "the log's Interval_Max is the recorded value divided by about {0}: a column of ms beside values of ns is divided \
         by 1,000,000; the unit in --column is that of the recorded values"

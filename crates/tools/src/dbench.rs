@@ -104,8 +104,8 @@ fn read_latency<'t>(run: &mut ToolRun, text: &'t str, iops: Pair) -> Result<(), 
                 run.summary(metric, None, [(Statistic::Avg, Some(number * unit_ns))]);
                 run.remedy(metric, "dbench has the mean alone; fio --output-format=json+ has all of it");
                 run.warn(format!(
-                    "dbench labels every latency usec, whatever fio printed; only {unit} agree with the {name} IOPS, so the \
-                     latency was read in {unit}"
+                    "dbench labels every latency usec, whatever fio printed; of the units, {unit} alone agrees with the {name} IOPS, so \
+                     the latency was read in {unit}"
                 ));
             }
             None => run.warn(format!(

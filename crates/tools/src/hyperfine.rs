@@ -209,7 +209,11 @@ fn read_exits(run: &mut ToolRun, result: &Value) {
     run.measurement.attempts.tried = exits.len() as u64;
     run.measurement.attempts.failed = failed;
     if failed > 0 {
-        run.warn(NoticeKind::FailuresIncluded.with([failed as f64, exits.len() as f64]).about(["runs"]));
+        run.warn(
+            NoticeKind::FailuresIncluded
+                .with([failed as f64, failed as f64 / exits.len() as f64])
+                .about(["runs"]),
+        );
     }
 }
 

@@ -149,7 +149,11 @@ impl Summary {
         match self.metrics.get("http_req_failed") {
             Some(Said::Share { yes, no }) if *yes > 0 => {
                 let all = yes.saturating_add(*no);
-                run.warn(NoticeKind::FailuresIncluded.with([*yes as f64, all as f64]).about(["requests"]));
+                run.warn(
+                    NoticeKind::FailuresIncluded
+                        .with([*yes as f64, *yes as f64 / all as f64])
+                        .about(["requests"]),
+                );
                 if let Some(ms) = self.trend(EXPECTED, Statistic::P95) {
                     run.warn(NoticeKind::ExpectedP95.with([ms * 1e6]));
                 }

@@ -127,7 +127,7 @@ fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
     attempts.failed = broken.saturating_add(status).saturating_add(timeout).min(attempts.tried);
     run.share(&HTTP_REQ_FAILED, status.saturating_add(broken), requests.saturating_add(broken));
     if status > 0 {
-        run.warn(NoticeKind::FailuresIncluded.with([status as f64, requests as f64]).about(["requests"]));
+        run.warn(NoticeKind::BadStatusIncluded.with([status as f64]));
     }
     Ok(timeout)
 }
