@@ -101,9 +101,13 @@ impl DataPath {
     /// # Errors
     /// When this program's settings have a different form.
     pub fn decode(&self, json: &Value) -> Result<PathSettings, PathError> {
-        self.read(&Node::of_json(json)).map_err(|mistakes| {
-            let mistakes: Vec<String> = mistakes.into_iter().map(|mistake| mistake.message).collect();
-            let mistakes = mistakes.join("; ");
+        let tree = Node::of_json(json);
+        self.read(&tree).map_err(|mistakes| {
+            let with_key = |Mistake { message, span, .. }: Mistake| match tree.key_at(span) {
+                Some(key) => format!("{key}: {message}"),
+                None => message,
+            };
+            let mistakes = mistakes.into_iter().map(with_key).collect::<Vec<String>>().join(". ");
             PathError::new(format!("read the settings of the {} data path: {mistakes}", self.name))
         })
     }

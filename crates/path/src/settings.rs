@@ -189,7 +189,7 @@ impl Default for SystemFacts {
 
 /// The default reason why a load cannot be on another host than its system.
 #[derive(Debug, thiserror::Error)]
-#[error("the load has to be on the system's host: give both sides the same place")]
+#[error("the load has to be on the system's host; give both sides the same place")]
 struct OneHost;
 
 /// What the harness has to know of a load.

@@ -10,7 +10,7 @@ use std::path::Path;
 use plumb_host::namespace::{has_other_setting, is_of_device};
 use plumb_host::settings::Setting;
 use plumb_model::{Cell, Header, Places, Plan, PlannedVariant, RequiredSaving};
-use plumb_path::{DataPath, PathSettings, find};
+use plumb_path::{DataPath, PathError, PathSettings, find};
 
 use crate::error::RunError;
 use crate::file::Experiment;
@@ -57,8 +57,9 @@ impl Planned {
         let plan = header.plan.clone();
         let path = *find(paths, &plan.path).map_err(|error| failed(&error))?;
         let decoded = |variant: &PlannedVariant| {
-            // Settings that are no JSON are none of the data path's.
-            path.decode(&serde_json::from_str(&variant.settings).unwrap_or_default()).map_err(|error| {
+            let json = serde_json::from_str(&variant.settings)
+                .map_err(|error| PathError::new(format!("read the settings of a variant: {error}")));
+            json.and_then(|json| path.decode(&json)).map_err(|error| {
                 failed(&format!(
                     "failed to {error}; another build of plumb may have begun it, so start a new run"
                 ))
@@ -203,7 +204,7 @@ fn misplaced(path: &DataPath, settings: &PathSettings, hosts: &Hosts) -> Option<
     if places.are_apart()
         && let Err(error) = settings.facts().load.spans_hosts
     {
-        return Some(format!("`{}`: {error}", path.name));
+        return Some(format!("with `{}`, {error}", path.name));
     }
     let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
     settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))

@@ -441,6 +441,19 @@ fn settings_that_cannot_be_read_again_are_an_error_and_not_the_defaults() {
     let header = header(&plan);
     let error = Planned::again(&header, "", &[NULL], Hosts::default()).unwrap_err().to_string();
     assert!(error.contains("unknown key `treatment`"), "{error}");
+    let wrong = json!({ "load": { "rate": 1, "warmup": "late" }, "system": { "noise": "much" } });
+    let mut several = plan.clone();
+    several.cells[0].variants[1].settings = wrong.to_string();
+    let refusal = |plan: &Plan| {
+        Planned::again(&self::header(plan), "", &[NULL], Hosts::default()).unwrap_err().to_string()
+    };
+    let error = refusal(&several);
+    for key in ["load.rate: unknown key", "load.warmup: ", "system.noise: "] {
+        assert!(error.contains(key), "{key}: {error}");
+    }
+    several.cells[0].variants[1].settings = "{".to_owned();
+    let error = refusal(&several);
+    assert!(error.contains("read the settings of a variant: EOF while parsing"), "{error}");
     let error = Planned::again(&header, "", &[], Hosts::default()).unwrap_err().to_string();
     assert!(error.contains("no data path `null`"), "{error}");
 }

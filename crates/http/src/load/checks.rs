@@ -80,7 +80,7 @@ enum NotCheck {
     Empty,
     #[error("put the text that the body must contain in quotes: `body contains \"ok\"`")]
     Unquoted,
-    #[error("an answer has no `{_0}`; {}", suggestion(_0, SUBJECTS))]
+    #[error("a check cannot look at `{_0}`; {}", suggestion(_0, SUBJECTS))]
     Subject(String),
     #[error("it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`")]
     Relation,
@@ -330,8 +330,8 @@ mod tests {
         ];
         let errors = texts.map(|text| Check::parse(text).unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @r#"
-        `` is not a check: an answer has no ``; known: status, duration, body length, body contains
-        `statuss == 200` is not a check: an answer has no `statuss`; did you mean `status`?
+        `` is not a check: a check cannot look at ``; known: status, duration, body length, body contains
+        `statuss == 200` is not a check: a check cannot look at `statuss`; did you mean `status`?
         `status = 200` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
         `status == ok` is not a check: `ok` is not a status such as `200`
         `status == 20` is not a check: `20` is not a status such as `200`
@@ -339,7 +339,7 @@ mod tests {
         `body length == 5 s` is not a check: `5 s` is a duration such as `5 s` or `200 us`; expected an amount of data such as `612 B` or `4 KiB`
         `body contains x` is not a check: put the text that the body must contain in quotes: `body contains "ok"`
         `body contains ""` is not a check: every body contains an empty text
-        `latency < 5 ms` is not a check: an answer has no `latency`; known: status, duration, body length, body contains
+        `latency < 5 ms` is not a check: a check cannot look at `latency`; known: status, duration, body length, body contains
         `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
         "#);
     }

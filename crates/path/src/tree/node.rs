@@ -107,25 +107,37 @@ impl Node {
         Self { span, value: Value::Mapping(entries) }
     }
 
-    /// The tree of a value in JSON, without places.
+    /// The tree of a value in JSON. Its places are numbers that tell its parts apart, and belong to no line.
     #[must_use]
     pub fn of_json(json: &serde_json::Value) -> Self {
-        let scalar = |text: String, quoted| Scalar { text, span: Location::default(), quoted, inset: None };
+        Self::numbered(json, &mut 0)
+    }
+
+    fn numbered(json: &serde_json::Value, last: &mut usize) -> Self {
+        *last += 1;
+        let span = Location { offset: *last, ..Location::default() };
+        let scalar = |text: String, quoted| Scalar { text, span, quoted, inset: None };
         let value = match json {
             serde_json::Value::Null => Value::Null,
             serde_json::Value::String(text) => Value::Scalar(scalar(text.clone(), true)),
             serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
                 Value::Scalar(scalar(json.to_string(), false))
             }
-            serde_json::Value::Array(items) => Value::Sequence(items.iter().map(Self::of_json).collect()),
+            serde_json::Value::Array(items) => {
+                Value::Sequence(items.iter().map(|item| Self::numbered(item, last)).collect())
+            }
+            // A key has the place of its value: each is one part.
             serde_json::Value::Object(entries) => Value::Mapping(
                 entries
                     .iter()
-                    .map(|(key, value)| (scalar(key.clone(), true), Self::of_json(value)))
+                    .map(|(key, value)| {
+                        let value = Self::numbered(value, last);
+                        (Scalar { text: key.clone(), span: value.span, quoted: true, inset: None }, value)
+                    })
                     .collect(),
             ),
         };
-        Self { span: Location::default(), value }
+        Self { span, value }
     }
 
     /// The pairs; none if this is not a mapping.
@@ -239,6 +251,15 @@ impl Node {
             }
             _ => false,
         }
+    }
+
+    /// The dotted key of what is at `place`; `None` if that is the whole, or nothing is there.
+    #[must_use]
+    pub fn key_at(&self, place: Location) -> Option<String> {
+        self.entries().iter().find_map(|(key, value)| {
+            let deeper = value.key_at(place).map(|rest| format!("{}.{rest}", key.text));
+            deeper.or_else(|| (key.span == place || value.span == place).then(|| key.text.clone()))
+        })
     }
 
     /// The tree without the first pair whose key or value is at `place`; `None` if there is none.
