@@ -50,6 +50,12 @@ fn plain(text: &str) -> String {
     out
 }
 
+/// A sentence of the report's own, with what stands between backticks in code type.
+fn prose(text: &str) -> String {
+    let pieces = text.split('`').enumerate();
+    pieces.map(|(at, piece)| if at % 2 == 1 { code(piece) } else { plain(piece) }).collect()
+}
+
 /// A text in code type, also inside a table.
 fn code(text: &str) -> String {
     let text = clean(text).replace('`', "'").replace('|', "\\|");
@@ -79,8 +85,10 @@ fn section(view: &View<'_>, section: &Section<'_>) -> String {
     let part = |part: &Part<'_>| match part {
         Part::Lines(lines) => lines.iter().map(line).collect::<Vec<String>>().join("\n"),
         Part::Table(found, _) => {
-            let caption =
-                if found.caption.is_empty() { String::new() } else { plain(&found.caption) + "\n\n" };
+            let caption = match found.caption.as_str() {
+                "" => String::new(),
+                caption => prose(caption) + "\n\n",
+            };
             let cells = |cells: &[TableCell<'_>]| cells.iter().map(|cell| self::cell(view, cell)).collect();
             let rows: Vec<Vec<String>> = found.rows.iter().map(|row| cells(row)).collect();
             let heads: Vec<String> = found.heads.iter().map(|head| plain(&head.words(view))).collect();

@@ -1,5 +1,5 @@
 //! The sections that every form of the report shows, each written once: claims, warnings, variants, the answers to what a
-//! data path asks of its runs, evidence, what was negotiated, errors. How a sentence, a table or a figure looks is the form's
+//! data path asks of its runs, evidence, what was seen, errors. How a sentence, a table or a figure looks is the form's
 //! business, and so are the numbers of each cell, which stand between the answers and the proofs.
 
 use std::collections::BTreeSet;
@@ -230,7 +230,7 @@ pub fn claims<'a>(view: &View<'a>) -> Section<'a> {
         ];
         first.into_iter().chain(cell).chain(rest).collect()
     };
-    let names = ["", "Claim", "Cell", "Verdict", "Ratio, and what it must reach", "Why"];
+    let names = ["", "Claim", "Cell", "Verdict", "Ratio", "Why"];
     let names: Vec<&str> = names.into_iter().filter(|name| several || *name != "Cell").collect();
     let table = Table::new("claims", Look::SignedCards, heads(&names), found.iter().map(row).collect());
     let words = found.iter().map(|found| claim_line(view, found)).collect();
@@ -295,7 +295,14 @@ fn variants<'a>(view: &View<'a>) -> Section<'a> {
     let mut names = heads(&["Variant", "What it changes", "State"]);
     names.extend(["Slots", "Failed", "Load-bound"].map(TableCell::number));
     let table = Table::new("variants", Look::Cards, names, (0..view.variants().len()).map(row).collect());
-    section("variants", "Variants", vec![Part::Table(table, unusable_lines(view))])
+    let is_usable = |variant: &usize| unusable.iter().all(|(of, ..)| of != variant);
+    let measured = (0..view.variants().len()).filter(is_usable).map(|variant| view.name(variant));
+    let measured = measured.collect::<Vec<&str>>().join(", ");
+    let mut words = unusable_lines(view);
+    if !words.is_empty() && !measured.is_empty() {
+        words.insert(0, Line::signed("✔", Tone::Good, format!("measured: {measured}")));
+    }
+    section("variants", "Variants", vec![Part::Table(table, words)])
 }
 
 /// The sign of a variant that is void.
@@ -465,7 +472,7 @@ fn evidence_lines(view: &View<'_>, found: &[(usize, &Evidence, String)]) -> Vec<
     lines
 }
 
-/// What was negotiated or seen, by property, and what checks found, a column per variant.
+/// What was negotiated or otherwise seen, by property, and what checks found, a column per variant.
 fn observed<'a>(view: &View<'a>) -> Section<'a> {
     let of_variant = |variant: usize| {
         let mut found = Observed::new();
@@ -495,14 +502,14 @@ fn observed<'a>(view: &View<'a>) -> Section<'a> {
     };
     let words = all.iter().enumerate().map(words).collect();
     let table = Table::new(
-        "what was negotiated",
+        "what was seen",
         Look::Columns,
         std::iter::once(TableCell::text("Property"))
             .chain(all.iter().map(|(variant, _)| TableCell::variant(*variant)))
             .collect(),
         rows,
     );
-    section("observed", "What was negotiated", vec![Part::Table(table, words)])
+    section("observed", "What was seen", vec![Part::Table(table, words)])
 }
 
 fn seen<'a>(found: &Observed, property: &str) -> TableCell<'a> {
@@ -522,6 +529,9 @@ fn passed<'a>(found: &Observed, check: &str) -> TableCell<'a> {
 
 /// Failures by kind.
 fn errors<'a>(view: &View<'a>) -> Section<'a> {
+    if view.errors().is_empty() {
+        return section("errors", "Errors", vec![Part::Lines(vec![Line::quiet("Nothing failed.")])]);
+    }
     let row = |(variant, kind, count): (usize, &str, u64)| {
         vec![
             TableCell::variant(variant),

@@ -442,6 +442,9 @@ mod tests {
         tls-offload · 0 blocks · 0 slots · took 0.200 s · seed 42 · digest 0b9dd7e7 ·
         cpu AMD EPYC 9R14, cpus 2, memory 8.2 GB, kernel Linux 6.1.0-18-amd64
 
+        Errors
+          Nothing failed.
+
         Evidence
           No evidence was recorded.
 

@@ -320,14 +320,20 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What tells a cell from the others: the values that differ, under the last part of their keys.
+    /// What tells a cell from the others: the values that differ, under the last part of their keys, or the whole key where
+    /// that part is another's too.
     pub fn short_label(&self, cell: usize) -> String {
         let cells = &self.plan().cells;
         let differs =
             |key: &String| cells.iter().any(|other| other.values.get(key) != cells[cell].values.get(key));
         let values = cells[cell].values.iter().filter(|(key, _)| cells.len() == 1 || differs(key));
         let last_part = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
-        let parts: Vec<String> = values.map(|(key, value)| format!("{}={value}", last_part(key))).collect();
+        let name = |key: &String| {
+            let alike = values.clone().filter(|(other, _)| last_part(other) == last_part(key)).count();
+            if alike > 1 { key.clone() } else { last_part(key) }
+        };
+        let parts: Vec<String> =
+            values.clone().map(|(key, value)| format!("{}={value}", name(key))).collect();
         parts.join(", ")
     }
 
@@ -513,8 +519,13 @@ mod tests {
 
     #[test]
     fn a_short_label_tells_cells_apart() {
-        let (run, judgement) = fixture::crowded(1);
+        let (mut run, judgement) = fixture::crowded(1);
         assert_eq!(View::new(&run, &judgement).short_label(2), "connections=5");
+        for (at, cell) in run.header.plan.cells.iter_mut().enumerate() {
+            cell.values.insert("system.ingress.connections".to_owned(), at.to_string());
+        }
+        let label = View::new(&run, &judgement).short_label(2);
+        assert_eq!(label, "load.connections=5, system.ingress.connections=2");
     }
 
     #[test]

@@ -303,7 +303,7 @@ mod tests {
         let of_plain = "better<span class=\"doubt\">, load-bound</span>";
         assert!(html(&run, &judgement).contains(of_plain));
         assert!(crate::markdown(&run, &judgement).contains("better, load-bound"));
-        let differs = "class=\"doubt\">holds, but the work differed";
+        let differs = "doubt\">holds, but the work differed";
         assert!(!html(&run, &judgement).contains(differs));
         judgement.claims[0].verdict = plumb_model::Verdict::Holds;
         judgement.claims[0].different_work = true;

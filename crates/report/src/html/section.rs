@@ -62,7 +62,9 @@ fn table(view: &View<'_>, table: &Table<'_>) -> Markup {
     };
     let drawn = html! {
         div.scroll tabindex="0" role="group" aria-label=(table.label) { table class=(look) {
-            thead { tr { @for head in &table.heads { th class=[is_number(head).then_some("number")] scope="col" { (self::head(view, head)) } } } }
+            thead { tr { @for (at, head) in table.heads.iter().enumerate() {
+                th class=[is_of_numbers(table, at).then_some("number")] scope="col" { (self::head(view, head)) }
+            } } }
             tbody { @for row in &table.rows { tr {
                 @for (at, (cell, head)) in row.iter().zip(&table.heads).enumerate() { (self::cell(view, table, at, cell, head)) }
             } } }
@@ -73,6 +75,13 @@ fn table(view: &View<'_>, table: &Table<'_>) -> Markup {
     }
     html! { figure { figcaption { (prose(&table.caption)) } (drawn) } }
 }
+
+fn is_of_numbers(table: &Table<'_>, at: usize) -> bool {
+    table.rows.iter().any(|row| row.get(at).is_some_and(is_number))
+}
+
+/// A column of shorter texts needs no width of its own.
+const SHORT: usize = 16;
 
 fn is_number(cell: &TableCell<'_>) -> bool {
     matches!(cell.kind, CellKind::Number(_))
@@ -106,7 +115,8 @@ fn cell(view: &View<'_>, table: &Table<'_>, at: usize, cell: &TableCell<'_>, hea
     let kind = match &cell.kind {
         CellKind::Number(_) => "number ",
         _ if table.look == Look::Columns => "seen ",
-        CellKind::Text(_) | CellKind::Code(_) if cell.tone.is_none() => "text ",
+        CellKind::Text(text) if text.chars().count() < SHORT => "",
+        CellKind::Text(_) | CellKind::Code(_) => "text ",
         _ => "",
     };
     html! { td class=[Some(format!("{kind}{tone}")).filter(|class| !class.is_empty())] data-label=[label] { (content) } }
