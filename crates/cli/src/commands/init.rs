@@ -132,7 +132,7 @@ fn nginx(file: &Path) -> Result<String, Failure> {
         [] => "nothing".to_owned(),
         all => all.join(", "),
     };
-    // A in_yaml word of nginx may have line breaks, which would end a comment.
+    // A quoted word of nginx may have line breaks, which would end a comment.
     let [kept, left_out] = [found.kept, left_out].map(|words| words.replace(char::is_control, " "));
     output::message(&format!("kept: {kept}; its requests go to an origin of plumb's"));
     output::message(&format!("left out: {left_out}"));

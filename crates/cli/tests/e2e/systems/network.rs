@@ -92,7 +92,12 @@ fn every_test_reports_what_it_is_asked_for_and_options_are_read_back() {
     let lent = ["network", &server.address, "tcp_bw", "-m", "64K", "-d", "200ms", "--json", "-q"];
     let output = run(&[&lent[..], &["--zero-copy=msg_zerocopy"]].concat());
     let object = object_of(&output);
-    assert_eq!(code(&output), 4, "{:#}", object["evidence"]);
+    // On a busy machine the window may close before the first message is there.
+    let expected = if object["work"] == 0 { 5 } else { 4 };
+    assert_eq!(code(&output), expected, "{:#}", object["evidence"]);
+    let is_of_copies = |one: &&Value| one["what"] == "MSG_ZEROCOPY without a copy";
+    let copies = object["evidence"].as_array().unwrap().iter().find(is_of_copies).unwrap();
+    assert_eq!(copies["holds"], false, "{copies}");
     let seen = &object["observed"]["msg_zerocopy"];
     assert!(seen["shared"] == 0 && seen["copied"].as_u64().unwrap() > 0, "{seen}");
 }
