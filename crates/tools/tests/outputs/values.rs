@@ -730,8 +730,12 @@ fn what_hyperfine_measured_here_is_read() {
     ];
     check_run(&found[0], "first", "hyperfine", &first, &["one after the other"]);
     check_run(&found[1], "second", "hyperfine", &[("user_time.avg", 1.018)], &[]);
-    let failing =
-        check("hyperfine/failing.json", "hyperfine", &[], &["2 of the runs failed (100.0%)", "less than 5 ms"]);
+    let failing = check(
+        "hyperfine/failing.json",
+        "hyperfine",
+        &[],
+        &["2 of the runs failed (100.0%)", "less than 5 ms"],
+    );
     assert_eq!(failing.measurement.attempts.failed, 2);
 }
 
