@@ -196,11 +196,12 @@ fn nothing_that_was_flushed_is_lost_however_often_the_server_is_killed() {
     println!("{kills} kills, {} writes, {} flushes", ledger.generation, ledger.flushes);
 }
 
-/// qemu-nbd between fio and the server: it connects again and sends again what was under way, so that fio sees no break.
+/// qemu-nbd between fio and the server: it connects again and sends again what was under way, so that fio sees no break. It
+/// waits longer than a pass takes on a busy machine, where more than a minute goes by in breaks.
 fn proxy(port: u16) -> Option<(Child, u16)> {
     let own = free_port();
     let image = format!(
-        "driver=nbd,server.type=inet,server.host=127.0.0.1,server.port={port},export=vol1,reconnect-delay=60"
+        "driver=nbd,server.type=inet,server.host=127.0.0.1,server.port={port},export=vol1,reconnect-delay=600"
     );
     let child = Command::new("qemu-nbd")
         .args([
