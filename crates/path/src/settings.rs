@@ -66,7 +66,7 @@ pub struct SeenWindow<'a> {
     pub before: &'a Snapshot,
     /// The same when it closed.
     pub after: &'a Snapshot,
-    /// What the load measured; none if it is a load of another data path.
+    /// What the load measured; `None` if the load is one of another data path.
     pub measurement: Option<&'a Measurement>,
 }
 

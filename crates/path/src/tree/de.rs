@@ -17,9 +17,6 @@ use serde::forward_to_deserialize_any;
 use super::mistake::{MAX_MISTAKES, Mistake, hint};
 use super::node::{Location, Node, Scalar, Value};
 
-/// The text of a value that is nothing, as most people write it.
-const NULL: &str = "null";
-
 /// Why a tree is not the expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -146,15 +143,6 @@ struct NodeDeserializer<'n>(&'n Node);
 impl<'n> NodeDeserializer<'n> {
     fn text(self, due: &str) -> Result<&'n Scalar, Error> {
         self.0.scalar().ok_or_else(|| Error::kind(self.0, due))
-    }
-
-    /// The scalar with its place. Where a text is due, `null` is that text.
-    fn scalar(self) -> Result<Scalar, Error> {
-        let span = self.0.span;
-        if self.0.value == Value::Null && span.length == NULL.len() {
-            return Ok(Scalar { text: NULL.to_owned(), span, quoted: false, inset: Some(0) });
-        }
-        self.text("a text").cloned()
     }
 
     fn parsed<T: FromStr>(self, due: &str) -> Result<T, Error> {
@@ -288,7 +276,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         if name == Scalar::NAME {
-            let scalar = serde_json::to_value(self.scalar()?).map_err(de::Error::custom)?;
+            let scalar = serde_json::to_value(self.text("a text")?).map_err(de::Error::custom)?;
             return scalar.deserialize_struct(name, keys, visitor).map_err(de::Error::custom);
         }
         visitor.visit_map(self.pairs(|| format!("a mapping with keys of {}", keys.join(", ")))?)

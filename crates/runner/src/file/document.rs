@@ -65,6 +65,7 @@ pub(super) struct Metadata {
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
     /// The data path, which decides what `system` and `load` may say.
+    #[serde(deserialize_with = "path_name")]
     #[schemars(with = "String")]
     pub(super) path: Scalar,
     /// The system under test.
@@ -115,6 +116,13 @@ pub(super) struct Spec {
     pub(super) until: Option<Vec<Scalar>>,
     /// Whether to add a copy of the baseline named `control`, which must not differ from it.
     pub(super) control: Option<bool>,
+}
+
+/// The name of a data path. In YAML `null` is no text, and yet the name of one.
+fn path_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+    let name = Option::<Scalar>::deserialize(deserializer)?;
+    let null = || Scalar { text: "null".to_owned(), span: Location::default(), quoted: false, inset: None };
+    Ok(name.unwrap_or_else(null))
 }
 
 impl Spec {

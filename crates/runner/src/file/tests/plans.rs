@@ -143,6 +143,17 @@ fn a_baseline_with_a_control_needs_no_other_variant() {
 }
 
 #[test]
+fn null_is_the_name_of_a_data_path_and_of_nothing_else() {
+    let text = "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: aa }\n\
+                spec: { path: null, baseline: a, variants: { a: ~ }, control: true }\n";
+    for (key, column) in [("name: aa", 19), ("baseline: a", 31)] {
+        let wrong = text.replace(key, &format!("{}: null", key.split(':').next().unwrap()));
+        let error = plan_of(&wrong, &ReadOptions::default()).unwrap_err().plain();
+        assert!(error.contains(&format!(":{column}: expected a text, found nothing")), "{key}: {error}");
+    }
+}
+
+#[test]
 fn only_leaves_out_variants_and_the_claims_about_them() {
     let options = ReadOptions { only: vec!["plain".to_owned()], ..ReadOptions::default() };
     let plan = plan_of(GOOD, &options).unwrap();
