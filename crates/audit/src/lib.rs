@@ -55,7 +55,7 @@ pub struct Audit {
     pub experiment: Option<String>,
 }
 
-/// Reads a document and says what its numbers support. `told` makes a sentence of a notice, because the report has the words.
+/// Reads a document and says what its numbers support. `told` turns a notice into a sentence.
 #[must_use]
 pub fn audit(text: &str, told: fn(&Notice) -> String) -> Audit {
     let document = Document::new(text);

@@ -120,13 +120,13 @@ templates! {
     HandshakeApart => "http_req_duration leaves out connecting and the TLS handshake ({0 ns} on average); http_req_blocked includes \
         them"
     DroppedIterations => "k6 dropped {0} {0 iteration that was/iterations that were} due; no time includes {0 its/their} wait"
-    IterationsApart => "iteration_duration is the time of an iteration of the script, of which there {0 was/were} {0}, not of a \
-        request, of which there {1 was/were} {1}"
+    IterationsApart => "iteration_duration is the time of a whole iteration of the script, not of a request: {0} \
+        {0 iteration/iterations} made {1} {1 request/requests}"
     LeftOut => "{a} are left out: {0}"
     ScaledLog => "the log's Interval_Max is the recorded value divided by about {0}: a column of ms beside values of ns is divided \
         by 1,000,000; the unit in --column is that of the recorded values"
-    CpuClock => "openssl speed divided by the CPU time of its process, {0 ns} of {1 ns}: if it waits for a CPU or a device, its \
-        rates are too high without bound; run it with -elapsed"
+    CpuClock => "openssl speed divided by the CPU time of its process ({0 ns}), not by the time that passed ({1 ns}): if the \
+        process waited for a CPU or a device, its rates are far too high; run it with -elapsed"
     LaterThanTimeout => "{0} {0 answer/answers} took longer than the timeout (2 s without --timeout): wrk leaves {0 it/them} out of \
         the latency, so its percentiles and maximum are too low; run it with --timeout above the slowest answer"
     FewerOpened => "wrk opened {0} connections and not {1}: each of its {2} threads takes the same whole number"

@@ -56,7 +56,7 @@ pub struct Line {
     pub sign: &'static str,
     pub tone: Option<Tone>,
     pub text: String,
-    /// The reason, on lines of its own.
+    /// The reason, which a terminal shows below the text.
     pub below: String,
 }
 
@@ -80,7 +80,7 @@ impl Line {
 
 #[derive(Debug)]
 pub struct Table<'a> {
-    /// Its name, for those who do not see it.
+    /// The name that a screen reader says.
     pub label: &'static str,
     pub caption: String,
     pub look: Look,

@@ -297,7 +297,7 @@ enum ChangeError {
     NoOwner(String),
     #[error("{}", _0.1)]
     Fault(ChangeFault),
-    #[error("there is no file {_0} in which to replace a line")]
+    #[error("a line of {_0} is to be replaced, and that file does not exist")]
     NoFile(String),
     #[error("no line of {path} matches `{pattern}`")]
     NoLine { path: String, pattern: String },

@@ -22,7 +22,7 @@ pub fn init(arguments: &InitArguments) -> Outcome {
     // An address that no experiment can have is better known now than at the first run.
     let source = Source { name: name.clone(), bytes: text.clone().into_bytes() };
     planning::read(&source, &any).map_err(|error| {
-        // A place would be of no use, because there is no file yet.
+        // The file does not exist yet, so the place of the mistake is left out.
         let reason = &error.mistakes()[0].message;
         Failure::usage(format!("{name} is not written, because it could not run: {reason}"))
     })?;

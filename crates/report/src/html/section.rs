@@ -80,7 +80,7 @@ fn is_of_numbers(table: &Table<'_>, at: usize) -> bool {
     table.rows.iter().any(|row| row.get(at).is_some_and(is_number))
 }
 
-/// A column of shorter texts needs no width of its own.
+/// A text shorter than this does not set the width of its column.
 const SHORT: usize = 16;
 
 fn is_number(cell: &TableCell<'_>) -> bool {

@@ -76,7 +76,8 @@ impl Claiming<'_> {
             match settings.remark(&term.metric, term.statistic) {
                 Some(Remark::Lacks(reason)) => {
                     let Claim { text, .. } = &claim;
-                    let message = format!("`{text}` needs a value that {} has not: {reason}", term.variant);
+                    let message =
+                        format!("`{text}` needs a value that {} does not measure: {reason}", term.variant);
                     return Err((None, message));
                 }
                 Some(Remark::Note(of_term)) => note = note.or(Some(of_term)),

@@ -29,7 +29,7 @@ fn a_driver_of_http_that_cannot_do_it_or_does_not_say_it() {
     let http = |load: &str, claim: &str| {
         refused("http", "", "connections: 4", (&format!("load: {{ {load} }}"), claim))
     };
-    assert_snapshot!(http("driver: wrk", "other.http_req_duration.p95 < base.http_req_duration.p95"), @"x.yaml:12:12: `other.http_req_duration.p95 < base.http_req_duration.p95` needs a value that other has not: wrk does not say http_req_duration.p95: wrk --latency prints no other; k6 and the native driver do");
+    assert_snapshot!(http("driver: wrk", "other.http_req_duration.p95 < base.http_req_duration.p95"), @"x.yaml:12:12: `other.http_req_duration.p95 < base.http_req_duration.p95` needs a value that other does not measure: wrk does not say http_req_duration.p95: wrk --latency prints no other; k6 and the native driver do");
     assert_snapshot!(http("driver: ab, rate: 100 /s", "other.http_reqs > 1 /s"), @"x.yaml:11:34: ab has no fixed rate here; use the native driver, vegeta, oha, or k6 with a script that has one; this is so in the variant `other`");
 }
 
@@ -76,9 +76,9 @@ fn what_fio_cannot_do_and_a_wrong_job_file() {
     };
     let claim = "other.read_iops > 1 /s";
     assert_snapshot!(fio("verify: true", claim), @"x.yaml:11:35: fio does not check what it reads here; use the native driver; this is so in the variant `other`");
-    assert_snapshot!(fio("rate: 100 /s", "other.read_latency.p99 < 1 s"), @"x.yaml:12:12: `other.read_latency.p99 < 1 s` needs a value that other has not: fio does not say read_latency.p99: at a fixed rate it takes the time from the submission on, which is `read_service` and `write_service`");
+    assert_snapshot!(fio("rate: 100 /s", "other.read_latency.p99 < 1 s"), @"x.yaml:12:12: `other.read_latency.p99 < 1 s` needs a value that other does not measure: fio does not say read_latency.p99: at a fixed rate it takes the time from the submission on, which is `read_service` and `write_service`");
     assert_snapshot!(fio("job: /nobody/has/this", claim), @"x.yaml:11:35: failed to read /nobody/has/this: No such file or directory (os error 2); this is so in the variant `other`");
-    assert_snapshot!(fio(&job("[one]\nrw=read\ngtod_reduce=1\n"), "other.read_latency.p99 < 1 s"), @"x.yaml:12:12: `other.read_latency.p99 < 1 s` needs a value that other has not: fio does not say read_latency.p99: its job file has `gtod_reduce`, without which fio takes the time of every operation");
+    assert_snapshot!(fio(&job("[one]\nrw=read\ngtod_reduce=1\n"), "other.read_latency.p99 < 1 s"), @"x.yaml:12:12: `other.read_latency.p99 < 1 s` needs a value that other does not measure: fio does not say read_latency.p99: its job file has `gtod_reduce`, without which fio takes the time of every operation");
     assert_snapshot!(fio(&job("[one]\nrw=read\n[two]\nstonewall\n"), claim), @"x.yaml:11:35: failed to use the job file DIR/job.fio: line 4: `stonewall` runs jobs one after another, and a slot measures one load; give each job a variant; this is so in the variant `other`");
 }
 
@@ -93,8 +93,8 @@ fn what_dbench_does_not_say_and_a_missing_script() {
         refused_in(directory.path(), &refused("storage", &system, "access: randrw", (&other, claim)))
     };
     let script = format!("script: {}", script.display());
-    assert_snapshot!(dbench(&script, "other.read_latency.p99 < 1 s"), @"x.yaml:12:12: `other.read_latency.p99 < 1 s` needs a value that other has not: dbench does not say read_latency.p99: its script prints no other; `driver: fio` has it of one load");
-    assert_snapshot!(dbench(&script, "other.cpu_load < 1 s"), @"x.yaml:12:12: `other.cpu_load < 1 s` needs a value that other has not: dbench does not report cpu_load: it does not count its operations; `driver: fio` does");
+    assert_snapshot!(dbench(&script, "other.read_latency.p99 < 1 s"), @"x.yaml:12:12: `other.read_latency.p99 < 1 s` needs a value that other does not measure: dbench does not say read_latency.p99: its script prints no other; `driver: fio` has it of one load");
+    assert_snapshot!(dbench(&script, "other.cpu_load < 1 s"), @"x.yaml:12:12: `other.cpu_load < 1 s` needs a value that other does not measure: dbench does not report cpu_load: it does not count its operations; `driver: fio` does");
     assert_snapshot!(dbench("script: /nobody/has/this", "other.read_iops > 1 /s"), @"x.yaml:11:38: failed to read the script /nobody/has/this: No such file or directory (os error 2); this is so in the variant `other`");
     assert_snapshot!(dbench("depth: 1", "other.read_iops > 1 /s"), @"x.yaml:11:14: dbench needs its script, the path of its `docker-entrypoint.sh`; this is so in the variant `other`");
 }
@@ -104,8 +104,8 @@ fn what_openssl_speed_does_not_say() {
     let crypto = |load: &str, claim: &str| {
         refused("crypto", "", "algorithm: rsa-2048", (&format!("load: {{ {load} }}"), claim))
     };
-    assert_snapshot!(crypto("driver: openssl", "other.op_latency.p99 < 1 s"), @"x.yaml:12:12: `other.op_latency.p99 < 1 s` needs a value that other has not: openssl does not say op_latency.p99: openssl speed prints rates alone, whatever its options; the native driver measures it");
-    assert_snapshot!(crypto("driver: openssl", "other.cpu_load < base.cpu_load"), @"x.yaml:12:12: `other.cpu_load < base.cpu_load` needs a value that other has not: openssl does not report cpu_load: openssl speed verifies in the process that signs, and no option separates their CPU time; the native driver measures it");
+    assert_snapshot!(crypto("driver: openssl", "other.op_latency.p99 < 1 s"), @"x.yaml:12:12: `other.op_latency.p99 < 1 s` needs a value that other does not measure: openssl does not say op_latency.p99: openssl speed prints rates alone, whatever its options; the native driver measures it");
+    assert_snapshot!(crypto("driver: openssl", "other.cpu_load < base.cpu_load"), @"x.yaml:12:12: `other.cpu_load < base.cpu_load` needs a value that other does not measure: openssl does not report cpu_load: openssl speed verifies in the process that signs, and no option separates their CPU time; the native driver measures it");
     assert_snapshot!(crypto("engine: foo", "other.ops > 1 /s"), @"x.yaml:11:22: this is for `driver: openssl`; the native driver uses a device on one thread; this is so in the variant `other`");
 }
 
@@ -115,7 +115,7 @@ fn what_tools_of_a_network_cannot_do() {
         let other = format!("load: {{ {load} }}");
         refused("network", "kind: veth", "tests: [tcp_lat], msg_size: 64 B", (&other, claim))
     };
-    assert_snapshot!(network("driver: qperf", "other.tcp_lat.p99 < 1 s"), @"x.yaml:12:12: `other.tcp_lat.p99 < 1 s` needs a value that other has not: qperf does not say tcp_lat.p99: it prints means and bandwidths, whatever its options; sockperf, netperf and the native driver have percentiles");
+    assert_snapshot!(network("driver: qperf", "other.tcp_lat.p99 < 1 s"), @"x.yaml:12:12: `other.tcp_lat.p99 < 1 s` needs a value that other does not measure: qperf does not say tcp_lat.p99: it prints means and bandwidths, whatever its options; sockperf, netperf and the native driver have percentiles");
     assert_snapshot!(network("driver: iperf3", "other.cpu_load > 1 us"), @"x.yaml:7:11: iperf3 has no tcp_lat here; it has tcp_bw, udp_bw; this is so in the variant `other`");
     assert_snapshot!(network("driver: sockperf, flows: 2", "other.cpu_load > 1 us"), @"x.yaml:11:40: sockperf has one flow; use iperf3 or the native driver; this is so in the variant `other`");
 }
