@@ -125,7 +125,11 @@ fn a_load_here_is_changed_here_and_what_cannot_be_on_a_host_is_named() {
     assert_ne!(proven["a"][name], proven["b"][name]);
 
     let output = run(&["check", "--system-on", "host1", "--load-on", "host1"]);
-    assert!(stdout(&output).contains("there is no file /root/app.conf"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("a line of /root/app.conf is to be replaced, and that file does not exist"),
+        "{}",
+        stdout(&output)
+    );
     std::fs::remove_file(&file).unwrap();
     write(
         directory.path(),
