@@ -65,8 +65,9 @@ fn object_of(output: &Output) -> Value {
 #[test]
 fn every_test_reports_what_it_is_asked_for_and_options_are_read_back() {
     let server = Server::start();
+    // Long enough for a message of each, whatever else the machine does.
     let object =
-        measure(&server, &["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "tcp_crr", "-m", "64", "-d", "300ms"]);
+        measure(&server, &["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "tcp_crr", "-m", "64", "-d", "2s"]);
     let metrics = &object["metrics"];
     for metric in ["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "udp_send_bw", "tcp_crr", "tcp_crr_latency"] {
         assert!(metrics[metric]["count"].as_u64().unwrap() > 0, "{metric}: {metrics}");

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::common::{code, plumb, run, stderr, stdout, wait_until};
@@ -12,8 +13,9 @@ use crate::common::{code, plumb, run, stderr, stdout, wait_until};
 struct Serving {
     child: Child,
     address: String,
-    /// Its messages after the one of where it listens.
-    said: Option<JoinHandle<Vec<String>>>,
+    /// Its messages after the one of where it listens, and who reads them.
+    said: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Serving {
@@ -34,13 +36,15 @@ impl Serving {
     fn of(mut command: Command) -> Option<Self> {
         let mut child = command.stderr(Stdio::piped()).spawn().ok()?;
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let said = lines.by_ref().find_map(|line| Some(line.rsplit_once(" on ")?.1.to_owned()));
-        let Some(address) = said else {
+        let address = lines.by_ref().find_map(|line| Some(line.rsplit_once(" on ")?.1.to_owned()));
+        let Some(address) = address else {
             child.wait().unwrap();
             return None;
         };
-        let said = std::thread::spawn(move || lines.collect());
-        Some(Self { child, address, said: Some(said) })
+        let said = Arc::new(Mutex::new(String::new()));
+        let to = Arc::clone(&said);
+        let reader = std::thread::spawn(move || lines.for_each(|line| *to.lock().unwrap() += &(line + "\n")));
+        Some(Self { child, address, said, reader: Some(reader) })
     }
 
     /// Ends it as a user would, and returns what it said after where it listens. It has to be running still.
@@ -49,8 +53,12 @@ impl Serving {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         self.child.wait().unwrap();
-        let said: Vec<String> = self.said.take().unwrap().join().unwrap();
-        said.join("\n")
+        self.reader.take().unwrap().join().unwrap();
+        self.said()
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
     }
 
     fn uri(&self, volume: &str) -> String {
@@ -193,13 +201,17 @@ fn a_full_disk_is_the_affair_of_who_writes() {
         let uri = serving.uri(volume);
         run(&["storage", &uri, "--rw", access, "-b", "64KiB", "-n", operations, "--destroy-data"])
     };
-    let filled = measure("thin", "write", "200");
-    let told = format!("{}{}", stdout(&filled), stderr(&filled));
-    assert!(told.contains("No space left on device"), "{told}");
-    assert_eq!(code(&measure("other", "randread", "20")), 0);
-    // The report cannot be written, which is not a reason to end either.
-    let said = serving.stop();
-    assert!(said.contains("warning: failed to write ") && said.contains("No space left"), "{said}");
+    // The report cannot be written either, once it finds no room for a new file beside the last one.
+    wait_until("the disk to be full for the server too", || {
+        let filled = measure("thin", "write", "200");
+        let told = format!("{}{}", stdout(&filled), stderr(&filled));
+        assert!(told.contains("No space left on device"), "{told}");
+        let said = serving.said();
+        said.contains("warning: failed to write ") && said.contains("No space left")
+    });
+    let read = measure("other", "randread", "20");
+    assert_eq!(code(&read), 0, "{}", stderr(&read));
+    serving.stop();
 }
 
 #[test]
