@@ -14,6 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::capacity::Objective;
 use crate::metric::{MetricInfo, MetricKind, Statistic};
 use crate::name::suggestion;
 use crate::number::{self, NumberError};
@@ -240,6 +241,52 @@ impl Scope<'_> {
         }
     }
 
+    /// Reads an objective: a claim on a metric without a variant. A statistic alone is one of `latency`.
+    ///
+    /// # Errors
+    /// As [`Scope::read`].
+    pub fn read_objective(self, text: &str, latency: &str) -> Result<Objective, ClaimError> {
+        let whole = Piece { text, offset: 0 }.trimmed();
+        let (at, symbol) = find_relation(whole)?;
+        let (left, symbol_piece) = (whole.part(0, at).trimmed(), whole.part(at, at + symbol.len()));
+        if symbol == "==" {
+            return Err(symbol_piece.error("an objective is a limit; write `<`, `<=`, `>` or `>=`"));
+        }
+        let (metric, statistic) = match Statistic::from_name(left.text) {
+            Some(statistic) => (self.metric(Piece { text: latency, ..left })?, Some(statistic)),
+            None => self.metric_of(left)?,
+        };
+        let limit = whole.part(at + symbol.len(), whole.text.len()).trimmed();
+        Ok(Objective {
+            text: whole.text.to_owned(),
+            metric: metric.name.clone(),
+            statistic,
+            relation: relation(symbol_piece, None)?,
+            limit: value_in(limit, metric)?,
+            unit: metric.unit,
+            is_of_all: metric.name == latency,
+        })
+    }
+
+    fn metric<'s>(&'s self, name: Piece<'_>) -> Result<&'s MetricInfo, ClaimError> {
+        self.metrics.iter().find(|metric| metric.name == name.text).ok_or_else(|| {
+            let hint = suggestion(name.text, self.metrics.iter().map(|metric| metric.name.as_str()));
+            name.error(format!("no metric is named `{}`; {hint}", name.text))
+        })
+    }
+
+    /// Reads `<metric>[.<statistic>]`.
+    fn metric_of<'s>(&'s self, piece: Piece<'_>) -> Result<(&'s MetricInfo, Option<Statistic>), ClaimError> {
+        let (name, statistic) = match piece.text.find('.') {
+            Some(dot) => {
+                (piece.part(0, dot).trimmed(), Some(piece.part(dot + 1, piece.text.len()).trimmed()))
+            }
+            None => (piece.trimmed(), None),
+        };
+        let metric = self.metric(name)?;
+        Ok((metric, statistic_of(metric, name, statistic)?))
+    }
+
     fn term<'s>(&'s self, piece: Piece<'_>) -> Result<(Term, &'s MetricInfo), ClaimError> {
         if piece.text.is_empty() {
             return Err(piece.error("a term `<variant>.<metric>` is missing here"));
@@ -258,15 +305,7 @@ impl Scope<'_> {
             let hint = suggestion(variant.text, self.variants.iter().map(String::as_str));
             return Err(variant.error(format!("no variant is named `{}`; {hint}", variant.text)));
         }
-        let (name, statistic) = match rest.text.find('.') {
-            Some(dot) => (rest.part(0, dot).trimmed(), Some(rest.part(dot + 1, rest.text.len()).trimmed())),
-            None => (rest.trimmed(), None),
-        };
-        let metric = self.metrics.iter().find(|metric| metric.name == name.text).ok_or_else(|| {
-            let hint = suggestion(name.text, self.metrics.iter().map(|metric| metric.name.as_str()));
-            name.error(format!("no metric is named `{}`; {hint}", name.text))
-        })?;
-        let statistic = statistic_of(metric, name, statistic)?;
+        let (metric, statistic) = self.metric_of(rest)?;
         Ok((Term { variant: variant.text.to_owned(), metric: metric.name.clone(), statistic }, metric))
     }
 

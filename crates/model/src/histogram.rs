@@ -113,7 +113,6 @@ impl Histogram {
         if count == 0 {
             return None;
         }
-        let quantile = |quantile: f64| Some(self.quantile_ns(quantile));
         match statistic {
             Statistic::Avg => {
                 let share = |(value, of_bin)| Bin::of(value).middle() as f64 * of_bin as f64 / count as f64;
@@ -121,11 +120,7 @@ impl Histogram {
             }
             Statistic::Min => self.bins().next().map(|(value, _)| Bin::of(value).first as f64),
             Statistic::Max => self.bins().last().map(|(value, _)| Bin::of(value).last() as f64),
-            Statistic::Med => quantile(0.5),
-            Statistic::P90 => quantile(0.9),
-            Statistic::P95 => quantile(0.95),
-            Statistic::P99 => quantile(0.99),
-            Statistic::P999 => quantile(0.999),
+            _ => statistic.quantile().map(|quantile| self.quantile_ns(quantile)),
         }
     }
 

@@ -4,6 +4,7 @@
 //! tied to another through it. Types derive `serde` because they travel between processes; the form that they
 //! take on disk is `store`'s own business.
 
+mod capacity;
 mod caution;
 pub mod claim;
 mod cluster_object;
@@ -35,6 +36,7 @@ pub mod user_change;
 pub mod verdict;
 mod when;
 
+pub use capacity::{Objective, Search, Trial, TrialKind};
 pub use caution::{Caution, Lack, WorkDifference};
 pub use claim::{Claim, Operand, Relation, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint, ObjectFault};

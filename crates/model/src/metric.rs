@@ -141,6 +141,19 @@ impl Statistic {
         }
     }
 
+    /// The share of all values that are at most this one; `None` for the mean and the extremes.
+    #[must_use]
+    pub fn quantile(self) -> Option<f64> {
+        match self {
+            Self::Avg | Self::Min | Self::Max => None,
+            Self::Med => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+        }
+    }
+
     /// The statistic of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -200,4 +213,22 @@ pub const CPU_LOAD: Metric = Metric {
     better: Better::Lower,
     kind: MetricKind::Gauge,
     about: "CPU time of the load generator per unit of work",
+};
+
+/// The highest rate at which a system meets its objectives; every load that searches for it has it.
+pub const CAPACITY: Metric = Metric {
+    name: "capacity",
+    unit: Unit::PerSecond,
+    better: Better::Higher,
+    kind: MetricKind::Gauge,
+    about: "the highest rate of an open loop at which the objectives are met",
+};
+
+/// How long a system takes to recover from a load that was too high.
+pub const CAPACITY_RECOVERY: Metric = Metric {
+    name: "capacity_recovery",
+    unit: Unit::Milliseconds,
+    better: Better::Lower,
+    kind: MetricKind::Gauge,
+    about: "the longest time after a trial that failed until the system met its objectives again at half the rate",
 };
