@@ -148,7 +148,7 @@ pub trait Load {
 }
 
 /// One window to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Unmeasured time before the window, in ns.
     pub warmup_ns: u64,
@@ -167,13 +167,16 @@ pub struct Window {
     /// begin.
     #[serde(default)]
     pub gap_ns: u64,
+    /// The rate of an open loop in place of that in the settings, in units of work per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
 }
 
 impl Window {
     /// A first window that begins at once.
     #[must_use]
     pub fn at_once(warmup_ns: u64, window_ns: u64, seed: u64) -> Self {
-        Self { warmup_ns, window_ns, seed, index: 0, attempt: 0, start_ns: 0, gap_ns: 0 }
+        Self { warmup_ns, window_ns, seed, index: 0, attempt: 0, start_ns: 0, gap_ns: 0, rate_per_s: None }
     }
 }
 

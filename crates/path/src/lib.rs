@@ -6,6 +6,7 @@
 //! knows is `null`, the synthetic one that drives the harness' own tests.
 
 pub mod agent;
+mod capacity;
 mod data_path;
 pub mod drive;
 pub mod existing;
@@ -19,6 +20,7 @@ mod settings;
 pub mod tool;
 pub mod tree;
 
+pub use capacity::{Capacity, CapacitySettings, TRIAL_PER_LIMIT, rate_per_s};
 pub use data_path::{DataPath, find, schema_of};
 pub use existing::{Existing, Foreign, RunBy};
 pub use family::{

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::capacity::CapacitySettings;
 use crate::data_path::DataPath;
 use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Timing, Window};
 use crate::settings::{About, Facts, LoadFacts, PathSettings, SeenWindow, Settings, SystemFacts};
@@ -113,11 +114,13 @@ pub struct NullLoadSettings {
     pub warmup: Span,
     /// Whether it really takes that long. Both sides then are agents, as those of every other data path.
     pub real_time: bool,
+    /// A search for the highest rate that meets objectives. The latency then grows as in a queue.
+    pub capacity: Option<CapacitySettings>,
 }
 
 impl Default for NullLoadSettings {
     fn default() -> Self {
-        Self { duration: Span(1_000_000_000), warmup: Span(0), real_time: false }
+        Self { duration: Span(1_000_000_000), warmup: Span(0), real_time: false, capacity: None }
     }
 }
 
@@ -129,7 +132,7 @@ impl Settings for NullSettings {
         if self.load.duration.0 == 0 {
             return Err(Fault::new("load.duration", "the duration must be longer than 0, such as `1 s`"));
         }
-        Ok(())
+        self.load.capacity.as_ref().map_or(Ok(()), |capacity| capacity.read(METRICS, LATENCY).map(drop))
     }
 
     fn share(&self, _number: u32, of: u32) -> Result<PathSettings, Fault> {
@@ -146,19 +149,25 @@ impl Settings for NullSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+        let NullLoadSettings { duration, warmup, capacity, .. } = &mut self.load;
+        Timing {
+            window: capacity.as_mut().map_or(duration, |capacity| &mut capacity.trial),
+            warmup,
+            data: None,
+        }
     }
 
     fn facts(&self) -> Facts {
         let ends_its_process = matches!(self.system.fail, Failure::CrashOnce | Failure::KillOnce);
         let in_process = !ends_its_process && !self.load.real_time;
+        let capacity = self.load.capacity.as_ref().and_then(|capacity| capacity.read(METRICS, LATENCY).ok());
         Facts {
             system: SystemFacts { in_process, ..SystemFacts::default() },
             load: LoadFacts {
                 weight: Some(self.system.throughput.0),
                 spans_hosts: Ok(()),
                 in_process,
-                ..LoadFacts::default()
+                ..LoadFacts::searching(capacity)
             },
         }
     }
@@ -185,6 +194,9 @@ impl Settings for NullSettings {
     }
 }
 
+/// The metric that an objective speaks of if it names none.
+const LATENCY: &str = "latency";
+
 /// The metrics of the data path `null`.
 pub const METRICS: &[Metric] = &[
     Metric {
@@ -195,7 +207,7 @@ pub const METRICS: &[Metric] = &[
         about: "Synthetic units of work per second",
     },
     Metric {
-        name: "latency",
+        name: LATENCY,
         unit: Unit::Milliseconds,
         better: Better::Lower,
         kind: MetricKind::Trend,
@@ -274,6 +286,9 @@ fn pass_time(window: Window, mark: &mut dyn FnMut(Mark)) {
     mark(Mark::Closed);
 }
 
+/// How many different times a window has.
+const TIMES: u64 = 200;
+
 /// A standard normal value by the method of Box and Muller.
 fn normal(random: &mut ChaCha8Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
@@ -286,17 +301,24 @@ fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
     let drift = (1.0 + system.drift.0).powf(window.index as f64);
     let factor = |random: &mut ChaCha8Rng| (system.noise.0 * normal(random)).exp();
     let mut rate = system.throughput.0 * drift * factor(&mut random);
-    let slot_latency_ns = system.latency.0 as f64 * drift * factor(&mut random);
+    let mut slot_latency_ns = system.latency.0 as f64 * drift * factor(&mut random);
+    if let Some(offered) = window.rate_per_s {
+        let room = 1.0 - offered / rate;
+        slot_latency_ns = if room > 0.0 { slot_latency_ns / room } else { window.window_ns as f64 };
+        rate = rate.min(offered);
+    }
     let mut latency = Histogram::new();
     let is_idle = system.idle.0 > 0.0 && random.random::<f64>() < system.idle.0;
     if is_idle {
         rate = 0.0;
     }
-    for _ in 0..if is_idle { 0 } else { 200 } {
-        latency.record((slot_latency_ns * (0.3 * normal(&mut random)).exp()) as u64);
-    }
     let seconds = window.window_ns as f64 / 1e9;
     let work = (rate * seconds) as u64;
+    // An objective asks for a time of every unit of work.
+    let each = if window.rate_per_s.is_some() { work.div_ceil(TIMES) } else { 1 };
+    for _ in 0..if is_idle { 0 } else { TIMES } {
+        latency.record_many((slot_latency_ns * (0.3 * normal(&mut random)).exp()) as u64, each);
+    }
     let windows = (0..seconds as usize)
         .map(|second| if second == 0 { rate * (1.0 + system.burst.0) } else { rate })
         .collect();

@@ -8,6 +8,7 @@ use plumb_model::{
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::capacity::Capacity;
 use crate::existing::Foreign;
 use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Timing, Window};
 
@@ -212,6 +213,8 @@ pub struct LoadFacts {
     /// The required saving of a treatment that no counter may show, and the same settings without the
     /// treatment. The runner finds the variant with those settings and fills in [`RequiredSaving::than`].
     pub saving: Option<(PathSettings, RequiredSaving)>,
+    /// The search for the highest rate that meets objectives. A slot then has a window for each rate that it tries.
+    pub capacity: Option<Capacity>,
 }
 
 impl Default for LoadFacts {
@@ -225,7 +228,17 @@ impl Default for LoadFacts {
             in_process: false,
             environment: Vec::new(),
             saving: None,
+            capacity: None,
         }
+    }
+}
+
+impl LoadFacts {
+    /// The facts of a load that may search for a capacity.
+    #[must_use]
+    pub fn searching(capacity: Option<Capacity>) -> Self {
+        let metrics = capacity.iter().flat_map(|_| Capacity::METRICS.iter().map(MetricInfo::from)).collect();
+        Self { capacity, metrics, ..Self::default() }
     }
 }
 

@@ -1,0 +1,146 @@
+//! The settings of a search for the capacity, which all loads share.
+
+use plumb_model::claim::Scope;
+use plumb_model::{Metric, MetricInfo, Objective, Percent, Rate, Span, metric};
+use plumb_pace::Schedule;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::family::Fault;
+
+/// A search for the highest rate that still meets objectives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapacitySettings {
+    /// The limits that a rate has to keep, such as `p99 < 10 ms`: any metric and statistic, or a statistic of the latency.
+    pub objective: Vec<String>,
+    /// Trials of a slot, each at a rate of its own.
+    #[serde(default = "trials")]
+    pub trials: u32,
+    /// The measured time of a trial: at least 100 times the longest limit.
+    #[serde(default = "trial")]
+    pub trial: Span,
+    /// From one rate to the next.
+    #[serde(default = "step")]
+    pub step: Percent,
+}
+
+fn trials() -> u32 {
+    6
+}
+
+fn trial() -> Span {
+    Span(1_000_000_000)
+}
+
+fn step() -> Percent {
+    Percent(0.04)
+}
+
+/// A trial that is this many times as long as the limit forgives an overload of 1%: requests wait longer and longer, and reach the
+/// limit only at its end.
+pub const TRIAL_PER_LIMIT: f64 = 100.0;
+
+/// Fewer trials tell nothing: the first one only says where to go.
+const TRIALS_MIN: u32 = 3;
+/// Beyond this no slot ends in a reasonable time.
+const TRIALS_MAX: u32 = 100;
+
+/// What a load searches for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity {
+    /// What a rate has to meet.
+    pub objectives: Vec<Objective>,
+    /// Trials of a slot.
+    pub trials: u32,
+    /// From one rate to the next, as a share.
+    pub step: f64,
+}
+
+impl CapacitySettings {
+    /// Checks the settings and reads the objectives. A statistic alone is one of the metric `latency`.
+    ///
+    /// # Errors
+    /// The first fault, with its key.
+    pub fn read(&self, metrics: &[Metric], latency: &str) -> Result<Capacity, Fault> {
+        let fault = |key: &str, message: String| Fault::new(format!("load.capacity.{key}"), message);
+        if self.objective.is_empty() {
+            return Err(fault("objective", "name at least one limit, such as `p99 < 10 ms`".to_owned()));
+        }
+        if !(TRIALS_MIN..=TRIALS_MAX).contains(&self.trials) {
+            return Err(fault("trials", format!("a slot has {TRIALS_MIN} to {TRIALS_MAX} trials")));
+        }
+        if self.trial.0 == 0 {
+            return Err(fault("trial", "a trial must be longer than 0, such as `1 s`".to_owned()));
+        }
+        if !(0.001..=0.5).contains(&self.step.0) {
+            return Err(fault("step", "a step is 0.1% to 50%".to_owned()));
+        }
+        let metrics: Vec<MetricInfo> = metrics.iter().map(MetricInfo::from).collect();
+        let scope = Scope { variants: &[], metrics: &metrics };
+        let read = |(index, text): (usize, &String)| {
+            let objective = scope.read_objective(text, latency);
+            objective.map_err(|error| fault(&format!("objective[{index}]"), error.message))
+        };
+        let objectives = self.objective.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        Ok(Capacity { objectives, trials: self.trials, step: self.step.0 })
+    }
+}
+
+impl Capacity {
+    /// The metrics that a search has.
+    pub const METRICS: [Metric; 2] = [metric::CAPACITY, metric::CAPACITY_RECOVERY];
+
+    /// The longest limit of time, in ns.
+    #[must_use]
+    pub fn limit_ns(&self) -> Option<f64> {
+        self.objectives.iter().filter_map(Objective::limit_ns).reduce(f64::max)
+    }
+}
+
+/// The rate of a window: the one that a search asks for, or that of the settings.
+#[must_use]
+pub fn rate_per_s(asked: Option<f64>, settings: Option<Rate>) -> Option<f64> {
+    asked.filter(|rate| Schedule::constant(*rate).is_some()).or(settings.map(|rate| rate.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::null::METRICS;
+
+    fn read(json: serde_json::Value) -> Result<Capacity, String> {
+        let settings: CapacitySettings = serde_json::from_value(json).unwrap();
+        settings.read(METRICS, "latency").map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn the_rest_of_a_search_has_defaults() {
+        let capacity = read(serde_json::json!({"objective": ["p99 < 10 ms", "throughput > 5 /s"]})).unwrap();
+        assert_eq!((capacity.trials, capacity.step, capacity.limit_ns()), (6, 0.04, Some(10e6)));
+        assert_eq!(capacity.objectives[0].metric, "latency");
+    }
+
+    #[test]
+    fn a_fault_is_at_its_key() {
+        for (json, key) in [
+            (serde_json::json!({"objective": []}), "objective: name at least one limit"),
+            (
+                serde_json::json!({"objective": ["p99 < 1 s", "p98 < 1 s"]}),
+                "objective[1]: no metric is named `p98`",
+            ),
+            (
+                serde_json::json!({"objective": ["p99 < 1 s"], "trials": 2}),
+                "trials: a slot has 3 to 100 trials",
+            ),
+            (
+                serde_json::json!({"objective": ["p99 < 1 s"], "trial": "0 s"}),
+                "trial: a trial must be longer",
+            ),
+            (serde_json::json!({"objective": ["p99 < 1 s"], "step": "0%"}), "step: a step is 0.1% to 50%"),
+        ] {
+            let fault = read(json).unwrap_err();
+            assert!(fault.starts_with(&format!("load.capacity.{key}")), "{fault}");
+        }
+    }
+}
