@@ -77,6 +77,11 @@ pub enum NoticeKind {
     /// A tool gives statistics without their distribution. About: the tool.
     NoDistribution,
 
+    /// The load was the limit before a rate failed. Figures: the highest rate that met the objectives.
+    LoadsOwnLimit,
+    /// The system did not recover from a rate that was too high. Figures: how long it had, in ns.
+    NotRecovered,
+
     /// The system's counters were read late.
     CountersLate,
     /// The hosts' clocks may differ by much of the window. Figures: by how many ns.

@@ -53,6 +53,10 @@ templates! {
         connection. Set more with --connections (`load.connections`)"
     NoDistribution => "{a} gives statistics without their distribution, so those of several slots cannot be merged"
 
+    LoadsOwnLimit => "the capacity is at least {0}/s: the load was the limit before the system failed an objective"
+    NotRecovered => "after a rate that was too high the system did not meet the objectives again at half of it within {0 ns}: the \
+        capacity is that of the trials before"
+
     CountersLate => "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact"
     ClockSkew => "the hosts' clocks may differ by {0 ns}, more than 1% of the window: CPU costs are less exact; use a longer window"
     ProcessesReplaced => "the system's processes were replaced in some windows: CPU costs lack the last CPU time of the old ones"
