@@ -24,6 +24,7 @@ mod quantile;
 mod serial;
 mod shares;
 mod shift;
+mod staircase;
 mod student;
 mod unusable;
 
@@ -44,4 +45,5 @@ pub use quantile::{median, quantile};
 pub use serial::Design;
 pub use shares::share_alpha;
 pub use shift::{NotJudgeable, SHIFT_ALPHA, Shift, Shifts, Suspicion, shifts, suspected_shifts};
+pub use staircase::Staircase;
 pub use unusable::Unusable;
