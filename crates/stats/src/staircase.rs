@@ -6,7 +6,7 @@
 //! it by two steps, where it would lead a bisection astray for good.
 //!
 //! Few trials forget their start only in part, so every variant starts from its own earlier slots. The first slot has none, and
-//! starts from a pilot. `docs/capacity-method.md` has the simulations behind the constants here.
+//! starts from a [`Pilot`](crate::Pilot). `docs/capacity-method.md` has the simulations behind the constants here.
 
 use crate::moments::Moments;
 
