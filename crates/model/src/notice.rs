@@ -77,6 +77,8 @@ pub enum NoticeKind {
     /// A tool gives statistics without their distribution. About: the tool.
     NoDistribution,
 
+    /// Trials were short beside the limit. Figures: a trial and the limit in ns, the overload that may pass.
+    ShortTrials,
     /// The load was the limit before a rate failed. Figures: the highest rate that met the objectives.
     LoadsOwnLimit,
     /// The system did not recover from a rate that was too high. Figures: how long it had, in ns.

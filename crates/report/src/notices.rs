@@ -53,6 +53,8 @@ templates! {
         connection. Set more with --connections (`load.connections`)"
     NoDistribution => "{a} gives statistics without their distribution, so those of several slots cannot be merged"
 
+    ShortTrials => "a trial of {0 ns} is short beside a limit of {1 ns}: an overload of up to {2 %} may pass, because waits reach the \
+        limit only at its end. Set `trial` to at least 100 times the limit"
     LoadsOwnLimit => "the capacity is at least {0}/s: the load was the limit before the system failed an objective"
     NotRecovered => "after a rate that was too high the system did not meet the objectives again at half of it within {0 ns}: the \
         capacity is that of the trials before"
