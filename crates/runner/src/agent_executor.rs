@@ -21,6 +21,7 @@ use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::host_tunings::{self, Proof, SettingsSeen};
 use crate::hosts::{HostError, Hosts, Launch, Rights, SeenNode, Side};
+use crate::search::Trials;
 use crate::seen_slot::{SeenSlot, is_late};
 
 /// How long a system may take to start and to answer.
@@ -279,7 +280,18 @@ impl<'a> AgentExecutor<'a> {
         self.hosts.compare_clocks()?;
         self.prepare_system(order)?;
         self.prepare_loads(order)?;
-        self.measure_prepared(order)
+        let Some(searching) = order.searching else { return self.measure_prepared(order) };
+        let (mut seen, patience) = (None, self.patience);
+        let mut measure = |window| {
+            let (measured, settings) = self.measure_prepared(SlotOrder { window, ..order })?;
+            seen = match (seen.take(), settings) {
+                (Some((opened, _)), Some((_, closed))) => Some((opened, closed)),
+                (_, settings) => settings,
+            };
+            Ok(measured)
+        };
+        let measured = Trials::run(searching, (order.window, patience), &mut measure)?;
+        Ok((measured, seen))
     }
 
     /// Measures with a treatment of the hosts, of which each applies its part.

@@ -142,11 +142,13 @@ impl Course<'_> {
     fn begin(&mut self, window: Window, clocks: &[ClockOffset]) -> Result<(), SlotError> {
         self.hosts.begin_window();
         let (lead_ns, gap_ns) = self.hosts.ahead_ns(self.threads);
+        let count = self.loads.len() as f64;
         let start_ns = (lead_ns > 0).then(|| self.patience.end_ns(Duration::from_nanos(lead_ns)));
         for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
             let seed = if number == 0 { window.seed } else { SplitMix::seed_of(window.seed, number) };
             let start_ns = start_ns.map_or(0, |start_ns| clock.theirs(start_ns));
-            load.send(&Request::Measure { window: Window { seed, start_ns, gap_ns, ..window } })?;
+            let rate_per_s = window.rate_per_s.map(|rate| rate / count);
+            load.send(&Request::Measure { window: Window { seed, start_ns, gap_ns, rate_per_s, ..window } })?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 use plumb_judge::{is_proven, judge_claims};
 use plumb_model::event::TimeLeft;
+use plumb_model::metric::CAPACITY;
 use plumb_model::{Cell, ClaimVerdict, Ending, Event, Plan, Slot, SlotOutcome, Verdict};
 use plumb_path::Window;
 
@@ -15,6 +16,7 @@ use crate::executor::{Executor, Measured, SlotOrder};
 use crate::host_tunings::treatment;
 use crate::order::{block_order, slot_seed};
 use crate::prepare::Planned;
+use crate::search::Searching;
 use crate::time_left::{at_most_s, is_out_of_time, time_left};
 
 /// How long the trial of a variant is, in ns: enough for a load to get going, and short beside a slot.
@@ -130,7 +132,8 @@ impl Dispatch<'_, '_> {
                 ..Window::at_once(0, self.plan.window_ns.min(TRIAL_NS), seed)
             };
             let (treatment, pods) = (treatment(variant), &variant.pods);
-            let order = SlotOrder { name, settings, treatment, pods, cooldown_ns: 0, window };
+            let order =
+                SlotOrder { name, settings, treatment, pods, cooldown_ns: 0, window, searching: None };
             let reason = match self.try_out(order) {
                 Ok(measured) => match measured.result.measurement.hopeless {
                     Some(reason) => {
@@ -259,7 +262,11 @@ impl Dispatch<'_, '_> {
                 None => {
                     let (treatment, pods) = (treatment(variant), &variant.pods);
                     let cooldown_ns = self.plan.cooldown_ns;
-                    self.slot(place, SlotOrder { name, settings, treatment, pods, cooldown_ns, window })?
+                    let capacity = settings.facts().load.capacity;
+                    let start = self.capacity_so_far(cell, name);
+                    let searching = capacity.as_ref().map(|capacity| Searching { capacity, start });
+                    let order = SlotOrder { name, settings, treatment, pods, cooldown_ns, window, searching };
+                    self.slot(place, order)?
                 }
             };
             let Some(slot) = slot else { return Ok(Ending::Interrupted) };
@@ -270,6 +277,15 @@ impl Dispatch<'_, '_> {
         self.verdicts = judge_claims(self.plan, &self.slots);
         (self.outlets.emit)(&Event::BlockJudged { cell, blocks: block + 1, verdicts: self.verdicts.clone() });
         Ok(Ending::Complete)
+    }
+
+    /// The geometric mean of the capacities that a variant had so far; `None` if it had none.
+    fn capacity_so_far(&self, cell: usize, name: &str) -> Option<f64> {
+        let slots = self.slots.iter().filter(|slot| slot.cell == cell && slot.variant == name);
+        let readings = slots.filter_map(|slot| slot.result()?.measurement.readings.get(CAPACITY.name));
+        let logs = readings.filter_map(|reading| Some(reading.number(None, CAPACITY.unit)?.ln()));
+        let (count, sum) = logs.fold((0.0, 0.0), |(count, sum), log| (count + 1.0, sum + log));
+        (count > 0.0).then(|| f64::exp(sum / count))
     }
 
     /// Measures one slot; `None` if it was interrupted. A failure is an outcome, too: a second measurement of

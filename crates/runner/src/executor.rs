@@ -5,6 +5,7 @@ use plumb_path::{PathSettings, Window};
 use plumb_tunings::Treatment;
 
 use crate::error::SlotError;
+use crate::search::Searching;
 
 /// A slot to measure.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +22,8 @@ pub struct SlotOrder<'a> {
     pub cooldown_ns: u64,
     /// The window.
     pub window: Window,
+    /// The search for a capacity, with a window for each rate.
+    pub searching: Option<Searching<'a>>,
 }
 
 /// A slot's result with the moment at which its window opened, and whether the result can be interpreted.

@@ -14,6 +14,7 @@ use crate::clock::{Clock, Patience};
 use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::hosts::{HostSight, SeenHost};
+use crate::search::Trials;
 use crate::seen_slot::{SeenSlot, Sight, foreign_cpu_time, is_cut_short, is_late};
 
 /// Measures slots in this process.
@@ -68,9 +69,15 @@ impl<'a> InProcess<'a> {
                 watch(mark, order.settings.facts().load.in_flight);
             }
         };
-        let watcher =
-            Watcher { system: &mut **system, clock: self.patience.clock, sees_host: self.sees_host };
-        watcher.watch(&mut *load, order, &tell)
+        let (clock, sees_host) = (self.patience.clock, self.sees_host);
+        let mut watch = |window| {
+            let watcher = Watcher { system: &mut **system, clock, sees_host };
+            watcher.watch(&mut *load, SlotOrder { window, ..order }, &tell)
+        };
+        match order.searching {
+            Some(searching) => Trials::run(searching, (order.window, self.patience), &mut watch),
+            None => watch(order.window),
+        }
     }
 }
 
@@ -258,6 +265,7 @@ mod tests {
             pods: &pods,
             cooldown_ns: 0,
             window,
+            searching: None,
         };
         let told = std::cell::RefCell::new(Vec::new());
         let watcher = Watcher { system: &mut system, clock: &clock, sees_host: false };

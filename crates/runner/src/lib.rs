@@ -20,6 +20,7 @@ mod moment;
 mod narration;
 mod order;
 mod prepare;
+mod search;
 mod seen_slot;
 mod session;
 mod time_left;

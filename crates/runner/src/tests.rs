@@ -11,6 +11,8 @@ use plumb_path::Place;
 use plumb_path::null::NULL;
 use serde_json::{Value, json};
 
+mod capacity;
+
 use super::file::tests::TEST;
 use super::file::{ReadOptions, read};
 use super::time_left::is_out_of_time;

@@ -64,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plumb-host",
             "plumb-kubernetes",
             "plumb-path",
+            "plumb-stats",
             "plumb-store",
             "plumb-tunings",
         ],

@@ -129,7 +129,15 @@ pub fn by_agents(
         .announcing(&announce);
     let pods = PodSides::default();
     let treatment = Treatment::default();
-    let order = SlotOrder { name: path.name, settings, treatment, pods: &pods, cooldown_ns: 0, window };
+    let order = SlotOrder {
+        name: path.name,
+        settings,
+        treatment,
+        pods: &pods,
+        cooldown_ns: 0,
+        window,
+        searching: None,
+    };
     match executor.measure(order) {
         Ok(measured) => {
             let mut result = measured.result;

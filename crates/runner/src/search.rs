@@ -1,0 +1,252 @@
+//! A slot that searches for a capacity: a window for each rate that it tries.
+//!
+//! Trials go up and down around the variant's own estimate, never around one that variants share, which would pull their ratio
+//! towards 1. After a trial that failed, the system has to meet the objectives at half the rate before the next one, so that no
+//! trial is measured on a system that still works off the last one.
+
+use plumb_model::measurement::per_second;
+use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY, CPU_SYSTEM};
+use plumb_model::{
+    Evidence, LoadHealth, Measurement, NoticeKind, Reading, Search, SplitMix, Trial, TrialKind, Unit,
+};
+use plumb_path::{Capacity, TRIAL_PER_LIMIT, Window};
+use plumb_stats::{Pilot, Staircase};
+
+use crate::clock::Patience;
+use crate::error::SlotError;
+use crate::executor::Measured;
+
+/// A search that a slot makes.
+#[derive(Debug, Clone, Copy)]
+pub struct Searching<'a> {
+    /// What it looks for.
+    pub capacity: &'a Capacity,
+    /// The variant's own estimate from its earlier slots; `None` before the first one, which begins with a pilot.
+    pub start: Option<f64>,
+}
+
+/// How many answers have to be above a percentile.
+const ANSWERS_ABOVE: f64 = 10.0;
+/// How often a trial that the load spoiled is measured.
+const ATTEMPTS: u32 = 3;
+/// A probe for recovery lasts so many times the limit, and at least this long.
+const PROBE_PER_LIMIT: f64 = 20.0;
+const PROBE_NS_MIN: f64 = 200e6;
+/// Probes after which the system counts as one that does not recover.
+const PROBES_MAX: u32 = 30;
+
+/// A search in progress.
+pub(crate) struct Trials<'a, 'm> {
+    capacity: &'a Capacity,
+    window: Window,
+    patience: Patience<'a>,
+    /// Measures one window.
+    measure: &'m mut dyn FnMut(Window) -> Result<Measured, SlotError>,
+    seen: Vec<Trial>,
+    kept: Kept,
+    recovery_ns: Option<u64>,
+    end: Option<End>,
+}
+
+/// What stands for the slot.
+#[derive(Default)]
+struct Kept {
+    /// The trial of the highest rate that met the objectives, or else the last trial.
+    best: Option<(f64, Measured)>,
+    /// The evidence of the trials, each statement as it was where it did not hold.
+    evidence: Vec<Evidence>,
+    /// When the first window opened.
+    opened: Option<(u64, String)>,
+}
+
+/// Why a search ended early.
+enum End {
+    /// The load was the limit.
+    Load(LoadHealth),
+    /// The system did not recover.
+    Sick,
+}
+
+impl<'a, 'm> Trials<'a, 'm> {
+    /// Searches, with one window after another, and returns the slot's result.
+    ///
+    /// # Errors
+    /// When a window cannot be measured.
+    pub(crate) fn run(
+        Searching { capacity, start }: Searching<'a>,
+        (window, patience): (Window, Patience<'a>),
+        measure: &'m mut dyn FnMut(Window) -> Result<Measured, SlotError>,
+    ) -> Result<Measured, SlotError> {
+        let (seen, kept) = (Vec::new(), Kept::default());
+        let mut trials =
+            Self { capacity, window, patience, measure, seen, kept, recovery_ns: None, end: None };
+        let start = match start {
+            Some(start) => Some(start),
+            None => trials.pilot()?,
+        };
+        let mut estimate = None;
+        if let Some(start) = start {
+            let mut staircase = Staircase::new(start, capacity.step);
+            for _ in 0..capacity.trials {
+                match trials.trial(TrialKind::Search, staircase.rate())? {
+                    Some(is_met) => staircase.note(is_met),
+                    None => break,
+                }
+            }
+            estimate = staircase.estimate();
+        }
+        trials.result(estimate)
+    }
+
+    /// Finds the first estimate, from the throughput of a closed loop on.
+    fn pilot(&mut self) -> Result<Option<f64>, SlotError> {
+        let measured = self.window(None, self.window.window_ns)?;
+        let guess = done_per_s(&measured.result.measurement);
+        self.note(TrialKind::Pilot, None, measured);
+        if guess <= 0.0 {
+            return Ok(None);
+        }
+        let mut pilot = Pilot::new(guess, self.capacity.step, f64::INFINITY);
+        while let Some(rate) = pilot.rate() {
+            match self.trial(TrialKind::Pilot, rate)? {
+                Some(is_met) => pilot.note(is_met),
+                None => break,
+            }
+        }
+        Ok(pilot.estimate().filter(|_| self.end.is_none()))
+    }
+
+    /// Tries a rate, and waits until the system has recovered from it. Returns whether it met the objectives; `None` once the search
+    /// has ended.
+    fn trial(&mut self, kind: TrialKind, rate: f64) -> Result<Option<bool>, SlotError> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        let (mut measured, mut attempts) = (self.window(Some(rate), self.window_ns(rate))?, 1);
+        let is_spoiled = |measured: &Measured| {
+            measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
+        };
+        while is_spoiled(&measured) && attempts < ATTEMPTS {
+            measured = self.window(Some(rate), self.window_ns(rate))?;
+            attempts += 1;
+        }
+        let health = measured.result.measurement.health.clone();
+        let is_met = self.note(kind, Some(rate), measured);
+        if health.is_load_bound() {
+            self.end = Some(End::Load(health));
+            return Ok(None);
+        }
+        if !is_met && !self.recovers(rate / 2.0)? {
+            self.end = Some(End::Sick);
+        }
+        Ok(Some(is_met))
+    }
+
+    /// Waits until the system meets the objectives at a rate, which is far below the last one.
+    fn recovers(&mut self, rate: f64) -> Result<bool, SlotError> {
+        let began_ns = self.patience.clock.monotonic_ns();
+        let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
+        let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
+        for _ in 0..PROBES_MAX {
+            let waited_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
+            self.recovery_ns = self.recovery_ns.max(Some(waited_ns));
+            let measured = self.window(Some(rate), probe_ns)?;
+            if self.note(TrialKind::Probe, Some(rate), measured) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The length of a trial at a rate: long enough for ten answers above every percentile.
+    fn window_ns(&self, rate: f64) -> u64 {
+        let quantiles =
+            self.capacity.objectives.iter().filter_map(|objective| objective.statistic?.quantile());
+        let answers = quantiles.map(|quantile| ANSWERS_ABOVE / (1.0 - quantile)).fold(0.0, f64::max);
+        self.window.window_ns.max((answers / rate * 1e9) as u64)
+    }
+
+    fn window(&mut self, rate_per_s: Option<f64>, window_ns: u64) -> Result<Measured, SlotError> {
+        self.patience.go_on()?;
+        let seed = SplitMix::seed_of(self.window.seed, self.seen.len() as u64);
+        (self.measure)(Window { rate_per_s, window_ns, seed, ..self.window })
+    }
+
+    /// Records a trial. Returns whether it met the objectives.
+    fn note(&mut self, kind: TrialKind, rate_per_s: Option<f64>, measured: Measured) -> bool {
+        let measurement = &measured.result.measurement;
+        let objectives = &self.capacity.objectives;
+        let values: Vec<Option<f64>> =
+            objectives.iter().map(|objective| objective.value(measurement)).collect();
+        let is_met = objectives.iter().zip(&values).all(|(objective, value)| objective.is_met(*value));
+        let cpu_system = measurement.readings.get(CPU_SYSTEM.name);
+        self.seen.push(Trial {
+            kind,
+            rate_per_s,
+            done_per_s: done_per_s(measurement),
+            values,
+            is_met,
+            cpu_system_us: cpu_system.and_then(|reading| reading.number(None, Unit::Microseconds)),
+        });
+        let rank = rate_per_s.filter(|_| is_met && kind == TrialKind::Search);
+        self.kept.keep(rank.unwrap_or(0.0), kind, measured);
+        is_met
+    }
+
+    fn result(self, estimate: Option<f64>) -> Result<Measured, SlotError> {
+        let met = self.seen.iter().filter(|trial| trial.is_met && trial.kind != TrialKind::Probe);
+        let highest_met = met.filter_map(|trial| trial.rate_per_s).reduce(f64::max);
+        let Some((_, mut measured)) = self.kept.best else {
+            return Err(SlotError::Harness("measure: the search had no trial".to_owned()));
+        };
+        let measurement = &mut measured.result.measurement;
+        let capacity = match self.end {
+            Some(End::Load(health)) => {
+                measurement.health = health;
+                measurement.notices.extend(highest_met.map(|rate| NoticeKind::LoadsOwnLimit.with([rate])));
+                highest_met
+            }
+            Some(End::Sick) => {
+                let waited_ns = self.recovery_ns.unwrap_or(0) as f64;
+                measurement.notices.push(NoticeKind::NotRecovered.with([waited_ns]));
+                estimate.or(highest_met)
+            }
+            None => estimate,
+        };
+        let (limit_ns, trial_ns) = (self.capacity.limit_ns().unwrap_or(0.0), self.window.window_ns as f64);
+        if trial_ns < TRIAL_PER_LIMIT * limit_ns {
+            measurement.notices.push(NoticeKind::ShortTrials.with([trial_ns, limit_ns, limit_ns / trial_ns]));
+        }
+        let gauges = [(CAPACITY, capacity), (CAPACITY_RECOVERY, self.recovery_ns.map(|ns| ns as f64 / 1e6))];
+        for (metric, value) in gauges {
+            measurement.readings.extend(value.map(|value| (metric.name.to_owned(), Reading::Gauge(value))));
+        }
+        measured.result.evidence = self.kept.evidence;
+        if let Some((opened_ns, opened_at)) = self.kept.opened {
+            (measured.opened_ns, measured.opened_at) = (opened_ns, opened_at);
+        }
+        let objectives = self.capacity.objectives.clone();
+        measured.result.search = Some(Search { objectives, trials: self.seen });
+        Ok(measured)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, rank: f64, kind: TrialKind, measured: Measured) {
+        self.opened.get_or_insert_with(|| (measured.opened_ns, measured.opened_at.clone()));
+        for evidence in measured.result.evidence.iter().filter(|_| kind == TrialKind::Search) {
+            match self.evidence.iter_mut().find(|known| known.what == evidence.what) {
+                Some(known) if known.holds && !evidence.holds => known.clone_from(evidence),
+                Some(_) => {}
+                None => self.evidence.push(evidence.clone()),
+            }
+        }
+        if self.best.as_ref().is_none_or(|(best, _)| rank >= *best) {
+            self.best = Some((rank, measured));
+        }
+    }
+}
+
+fn done_per_s(measurement: &Measurement) -> f64 {
+    per_second(measurement.work, measurement.window_ns)
+}

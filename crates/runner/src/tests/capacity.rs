@@ -1,0 +1,105 @@
+//! Slots that search for a capacity, on the null data path, whose latency grows with the rate as in a queue.
+
+use plumb_model::TrialKind;
+use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY};
+
+use super::*;
+
+/// Two variants: the first one serves 1000/s, and p99 is about 10 ms of it without load. A p99 of 100 ms leaves about 900/s.
+fn searching(system_b: &str, capacity: &str, claim: &str) -> Plan {
+    let text = format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: 'null'\n  \
+         load: {{ capacity: {capacity} }}\n  baseline: a\n  variants:\n    a: {{}}\n    b: {{ system: {{ {system_b} }} }}\n  \
+         claims: [{claim}]\n"
+    );
+    prepared(&text).plan().clone()
+}
+
+const USUAL: &str = "{ objective: [p99 < 100 ms] }";
+
+fn trials(slot: &Slot) -> &[plumb_model::Trial] {
+    &slot.result().unwrap().search.as_ref().unwrap().trials
+}
+
+fn of_kind(slot: &Slot, kind: TrialKind) -> usize {
+    trials(slot).iter().filter(|trial| trial.kind == kind).count()
+}
+
+fn capacity(slot: &Slot) -> Option<f64> {
+    slot.result()?.measurement.readings.get(CAPACITY.name)?.number(None, CAPACITY.unit)
+}
+
+#[test]
+fn a_capacity_is_a_metric_that_claims_compare() {
+    let plan = searching("throughput: 1300/s", USUAL, "b.capacity >= 1.1 * a.capacity");
+    let outcome = run(&plan, Vec::new(), &mut Faults::default(), None);
+    assert_eq!(verdict(&plan, &outcome.slots), Verdict::Holds);
+    for slot in &outcome.slots {
+        let truth = if slot.variant == "a" { 900.0 } else { 1170.0 };
+        let ratio = capacity(slot).unwrap() / truth;
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+        assert_eq!(of_kind(slot, TrialKind::Search), 6);
+        let result = slot.result().unwrap();
+        assert!(result.measurement.readings.contains_key(CAPACITY_RECOVERY.name));
+        assert!(result.evidence.iter().all(|evidence| evidence.holds), "{:?}", result.evidence);
+    }
+}
+
+#[test]
+fn each_variant_begins_with_a_pilot_and_goes_on_from_its_own_estimate() {
+    let plan = searching("throughput: 5000/s", USUAL, "b.capacity >= 1.1 * a.capacity");
+    let first = run(&plan, Vec::new(), &mut Faults::default(), Some(4));
+    let pilots = |slots: &[Slot]| -> Vec<bool> {
+        slots.iter().map(|slot| of_kind(slot, TrialKind::Pilot) > 0).collect()
+    };
+    assert_eq!(pilots(&first.slots), [true, true, false, false]);
+    let all = run(&plan, first.slots, &mut Faults::default(), None).slots;
+    assert!(pilots(&all[4..]).iter().all(|is_pilot| !is_pilot), "a run that goes on knows its estimates");
+    let of_a: Vec<&Slot> = all.iter().filter(|slot| slot.variant == "a").collect();
+    let start = trials(of_a[2])[0].rate_per_s.unwrap();
+    let mean = (capacity(of_a[0]).unwrap() * capacity(of_a[1]).unwrap()).sqrt();
+    assert!((start / mean - 1.0).abs() < 1e-9, "{start} is not {mean}");
+}
+
+#[test]
+fn a_probe_at_half_the_rate_follows_each_trial_that_failed() {
+    let plan = searching("throughput: 1000/s", USUAL, "b.capacity >= 1.1 * a.capacity");
+    let slots = run(&plan, Vec::new(), &mut Faults::default(), None).slots;
+    for pair in slots.iter().flat_map(|slot| trials(slot).windows(2)) {
+        let [before, after] = pair else { panic!("{pair:?}") };
+        let Some(rate) = before.rate_per_s.filter(|_| before.kind != TrialKind::Probe) else { continue };
+        assert_eq!(after.kind == TrialKind::Probe, !before.is_met, "{pair:?}");
+        assert!(before.is_met || after.rate_per_s == Some(rate / 2.0), "{pair:?}");
+    }
+}
+
+#[test]
+fn a_load_that_is_the_limit_ends_the_search_and_its_claims_are_void() {
+    let plan = searching("busy: 95%", USUAL, "b.capacity >= 0.1 * a.capacity");
+    let slots = run(&plan, Vec::new(), &mut Faults::default(), None).slots;
+    let of_b = slots.iter().find(|slot| slot.variant == "b").unwrap();
+    // Three attempts at one rate are one trial.
+    assert_eq!((of_kind(of_b, TrialKind::Search), trials(of_b).len()), (0, 2));
+    assert!(of_b.result().unwrap().measurement.health.is_load_bound());
+    assert_eq!(verdict(&plan, &slots), Verdict::Void);
+}
+
+#[test]
+fn a_system_that_meets_no_objective_has_no_capacity() {
+    let plan = searching("latency: 1 s", USUAL, "b.capacity >= 0.1 * a.capacity");
+    let slots = run(&plan, Vec::new(), &mut Faults::default(), None).slots;
+    let of_b = slots.iter().find(|slot| slot.variant == "b").unwrap();
+    assert_eq!(capacity(of_b), None);
+    let notices = &of_b.result().unwrap().measurement.notices;
+    assert!(notices.iter().any(|notice| notice.kind == plumb_model::NoticeKind::NotRecovered), "{notices:?}");
+}
+
+#[test]
+fn trials_that_are_short_beside_the_limit_say_what_they_forgive() {
+    let capacity = "{ objective: [p99 < 100 ms], trial: 2 s }";
+    let plan = searching("throughput: 1000/s", capacity, "b.capacity >= 0.1 * a.capacity");
+    let slots = run(&plan, Vec::new(), &mut Faults::default(), Some(1)).slots;
+    let notices = &slots[0].result().unwrap().measurement.notices;
+    let short = notices.iter().find(|notice| notice.kind == plumb_model::NoticeKind::ShortTrials).unwrap();
+    assert_eq!(short.figures.iter().map(|figure| figure.most).collect::<Vec<_>>(), [2e9, 1e8, 0.05]);
+}
