@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::Relation;
 use crate::quantity::Dimension;
+use crate::relation::Relation;
 use crate::{Measurement, Reading, Statistic, Unit};
 
 /// A limit that a trial has to keep, such as `iteration_duration.p99 < 10 ms`.

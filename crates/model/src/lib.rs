@@ -26,6 +26,7 @@ pub mod plan;
 pub mod printable;
 pub mod quantity;
 pub mod random;
+mod relation;
 pub mod run;
 pub mod slot;
 pub mod stall;
@@ -38,7 +39,7 @@ mod when;
 
 pub use capacity::{Objective, Search, Trial, TrialKind};
 pub use caution::{Caution, Lack, WorkDifference};
-pub use claim::{Claim, Operand, Relation, Term};
+pub use claim::{Claim, Operand, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint, ObjectFault};
 pub use contrast::{Bounded, Contrast, Shift};
 pub use event::Event;
@@ -61,6 +62,7 @@ pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, Requir
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};
 pub use random::SplitMix;
+pub use relation::Relation;
 pub use run::{Ending, Header, Run, Source};
 pub use slot::{
     CpuCost, Evidence, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult, failure_kind,

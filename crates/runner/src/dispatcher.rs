@@ -12,11 +12,10 @@ use plumb_path::Window;
 
 use crate::clock::{Clock, Patience};
 use crate::error::{RunError, SlotError};
-use crate::executor::{Executor, Measured, SlotOrder};
+use crate::executor::{Executor, Measured, Searching, SlotOrder};
 use crate::host_tunings::treatment;
 use crate::order::{block_order, slot_seed};
 use crate::prepare::Planned;
-use crate::search::Searching;
 use crate::time_left::{at_most_s, is_out_of_time, time_left};
 
 /// How long the trial of a variant is, in ns: enough for a load to get going, and short beside a slot.

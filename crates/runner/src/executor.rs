@@ -1,11 +1,10 @@
 //! Executors measure slots. They never use the terminal or the disk, and do not know blocks or verdicts.
 
 use plumb_model::{PodSides, SlotResult};
-use plumb_path::{PathSettings, Window};
+use plumb_path::{Capacity, PathSettings, Window};
 use plumb_tunings::Treatment;
 
 use crate::error::SlotError;
-use crate::search::Searching;
 
 /// A slot to measure.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +23,15 @@ pub struct SlotOrder<'a> {
     pub window: Window,
     /// The search for a capacity, with a window for each rate.
     pub searching: Option<Searching<'a>>,
+}
+
+/// A search that a slot makes.
+#[derive(Debug, Clone, Copy)]
+pub struct Searching<'a> {
+    /// What it looks for.
+    pub capacity: &'a Capacity,
+    /// The variant's own estimate from its earlier slots; `None` before the first one, which begins with a pilot.
+    pub start: Option<f64>,
 }
 
 /// A slot's result with the moment at which its window opened, and whether the result can be interpreted.

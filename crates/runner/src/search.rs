@@ -14,22 +14,13 @@ use plumb_stats::{Pilot, Staircase};
 
 use crate::clock::Patience;
 use crate::error::SlotError;
-use crate::executor::Measured;
-
-/// A search that a slot makes.
-#[derive(Debug, Clone, Copy)]
-pub struct Searching<'a> {
-    /// What it looks for.
-    pub capacity: &'a Capacity,
-    /// The variant's own estimate from its earlier slots; `None` before the first one, which begins with a pilot.
-    pub start: Option<f64>,
-}
+use crate::executor::{Measured, Searching};
 
 /// How many answers have to be above a percentile.
 const ANSWERS_ABOVE: f64 = 10.0;
 /// How often a trial that the load spoiled is measured.
 const ATTEMPTS: u32 = 3;
-/// A probe for recovery lasts so many times the limit, and at least this long.
+/// The length of a probe for recovery: this many times the limit, and at least 200 ms.
 const PROBE_PER_LIMIT: f64 = 20.0;
 const PROBE_NS_MIN: f64 = 200e6;
 /// Probes after which the system counts as one that does not recover.
