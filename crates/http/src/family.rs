@@ -9,7 +9,7 @@ use plumb_path::{
 };
 use serde_json::Value;
 
-use crate::settings::{HttpSettings, IngressKind, Reuse};
+use crate::settings::{HttpSettings, IngressKind, LoadSettings, Reuse};
 use crate::target::Target;
 use crate::{check, evidence, load, metrics, share, system};
 
@@ -55,13 +55,18 @@ impl Settings for HttpSettings {
                 threads: self.load.threads,
                 spans_hosts: Ok(()),
                 saving: self.saving().map(|(without, saving)| (PathSettings::new(without), saving)),
-                ..LoadFacts::default()
+                ..LoadFacts::searching(self.load.searches().ok().flatten())
             },
         }
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+        let LoadSettings { duration, warmup, capacity, .. } = &mut self.load;
+        Timing {
+            window: capacity.as_mut().map_or(duration, |capacity| &mut capacity.trial),
+            warmup,
+            data: None,
+        }
     }
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
@@ -70,7 +75,7 @@ impl Settings for HttpSettings {
         }
         // At a fixed rate the duration begins when a request is due.
         let is_partial = metric == metrics::HTTP_REQ_SERVICE.name
-            || metric == metrics::HTTP_REQ_DURATION.name && self.load.rate.is_none();
+            || metric == metrics::HTTP_REQ_DURATION.name && self.load.in_flight().is_some();
         (is_partial && self.load.reuse == Reuse::None).then(|| {
             Remark::Note(format!(
                 "{metric} excludes connecting and TLS, which `reuse: none` needs for every request. A wait that moves into the \

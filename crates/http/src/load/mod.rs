@@ -32,7 +32,7 @@ use plumb_host::signals::unless_asked_to_stop;
 use plumb_model::Measurement;
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{AnyError, Fault, Load, Mark, PathError, Window};
+use plumb_path::{AnyError, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
@@ -44,7 +44,7 @@ use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
 use self::worker::HttpWorker;
-use crate::settings::{LoadSettings, TlsVersion};
+use crate::settings::{Driver, LoadSettings, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -78,6 +78,19 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
         return fault("load.rate", "a rate must be above 0; leave `rate` out for a closed loop");
+    }
+    if spec.capacity.is_some() {
+        let other = [(spec.rate.is_some(), "load.rate"), (spec.requests.is_some(), "load.requests")];
+        if let Some((_, key)) = other.into_iter().find(|(is_set, _)| *is_set) {
+            return fault(
+                key,
+                "a search for the capacity sets the rate and the time of each trial; leave it out",
+            );
+        }
+        if spec.driver != Driver::Native {
+            return fault("load.capacity", "only the load of plumb itself searches; leave `driver` out");
+        }
+        spec.searches()?;
     }
     if !(0.0..=1.0).contains(&spec.resumption.0) {
         return fault("load.resumption", "a share is 0% to 100%");
@@ -184,10 +197,11 @@ struct HttpLoad {
 
 impl Load for HttpLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        let rate_per_s = rate_per_s(window.rate_per_s, self.spec.rate);
         let drive = Drive {
             threads: self.spec.threads,
             window,
-            rate_per_s: self.spec.rate.map(|rate| rate.0),
+            rate_per_s,
             units: self.spec.requests,
             look_ns: LOOK_NS,
         };
@@ -199,10 +213,7 @@ impl Load for HttpLoad {
             let errand = Arc::clone(&self.errand);
             move || worker(errand, security?, resumption, connections, part)
         })?;
-        let asked = report::Asked {
-            rate_per_s: self.spec.rate.map(|rate| rate.0),
-            connections: self.spec.connections,
-        };
+        let asked = report::Asked { rate_per_s, connections: self.spec.connections };
         Ok(report::measurement(&driven, asked, &self.errand))
     }
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{Percent, Rate, Span};
+use plumb_path::{Capacity, CapacitySettings, Fault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::driver::Driver;
 use super::tls::TlsVersion;
+use crate::metrics;
 
 /// Whether connections are used again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +46,9 @@ pub struct LoadSettings {
     pub requests: Option<u64>,
     /// A fixed rate such as `1000/s` (open loop), timed from the intended start; a closed loop if absent.
     pub rate: Option<Rate>,
+    /// A search for the highest rate that meets objectives, such as `{ objective: [p99 < 10 ms] }`. The connections are the pool of
+    /// an open loop.
+    pub capacity: Option<CapacitySettings>,
     /// The only TLS version to offer; what the system offers if absent.
     pub tls: Option<TlsVersion>,
     /// The only cipher suite to offer, by its IANA or OpenSSL name.
@@ -79,10 +84,19 @@ pub struct LoadSettings {
 }
 
 impl LoadSettings {
+    /// What it searches for.
+    ///
+    /// # Errors
+    /// The first fault in `capacity`.
+    pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
+        let latency = metrics::ITERATION_DURATION.name;
+        self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
+    }
+
     /// How many requests are under way at a time in a closed loop.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
-        self.rate.is_none().then(|| f64::from(self.connections))
+        (self.rate.is_none() && self.capacity.is_none()).then(|| f64::from(self.connections))
     }
 }
 
@@ -99,6 +113,7 @@ impl Default for LoadSettings {
             warmup: Span(250_000_000),
             requests: None,
             rate: None,
+            capacity: None,
             tls: None,
             cipher: None,
             group: None,

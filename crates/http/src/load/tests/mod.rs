@@ -107,6 +107,10 @@ fn a_load_can_be_measured_again() {
 
 #[test]
 fn what_makes_no_load_is_refused() {
+    let searching = |objective: &str| LoadSettings {
+        capacity: serde_json::from_value(serde_json::json!({ "objective": [objective] })).unwrap(),
+        ..spec()
+    };
     let specs = [
         LoadSettings { connections: 0, ..spec() },
         LoadSettings { threads: 3, ..spec() },
@@ -115,6 +119,10 @@ fn what_makes_no_load_is_refused() {
         LoadSettings { timeout: Span(0), ..spec() },
         LoadSettings { requests: Some(0), ..spec() },
         LoadSettings { rate: Some(Rate(0.0)), ..spec() },
+        LoadSettings { rate: Some(Rate(9.0)), ..searching("p99 < 10 ms") },
+        LoadSettings { requests: Some(9), ..searching("p99 < 10 ms") },
+        LoadSettings { driver: crate::settings::Driver::Wrk, ..searching("p99 < 10 ms") },
+        searching("p98 < 10 ms"),
         LoadSettings { resumption: plumb_model::Percent(1.01), ..spec() },
         LoadSettings { checks: vec!["status == 200".to_owned(), "status".to_owned()], ..spec() },
         LoadSettings { alpn: vec![String::new()], ..spec() },
@@ -130,6 +138,10 @@ fn what_makes_no_load_is_refused() {
     load.timeout: every request would fail at once; set a timeout such as `30 s`
     load.requests: a load must make at least 1 request; leave `requests` out for no limit
     load.rate: a rate must be above 0; leave `rate` out for a closed loop
+    load.rate: a search for the capacity sets the rate and the time of each trial; leave it out
+    load.requests: a search for the capacity sets the rate and the time of each trial; leave it out
+    load.capacity: only the load of plumb itself searches; leave `driver` out
+    load.capacity.objective[0]: no metric is named `p98`; known: http_reqs, iteration_duration, http_req_duration, http_req_service, http_req_blocked, http_req_connecting, http_req_tls_handshaking, http_req_sending, http_req_waiting, http_req_receiving, http_req_failed, checks, data_sent, data_received, handshakes_full, handshakes_resumed, cpu_system, cpu_load
     load.resumption: a share is 0% to 100%
     load.checks[1]: `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
     load.alpn: a protocol's name has 1 to 255 bytes, such as `http/1.1`

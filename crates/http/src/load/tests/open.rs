@@ -26,6 +26,18 @@ fn as_many_requests_are_made_as_are_due() {
 }
 
 #[test]
+fn a_window_that_has_a_rate_is_measured_at_it() {
+    let server = Server::ok();
+    let target = Target { url: server.url.clone(), ..Target::default() };
+    let mut load = http_load(&spec(), &target).unwrap();
+    for (rate_per_s, due) in [(500.0, 100), (250.0, 50)] {
+        let window = Window { rate_per_s: Some(rate_per_s), ..Window::at_once(0, 200 * MS, 1) };
+        let measurement = load.measure(window, &mut |_| ()).unwrap();
+        assert_eq!(count_of(&measurement, "http_req_duration"), due);
+    }
+}
+
+#[test]
 fn a_number_of_requests_ends_an_open_loop() {
     let server = Server::ok();
     let spec = LoadSettings {
