@@ -25,8 +25,9 @@ pub struct CapacitySettings {
     pub step: Percent,
 }
 
+/// With fewer trials, or a smaller step, more than 5% of the simulated comparisons of two equal noisy systems found a difference.
 fn trials() -> u32 {
-    6
+    8
 }
 
 fn trial() -> Span {
@@ -34,7 +35,7 @@ fn trial() -> Span {
 }
 
 fn step() -> Percent {
-    Percent(0.04)
+    Percent(0.05)
 }
 
 /// A trial that is this many times as long as the limit forgives an overload of 1%: requests wait longer and longer, and reach the
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn the_rest_of_a_search_has_defaults() {
         let capacity = read(serde_json::json!({"objective": ["p99 < 10 ms", "throughput > 5 /s"]})).unwrap();
-        assert_eq!((capacity.trials, capacity.step, capacity.limit_ns()), (6, 0.04, Some(10e6)));
+        assert_eq!((capacity.trials, capacity.step, capacity.limit_ns()), (8, 0.05, Some(10e6)));
         assert_eq!(capacity.objectives[0].metric, "latency");
     }
 

@@ -18,7 +18,7 @@ fn searching(system_b: &str, capacity: &str, claim: &str) -> Plan {
 const USUAL: &str = "{ objective: [p99 < 100 ms] }";
 
 fn trials(slot: &Slot) -> &[plumb_model::Trial] {
-    &slot.result().unwrap().search.as_ref().unwrap().trials
+    &slot.result().unwrap().measurement.search.as_ref().unwrap().trials
 }
 
 fn of_kind(slot: &Slot, kind: TrialKind) -> usize {
@@ -38,7 +38,7 @@ fn a_capacity_is_a_metric_that_claims_compare() {
         let truth = if slot.variant == "a" { 900.0 } else { 1170.0 };
         let ratio = capacity(slot).unwrap() / truth;
         assert!((0.9..1.1).contains(&ratio), "{ratio}");
-        assert_eq!(of_kind(slot, TrialKind::Search), 6);
+        assert_eq!(of_kind(slot, TrialKind::Search), 8);
         let result = slot.result().unwrap();
         assert!(result.measurement.readings.contains_key(CAPACITY_RECOVERY.name));
         assert!(result.evidence.iter().all(|evidence| evidence.holds), "{:?}", result.evidence);
