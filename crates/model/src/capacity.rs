@@ -116,6 +116,14 @@ impl Search {
         met.filter(|rate| *rate < upper).reduce(f64::max)
     }
 
+    /// What was done per second in the trial at [`Search::lower_bound`]: the conditional throughput of RFC 9971.
+    #[must_use]
+    pub fn conditional_throughput(&self) -> Option<f64> {
+        let bound = self.lower_bound()?;
+        let at_bound = self.judged().filter(|trial| trial.is_met && trial.rate_per_s == Some(bound));
+        at_bound.map(|trial| trial.done_per_s).reduce(f64::min)
+    }
+
     fn judged(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|trial| trial.kind == TrialKind::Search)
     }
@@ -206,6 +214,7 @@ mod tests {
         let inverted =
             of(vec![trial(90.0, true), trial(100.0, false), trial(95.0, true), trial(110.0, true)]);
         assert_eq!((inverted.lower_bound(), inverted.upper_bound()), (Some(95.0), Some(100.0)));
+        assert_eq!(inverted.conditional_throughput(), Some(95.0));
         let met = of(vec![trial(90.0, true), Trial { kind: TrialKind::Probe, ..trial(45.0, false) }]);
         assert_eq!((met.lower_bound(), met.upper_bound()), (Some(90.0), None));
     }

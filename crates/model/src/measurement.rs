@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::CPU_LOAD;
 use crate::notice::{self, Notice};
-use crate::{Histogram, Metric, Statistic, SteadyRate, Unit};
+use crate::{Histogram, Metric, Search, Statistic, SteadyRate, Unit};
 
 /// The value of one metric in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -267,6 +267,9 @@ pub struct Measurement {
     /// What each load agent did, where there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
+    /// How its capacity was found, if there was a search. All else then is of the trial with the highest rate that met the objectives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
 }
 
 /// The part of one load agent in a measurement of several.

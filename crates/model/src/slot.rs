@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Measurement, Search};
+use crate::Measurement;
 
 /// A counter or a readable state that proves that the treatment was in effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -123,10 +123,6 @@ pub struct SlotResult {
     /// share a clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skew_ns: Option<u64>,
-    /// How its capacity was found, if it searched for one. The measurement then is that of the trial with the highest rate that met
-    /// the objectives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search: Option<Search>,
 }
 
 impl SlotResult {

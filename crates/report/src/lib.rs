@@ -7,6 +7,7 @@
 
 mod break_even;
 mod brief;
+mod capacity;
 mod cautions;
 mod choice;
 mod contrast;
@@ -32,6 +33,7 @@ mod text;
 mod view;
 
 pub use brief::brief;
+pub use capacity::trial_line;
 pub use cautions::sentence as caution;
 pub use contrast::{
     BoundsDocument, COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json,

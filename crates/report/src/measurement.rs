@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Evidence, Measurement, MetricInfo, Notice, Reading, Shortage, Statistic, Table, Unit,
+    Better, Evidence, Measurement, MetricInfo, Notice, Reading, Shortage, Statistic, Table, Trial, Unit,
+    metric::CAPACITY,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::capacity;
 use crate::cautions;
 use crate::figures;
 use crate::json::{UNITS, pretty};
@@ -53,6 +55,8 @@ pub struct MeasurementDocument {
     pub warnings: Vec<String>,
     /// What has rows and columns, such as the rounds of a migration.
     pub tables: BTreeMap<String, Table>,
+    /// The trials of a search for the capacity, in their order.
+    pub trials: Vec<Trial>,
     /// Proof that what was asked for is what was measured, where the command looks for it.
     pub evidence: Vec<Evidence>,
     /// The file that it was imported from; `null` where Plumbline measured it.
@@ -255,6 +259,7 @@ fn document(
         notices: measurement.notices.clone(),
         warnings: warnings(measurement),
         tables: measurement.tables.clone(),
+        trials: measurement.search.iter().flat_map(|search| search.trials.clone()).collect(),
         evidence: evidence.to_vec(),
         source: source.cloned(),
     }
@@ -362,6 +367,7 @@ fn text(
         dots: widest(names.chain(measurement.observed.keys().map(String::as_str))).min(32) + 3,
     };
     let parts = [
+        summary.capacity(),
         summary.checks(),
         metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
         summary.observed(),
@@ -376,6 +382,9 @@ fn text(
     parts.join("\n\n") + "\n"
 }
 
+/// What stands above the rest of a search.
+const OF_BEST_TRIAL: &str = "at the highest rate that met the objectives:";
+
 struct Summary<'a> {
     measurement: &'a Measurement,
     paint: Paint,
@@ -388,6 +397,23 @@ impl Summary<'_> {
     fn line(&self, sign: &str, tone: Tone, name: &str, value: &str) -> String {
         let sign = if sign.is_empty() { " ".to_owned() } else { self.paint.on(tone, sign) };
         format!("  {sign} {}: {value}", dotted(&clean(name), self.dots)).trim_end().to_owned()
+    }
+
+    /// What a search found. All else is of one of its trials.
+    fn capacity(&self) -> Vec<String> {
+        let Some(search) = &self.measurement.search else { return Vec::new() };
+        let capacity =
+            self.measurement.readings.get(CAPACITY.name).and_then(|it| it.number(None, CAPACITY.unit));
+        let capacity = capacity.map_or("none".to_owned(), |capacity| figures::value(capacity, CAPACITY.unit));
+        let headline = format!("capacity under {}: {capacity}", clean(&capacity::objectives_words(search)));
+        let mut lines = vec![format!("  {}", self.paint.on(Tone::Title, &headline))];
+        for sentence in capacity::sentences(self.measurement) {
+            lines.extend(
+                wrap(&clean(&sentence), self.width - 4).into_iter().map(|line| format!("    {line}")),
+            );
+        }
+        lines.extend([String::new(), format!("  {}", self.paint.on(Tone::Quiet, OF_BEST_TRIAL))]);
+        lines
     }
 
     fn checks(&self) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Executors measure slots. They never use the terminal or the disk, and do not know blocks or verdicts.
 
-use plumb_model::{PodSides, SlotResult};
+use plumb_model::{PodSides, SlotResult, Trial};
 use plumb_path::{Capacity, PathSettings, Window};
 use plumb_tunings::Treatment;
 
@@ -26,12 +26,25 @@ pub struct SlotOrder<'a> {
 }
 
 /// A search that a slot makes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Searching<'a> {
     /// What it looks for.
     pub capacity: &'a Capacity,
     /// The variant's own estimate from its earlier slots; `None` before the first one, which begins with a pilot.
     pub start: Option<f64>,
+    /// Receives each trial once it is done.
+    pub watch: &'a dyn Fn(&Trial),
+}
+
+impl std::fmt::Debug for Searching<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { capacity, start, .. } = self;
+        formatter
+            .debug_struct("Searching")
+            .field("capacity", capacity)
+            .field("start", start)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A slot's result with the moment at which its window opened, and whether the result can be interpreted.

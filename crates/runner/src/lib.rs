@@ -29,7 +29,7 @@ pub use agent_executor::AgentExecutor;
 pub use clock::{Clock, HostClock, Patience, SimulatedClock};
 pub use dispatcher::{Dispatched, Outlets, dispatch};
 pub use error::{RunError, SlotError};
-pub use executor::{Executor, Measured, SlotOrder};
+pub use executor::{Executor, Measured, Searching, SlotOrder};
 pub use hosts::{
     Accounts, HostAccount, HostError, Hosts, Launch, accounts, host_lines, keep, noise_between, told_by,
 };

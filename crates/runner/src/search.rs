@@ -29,6 +29,7 @@ const PROBES_MAX: u32 = 30;
 /// A search in progress.
 pub(crate) struct Trials<'a, 'm> {
     capacity: &'a Capacity,
+    watch: &'a dyn Fn(&Trial),
     window: Window,
     patience: Patience<'a>,
     /// Measures one window.
@@ -64,13 +65,13 @@ impl<'a, 'm> Trials<'a, 'm> {
     /// # Errors
     /// When a window cannot be measured.
     pub(crate) fn run(
-        Searching { capacity, start }: Searching<'a>,
+        Searching { capacity, start, watch }: Searching<'a>,
         (window, patience): (Window, Patience<'a>),
         measure: &'m mut dyn FnMut(Window) -> Result<Measured, SlotError>,
     ) -> Result<Measured, SlotError> {
         let (seen, kept) = (Vec::new(), Kept::default());
         let mut trials =
-            Self { capacity, window, patience, measure, seen, kept, recovery_ns: None, end: None };
+            Self { capacity, watch, window, patience, measure, seen, kept, recovery_ns: None, end: None };
         let start = match start {
             Some(start) => Some(start),
             None => trials.pilot()?,
@@ -171,14 +172,16 @@ impl<'a, 'm> Trials<'a, 'm> {
             objectives.iter().map(|objective| objective.value(measurement)).collect();
         let is_met = objectives.iter().zip(&values).all(|(objective, value)| objective.is_met(*value));
         let cpu_system = measurement.readings.get(CPU_SYSTEM.name);
-        self.seen.push(Trial {
+        let trial = Trial {
             kind,
             rate_per_s,
             done_per_s: done_per_s(measurement),
             values,
             is_met,
             cpu_system_us: cpu_system.and_then(|reading| reading.number(None, Unit::Microseconds)),
-        });
+        };
+        (self.watch)(&trial);
+        self.seen.push(trial);
         let rank = rate_per_s.filter(|_| is_met && kind == TrialKind::Search);
         self.kept.keep(rank.unwrap_or(0.0), kind, measured);
         is_met
@@ -217,7 +220,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             (measured.opened_ns, measured.opened_at) = (opened_ns, opened_at);
         }
         let objectives = self.capacity.objectives.clone();
-        measured.result.search = Some(Search { objectives, trials: self.seen });
+        measured.result.measurement.search = Some(Search { objectives, trials: self.seen });
         Ok(measured)
     }
 }

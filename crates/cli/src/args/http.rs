@@ -38,6 +38,12 @@ impl Flagged for HttpSettings {
             key("load.requests", "N").short('n'),
             time("load.warmup").help("Unmeasured time before the window").default_value("0s"),
             key("load.rate", "RATE").short('R'),
+            several(key("load.capacity.objective", "LIMIT"))
+                .conflicts_with_all(["load.duration", "load.requests", "load.rate"])
+                .help("Search for the highest rate that meets this limit, such as `p99 < 10 ms`; may be given more than once"),
+            key("load.capacity.trials", "N").requires("load.capacity.objective"),
+            time("load.capacity.trial").requires("load.capacity.objective"),
+            key("load.capacity.step", "PERCENT").requires("load.capacity.objective"),
             key("load.reuse", "REUSE"),
             key("load.tls", "VERSION").value_parser(["1.2", "1.3"]).help("The only TLS version to offer"),
             key("load.cipher", "NAME"),

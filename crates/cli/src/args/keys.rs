@@ -236,7 +236,12 @@ fn insert(tree: &mut Node, key: &str, value: Node) {
 
 /// The schema of one key.
 fn of_key<'s>(schema: &'s Json, key: &str) -> &'s Json {
-    key.split('.').fold(schema, |schema, part| &schema["properties"][part])
+    key.split('.').fold(schema, |schema, part| {
+        // A key that may be absent is one of two things, the second of which is nothing.
+        let own = &schema["properties"];
+        let properties = if own.is_null() { &schema["anyOf"][0]["properties"] } else { own };
+        &properties[part]
+    })
 }
 
 /// A flag with what the schema says of its key, as far as the command says nothing else.

@@ -67,7 +67,8 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     let course = Course { job: "", goal, unit: COMMAND.units, in_flight: settings.facts().load.in_flight };
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
     let of_path = PathSettings::new(settings.clone());
-    let measured = single::by_agents(COMMAND, &of_path, window, Hosts::default(), (&interrupts, &watch));
+    let measured =
+        single::by_agents(COMMAND, &of_path, window, Hosts::default(), &interrupts, (&watch, &|_, _| ()));
     line.clear();
     let Some(result) = measured? else {
         output::message("interrupted before the command's runs were done");

@@ -6,6 +6,7 @@ use plumb_http::settings::LoadSettings;
 use plumb_http::{HTTP, Target};
 use plumb_model::{Evidence, Measurement, Reading};
 use plumb_path::{PathError, Settings};
+use plumb_runner::Hosts;
 
 use super::connecting;
 use super::single::{self, Watch};
@@ -23,8 +24,9 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let connections = plumb_report::plural(spec.connections as usize, "connection");
     single::headline(&arguments.shown, &format!("{url} · {connections}"));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    if !arguments.places.on.is_empty() {
-        let hosts = connecting::loads(&arguments.places, None)?;
+    let is_here = arguments.places.on.is_empty();
+    if !is_here || spec.capacity.is_some() {
+        let hosts = if is_here { Hosts::default() } else { connecting::loads(&arguments.places, None)? };
         let course = course(&spec);
         let judged = |measurement: &Measurement, _: &mut Vec<Evidence>| Ok(code(measurement));
         return single::from_hosts::<HttpSettings>(

@@ -63,7 +63,8 @@ fn on_this_host(
     let line = single::live_line(&arguments.shown);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
     let of_path = PathSettings::new(settings.clone());
-    let measured = single::by_agents(MIGRATION, &of_path, window, Hosts::default(), (&interrupts, &watch));
+    let measured =
+        single::by_agents(MIGRATION, &of_path, window, Hosts::default(), &interrupts, (&watch, &|_, _| ()));
     line.clear();
     measured
 }

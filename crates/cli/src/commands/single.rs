@@ -6,9 +6,11 @@ mod tests;
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Notice, PodSides, SlotResult, Span};
-use plumb_path::{DataPath, Mark, PathSettings, Settings, Window};
-use plumb_runner::{AgentExecutor, Executor, HostClock, Hosts, Launch, Patience, SlotError, SlotOrder};
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Notice, PodSides, SlotResult, Span, Trial};
+use plumb_path::{Capacity, DataPath, Mark, PathSettings, Settings, Window};
+use plumb_runner::{
+    AgentExecutor, Executor, HostClock, Hosts, Launch, Patience, Searching, SlotError, SlotOrder,
+};
 use plumb_tunings::Treatment;
 
 use super::surroundings::{self, Surroundings};
@@ -102,14 +104,20 @@ pub fn print_openings(measurement: &Measurement, shown: &MeasurementArguments) -
     openings.iter().try_for_each(|opening| output::result(&format!("✗ {opening}\n")))
 }
 
-/// Measures one window with agents, as a run does a slot; `None` when it was interrupted. Noise above its limit is among the
+/// Receives the progress of a measurement, and how much is in flight if the load keeps that steady.
+pub type Watched<'a> = &'a dyn Fn(Mark, Option<f64>);
+/// Receives each trial of a search.
+pub type Tried<'a> = &'a dyn Fn(&Capacity, &Trial);
+
+/// Measures one window with agents, as a run does a slot, or searches with them; `None` when it was interrupted. Noise above its limit is among the
 /// warnings.
 pub fn by_agents(
     path: DataPath,
     settings: &PathSettings,
     window: Window,
     hosts: Hosts,
-    (interrupts, watch): (&Interrupts, &dyn Fn(Mark, Option<f64>)),
+    interrupts: &Interrupts,
+    (watch, tried): (Watched<'_>, Tried<'_>),
 ) -> Result<Option<SlotResult>, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
@@ -129,15 +137,11 @@ pub fn by_agents(
         .announcing(&announce);
     let pods = PodSides::default();
     let treatment = Treatment::default();
-    let order = SlotOrder {
-        name: path.name,
-        settings,
-        treatment,
-        pods: &pods,
-        cooldown_ns: 0,
-        window,
-        searching: None,
-    };
+    let capacity = settings.facts().load.capacity;
+    let told = |trial: &Trial| capacity.iter().for_each(|capacity| tried(capacity, trial));
+    let searching = capacity.as_ref().map(|capacity| Searching { capacity, start: None, watch: &told });
+    let order =
+        SlotOrder { name: path.name, settings, treatment, pods: &pods, cooldown_ns: 0, window, searching };
     match executor.measure(order) {
         Ok(measured) => {
             let mut result = measured.result;
@@ -166,12 +170,21 @@ pub fn from_hosts<F: Flagged>(
 ) -> Outcome {
     let line = live_line(shown);
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
+    let style = plumb_report::TextStyle { colour: output::colour_on_stderr(), width: output::width(140) };
+    let tried = |capacity: &Capacity, trial: &Trial| {
+        line.clear();
+        if !shown.quiet {
+            output::message(&plumb_report::trial_line(&capacity.objectives, trial, &style));
+        }
+    };
     let settings = PathSettings::new(settings);
-    let measured = by_agents(F::PATH, &settings, window, hosts, (interrupts, &watch))?;
+    let measured = by_agents(F::PATH, &settings, window, hosts, interrupts, (&watch, &tried))?;
     line.clear();
     let Some(SlotResult { measurement, mut evidence, .. }) = measured else { return Ok(INTERRUPTED) };
     let code = judge(&measurement, &mut evidence)?;
-    print(&measurement, F::PATH.metrics, &evidence, shown)?;
+    let searched = Capacity::METRICS.iter().filter(|_| measurement.search.is_some());
+    let metrics: Vec<Metric> = F::PATH.metrics.iter().chain(searched).copied().collect();
+    print(&measurement, &metrics, &evidence, shown)?;
     Ok(self::code(&measurement, shown, code))
 }
 

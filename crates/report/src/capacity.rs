@@ -1,0 +1,185 @@
+//! A search for a capacity in words: its trials, its bounds and what it rests on.
+
+use plumb_model::{Measurement, Objective, Relation, Search, Trial, TrialKind, Unit, metric_key};
+
+use crate::figures;
+use crate::layout::{Paint, Tone};
+use crate::text::TextStyle;
+
+/// Half of a bar: it ends at the limit.
+const BAR_TO_LIMIT: usize = 10;
+
+/// One trial on a line, with a bar for the first objective.
+#[must_use]
+pub fn trial_line(objectives: &[Objective], trial: &Trial, style: &TextStyle) -> String {
+    let paint = Paint { colour: style.colour };
+    let kind = match trial.kind {
+        TrialKind::Pilot => "pilot",
+        TrialKind::Search => "trial",
+        TrialKind::Probe => "probe",
+    };
+    let rate = match trial.rate_per_s {
+        Some(rate) => figures::value(rate, Unit::PerSecond),
+        None => format!("{} closed loop", figures::value(trial.done_per_s, Unit::PerSecond)),
+    };
+    let (sign, tone) = match (trial.rate_per_s, trial.is_met) {
+        (None, _) => (" ", Tone::Quiet),
+        (_, true) => ("✔", Tone::Good),
+        (_, false) => ("✗", Tone::Bad),
+    };
+    let first = objectives.first().zip(trial.values.first());
+    let bar = first.map(|(objective, value)| bar(objective, *value)).unwrap_or_default();
+    let values: Vec<String> = objectives
+        .iter()
+        .zip(&trial.values)
+        .map(|(objective, value)| value_words(objective, *value))
+        .collect();
+    format!("  {} {kind} {rate:<20} {} {}", paint.on(tone, sign), paint.on(tone, &bar), values.join(", "))
+}
+
+/// A value beside its limit, which the bar reaches in the middle.
+fn bar(objective: &Objective, value: Option<f64>) -> String {
+    let ratio = value.map_or(f64::INFINITY, |value| value / objective.limit);
+    let filled = ((ratio * BAR_TO_LIMIT as f64).round() as usize).min(2 * BAR_TO_LIMIT);
+    let cell = |at: usize| match at {
+        _ if at < filled => '█',
+        BAR_TO_LIMIT => '│',
+        _ => '·',
+    };
+    (0..2 * BAR_TO_LIMIT).map(cell).collect()
+}
+
+/// The metric, or its statistic alone, with a value.
+fn value_words(objective: &Objective, value: Option<f64>) -> String {
+    let name = metric_key(&objective.metric, objective.statistic);
+    let value = value.map_or(above_all(objective).to_owned(), |value| figures::value(value, objective.unit));
+    format!("{name} {value}")
+}
+
+/// A value that is missing, because too many answers are, or because nothing has one.
+fn above_all(objective: &Objective) -> &'static str {
+    if matches!(objective.relation, Relation::Below | Relation::AtMost) {
+        "above every limit"
+    } else {
+        "none"
+    }
+}
+
+/// What was asked of each trial.
+pub fn objectives_words(search: &Search) -> String {
+    let texts: Vec<&str> = search.objectives.iter().map(|objective| objective.text.as_str()).collect();
+    texts.join(" and ")
+}
+
+/// What a search found, as sentences: its bounds with the reason why the upper one failed, and what they rest on.
+pub fn sentences(measurement: &Measurement) -> Vec<String> {
+    let Some(search) = &measurement.search else { return Vec::new() };
+    let rate = |rate: f64| figures::value(rate, Unit::PerSecond);
+    let (lower, upper) = (search.lower_bound(), search.upper_bound());
+    let failed = search
+        .trials
+        .iter()
+        .find(|trial| trial.kind == TrialKind::Search && !trial.is_met && trial.rate_per_s == upper);
+    let why = failed.and_then(|trial| {
+        let mut all = search.objectives.iter().zip(&trial.values);
+        let (objective, value) = all.find(|(objective, value)| !objective.is_met(**value))?;
+        let name = metric_key(&objective.metric, objective.statistic);
+        let was =
+            value.map_or(above_all(objective).to_owned(), |value| figures::value(value, objective.unit));
+        Some(format!("`{}` failed, {name} was {was}", objective.text))
+    });
+    let bounds = match (lower, upper) {
+        (Some(lower), Some(upper)) => {
+            format!(
+                "{} met the objectives, and {} was the lowest rate that did not",
+                rate(lower),
+                rate(upper)
+            )
+        }
+        (Some(lower), None) => format!("{} met the objectives, and no rate failed", rate(lower)),
+        (None, Some(upper)) => format!("no trial below {} met the objectives", rate(upper)),
+        (None, None) => "the search had no trial".to_owned(),
+    };
+    let bounds = match why {
+        Some(why) => format!("{bounds}: {why}"),
+        None => bounds,
+    };
+    let arrivals =
+        "arrivals were even, at equal intervals; under random arrivals a system carries less".to_owned();
+    let named = lower.zip(upper).zip(search.conditional_throughput()).map(|((lower, upper), throughput)| {
+        format!(
+            "in the words of RFC 9971: relevant lower bound {}, relevant upper bound {}, conditional throughput {}",
+            rate(lower),
+            rate(upper),
+            rate(throughput)
+        )
+    });
+    [Some(bounds), Some(arrivals), named].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Statistic;
+
+    use super::*;
+
+    fn search(trials: &[(f64, f64)]) -> Measurement {
+        let objective = Objective {
+            text: "p99 < 10 ms".to_owned(),
+            metric: "iteration_duration".to_owned(),
+            statistic: Some(Statistic::P99),
+            relation: Relation::Below,
+            limit: 10.0,
+            unit: Unit::Milliseconds,
+            is_of_all: true,
+        };
+        let trial = |(rate, p99): &(f64, f64)| Trial {
+            kind: TrialKind::Search,
+            rate_per_s: Some(*rate),
+            done_per_s: rate - 1.0,
+            values: vec![p99.is_finite().then_some(*p99)],
+            is_met: *p99 < 10.0,
+            cpu_system_us: None,
+        };
+        let trials = trials.iter().map(trial).collect();
+        Measurement { search: Some(Search { objectives: vec![objective], trials }), ..Measurement::default() }
+    }
+
+    #[test]
+    fn a_trial_is_a_line_with_a_bar_that_reaches_the_limit_in_its_middle() {
+        let found = search(&[(900.0, 4.2), (950.0, 10.0), (1000.0, 80.0), (2000.0, f64::INFINITY)]);
+        let found = found.search.unwrap();
+        let mut trials = found.trials.clone();
+        trials.push(Trial { kind: TrialKind::Pilot, rate_per_s: None, ..trials[2].clone() });
+        trials.push(Trial { kind: TrialKind::Probe, ..trials[0].clone() });
+        let style = TextStyle::default();
+        let lines: Vec<String> =
+            trials.iter().map(|trial| trial_line(&found.objectives, trial, &style)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        ✔ trial 900/s                ████······│········· iteration_duration.p99 4.20 ms
+        ✗ trial 950/s                ██████████│········· iteration_duration.p99 10.0 ms
+        ✗ trial 1.00k/s              ████████████████████ iteration_duration.p99 80.0 ms
+        ✗ trial 2.00k/s              ████████████████████ iteration_duration.p99 above every limit
+          pilot 999/s closed loop    ████████████████████ iteration_duration.p99 80.0 ms
+        ✔ probe 900/s                ████······│········· iteration_duration.p99 4.20 ms
+        ");
+    }
+
+    #[test]
+    fn the_bounds_say_why_the_upper_one_failed() {
+        let words = |trials: &[(f64, f64)]| sentences(&search(trials)).join("\n");
+        insta::assert_snapshot!(words(&[(950.0, 4.2), (1000.0, 80.0)]), @r"
+        950/s met the objectives, and 1.00k/s was the lowest rate that did not: `p99 < 10 ms` failed, iteration_duration.p99 was 80.0 ms
+        arrivals were even, at equal intervals; under random arrivals a system carries less
+        in the words of RFC 9971: relevant lower bound 950/s, relevant upper bound 1.00k/s, conditional throughput 949/s
+        ");
+        insta::assert_snapshot!(words(&[(950.0, 4.2)]), @r"
+        950/s met the objectives, and no rate failed
+        arrivals were even, at equal intervals; under random arrivals a system carries less
+        ");
+        insta::assert_snapshot!(words(&[(950.0, f64::INFINITY)]), @r"
+        no trial below 950/s met the objectives: `p99 < 10 ms` failed, iteration_duration.p99 was above every limit
+        arrivals were even, at equal intervals; under random arrivals a system carries less
+        ");
+    }
+}
