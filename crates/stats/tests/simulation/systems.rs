@@ -1,0 +1,65 @@
+//! Systems with a capacity, as a trial of a given rate sees them.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::normal;
+
+/// The system of one variant.
+pub trait System {
+    /// The 99th percentile of the latency in a trial at `rate`, over the objective's limit. `trial` counts those of the run, of
+    /// all variants.
+    fn p99(&mut self, rate: f64, trial: usize, rng: &mut ChaCha8Rng) -> f64;
+
+    /// The throughput of a closed loop.
+    fn throughput(&self) -> f64;
+
+    /// What happens between two slots: whatever an overload left behind is over.
+    fn drain(&mut self) {}
+}
+
+/// A system in heavy traffic: p99 = idle/(1 − rate/saturation) (Kingman, "The Single Server Queue in Heavy Traffic", 1961), with
+/// noise.
+#[derive(Clone, Copy)]
+pub struct Noisy {
+    /// The rate at which the median of p99 is the limit.
+    pub capacity: f64,
+    /// The share of saturation at which that is.
+    pub load: f64,
+    /// The standard deviation of ln p99 from trial to trial.
+    pub noise: f64,
+    /// The share of trials with a stall, which breaks the objective at any rate.
+    pub stalls: f64,
+    /// Added to the logarithm of the capacity with every trial.
+    pub drift: f64,
+    /// Added to ln p99 in the trial after a failed one of the same slot.
+    pub sickness: f64,
+    pub is_sick: bool,
+}
+
+pub const QUIET: Noisy =
+    Noisy { capacity: 1.0, load: 0.9, noise: 0.1, stalls: 0.0, drift: 0.0, sickness: 0.0, is_sick: false };
+
+pub const NOISY: Noisy = Noisy { noise: 0.4, stalls: 0.1, ..QUIET };
+
+/// What a stall or an overload makes of p99.
+const STALLED: f64 = 1000.0;
+
+impl System for Noisy {
+    fn p99(&mut self, rate: f64, trial: usize, rng: &mut ChaCha8Rng) -> f64 {
+        let load = self.load * rate / (self.capacity * (self.drift * trial as f64).exp());
+        let noise = self.noise * normal(rng) + if self.is_sick { self.sickness } else { 0.0 };
+        let is_stalled = rng.random::<f64>() < self.stalls || load >= 1.0;
+        let p99 = if is_stalled { STALLED } else { (1.0 - self.load) / (1.0 - load) * noise.exp() };
+        self.is_sick = p99 >= 1.0;
+        p99
+    }
+
+    fn throughput(&self) -> f64 {
+        self.capacity / self.load
+    }
+
+    fn drain(&mut self) {
+        self.is_sick = false;
+    }
+}
