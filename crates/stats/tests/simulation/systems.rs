@@ -63,3 +63,53 @@ impl System for Noisy {
         self.is_sick = false;
     }
 }
+
+/// A single server with a queue, evenly spaced arrivals and independent service times, by Lindley's recurrence (1952).
+#[derive(Clone)]
+pub struct Queue {
+    /// Equally likely service times, where the objective's limit is 1.
+    services: Vec<f64>,
+}
+
+/// How long a trial is measured, in units of the limit: overload by 1/200 is forgiven.
+const TRIAL: f64 = 200.0;
+
+/// What precedes that, in the same unit.
+const SETTLE: f64 = 50.0;
+
+/// Both.
+pub const TRIAL_AND_SETTLE: f64 = TRIAL + SETTLE;
+
+/// How many service times a queue draws from: a power of two, so that all are equally likely.
+const SERVICES: usize = 1 << 12;
+
+impl Queue {
+    /// A server whose mean service time is 1/`rate` of the limit; `quantile` gives service times in any unit.
+    pub fn new(rate: f64, quantile: impl Fn(f64) -> f64) -> Self {
+        let drawn: Vec<f64> =
+            (0..SERVICES).map(|place| quantile((place as f64 + 0.5) / SERVICES as f64)).collect();
+        let mean = drawn.iter().sum::<f64>() / SERVICES as f64;
+        Self { services: drawn.iter().map(|service| service / mean / rate).collect() }
+    }
+}
+
+impl System for Queue {
+    fn p99(&mut self, rate: f64, _: usize, rng: &mut ChaCha8Rng) -> f64 {
+        let (settling, measured) = ((SETTLE * rate) as usize, (TRIAL * rate) as usize);
+        let mut wait: f64 = 0.0;
+        let mut latencies = Vec::with_capacity(measured);
+        for request in 0..settling + measured {
+            let latency = wait + self.services[rng.random::<u32>() as usize % SERVICES];
+            wait = (latency - 1.0 / rate).max(0.0);
+            if request >= settling {
+                latencies.push(latency);
+            }
+        }
+        let rank = (0.99 * measured as f64) as usize;
+        *latencies.select_nth_unstable_by(rank, f64::total_cmp).1
+    }
+
+    fn throughput(&self) -> f64 {
+        self.services.len() as f64 / self.services.iter().sum::<f64>()
+    }
+}
