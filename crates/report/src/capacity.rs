@@ -1,10 +1,13 @@
 //! A search for a capacity in words: its trials, its bounds and what it rests on.
 
+use plumb_model::metric::CAPACITY;
 use plumb_model::{Measurement, Objective, Relation, Search, Trial, TrialKind, Unit, metric_key};
+use plumb_stats::median;
 
 use crate::figures;
 use crate::layout::{Paint, Tone};
 use crate::text::TextStyle;
+use crate::view::View;
 
 /// Half of a bar: it ends at the limit.
 const BAR_TO_LIMIT: usize = 10;
@@ -65,9 +68,13 @@ fn above_all(objective: &Objective) -> &'static str {
     }
 }
 
+/// Which arrivals a capacity is of.
+pub const ARRIVALS: &str =
+    "arrivals were even, at equal intervals; under random arrivals a system carries less";
+
 /// What was asked of each trial.
-pub fn objectives_words(search: &Search) -> String {
-    let texts: Vec<&str> = search.objectives.iter().map(|objective| objective.text.as_str()).collect();
+pub fn objectives_words(objectives: &[Objective]) -> String {
+    let texts: Vec<&str> = objectives.iter().map(|objective| objective.text.as_str()).collect();
     texts.join(" and ")
 }
 
@@ -117,6 +124,62 @@ pub fn sentences(measurement: &Measurement) -> Vec<String> {
     [Some(bounds), Some(arrivals), named].into_iter().flatten().collect()
 }
 
+/// The searches of one variant in a cell.
+#[derive(Debug)]
+pub struct Curve<'a> {
+    pub cell: usize,
+    pub variant: usize,
+    pub searches: Vec<&'a Search>,
+    /// The capacity of each slot that has one, ascending.
+    pub capacities: Vec<f64>,
+}
+
+impl<'a> Curve<'a> {
+    /// The objectives; those of the first slot, as all slots of a variant have the same.
+    pub fn objectives(&self) -> &'a [Objective] {
+        self.searches.first().map_or(&[], |search| &search.objectives)
+    }
+
+    /// The trials that were judged.
+    pub fn trials(&self) -> impl Iterator<Item = &'a Trial> {
+        self.searches.iter().flat_map(|search| search.trials.iter().filter(|it| it.kind == TrialKind::Search))
+    }
+
+    pub fn median(&self) -> Option<f64> {
+        median(&self.capacities)
+    }
+
+    /// The least and the greatest of what a function finds in each search.
+    pub fn range(&self, of: impl Fn(&Search) -> Option<f64>) -> Option<(f64, f64)> {
+        let found = || self.searches.iter().filter_map(|search| of(search));
+        Some((found().reduce(f64::min)?, found().reduce(f64::max)?))
+    }
+}
+
+/// Every variant that searched, in every cell.
+pub fn curves<'a>(view: &View<'a>) -> Vec<Curve<'a>> {
+    let each = |cell: usize| (0..view.variants().len()).map(move |variant| (cell, variant));
+    let curve = |(cell, variant): (usize, usize)| {
+        let measurements = || view.results(cell, variant).map(|result| &result.measurement);
+        let searches: Vec<&Search> = measurements().filter_map(|it| it.search.as_ref()).collect();
+        let readings = measurements().filter_map(|it| it.readings.get(CAPACITY.name));
+        let mut capacities: Vec<f64> = readings.filter_map(|it| it.number(None, CAPACITY.unit)).collect();
+        capacities.sort_by(f64::total_cmp);
+        (!searches.is_empty()).then_some(Curve { cell, variant, searches, capacities })
+    };
+    (0..view.plan().cells.len()).flat_map(each).filter_map(curve).collect()
+}
+
+/// Two bounds, or one where they are the same.
+pub fn range_words(range: Option<(f64, f64)>) -> String {
+    let words = |value: f64| figures::value(value, Unit::PerSecond);
+    match range {
+        None => "–".to_owned(),
+        Some((low, high)) if words(low) == words(high) => words(low),
+        Some((low, high)) => format!("{} to {}", words(low), words(high)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use plumb_model::Statistic;
@@ -163,6 +226,21 @@ mod tests {
           pilot 999/s closed loop    ████████████████████ iteration_duration.p99 80.0 ms
         ✔ probe 900/s                ████······│········· iteration_duration.p99 4.20 ms
         ");
+    }
+
+    #[test]
+    fn the_bounds_of_a_variant_are_those_of_all_its_slots() {
+        let (run, judgement) = crate::fixture::searching();
+        let view = View::new(&run, &judgement);
+        let curves = curves(&view);
+        assert_eq!(curves.len(), 5, "one variant was skipped");
+        let threads = curves.iter().find(|curve| view.name(curve.variant) == "threads").unwrap();
+        assert!((1300.0..1500.0).contains(&threads.median().unwrap()));
+        let (low, high) = threads.range(Search::lower_bound).unwrap();
+        assert!(low < high && high < threads.range(Search::upper_bound).unwrap().1);
+        let drawn = crate::html(&run, &judgement);
+        let trials = curves.iter().flat_map(Curve::trials).filter(|trial| !trial.is_met).count();
+        assert!(trials > 0 && drawn.matches(": failed</title>").count() == trials);
     }
 
     #[test]

@@ -405,7 +405,8 @@ impl Summary<'_> {
         let capacity =
             self.measurement.readings.get(CAPACITY.name).and_then(|it| it.number(None, CAPACITY.unit));
         let capacity = capacity.map_or("none".to_owned(), |capacity| figures::value(capacity, CAPACITY.unit));
-        let headline = format!("capacity under {}: {capacity}", clean(&capacity::objectives_words(search)));
+        let headline =
+            format!("capacity under {}: {capacity}", clean(&capacity::objectives_words(&search.objectives)));
         let mut lines = vec![format!("  {}", self.paint.on(Tone::Title, &headline))];
         for sentence in capacity::sentences(self.measurement) {
             lines.extend(

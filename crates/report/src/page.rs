@@ -5,9 +5,11 @@
 use std::collections::BTreeSet;
 
 use plumb_model::finding::{BreakEven, Choice, Limit, Spread};
-use plumb_model::{ClaimVerdict, Evidence, Merge, Unit, Verdict};
+use plumb_model::metric::CAPACITY_RECOVERY;
+use plumb_model::{ClaimVerdict, Evidence, Merge, Search, Unit, Verdict};
 
 use crate::break_even::{self, axis_word};
+use crate::capacity::{self, Curve};
 use crate::layout::Tone;
 use crate::observed::{self, Observed, checks, properties};
 use crate::summary::{mark, verdict_words};
@@ -48,6 +50,7 @@ impl Part<'_> {
 pub enum Figure<'a> {
     BreakEven(&'a BreakEven),
     Choice(&'a Choice),
+    Capacity(Vec<Curve<'a>>),
 }
 
 /// A sentence, after a sign if it has one.
@@ -183,6 +186,7 @@ pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
         claims(view),
         section("warnings", "Warnings", vec![Part::Lines(warnings(view))]),
         variants(view),
+        capacities(view),
         break_even(view),
         choices(view),
         limits(view),
@@ -320,6 +324,53 @@ pub fn unusable_lines(view: &View<'_>) -> Vec<Line> {
         }
     };
     view.unusable().into_iter().map(line).collect()
+}
+
+/// What the capacity of each variant rests on.
+fn capacities<'a>(view: &View<'a>) -> Section<'a> {
+    let curves = capacity::curves(view);
+    let Some(first) = curves.first() else { return section("capacity", "", vec![]) };
+    let title = format!("Capacity under {}", capacity::objectives_words(first.objectives()));
+    let place = |curve: &Curve<'_>| match view.cell_label(curve.cell) {
+        label if label.is_empty() => label,
+        label => format!(", {label}"),
+    };
+    let numbers = |curve: &Curve<'_>| {
+        let slots = curve.capacities.first().copied().zip(curve.capacities.last().copied());
+        let recovery = view.results(curve.cell, curve.variant).filter_map(|result| {
+            result.measurement.readings.get(CAPACITY_RECOVERY.name)?.number(None, CAPACITY_RECOVERY.unit)
+        });
+        let recovery = recovery.reduce(f64::max);
+        [
+            curve.median().map_or("–".to_owned(), |value| figures::value(value, Unit::PerSecond)),
+            capacity::range_words(slots),
+            capacity::range_words(curve.range(Search::lower_bound)),
+            capacity::range_words(curve.range(Search::upper_bound)),
+            recovery.map_or("–".to_owned(), |value| figures::value(value, CAPACITY_RECOVERY.unit)),
+        ]
+    };
+    let row = |curve: &Curve<'_>| {
+        let name = TableCell::new(CellKind::Variant(curve.variant, place(curve)));
+        std::iter::once(name).chain(numbers(curve).map(TableCell::number)).collect()
+    };
+    let names = ["Capacity", "Of the slots", "Met up to", "Failed from", "Longest recovery"];
+    let heads = std::iter::once(TableCell::text("Variant")).chain(names.map(TableCell::number)).collect();
+    let table = Table::new("capacity", Look::Cards, heads, curves.iter().map(row).collect());
+    let words = |curve: &Curve<'_>| {
+        let [median, slots, met, failed, recovery] = numbers(curve);
+        let name = view.name(curve.variant);
+        Line::plain(format!(
+            "{name}{}: {median}, the slots {slots}; met up to {met}, failed from {failed}; recovered within {recovery}",
+            place(curve)
+        ))
+    };
+    let words = curves.iter().map(words).collect();
+    let arrivals = Part::Lines(vec![Line::quiet(capacity::ARRIVALS)]);
+    section(
+        "capacity",
+        title,
+        vec![Part::Table(table, words), Part::Figure(Figure::Capacity(curves)), arrivals],
+    )
 }
 
 fn break_even<'a>(view: &View<'a>) -> Section<'a> {
@@ -584,8 +635,13 @@ mod tests {
     fn every_section_is_in_every_form() {
         let mut quiet = Scenario::tls_offload();
         quiet.claims.clear();
-        let all =
-            [quiet.run(), fixture::troubled(), fixture::several_agents(), fixture::interrupted_at_once()];
+        let all = [
+            quiet.run(),
+            fixture::troubled(),
+            fixture::several_agents(),
+            fixture::interrupted_at_once(),
+            fixture::searching(),
+        ];
         for (run, judgement) in &all {
             let view = View::new(run, judgement);
             let forms =
@@ -594,7 +650,12 @@ mod tests {
                 // A terminal lists only variants that must not be used.
                 let has_lines = section.parts.iter().any(|part| !part.lines().is_empty());
                 let shown = forms.iter().skip(usize::from(!has_lines));
-                assert!(shown.clone().all(|form| form.contains(&section.title)), "{}", section.title);
+                let title = section.title.replace('<', "&lt;");
+                assert!(
+                    shown.clone().all(|form| form.contains(&section.title) || form.contains(&title)),
+                    "{}",
+                    section.title
+                );
             }
         }
         let (run, judgement) = &all[0];
@@ -603,7 +664,9 @@ mod tests {
 
     #[test]
     fn rows_are_as_long_as_their_heads() {
-        for (run, judgement) in [fixture::several_agents(), fixture::crowded(3), fixture::hostile()] {
+        for (run, judgement) in
+            [fixture::several_agents(), fixture::crowded(3), fixture::hostile(), fixture::searching()]
+        {
             let view = View::new(&run, &judgement);
             let sections = answers(&view).into_iter().chain(proofs(&view));
             for part in sections.flat_map(|section| section.parts) {

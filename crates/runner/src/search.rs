@@ -136,11 +136,12 @@ impl<'a, 'm> Trials<'a, 'm> {
 
     /// Waits until the system meets the objectives at a rate, which is far below the last one.
     fn recovers(&mut self, rate: f64) -> Result<bool, SlotError> {
-        let began_ns = self.patience.clock.monotonic_ns();
+        let mut began_ns = None;
         let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
         for _ in 0..PROBES_MAX {
-            let waited_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
+            let now_ns = self.patience.clock.monotonic_ns();
+            let waited_ns = now_ns.saturating_sub(*began_ns.get_or_insert(now_ns));
             self.recovery_ns = self.recovery_ns.max(Some(waited_ns));
             let measured = self.window(Some(rate), probe_ns)?;
             if self.note(TrialKind::Probe, Some(rate), measured) {

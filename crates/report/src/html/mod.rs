@@ -6,6 +6,7 @@
 
 mod blocks;
 mod break_even;
+mod capacity;
 pub mod chart;
 mod contrast;
 mod cpu;

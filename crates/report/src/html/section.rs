@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use plumb_model::{ClaimVerdict, Operand, Relation, VariantState};
 
 use super::chart::{name, percent, prose};
-use super::{break_even, front};
+use super::{break_even, capacity, front};
 use crate::layout::Tone;
 use crate::page::{CellKind, Figure, Line, Look, Part, Section, Table, TableCell, effect_words};
 use crate::scale::Scale;
@@ -38,6 +38,7 @@ pub fn parts(view: &View<'_>, section: &Section<'_>) -> Markup {
             Part::Lines(lines) => (self::lines(lines)),
             Part::Table(table, _) => (self::table(view, table)),
             Part::Figure(Figure::BreakEven(found)) => (break_even::figures(view, found)),
+            Part::Figure(Figure::Capacity(curves)) => (capacity::figures(view, curves)),
             Part::Figure(Figure::Choice(choice)) => (front::figure(view, choice)),
         } }
     }
