@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::Dimension;
 use crate::relation::Relation;
-use crate::{Measurement, Reading, Statistic, Unit};
+use crate::{Statistic, Unit};
 
 /// A limit that a trial has to keep, such as `iteration_duration.p99 < 10 ms`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,22 +26,6 @@ pub struct Objective {
 }
 
 impl Objective {
-    /// The value of the metric; `None` if it is above every limit, or there is none.
-    #[must_use]
-    pub fn value(&self, measurement: &Measurement) -> Option<f64> {
-        let reading = measurement.readings.get(&self.metric)?;
-        let (Reading::Trend(times), Some(statistic)) = (reading, self.statistic) else {
-            return reading.number(self.statistic, self.unit);
-        };
-        let missing = measurement.attempts.tried.saturating_sub(times.count());
-        if missing == 0 || !self.is_of_all {
-            return reading.number(self.statistic, self.unit);
-        }
-        let all = (times.count() + missing) as f64;
-        let quantile = statistic.quantile()? * all / times.count().max(1) as f64;
-        (quantile <= 1.0).then(|| times.quantile_ns(quantile) / 1e9 * self.unit.per_base())
-    }
-
     /// Whether a value keeps the limit. A missing value does not.
     #[must_use]
     pub fn is_met(&self, value: Option<f64>) -> bool {
@@ -133,7 +117,7 @@ impl Search {
 mod tests {
     use super::*;
     use crate::claim::{ClaimError, Scope};
-    use crate::{Attempts, Better, Histogram, MetricInfo, MetricKind};
+    use crate::{Attempts, Better, Histogram, Measurement, MetricInfo, MetricKind, Reading};
 
     fn metrics() -> Vec<MetricInfo> {
         let metric = |name: &str, unit, kind| MetricInfo {
@@ -192,12 +176,12 @@ mod tests {
     #[test]
     fn an_answer_that_is_missing_is_over_the_objective() {
         let objective = read("p99 < 10 ms").unwrap();
-        let is_met = |measurement: &Measurement| objective.is_met(objective.value(measurement));
+        let is_met = |measurement: &Measurement| objective.is_met(measurement.value_of(&objective));
         assert!(is_met(&measured(995, 5, 0)) && is_met(&measured(991, 0, 9)));
         assert!(!is_met(&measured(985, 15, 0)) && !is_met(&measured(985, 0, 15)));
         assert!(!is_met(&measured(985, 6, 9)), "neither alone would be too many");
         assert!(!is_met(&measured(0, 0, 10)) && !is_met(&Measurement::default()));
-        assert_eq!(objective.value(&measured(1, 0, 99)), None);
+        assert_eq!(measured(1, 0, 99).value_of(&objective), None);
     }
 
     #[test]

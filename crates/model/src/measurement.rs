@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::CPU_LOAD;
 use crate::notice::{self, Notice};
-use crate::{Histogram, Metric, Search, Statistic, SteadyRate, Unit};
+use crate::{Histogram, Metric, Objective, Search, Statistic, SteadyRate, Unit};
 
 /// The value of one metric in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -331,6 +331,22 @@ impl Measurement {
 
     /// The property that has failed checks by their texts.
     pub const FAILED_CHECKS: &'static str = "checks failed";
+
+    /// The value of an objective's metric; `None` if it is above every limit, or there is none.
+    #[must_use]
+    pub fn value_of(&self, objective: &Objective) -> Option<f64> {
+        let reading = self.readings.get(&objective.metric)?;
+        let (Reading::Trend(times), Some(statistic)) = (reading, objective.statistic) else {
+            return reading.number(objective.statistic, objective.unit);
+        };
+        let missing = self.attempts.tried.saturating_sub(times.count());
+        if missing == 0 || !objective.is_of_all {
+            return reading.number(objective.statistic, objective.unit);
+        }
+        let all = (times.count() + missing) as f64;
+        let quantile = statistic.quantile()? * all / times.count().max(1) as f64;
+        (quantile <= 1.0).then(|| times.quantile_ns(quantile) / 1e9 * objective.unit.per_base())
+    }
 
     /// The rate, if it was as steady as under a limiter and the load was not the limit.
     #[must_use]

@@ -5,8 +5,7 @@ use plumb_model::{Measurement, Objective, Relation, Search, Trial, TrialKind, Un
 use plumb_stats::median;
 
 use crate::figures;
-use crate::layout::{Paint, Tone};
-use crate::text::TextStyle;
+use crate::layout::{Paint, Tone, clean, wrap};
 use crate::view::View;
 
 /// Half of a bar: it ends at the limit.
@@ -14,8 +13,8 @@ const BAR_TO_LIMIT: usize = 10;
 
 /// One trial on a line, with a bar for the first objective.
 #[must_use]
-pub fn trial_line(objectives: &[Objective], trial: &Trial, style: &TextStyle) -> String {
-    let paint = Paint { colour: style.colour };
+pub fn trial_line(objectives: &[Objective], trial: &Trial, colour: bool) -> String {
+    let paint = Paint { colour };
     let kind = match trial.kind {
         TrialKind::Pilot => "pilot",
         TrialKind::Search => "trial",
@@ -72,14 +71,31 @@ fn above_all(objective: &Objective) -> &'static str {
 pub const ARRIVALS: &str =
     "arrivals were even, at equal intervals; under random arrivals a system carries less";
 
+/// What stands above the rest of a measurement.
+const OF_BEST_TRIAL: &str = "at the highest rate that met the objectives:";
+
 /// What was asked of each trial.
 pub fn objectives_words(objectives: &[Objective]) -> String {
     let texts: Vec<&str> = objectives.iter().map(|objective| objective.text.as_str()).collect();
     texts.join(" and ")
 }
 
+/// What a search found, as lines for a terminal above the rest of the measurement, which is of one of its trials.
+pub fn lines(measurement: &Measurement, paint: Paint, width: usize) -> Vec<String> {
+    let Some(search) = &measurement.search else { return Vec::new() };
+    let capacity = measurement.readings.get(CAPACITY.name).and_then(|it| it.number(None, CAPACITY.unit));
+    let capacity = capacity.map_or("none".to_owned(), |capacity| figures::value(capacity, CAPACITY.unit));
+    let headline = format!("capacity under {}: {capacity}", clean(&objectives_words(&search.objectives)));
+    let mut lines = vec![format!("  {}", paint.on(Tone::Title, &headline))];
+    for sentence in sentences(measurement) {
+        lines.extend(wrap(&clean(&sentence), width - 4).into_iter().map(|line| format!("    {line}")));
+    }
+    lines.extend([String::new(), format!("  {}", paint.on(Tone::Quiet, OF_BEST_TRIAL))]);
+    lines
+}
+
 /// What a search found, as sentences: its bounds with the reason why the upper one failed, and what they rest on.
-pub fn sentences(measurement: &Measurement) -> Vec<String> {
+fn sentences(measurement: &Measurement) -> Vec<String> {
     let Some(search) = &measurement.search else { return Vec::new() };
     let rate = |rate: f64| figures::value(rate, Unit::PerSecond);
     let (lower, upper) = (search.lower_bound(), search.upper_bound());
@@ -215,9 +231,8 @@ mod tests {
         let mut trials = found.trials.clone();
         trials.push(Trial { kind: TrialKind::Pilot, rate_per_s: None, ..trials[2].clone() });
         trials.push(Trial { kind: TrialKind::Probe, ..trials[0].clone() });
-        let style = TextStyle::default();
         let lines: Vec<String> =
-            trials.iter().map(|trial| trial_line(&found.objectives, trial, &style)).collect();
+            trials.iter().map(|trial| trial_line(&found.objectives, trial, false)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         ✔ trial 900/s                ████······│········· iteration_duration.p99 4.20 ms
         ✗ trial 950/s                ██████████│········· iteration_duration.p99 10.0 ms

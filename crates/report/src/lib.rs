@@ -7,6 +7,7 @@
 
 mod break_even;
 mod brief;
+mod capacities;
 mod capacity;
 mod cautions;
 mod choice;
@@ -26,6 +27,7 @@ mod observed;
 mod page;
 mod rows;
 mod scale;
+mod section;
 pub mod sheet;
 mod spread;
 mod summary;

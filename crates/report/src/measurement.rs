@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use plumb_model::{
     Better, Evidence, Measurement, MetricInfo, Notice, Reading, Shortage, Statistic, Table, Trial, Unit,
-    metric::CAPACITY,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -139,8 +138,7 @@ pub struct LoadDocument {
     pub threads: u32,
     /// The share of the window in which the busiest load thread was on a CPU.
     pub busiest_thread: f64,
-    /// The share of the window in which the neediest load thread wanted a CPU: it ran, waited for one, was throttled, or the
-    /// hypervisor had it.
+    /// The share of the window in which the neediest load thread wanted a CPU, whether it had one or not.
     pub wanted: f64,
     /// The largest share of the window for which a load thread wanted a CPU and had none.
     pub waited: f64,
@@ -367,7 +365,7 @@ fn text(
         dots: widest(names.chain(measurement.observed.keys().map(String::as_str))).min(32) + 3,
     };
     let parts = [
-        summary.capacity(),
+        capacity::lines(measurement, summary.paint, summary.width),
         summary.checks(),
         metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
         summary.observed(),
@@ -382,9 +380,6 @@ fn text(
     parts.join("\n\n") + "\n"
 }
 
-/// What stands above the rest of a search.
-const OF_BEST_TRIAL: &str = "at the highest rate that met the objectives:";
-
 struct Summary<'a> {
     measurement: &'a Measurement,
     paint: Paint,
@@ -397,24 +392,6 @@ impl Summary<'_> {
     fn line(&self, sign: &str, tone: Tone, name: &str, value: &str) -> String {
         let sign = if sign.is_empty() { " ".to_owned() } else { self.paint.on(tone, sign) };
         format!("  {sign} {}: {value}", dotted(&clean(name), self.dots)).trim_end().to_owned()
-    }
-
-    /// What a search found. All else is of one of its trials.
-    fn capacity(&self) -> Vec<String> {
-        let Some(search) = &self.measurement.search else { return Vec::new() };
-        let capacity =
-            self.measurement.readings.get(CAPACITY.name).and_then(|it| it.number(None, CAPACITY.unit));
-        let capacity = capacity.map_or("none".to_owned(), |capacity| figures::value(capacity, CAPACITY.unit));
-        let headline =
-            format!("capacity under {}: {capacity}", clean(&capacity::objectives_words(&search.objectives)));
-        let mut lines = vec![format!("  {}", self.paint.on(Tone::Title, &headline))];
-        for sentence in capacity::sentences(self.measurement) {
-            lines.extend(
-                wrap(&clean(&sentence), self.width - 4).into_iter().map(|line| format!("    {line}")),
-            );
-        }
-        lines.extend([String::new(), format!("  {}", self.paint.on(Tone::Quiet, OF_BEST_TRIAL))]);
-        lines
     }
 
     fn checks(&self) -> Vec<String> {

@@ -4,181 +4,18 @@
 
 use std::collections::BTreeSet;
 
-use plumb_model::finding::{BreakEven, Choice, Limit, Spread};
-use plumb_model::metric::CAPACITY_RECOVERY;
-use plumb_model::{ClaimVerdict, Evidence, Merge, Search, Unit, Verdict};
+use plumb_model::finding::{Limit, Spread};
+use plumb_model::{ClaimVerdict, Evidence, Merge, Unit, Verdict};
 
 use crate::break_even::{self, axis_word};
-use crate::capacity::{self, Curve};
+use crate::capacities;
 use crate::layout::Tone;
 use crate::observed::{self, Observed, checks, properties};
+pub use crate::section::{CellKind, Figure, Line, Look, Part, Section, Table, TableCell, effect_words};
+use crate::section::{heads, section};
 use crate::summary::{mark, verdict_words};
 use crate::view::View;
 use crate::{choice, figures, limits, spread};
-
-/// A heading and what stands under it.
-#[derive(Debug)]
-pub struct Section<'a> {
-    /// The place that a link leads to.
-    pub id: &'static str,
-    pub title: String,
-    /// What the section shows; empty where the title tells it.
-    pub about: &'static str,
-    pub parts: Vec<Part<'a>>,
-}
-
-#[derive(Debug)]
-pub enum Part<'a> {
-    Lines(Vec<Line>),
-    /// A table, and the lines that a terminal shows instead.
-    Table(Table<'a>, Vec<Line>),
-    /// A picture, which only a page has.
-    Figure(Figure<'a>),
-}
-
-impl Part<'_> {
-    /// What a terminal shows of it.
-    pub fn lines(&self) -> &[Line] {
-        match self {
-            Self::Lines(lines) | Self::Table(_, lines) => lines,
-            Self::Figure(_) => &[],
-        }
-    }
-}
-
-#[derive(Debug)]
-pub enum Figure<'a> {
-    BreakEven(&'a BreakEven),
-    Choice(&'a Choice),
-    Capacity(Vec<Curve<'a>>),
-}
-
-/// A sentence, after a sign if it has one.
-#[derive(Debug, PartialEq)]
-pub struct Line {
-    pub sign: &'static str,
-    pub tone: Option<Tone>,
-    pub text: String,
-    /// The reason, which a terminal shows below the text.
-    pub below: String,
-}
-
-impl Line {
-    fn signed(sign: &'static str, tone: Tone, text: String) -> Self {
-        Self { sign, tone: Some(tone), text, below: String::new() }
-    }
-
-    fn doubt(text: String) -> Self {
-        Self::signed("!", Tone::Doubt, text)
-    }
-
-    fn quiet(text: &str) -> Self {
-        Self::signed("", Tone::Quiet, text.to_owned())
-    }
-
-    fn plain(text: String) -> Self {
-        Self { sign: "", tone: None, text, below: String::new() }
-    }
-}
-
-#[derive(Debug)]
-pub struct Table<'a> {
-    /// The name that a screen reader says.
-    pub label: &'static str,
-    pub caption: String,
-    pub look: Look,
-    pub heads: Vec<TableCell<'a>>,
-    pub rows: Vec<Vec<TableCell<'a>>>,
-}
-
-/// How a table looks on a narrow screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// As everywhere; it may be wider than the screen.
-    Columns,
-    /// Each row as a card.
-    Cards,
-    /// The same, beside the sign in its first column.
-    SignedCards,
-}
-
-impl<'a> Table<'a> {
-    fn new(
-        label: &'static str,
-        look: Look,
-        heads: Vec<TableCell<'a>>,
-        rows: Vec<Vec<TableCell<'a>>>,
-    ) -> Self {
-        Self { label, caption: String::new(), look, heads, rows }
-    }
-}
-
-#[derive(Debug)]
-pub struct TableCell<'a> {
-    pub kind: CellKind<'a>,
-    pub tone: Option<Tone>,
-}
-
-#[derive(Debug)]
-pub enum CellKind<'a> {
-    Text(String),
-    Code(String),
-    Number(String),
-    Sign(&'static str),
-    /// A variant, and in which cells.
-    Variant(usize, String),
-    /// The effect that a claim is about.
-    Effect(&'a ClaimVerdict),
-}
-
-impl<'a> TableCell<'a> {
-    fn new(kind: CellKind<'a>) -> Self {
-        Self { kind, tone: None }
-    }
-
-    fn text(text: impl Into<String>) -> Self {
-        Self::new(CellKind::Text(text.into()))
-    }
-
-    fn code(text: impl Into<String>) -> Self {
-        Self::new(CellKind::Code(text.into()))
-    }
-
-    fn number(text: impl Into<String>) -> Self {
-        Self::new(CellKind::Number(text.into()))
-    }
-
-    fn variant(variant: usize) -> Self {
-        Self::new(CellKind::Variant(variant, String::new()))
-    }
-
-    fn toned(self, tone: Tone) -> Self {
-        Self { tone: Some(tone), ..self }
-    }
-
-    fn toned_if(self, is_so: bool, tone: Tone) -> Self {
-        if is_so { self.toned(tone) } else { self }
-    }
-
-    /// Its text, where there is neither a mark nor a picture.
-    pub fn words(&self, view: &View<'_>) -> String {
-        match &self.kind {
-            CellKind::Text(text) | CellKind::Code(text) | CellKind::Number(text) => text.clone(),
-            CellKind::Sign(sign) => (*sign).to_owned(),
-            CellKind::Variant(variant, cells) => format!("{}{cells}", view.name(*variant)),
-            CellKind::Effect(found) => effect_words(found).unwrap_or_default(),
-        }
-    }
-}
-
-/// The effect that a claim is about, with its interval.
-pub fn effect_words(found: &ClaimVerdict) -> Option<String> {
-    found.ratio.zip(found.low).map(|(ratio, low)| figures::effect(ratio, low, found.high))
-}
-
-fn heads<'a>(words: &[&str]) -> Vec<TableCell<'a>> {
-    words.iter().map(|word| TableCell::text(*word)).collect()
-}
 
 /// What the run found: stands above the cells.
 pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
@@ -186,7 +23,7 @@ pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
         claims(view),
         section("warnings", "Warnings", vec![Part::Lines(warnings(view))]),
         variants(view),
-        capacities(view),
+        capacities::of_variants(view),
         break_even(view),
         choices(view),
         limits(view),
@@ -198,10 +35,6 @@ pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
 /// What proves it: stands below the cells.
 pub fn proofs<'a>(view: &View<'a>) -> Vec<Section<'a>> {
     [evidence(view), observed(view), errors(view)].into_iter().filter(has_content).collect()
-}
-
-fn section<'a>(id: &'static str, title: impl Into<String>, parts: Vec<Part<'a>>) -> Section<'a> {
-    Section { id, title: title.into(), about: "", parts }
 }
 
 fn has_content(section: &Section<'_>) -> bool {
@@ -324,53 +157,6 @@ pub fn unusable_lines(view: &View<'_>) -> Vec<Line> {
         }
     };
     view.unusable().into_iter().map(line).collect()
-}
-
-/// What the capacity of each variant rests on.
-fn capacities<'a>(view: &View<'a>) -> Section<'a> {
-    let curves = capacity::curves(view);
-    let Some(first) = curves.first() else { return section("capacity", "", vec![]) };
-    let title = format!("Capacity under {}", capacity::objectives_words(first.objectives()));
-    let place = |curve: &Curve<'_>| match view.cell_label(curve.cell) {
-        label if label.is_empty() => label,
-        label => format!(", {label}"),
-    };
-    let numbers = |curve: &Curve<'_>| {
-        let slots = curve.capacities.first().copied().zip(curve.capacities.last().copied());
-        let recovery = view.results(curve.cell, curve.variant).filter_map(|result| {
-            result.measurement.readings.get(CAPACITY_RECOVERY.name)?.number(None, CAPACITY_RECOVERY.unit)
-        });
-        let recovery = recovery.reduce(f64::max);
-        [
-            curve.median().map_or("–".to_owned(), |value| figures::value(value, Unit::PerSecond)),
-            capacity::range_words(slots),
-            capacity::range_words(curve.range(Search::lower_bound)),
-            capacity::range_words(curve.range(Search::upper_bound)),
-            recovery.map_or("–".to_owned(), |value| figures::value(value, CAPACITY_RECOVERY.unit)),
-        ]
-    };
-    let row = |curve: &Curve<'_>| {
-        let name = TableCell::new(CellKind::Variant(curve.variant, place(curve)));
-        std::iter::once(name).chain(numbers(curve).map(TableCell::number)).collect()
-    };
-    let names = ["Capacity", "Of the slots", "Met up to", "Failed from", "Longest recovery"];
-    let heads = std::iter::once(TableCell::text("Variant")).chain(names.map(TableCell::number)).collect();
-    let table = Table::new("capacity", Look::Cards, heads, curves.iter().map(row).collect());
-    let words = |curve: &Curve<'_>| {
-        let [median, slots, met, failed, recovery] = numbers(curve);
-        let name = view.name(curve.variant);
-        Line::plain(format!(
-            "{name}{}: {median}, the slots {slots}; met up to {met}, failed from {failed}; recovered within {recovery}",
-            place(curve)
-        ))
-    };
-    let words = curves.iter().map(words).collect();
-    let arrivals = Part::Lines(vec![Line::quiet(capacity::ARRIVALS)]);
-    section(
-        "capacity",
-        title,
-        vec![Part::Table(table, words), Part::Figure(Figure::Capacity(curves)), arrivals],
-    )
 }
 
 fn break_even<'a>(view: &View<'a>) -> Section<'a> {

@@ -170,7 +170,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         let measurement = &measured.result.measurement;
         let objectives = &self.capacity.objectives;
         let values: Vec<Option<f64>> =
-            objectives.iter().map(|objective| objective.value(measurement)).collect();
+            objectives.iter().map(|objective| measurement.value_of(objective)).collect();
         let is_met = objectives.iter().zip(&values).all(|(objective, value)| objective.is_met(*value));
         let cpu_system = measurement.readings.get(CPU_SYSTEM.name);
         let trial = Trial {

@@ -170,11 +170,11 @@ pub fn from_hosts<F: Flagged>(
 ) -> Outcome {
     let line = live_line(shown);
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
-    let style = plumb_report::TextStyle { colour: output::colour_on_stderr(), width: output::width(140) };
+    let colour = output::colour_on_stderr();
     let tried = |capacity: &Capacity, trial: &Trial| {
         line.clear();
         if !shown.quiet {
-            output::message(&plumb_report::trial_line(&capacity.objectives, trial, &style));
+            output::message(&plumb_report::trial_line(&capacity.objectives, trial, colour));
         }
     };
     let settings = PathSettings::new(settings);

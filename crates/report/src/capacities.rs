@@ -1,0 +1,56 @@
+//! The section on the capacities of variants.
+
+use plumb_model::metric::CAPACITY_RECOVERY;
+use plumb_model::{Search, Unit};
+
+use crate::capacity::{self, Curve};
+use crate::figures;
+use crate::section::{CellKind, Figure, Line, Look, Part, Section, Table, TableCell, section};
+use crate::view::View;
+
+/// What the capacity of each variant rests on.
+pub fn of_variants<'a>(view: &View<'a>) -> Section<'a> {
+    let curves = capacity::curves(view);
+    let Some(first) = curves.first() else { return section("capacity", "", vec![]) };
+    let title = format!("Capacity under {}", capacity::objectives_words(first.objectives()));
+    let place = |curve: &Curve<'_>| match view.cell_label(curve.cell) {
+        label if label.is_empty() => label,
+        label => format!(", {label}"),
+    };
+    let numbers = |curve: &Curve<'_>| {
+        let slots = curve.capacities.first().copied().zip(curve.capacities.last().copied());
+        let recovery = view.results(curve.cell, curve.variant).filter_map(|result| {
+            result.measurement.readings.get(CAPACITY_RECOVERY.name)?.number(None, CAPACITY_RECOVERY.unit)
+        });
+        let recovery = recovery.reduce(f64::max);
+        [
+            curve.median().map_or("–".to_owned(), |value| figures::value(value, Unit::PerSecond)),
+            capacity::range_words(slots),
+            capacity::range_words(curve.range(Search::lower_bound)),
+            capacity::range_words(curve.range(Search::upper_bound)),
+            recovery.map_or("–".to_owned(), |value| figures::value(value, CAPACITY_RECOVERY.unit)),
+        ]
+    };
+    let row = |curve: &Curve<'_>| {
+        let name = TableCell::new(CellKind::Variant(curve.variant, place(curve)));
+        std::iter::once(name).chain(numbers(curve).map(TableCell::number)).collect()
+    };
+    let names = ["Capacity", "Of the slots", "Met up to", "Failed from", "Longest recovery"];
+    let heads = std::iter::once(TableCell::text("Variant")).chain(names.map(TableCell::number)).collect();
+    let table = Table::new("capacity", Look::Cards, heads, curves.iter().map(row).collect());
+    let words = |curve: &Curve<'_>| {
+        let [median, slots, met, failed, recovery] = numbers(curve);
+        let name = view.name(curve.variant);
+        Line::plain(format!(
+            "{name}{}: {median}, the slots {slots}; met up to {met}, failed from {failed}; recovered within {recovery}",
+            place(curve)
+        ))
+    };
+    let words = curves.iter().map(words).collect();
+    let arrivals = Part::Lines(vec![Line::quiet(capacity::ARRIVALS)]);
+    section(
+        "capacity",
+        title,
+        vec![Part::Table(table, words), Part::Figure(Figure::Capacity(curves)), arrivals],
+    )
+}
