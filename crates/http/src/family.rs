@@ -62,11 +62,7 @@ impl Settings for HttpSettings {
 
     fn timing(&mut self) -> Timing<'_> {
         let LoadSettings { duration, warmup, capacity, .. } = &mut self.load;
-        Timing {
-            window: capacity.as_mut().map_or(duration, |capacity| &mut capacity.trial),
-            warmup,
-            data: None,
-        }
+        Timing { capacity: capacity.as_mut(), ..Timing::new(duration, warmup) }
     }
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {

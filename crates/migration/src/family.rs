@@ -46,11 +46,8 @@ impl Settings for MigrationSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing {
-            window: &mut self.load.duration,
-            warmup: &mut self.load.warmup,
-            data: Some(&mut self.system.memory),
-        }
+        let timing = Timing::new(&mut self.load.duration, &mut self.load.warmup);
+        Timing { data: Some(&mut self.system.memory), ..timing }
     }
 
     fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {

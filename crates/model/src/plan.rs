@@ -224,6 +224,9 @@ pub struct Plan {
     pub questions: Vec<Question>,
     /// Length of one slot's window in ns.
     pub window_ns: u64,
+    /// How many windows a slot has, about: more than one if it searches for a capacity.
+    #[serde(default = "Plan::windows", skip_serializing_if = "Plan::has_one_window")]
+    pub windows: u32,
     /// Length of a slot's warm-up in ns.
     pub warmup_ns: u64,
     /// How long nothing is measured before a slot, so that what the slot before it left behind fades, in ns.
@@ -282,6 +285,7 @@ impl Plan {
             threads_key: None,
             questions: Vec::new(),
             window_ns: 1_000_000_000,
+            windows: Self::windows(),
             warmup_ns: 0,
             cooldown_ns: 0,
             others_max: Self::others_max(),
@@ -292,10 +296,19 @@ impl Plan {
         }
     }
 
+    const fn windows() -> u32 {
+        1
+    }
+
+    const fn has_one_window(windows: &u32) -> bool {
+        *windows == 1
+    }
+
     /// How long a slot takes at least, with the time before it, in ns.
     #[must_use]
     pub fn slot_ns(&self) -> u64 {
-        self.cooldown_ns.saturating_add(self.warmup_ns).saturating_add(self.window_ns)
+        let window_ns = self.warmup_ns.saturating_add(self.window_ns);
+        self.cooldown_ns.saturating_add(window_ns.saturating_mul(self.windows.into()))
     }
 
     /// The baseline's name.

@@ -59,7 +59,7 @@ impl Settings for NetworkSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+        Timing::new(&mut self.load.duration, &mut self.load.warmup)
     }
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use plumb_host::cpu::Placement;
-use plumb_model::{Bytes, CpuCost, FailureCause, Measurement, Notice, Span};
+use plumb_model::{CpuCost, FailureCause, Measurement, Notice};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -41,18 +41,6 @@ pub struct ArrayPolicy {
     pub name: String,
     /// Its limits, in words.
     pub limits: String,
-}
-
-/// The timing fields of settings, to be read or changed.
-#[derive(Debug)]
-pub struct Timing<'a> {
-    /// The measured window.
-    pub window: &'a mut Span,
-    /// The unmeasured time before the window.
-    pub warmup: &'a mut Span,
-    /// The amount of data that a slot moves in whole, however long that takes; `None` if the load has no such
-    /// amount.
-    pub data: Option<&'a mut Bytes>,
 }
 
 /// A fault in settings, at a key such as `system.ingress.url`.

@@ -9,8 +9,9 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, System, Timing};
+use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, System};
 use crate::settings::{Facts, LoadFacts, PathSettings, Remark, SeenWindow, Settings};
+use crate::timing::Timing;
 use crate::tree::{Node, Value as TreeValue};
 
 /// The key in `system` that names the system's data path.

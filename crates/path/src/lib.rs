@@ -17,6 +17,7 @@ pub mod null;
 pub mod portion;
 pub mod protocol;
 mod settings;
+mod timing;
 pub mod tool;
 pub mod tree;
 
@@ -24,10 +25,10 @@ pub use capacity::{Capacity, CapacitySettings, TRIAL_PER_LIMIT, rate_per_s};
 pub use data_path::{DataPath, find, schema_of};
 pub use existing::{Existing, Foreign, RunBy};
 pub use family::{
-    AnyError, Fault, Load, Mark, PathError, Place, Processes, Sides, Snapshot, System, Timing, Window,
-    read_target,
+    AnyError, Fault, Load, Mark, PathError, Place, Processes, Sides, Snapshot, System, Window, read_target,
 };
 pub use portion::Portion;
 pub use settings::{
     About, AnySettings, Facts, LoadFacts, PathSettings, Remark, SeenWindow, Settings, SystemFacts,
 };
+pub use timing::Timing;

@@ -19,8 +19,9 @@ use serde_json::Value;
 
 use crate::capacity::CapacitySettings;
 use crate::data_path::DataPath;
-use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Timing, Window};
+use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Window};
 use crate::settings::{About, Facts, LoadFacts, PathSettings, SeenWindow, Settings, SystemFacts};
+use crate::timing::Timing;
 
 /// Why a host is said to lack what a null experiment needs.
 #[derive(Debug, thiserror::Error)]
@@ -150,11 +151,7 @@ impl Settings for NullSettings {
 
     fn timing(&mut self) -> Timing<'_> {
         let NullLoadSettings { duration, warmup, capacity, .. } = &mut self.load;
-        Timing {
-            window: capacity.as_mut().map_or(duration, |capacity| &mut capacity.trial),
-            warmup,
-            data: None,
-        }
+        Timing { capacity: capacity.as_mut(), ..Timing::new(duration, warmup) }
     }
 
     fn facts(&self) -> Facts {

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::capacity::Capacity;
 use crate::existing::Foreign;
-use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Timing, Window};
+use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Window};
+use crate::timing::Timing;
 
 /// What never varies between the settings of a data path.
 #[derive(Debug, Clone, Copy)]

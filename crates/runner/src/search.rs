@@ -7,7 +7,8 @@
 use plumb_model::measurement::per_second;
 use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY, CPU_SYSTEM};
 use plumb_model::{
-    Evidence, LoadHealth, Measurement, NoticeKind, Reading, Search, SplitMix, Trial, TrialKind, Unit,
+    Evidence, LoadHealth, LoadLimit, Measurement, NoticeKind, Reading, Search, Shortage, SplitMix, Trial,
+    TrialKind, Unit,
 };
 use plumb_path::{Capacity, TRIAL_PER_LIMIT, Window};
 use plumb_stats::{Pilot, Staircase};
@@ -123,11 +124,17 @@ impl<'a, 'm> Trials<'a, 'm> {
             attempts += 1;
         }
         let health = measured.result.measurement.health.clone();
-        let is_met = self.note(kind, Some(rate), measured);
-        if health.is_load_bound() {
-            self.end = Some(End::Load(health));
-            return Ok(None);
+        match health.limit() {
+            Some(LoadLimit::Busy | LoadLimit::Starved(Shortage::Quota)) => {
+                self.note(kind, Some(rate), measured);
+                self.end = Some(End::Load(health));
+                return Ok(None);
+            }
+            Some(LoadLimit::Late | LoadLimit::Starved(_)) => return Err(disturbed(rate)),
+            None if measured.doubt.is_some() => return Err(disturbed(rate)),
+            None => {}
         }
+        let is_met = self.note(kind, Some(rate), measured);
         if !is_met && !self.recovers(rate / 2.0)? {
             self.end = Some(End::Sick);
         }
@@ -242,6 +249,72 @@ impl Kept {
     }
 }
 
+/// Neither side failed: other processes, or the hypervisor, had the CPUs.
+fn disturbed(rate: f64) -> SlotError {
+    SlotError::Harness(format!(
+        "measure at {rate:.0}/s undisturbed: in {ATTEMPTS} attempts the load could not send on time, or the system's counters were \
+         read late, although neither was busy"
+    ))
+}
+
 fn done_per_s(measurement: &Measurement) -> f64 {
     per_second(measurement.work, measurement.window_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::SlotResult;
+    use plumb_path::null::NULL;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::SimulatedClock;
+
+    /// A search around 1000/s in which every trial does this much and has this health.
+    fn searched(work: u64, health: &LoadHealth) -> (Result<Measured, SlotError>, usize) {
+        let settings =
+            NULL.decode(&json!({"load": {"capacity": {"objective": ["throughput > 900/s"]}}})).unwrap();
+        let capacity = settings.facts().load.capacity.unwrap();
+        let searching = Searching { capacity: &capacity, start: Some(1000.0), watch: &|_| () };
+        let clock = SimulatedClock::default();
+        let mut windows = 0;
+        let mut measure = |window: Window| {
+            windows += 1;
+            let readings = [("throughput".to_owned(), Reading::rate(work, window.window_ns))].into();
+            let window_ns = window.window_ns;
+            let measurement =
+                Measurement { work, window_ns, readings, health: health.clone(), ..Measurement::default() };
+            let result = SlotResult { measurement, ..SlotResult::default() };
+            Ok(Measured { result, opened_ns: 0, opened_at: String::new(), doubt: None })
+        };
+        let patience = Patience { clock: &clock, interrupted: &|| false };
+        let window = Window::at_once(0, 1_000_000_000, 1);
+        (Trials::run(searching, (window, patience), &mut measure), windows)
+    }
+
+    #[test]
+    fn a_load_that_was_kept_from_sending_on_time_fails_the_slot_after_three_attempts() {
+        let late = LoadHealth { late_share: 0.2, busiest_thread: 0.1, ..LoadHealth::default() };
+        let (failed, windows) = searched(1000, &late);
+        let Err(SlotError::Harness(reason)) = failed else { panic!("{failed:?}") };
+        assert!(reason.starts_with("measure at 1000/s undisturbed: in 3 attempts"), "{reason}");
+        assert_eq!(windows, 3);
+    }
+
+    #[test]
+    fn a_busy_load_makes_the_capacity_a_lower_bound() {
+        let busy = LoadHealth { busiest_thread: 0.95, ..LoadHealth::default() };
+        let (found, windows) = searched(1000, &busy);
+        let measurement = found.unwrap().result.measurement;
+        assert!(measurement.health.is_load_bound() && windows == 3, "{windows}");
+    }
+
+    #[test]
+    fn a_search_that_never_fails_goes_up_a_step_each_time() {
+        let (found, windows) = searched(1000, &LoadHealth::default());
+        let measurement = found.unwrap().result.measurement;
+        let capacity = measurement.readings[CAPACITY.name].number(None, CAPACITY.unit).unwrap();
+        // The mean of the third rate to the ninth, which no trial has any more.
+        assert!((capacity / (1000.0 * 1.05_f64.powi(5)) - 1.0).abs() < 1e-9 && windows == 8, "{capacity}");
+    }
 }

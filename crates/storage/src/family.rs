@@ -93,7 +93,7 @@ impl Settings for StorageSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+        Timing::new(&mut self.load.duration, &mut self.load.warmup)
     }
 
     fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {

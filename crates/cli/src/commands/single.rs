@@ -23,9 +23,8 @@ use crate::progress::putting_back;
 
 /// The window that settings ask for.
 pub fn window(settings: &mut impl Settings) -> Window {
-    let timing = settings.timing();
-    let seed = plumb_host::time::monotonic_ns();
-    Window::at_once(timing.warmup.0, timing.window.0, seed)
+    let (warmup, seed) = (settings.timing().warmup.0, plumb_host::time::monotonic_ns());
+    Window::at_once(warmup, settings.timing().each_window().0, seed)
 }
 
 /// The first line: what is about to be measured.

@@ -2,7 +2,7 @@
 
 use plumb_model::{Cell, PlannedVariant, Span, Variant};
 use plumb_path::tree::{Location, Mistake, Mistakes, Node};
-use plumb_path::{DataPath, Fault, PathSettings, Timing};
+use plumb_path::{CapacitySettings, DataPath, Fault, PathSettings, TRIAL_PER_LIMIT, Timing};
 use serde_json::Value;
 
 use super::document::{self, VariantPart, spec_place};
@@ -17,6 +17,11 @@ const QUICK_WINDOW_NS: u64 = 1_000_000_000;
 const QUICK_WARMUP_NS: u64 = 100_000_000;
 /// The most data that a slot of a quick run moves from end to end.
 const QUICK_DATA_BYTES: u64 = 128 << 20;
+
+/// The most trials of a slot of a quick run, and how long each is: half a second, or half of what the limit asks for.
+const QUICK_TRIALS: u32 = 3;
+const QUICK_TRIAL_NS: u64 = 500_000_000;
+const QUICK_TRIAL_PER_LIMIT: f64 = TRIAL_PER_LIMIT / 2.0;
 
 /// The spans of a slot and their keys, in the order of [`Timed`].
 const SPANS: [(&str, &str); 2] = [("window", "load.duration"), ("warm-up", "load.warmup")];
@@ -124,9 +129,20 @@ impl Settling<'_> {
     ) -> Result<(PathSettings, Value, [u64; 2]), Vec<Mistake>> {
         let mut settings = self.path.read(&document::without_host(tree))?;
         settings.check().map_err(fault)?;
-        let Timing { window, warmup, data } = settings.timing();
+        let limit_ns = settings.facts().load.capacity.and_then(|capacity| capacity.limit_ns());
+        let Timing { window, warmup, data, capacity } = settings.timing();
+        let (window, longest_ns) = match capacity {
+            Some(CapacitySettings { trial, trials, .. }) => {
+                if self.quick {
+                    *trials = (*trials).min(QUICK_TRIALS);
+                }
+                let least_ns = limit_ns.map_or(0, |limit_ns| (limit_ns * QUICK_TRIAL_PER_LIMIT) as u64);
+                (trial, QUICK_TRIAL_NS.max(least_ns))
+            }
+            None => (window, QUICK_WINDOW_NS),
+        };
         if self.quick {
-            window.0 = window.0.min(QUICK_WINDOW_NS);
+            window.0 = window.0.min(longest_ns);
             warmup.0 = warmup.0.min(QUICK_WARMUP_NS);
             data.into_iter().for_each(|data| data.0 = data.0.min(QUICK_DATA_BYTES));
         }

@@ -95,6 +95,30 @@ fn a_system_that_meets_no_objective_has_no_capacity() {
 }
 
 #[test]
+fn a_quick_run_makes_three_trials_of_half_the_length() {
+    let text = |limit: &str| {
+        format!(
+            "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: 'null'\n  load: \
+             {{ capacity: {{ objective: [p99 < {limit}] }} }}\n  baseline: a\n  variants: {{ a: {{}}, b: {{ system: {{ noise: 1% \
+             }} }} }}\n"
+        )
+    };
+    let plan = |limit: &str, quick| {
+        let options = ReadOptions { quick, ..ReadOptions::default() };
+        let experiment = read("x.yaml", text(limit).as_bytes(), &options, &[NULL]).unwrap();
+        prepare(experiment, Hosts::default()).unwrap().plan().clone()
+    };
+    let of = |plan: Plan| (plan.window_ns / 1_000_000, plan.windows);
+    // Each second trial has a probe.
+    assert_eq!([of(plan("10 ms", false)), of(plan("100 ms", false))], [(1000, 12), (1000, 12)]);
+    assert_eq!([of(plan("1 ms", true)), of(plan("10 ms", true))], [(500, 5), (500, 5)]);
+    // A trial is never longer than the file asks for.
+    assert_eq!(of(plan("15 ms", true)), (750, 5));
+    assert_eq!(of(plan("100 ms", true)), (1000, 5));
+    assert_eq!(plan("10 ms", true).slot_ns(), 5 * 500_000_000);
+}
+
+#[test]
 fn trials_that_are_short_beside_the_limit_say_what_they_forgive() {
     let capacity = "{ objective: [p99 < 100 ms], trial: 2 s }";
     let plan = searching("throughput: 1000/s", capacity, "b.capacity >= 0.1 * a.capacity");

@@ -142,7 +142,7 @@ impl Settings for TestSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+        Timing::new(&mut self.load.duration, &mut self.load.warmup)
     }
 
     fn facts(&self) -> Facts {
