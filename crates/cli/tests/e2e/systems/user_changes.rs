@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::common::measured_slots;
 use crate::common::{
     code, plumb, signal, skip_unprivileged, slots_on_disk, stderr, stdout, wait, wait_until, write,
 };
@@ -140,6 +141,40 @@ fn evidence(run: &Path) -> Vec<(String, Vec<String>)> {
         (slot["variant"].as_str().unwrap().to_owned(), lines.collect())
     };
     slots.lines().map(of_slot).collect()
+}
+
+/// A slot that searches for a capacity has a window for each rate, and is changed once for all of them.
+#[test]
+fn a_change_lasts_through_all_trials_of_a_slot() {
+    let bench = Bench::new();
+    let (state, log) = (bench.path("state").display().to_string(), bench.path("log").display().to_string());
+    let changes = format!(
+        "changes: [{{ command: {{ apply: 'echo on > {state}; echo on >> {log}', revert: 'echo off > {state}', \
+         verify: 'cat {state}', expect: \"on\" }} }}]"
+    );
+    let text = format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: changed }}\nspec:\n  path: null\n  \
+         load: {{ real_time: true, capacity: {{ objective: [med < 10 ms], trials: 3, trial: 20 ms }} }}\n  baseline: plain\n  \
+         variants:\n    plain: {{}}\n    changed: {{ {changes} }}\n  blocks: {{ min: 2, max: 2 }}\n"
+    );
+    let (file, run) = (write(bench.0.path(), "changed.yaml", text), bench.path("run"));
+    let output = bench.run(&["run", file.to_str().unwrap(), "--output", run.to_str().unwrap()]);
+    let slots = measured_slots(&run);
+    let changed: Vec<_> = slots.iter().filter(|slot| slot["variant"] == "changed").collect();
+    assert!(!changed.is_empty(), "{}", stderr(&output));
+    let mut trials = 0;
+    for slot in &changed {
+        let result = &slot["outcome"]["measured"];
+        let search = result["measurement"]["search"]["trials"].as_array().unwrap();
+        trials += search.iter().filter(|trial| trial["kind"] == "search").count();
+        let evidence = result["evidence"].as_array().unwrap();
+        assert!(evidence.len() > 1 && evidence.iter().all(|one| one["holds"] == true), "{evidence:?}");
+    }
+    assert_eq!(trials, 3 * changed.len());
+    // Before the run, for the trial of the variant, and for its four slots, each of which may be measured twice.
+    let applied = bench.text("log").lines().count();
+    assert!((4..=10).contains(&applied), "{applied}");
+    assert_eq!(bench.text("state"), "off\n");
 }
 
 #[test]
