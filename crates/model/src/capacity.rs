@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Objective, ClaimError> {
-        Scope { variants: &[], metrics: &metrics() }.read_objective(text, "iteration_duration")
+        Scope { variants: &[], metrics: &metrics() }.read_objective(text, Some("iteration_duration"))
     }
 
     fn measured(fast: u64, slow: u64, missing: u64) -> Measurement {
@@ -171,6 +171,18 @@ mod tests {
         assert_eq!(at("iteration_duration < 10 ms").0, "iteration_duration");
         assert_eq!(at("p99 == 10 ms within 1%").0, "==");
         assert!(at("p99").1.contains("relation"), "{:?}", at("p99"));
+    }
+
+    #[test]
+    fn a_statistic_of_several_times_needs_the_name_of_one() {
+        let metrics = metrics();
+        let read = |text: &str| Scope { variants: &[], metrics: &metrics }.read_objective(text, None);
+        let error = read("p99 < 10 ms").unwrap_err();
+        assert_eq!(
+            error.message,
+            "several times have a `p99` here; name one, such as `iteration_duration.p99`"
+        );
+        assert!(!read("iteration_duration.p99 < 10 ms").unwrap().is_of_all);
     }
 
     #[test]

@@ -214,20 +214,24 @@ impl Scope<'_> {
         }
     }
 
-    /// Reads an objective: a claim on a metric without a variant. A statistic alone is one of `latency`.
+    /// Reads an objective: a claim on a metric without a variant. A statistic alone is one of `latency`, if the load has one metric of
+    /// that kind.
     ///
     /// # Errors
     /// As [`Scope::read`].
-    pub fn read_objective(self, text: &str, latency: &str) -> Result<Objective, ClaimError> {
+    pub fn read_objective(self, text: &str, latency: Option<&str>) -> Result<Objective, ClaimError> {
         let whole = Piece { text, offset: 0 }.trimmed();
         let (at, symbol) = find_relation(whole)?;
         let (left, symbol_piece) = (whole.part(0, at).trimmed(), whole.part(at, at + symbol.len()));
         if symbol == "==" {
             return Err(symbol_piece.error("an objective is a limit; write `<`, `<=`, `>` or `>=`"));
         }
-        let (metric, statistic) = match Statistic::from_name(left.text) {
-            Some(statistic) => (self.metric(Piece { text: latency, ..left })?, Some(statistic)),
-            None => self.metric_of(left)?,
+        let (metric, statistic) = match (Statistic::from_name(left.text), latency) {
+            (Some(statistic), Some(latency)) => {
+                (self.metric(Piece { text: latency, ..left })?, Some(statistic))
+            }
+            (Some(_), None) => return Err(left.error(self.several_with(left.text))),
+            (None, _) => self.metric_of(left)?,
         };
         let limit = whole.part(at + symbol.len(), whole.text.len()).trimmed();
         Ok(Objective {
@@ -237,8 +241,15 @@ impl Scope<'_> {
             relation: relation(symbol_piece, None)?,
             limit: value_in(limit, metric)?,
             unit: metric.unit,
-            is_of_all: metric.name == latency,
+            is_of_all: Some(metric.name.as_str()) == latency,
         })
+    }
+
+    /// Why a statistic needs the name of a metric.
+    fn several_with(self, statistic: &str) -> String {
+        let mut trends = self.metrics.iter().filter(|metric| metric.kind == MetricKind::Trend);
+        let example = trends.next().map_or("metric", |metric| metric.name.as_str());
+        format!("several times have a `{statistic}` here; name one, such as `{example}.{statistic}`")
     }
 
     fn metric<'s>(&'s self, name: Piece<'_>) -> Result<&'s MetricInfo, ClaimError> {

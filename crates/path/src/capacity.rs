@@ -59,11 +59,11 @@ pub struct Capacity {
 }
 
 impl CapacitySettings {
-    /// Checks the settings and reads the objectives. A statistic alone is one of the metric `latency`.
+    /// Checks the settings and reads the objectives. A statistic alone is one of the metric `latency`, if there is one.
     ///
     /// # Errors
     /// The first fault, with its key.
-    pub fn read(&self, metrics: &[Metric], latency: &str) -> Result<Capacity, Fault> {
+    pub fn read(&self, metrics: &[Metric], latency: Option<&str>) -> Result<Capacity, Fault> {
         let fault = |key: &str, message: String| Fault::new(format!("load.capacity.{key}"), message);
         if self.objective.is_empty() {
             return Err(fault("objective", "name at least one limit, such as `p99 < 10 ms`".to_owned()));
@@ -85,6 +85,22 @@ impl CapacitySettings {
         };
         let objectives = self.objective.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         Ok(Capacity { objectives, trials: self.trials, step: self.step.0 })
+    }
+
+    /// Refuses what a search has no room for: settings with their keys under `load`, and loads that are not plumb's own.
+    ///
+    /// # Errors
+    /// The first such setting, with its key.
+    pub fn check_alone(is_native: bool, others: &[(&str, bool)]) -> Result<(), Fault> {
+        if let Some((key, _)) = others.iter().find(|(_, is_set)| *is_set) {
+            let message = "a search for the capacity sets the rate and the time of each trial; leave it out";
+            return Err(Fault::new(format!("load.{key}"), message));
+        }
+        if !is_native {
+            let message = "only the load of plumb itself searches; leave `driver` out";
+            return Err(Fault::new("load.capacity", message));
+        }
+        Ok(())
     }
 }
 
@@ -112,7 +128,7 @@ mod tests {
 
     fn read(json: serde_json::Value) -> Result<Capacity, String> {
         let settings: CapacitySettings = serde_json::from_value(json).unwrap();
-        settings.read(METRICS, "latency").map_err(|fault| fault.to_string())
+        settings.read(METRICS, Some("latency")).map_err(|fault| fault.to_string())
     }
 
     #[test]

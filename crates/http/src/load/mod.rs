@@ -32,7 +32,7 @@ use plumb_host::signals::unless_asked_to_stop;
 use plumb_model::Measurement;
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{AnyError, Fault, Load, Mark, PathError, Window, rate_per_s};
+use plumb_path::{AnyError, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
@@ -80,16 +80,8 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return fault("load.rate", "a rate must be above 0; leave `rate` out for a closed loop");
     }
     if spec.capacity.is_some() {
-        let other = [(spec.rate.is_some(), "load.rate"), (spec.requests.is_some(), "load.requests")];
-        if let Some((_, key)) = other.into_iter().find(|(is_set, _)| *is_set) {
-            return fault(
-                key,
-                "a search for the capacity sets the rate and the time of each trial; leave it out",
-            );
-        }
-        if spec.driver != Driver::Native {
-            return fault("load.capacity", "only the load of plumb itself searches; leave `driver` out");
-        }
+        let others = [("rate", spec.rate.is_some()), ("requests", spec.requests.is_some())];
+        CapacitySettings::check_alone(spec.driver == Driver::Native, &others)?;
         spec.searches()?;
     }
     if !(0.0..=1.0).contains(&spec.resumption.0) {

@@ -89,7 +89,7 @@ impl LoadSettings {
     /// # Errors
     /// The first fault in `capacity`.
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
-        let latency = metrics::ITERATION_DURATION.name;
+        let latency = Some(metrics::ITERATION_DURATION.name);
         self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
     }
 
