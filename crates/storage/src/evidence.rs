@@ -31,7 +31,7 @@ pub fn evidence(
         evidence.push(system::ontap::evidence(array, before, after));
     }
     // At a fixed rate the depth is what the storage makes of it.
-    if settings.load.rate.is_none() && is_by_settings && settings.load.suite == Suite::None {
+    if settings.load.is_closed_loop() && is_by_settings && settings.load.suite == Suite::None {
         evidence.push(depth(settings, measurement));
     }
     if settings.system.kind == SystemKind::Volumes {

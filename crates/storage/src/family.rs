@@ -9,7 +9,7 @@ use plumb_path::{
 };
 use serde_json::Value;
 
-use crate::settings::{StorageSettings, Suite, SystemKind, Target};
+use crate::settings::{LoadSettings, StorageSettings, Suite, SystemKind, Target};
 use crate::{check, evidence, load, metrics, share, system};
 
 /// The data path `storage`.
@@ -72,7 +72,7 @@ impl Settings for StorageSettings {
             in_flight: self.load.in_flight(),
             weight: is_one.then(|| f64::from(self.load.jobs) * f64::from(self.load.depth)),
             threads: self.load.jobs,
-            ..LoadFacts::default()
+            ..LoadFacts::searching(self.load.searches().ok().flatten())
         };
         if is_external && is_url {
             load.spans_hosts = Ok(());
@@ -93,7 +93,8 @@ impl Settings for StorageSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing::new(&mut self.load.duration, &mut self.load.warmup)
+        let LoadSettings { duration, warmup, capacity, .. } = &mut self.load;
+        Timing { capacity: capacity.as_mut(), ..Timing::new(duration, warmup) }
     }
 
     fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {

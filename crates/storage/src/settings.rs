@@ -6,10 +6,11 @@ mod volume;
 use std::path::PathBuf;
 
 use plumb_model::{Bytes, Percent, Rate, Span};
-use plumb_path::RunBy;
+use plumb_path::{Capacity, CapacitySettings, Fault, RunBy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::metrics;
 use crate::system::ontap::settings::{Assignment, OntapSettings};
 
 pub use driver::{Driver, Suite};
@@ -219,6 +220,9 @@ pub struct LoadSettings {
     pub offset_increment: Bytes,
     /// A fixed rate of all jobs together such as `500 IOPS`, timed from the intended starts; a closed loop if absent.
     pub rate: Option<Rate>,
+    /// A search for the highest rate that meets objectives, such as `{ objective: [p99 < 5 ms] }`. Depth and jobs are the queue of an
+    /// open loop.
+    pub capacity: Option<CapacitySettings>,
     /// How long to measure.
     pub duration: Span,
     /// Unmeasured time before the window; fio's `ramp_time`.
@@ -234,12 +238,35 @@ pub struct LoadSettings {
 }
 
 impl LoadSettings {
+    /// The metric with a time for every read and write; none where some are reads and some writes.
+    #[must_use]
+    pub fn latency(&self) -> Option<&'static str> {
+        match (self.access.reads(), self.access.writes()) {
+            (true, true) => None,
+            (_, false) => Some(metrics::READ_LATENCY.name),
+            (false, true) => Some(metrics::WRITE_LATENCY.name),
+        }
+    }
+
+    /// What it searches for.
+    ///
+    /// # Errors
+    /// The first fault in `capacity`.
+    pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
+        self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, self.latency())).transpose()
+    }
+
+    /// Whether each job keeps its depth in flight, without a schedule.
+    #[must_use]
+    pub fn is_closed_loop(&self) -> bool {
+        self.rate.is_none() && self.capacity.is_none()
+    }
+
     /// How many reads and writes are under way at a time in a closed loop, where each job has its depth in flight.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
         let is_one = self.job.is_none() && self.script.is_none() && self.suite == Suite::None;
-        let is_closed = self.rate.is_none() && is_one;
-        is_closed.then(|| f64::from(self.jobs) * f64::from(self.depth))
+        (self.is_closed_loop() && is_one).then(|| f64::from(self.jobs) * f64::from(self.depth))
     }
 }
 
@@ -262,6 +289,7 @@ impl Default for LoadSettings {
             size: None,
             offset_increment: Bytes(0),
             rate: None,
+            capacity: None,
             duration: Span(5_000_000_000),
             warmup: Span(500_000_000),
             operations: None,

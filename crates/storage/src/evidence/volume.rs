@@ -181,7 +181,7 @@ pub fn evidence(
     let mut evidence = vec![size(volume, measurement)];
     evidence.extend(limits(volume, before, after));
     // A load that is held to a rate of its own may stay below the limit, and so may some jobs of a suite.
-    let is_greedy = settings.load.rate.is_none() && settings.load.suite == Suite::None;
+    let is_greedy = settings.load.is_closed_loop() && settings.load.suite == Suite::None;
     if is_greedy && (most.0.is_some() || most.1.is_some()) {
         evidence.push(binding(volume.layer, before, after));
     }

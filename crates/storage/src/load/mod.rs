@@ -25,10 +25,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use plumb_host::cgroup::block::Membership;
-use plumb_model::{Measurement, Notice, NoticeKind, SplitMix};
+use plumb_model::{Measurement, Notice, NoticeKind, Rate, SplitMix};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{Fault, Load, Mark, PathError, Window};
+use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::buffers::Buffers;
 use self::device::{Device, Handle};
@@ -39,7 +39,7 @@ use self::job::{Job, JobParts};
 use self::ledger::Ledger;
 use self::offsets::Offsets;
 pub use self::prepared::{Prepared, prepare};
-use crate::settings::{EngineKind, Limit, LoadSettings, Target};
+use crate::settings::{Driver, EngineKind, Limit, LoadSettings, Suite, Target};
 
 /// The kernel's own limit on one read or write lies a little below 2 GiB.
 const BLOCK_MAX: u64 = 1 << 30;
@@ -73,6 +73,17 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
         return fault("rate", "a rate must be above 0; leave `rate` out for a closed loop");
+    }
+    if spec.capacity.is_some() {
+        if spec.suite != Suite::None {
+            return fault("suite", "a search for the capacity is of one load; leave the suite out");
+        }
+        if spec.verify {
+            return fault("verify", "a trial has no time to read every block back; leave it out of a search");
+        }
+        let others = [("rate", spec.rate.is_some()), ("operations", spec.operations.is_some())];
+        CapacitySettings::check_alone(spec.driver == Driver::Native, &others)?;
+        spec.searches()?;
     }
     for (key, share) in [("read_share", spec.read_share), ("compressible", spec.compressible)] {
         if !(0.0..=1.0).contains(&share.0) {
@@ -198,10 +209,12 @@ impl Load for StorageLoad {
         let _membership = self.group.as_deref().map(Membership::enter).transpose()?;
         let buffers = (0..self.spec.jobs).map(|_| self.buffers()).collect::<Result<Vec<_>, Error>>()?;
         let mut all = self.regions.iter().copied().zip(buffers);
+        let rate_per_s = rate_per_s(window.rate_per_s, self.spec.rate);
+        let spec = LoadSettings { rate: rate_per_s.map(Rate), ..self.spec.clone() };
         let drive = Drive {
             threads: self.spec.jobs,
             window,
-            rate_per_s: self.spec.rate.map(|rate| rate.0),
+            rate_per_s,
             units: self.spec.operations,
             look_ns: LOOK_NS,
         };
@@ -216,7 +229,7 @@ impl Load for StorageLoad {
             }
         })?;
         let circumstances = report::Circumstances {
-            spec: &self.spec,
+            spec: &spec,
             engine: match self.device.handle {
                 Handle::Null => "null",
                 Handle::Nbd(_) => "nbd",
@@ -276,4 +289,64 @@ fn parts_of(
         compressible: spec.compressible.0,
         part,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::{Bytes, Reading};
+
+    use super::*;
+    use crate::settings::Access;
+
+    fn searching(objective: &str) -> LoadSettings {
+        let capacity = serde_json::from_value(serde_json::json!({ "objective": [objective] })).unwrap();
+        LoadSettings { capacity, size: Some(Bytes(1 << 20)), ..LoadSettings::default() }
+    }
+
+    #[test]
+    fn what_a_search_has_no_room_for_is_refused() {
+        let bare = || searching("p99 < 5 ms");
+        let specs = [
+            LoadSettings { rate: Some(Rate(9.0)), ..bare() },
+            LoadSettings { operations: Some(9), ..bare() },
+            LoadSettings { verify: true, ..bare() },
+            LoadSettings { suite: Suite::Dbench, ..bare() },
+            LoadSettings { driver: Driver::Fio, ..bare() },
+            LoadSettings { access: Access::RandReadWrite, ..bare() },
+        ];
+        let faults: Vec<String> = specs.iter().map(|spec| check(spec).unwrap_err().to_string()).collect();
+        insta::assert_snapshot!(faults.join("\n"), @"
+        load.rate: a search for the capacity sets the rate and the time of each trial; leave it out
+        load.operations: a search for the capacity sets the rate and the time of each trial; leave it out
+        load.verify: a trial has no time to read every block back; leave it out of a search
+        load.suite: a search for the capacity is of one load; leave the suite out
+        load.capacity: only the load of plumb itself searches; leave `driver` out
+        load.capacity.objective[0]: several times have a `p99` here; name one, such as `read_latency.p99`
+        ");
+        let mixed = LoadSettings { access: Access::RandReadWrite, ..searching("write_latency.p99 < 5 ms") };
+        assert!(check(&bare()).is_ok() && check(&mixed).is_ok());
+    }
+
+    #[test]
+    fn a_search_has_a_time_of_every_operation_only_where_all_are_reads_or_all_are_writes() {
+        let is_of_all = |access, objective: &str| {
+            let spec = LoadSettings { access, ..searching(objective) };
+            spec.searches().unwrap().unwrap().objectives[0].is_of_all
+        };
+        assert!(is_of_all(Access::Read, "p99 < 5 ms"));
+        assert!(is_of_all(Access::RandWrite, "write_latency.p99 < 5 ms"));
+        assert!(!is_of_all(Access::RandWrite, "read_latency.p99 < 5 ms"));
+        assert!(!is_of_all(Access::ReadWrite, "read_latency.p99 < 5 ms"));
+    }
+
+    #[test]
+    fn a_window_that_has_a_rate_is_measured_at_it() {
+        let mut load = storage_load(&searching("p99 < 5 ms"), &Target::existing(NULL)).unwrap();
+        for (rate_per_s, due) in [(500.0, 100), (250.0, 50)] {
+            let window = Window { rate_per_s: Some(rate_per_s), ..Window::at_once(0, 200_000_000, 1) };
+            let measurement = load.measure(window, &mut |_| ()).unwrap();
+            assert_eq!(measurement.attempts.tried, due);
+            assert!(matches!(measurement.readings["read_service"], Reading::Trend(_)));
+        }
+    }
 }

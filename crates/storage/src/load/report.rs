@@ -129,7 +129,7 @@ fn readings(tally: &Tally, spec: &LoadSettings, window_ns: u64, first: usize) ->
         let rate = |count| Reading::rate(count, rated_ns);
         put(metrics.iops, rate(completed));
         put(metrics.bandwidth, rate(bytes));
-        put(metrics.latency, trend(&direction.latency));
+        put(metrics.latency, Reading::Trend(latency(direction, spec)));
         put(metrics.completion, trend(&direction.completion));
         if spec.rate.is_some() {
             put(metrics.service, trend(&direction.service));
@@ -143,6 +143,16 @@ fn readings(tally: &Tally, spec: &LoadSettings, window_ns: u64, first: usize) ->
         put(metrics::VERIFIED, Reading::Share { yes: tally.verified[0], no: tally.verified[1] });
     }
     readings
+}
+
+/// Times from the start. What found no place in the queue is in them with its wait, but not where an objective counts it as one that
+/// exceeds every limit.
+fn latency(direction: &Direction, spec: &LoadSettings) -> Histogram {
+    let mut latency = direction.latency.clone();
+    if spec.capacity.is_none() || spec.latency().is_none() {
+        latency.merge(&direction.unstarted);
+    }
+    latency
 }
 
 /// The metrics of one direction.
@@ -226,8 +236,9 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
             note(NoticeKind::Unsettled.with([range, slope]).about([metrics.iops.name]));
         }
     }
-    if tally.unstarted > 0 {
-        note(NoticeKind::Unstarted.with([tally.unstarted as f64]));
+    let unstarted: u64 = tally.directions.iter().map(|direction| direction.unstarted.count()).sum();
+    if unstarted > 0 {
+        note(NoticeKind::Unstarted.with([unstarted as f64]));
     }
     if !tally.recorder.errors.is_empty() && measurement.work == 0 {
         note(NoticeKind::NothingTransferred.into());
@@ -248,7 +259,25 @@ mod tests {
 
     use super::super::tally::Seat;
     use super::*;
+    use crate::settings::Access;
     use plumb_model::NoticeKind;
+
+    #[test]
+    fn a_wait_without_a_place_is_a_time_unless_an_objective_counts_it_as_one_above_every_limit() {
+        let mut tally = Tally::new(Frame::new(0, 0, 1000), true);
+        tally.complete(&Seat::default(), 10, Some(0));
+        tally.leave_unstarted(900, false);
+        assert_eq!(tally.recorder.attempts.tried, 2);
+        let searching = |access| LoadSettings {
+            access,
+            capacity: serde_json::from_value(serde_json::json!({ "objective": [] })).unwrap(),
+            ..LoadSettings::default()
+        };
+        let times = |spec| latency(&tally.directions[0], &spec).count();
+        assert_eq!(times(LoadSettings::default()), 2);
+        assert_eq!(times(searching(Access::Read)), 1);
+        assert_eq!(times(searching(Access::ReadWrite)), 2, "some times are those of writes");
+    }
 
     #[test]
     fn a_stall_that_percentiles_hide_is_told() {

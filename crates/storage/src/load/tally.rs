@@ -20,6 +20,8 @@ merged! {
         pub seconds: Seconds,
         /// From the start, at a fixed rate the intended one, to the completion.
         pub latency: Histogram,
+        /// The waits of those that were due in the window and never got a place in the queue.
+        pub unstarted: Histogram,
         /// At a fixed rate: from the real start to the completion.
         pub service: Histogram,
         /// From the end of the hand-over to the completion, of sampled batches.
@@ -46,7 +48,8 @@ merged! {
     /// The counts and times of one job.
     #[derive(Debug, Default)]
     pub struct Tally {
-        /// What every load records. What was tried came to an end in the window or was in flight when it closed.
+        /// What every load records. What was tried is, at a fixed rate, what was due in the window; else it came to an end in the window
+        /// or was in flight when it closed.
         pub recorder: Recorder,
         /// Reads, and writes.
         pub directions: [Direction; 2],
@@ -58,8 +61,6 @@ merged! {
         pub verified: [u64; 2],
         /// The time for which reads and writes were in flight in the window, summed over them.
         pub in_flight_ns: u64,
-        /// Reads and writes that were due in the window and never got a place in the queue.
-        pub unstarted: u64,
     }
 }
 
@@ -80,11 +81,13 @@ impl Tally {
             }
             self.steps[step] += 1;
         }
-        let counts = self.counts(now_ns);
-        let belongs =
-            if self.recorder.is_open_loop { self.recorder.frame.measures(seat.intended_ns) } else { counts };
+        let belongs = if self.recorder.is_open_loop {
+            self.recorder.frame.measures(seat.intended_ns)
+        } else {
+            self.counts(now_ns)
+        };
         self.recorder.gaps.completed(now_ns);
-        self.recorder.attempts.tried += u64::from(counts);
+        self.recorder.attempts.tried += u64::from(belongs);
         let direction = &mut self.directions[usize::from(seat.is_write)];
         let latency_ns = now_ns - seat.intended_ns;
         self.recorder.fastest_ns.note(latency_ns);
@@ -110,9 +113,9 @@ impl Tally {
 
     /// Counts one that was due in the window and that the window's end found without a place in the queue.
     pub fn leave_unstarted(&mut self, due_ns: u64, is_write: bool) {
-        self.unstarted += 1;
         let waited_ns = self.recorder.frame.close_ns.saturating_sub(due_ns);
-        self.directions[usize::from(is_write)].latency.record(waited_ns);
+        self.directions[usize::from(is_write)].unstarted.record(waited_ns);
+        self.recorder.attempts.tried += 1;
     }
 
     /// Adds the part of the window for which one was under way.
@@ -148,14 +151,14 @@ mod tests {
     fn a_closed_loop_counts_by_completion_and_an_open_one_by_intention() {
         let frame = Frame::new(0, SECOND, 2 * SECOND);
         let seat = Seat { intended_ns: SECOND - 5, start_ns: SECOND - 2, ..Seat::default() };
-        for (is_open_loop, times) in [(false, 2), (true, 0)] {
+        for (is_open_loop, counted) in [(false, 2), (true, 0)] {
             let mut tally = Tally::new(frame, is_open_loop);
             // Before the window, in it, and after it, for which it was in flight when the window closed.
             for now_ns in [SECOND - 1, SECOND + 5, 9 * SECOND] {
                 tally.complete(&seat, now_ns, frame.second(now_ns));
             }
-            assert_eq!((tally.directions[0].completed, tally.recorder.attempts.tried), (1, 2));
-            assert_eq!(tally.directions[0].latency.count(), times);
+            assert_eq!((tally.directions[0].completed, tally.recorder.attempts.tried), (1, counted));
+            assert_eq!(tally.directions[0].latency.count(), counted);
         }
     }
 
