@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Args};
 use plumb_http::settings::HttpSettings;
 use plumb_path::DataPath;
 
-use super::keys::{Flagged, Keys, key, switch, time, time_unless};
+use super::keys::{Flagged, Keys, capacity, key, switch, time, time_unless};
 use super::places::OnArguments;
 use super::shared::MeasurementArguments;
 
@@ -29,6 +29,7 @@ impl Flagged for HttpSettings {
     const FIXED: &'static [(&'static str, &'static str)] = &[("system.ingress.kind", "external")];
 
     fn flags() -> Vec<Arg> {
+        let [objective, trials, trial, step] = capacity(&["load.duration", "load.requests", "load.rate"]);
         let several = |flag: Arg| flag.action(ArgAction::Append);
         vec![
             Arg::new("system.ingress.url").value_name("URL").required(true).help("The URL to request"),
@@ -38,12 +39,10 @@ impl Flagged for HttpSettings {
             key("load.requests", "N").short('n'),
             time("load.warmup").help("Unmeasured time before the window").default_value("0s"),
             key("load.rate", "RATE").short('R'),
-            several(key("load.capacity.objective", "LIMIT"))
-                .conflicts_with_all(["load.duration", "load.requests", "load.rate"])
-                .help("Search for the highest rate that meets this limit, such as `p99 < 10 ms`; may be given more than once"),
-            key("load.capacity.trials", "N").requires("load.capacity.objective"),
-            time("load.capacity.trial").requires("load.capacity.objective"),
-            key("load.capacity.step", "PERCENT").requires("load.capacity.objective"),
+            objective,
+            trials,
+            trial,
+            step,
             key("load.reuse", "REUSE"),
             key("load.tls", "VERSION").value_parser(["1.2", "1.3"]).help("The only TLS version to offer"),
             key("load.cipher", "NAME"),

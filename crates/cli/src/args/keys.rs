@@ -59,6 +59,18 @@ pub fn time_unless(ends: &'static str) -> Arg {
         .hide_default_value(true)
 }
 
+/// The flags of a search for the capacity, beside which `others` make no sense.
+pub fn capacity(others: &[&'static str]) -> [Arg; 4] {
+    const OBJECTIVE: &str = "load.capacity.objective";
+    let objective = key(OBJECTIVE, "LIMIT").action(ArgAction::Append).conflicts_with_all(others).help(
+        "Search for the highest rate that meets this limit, such as `p99 < 10 ms`; may be given more than once",
+    );
+    let rest =
+        [key("load.capacity.trials", "N"), time("load.capacity.trial"), key("load.capacity.step", "PERCENT")];
+    let [trials, trial, step] = rest.map(|flag| flag.requires(OBJECTIVE));
+    [objective, trials, trial, step]
+}
+
 fn name_of(key: &str) -> String {
     key.rsplit('.').next().unwrap_or(key).replace('_', "-")
 }

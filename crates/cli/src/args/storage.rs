@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Args};
 use plumb_path::DataPath;
 use plumb_storage::settings::StorageSettings;
 
-use super::keys::{Flagged, Keys, key, switch, time, time_unless};
+use super::keys::{Flagged, Keys, capacity, key, switch, time, time_unless};
 use super::places::OnArguments;
 use super::shared::MeasurementArguments;
 
@@ -28,7 +28,7 @@ pub struct StorageArguments {
           help = format!("Run dbench's nine jobs and print its summary; --duration and --warmup are those of each job \
                           ({DBENCH_DURATION} and {DBENCH_WARMUP})"),
           conflicts_with_all = ["load.access", "load.read_share", "load.block_size", "load.depth", "load.jobs", "load.rate",
-                                "load.operations", "load.verify", "on"])]
+                                "load.operations", "load.verify", "load.capacity.objective", "on"])]
     pub suite: Option<String>,
     /// How it is shown.
     #[command(flatten)]
@@ -46,6 +46,8 @@ impl Flagged for StorageSettings {
         // The suite reads and writes, so its target has to stand that.
         let access = key("load.access", "ACCESS").default_value_if("suite", "dbench", "randrw");
         let warmup = time("load.warmup").help("Unmeasured time before the window").hide_default_value(true);
+        let others = ["load.duration", "load.operations", "load.rate", "load.verify"];
+        let [objective, trials, trial, step] = capacity(&others);
         vec![
             Arg::new("system.path").value_name("TARGET").required(true).help(target),
             access.visible_alias("rw").alias("readwrite"),
@@ -62,6 +64,10 @@ impl Flagged for StorageSettings {
             key("load.size", "SIZE").short('s'),
             key("load.offset_increment", "SIZE"),
             key("load.rate", "RATE").short('R'),
+            objective,
+            trials,
+            trial,
+            step,
             time_unless("load.operations").visible_alias("runtime").default_value_if(
                 "suite",
                 "dbench",

@@ -3,8 +3,9 @@
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Evidence, Measurement, Reading};
 use plumb_path::{Load, Window};
-use plumb_storage::load::{Error, suite};
-use plumb_storage::settings::{LoadSettings, StorageSettings, Target};
+use plumb_runner::Hosts;
+use plumb_storage::load::{Error, NULL, suite};
+use plumb_storage::settings::{LoadSettings, StorageSettings, SystemKind, SystemSettings, Target};
 
 use super::connecting;
 use super::single::{self, Watch};
@@ -22,8 +23,8 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     // The load alone is checked: an experiment refuses a depth that the engine does not have, and this command warns of it.
     plumb_storage::load::check(&spec).map_err(|fault| keys::fault::<StorageSettings>(&fault))?;
     single::headline(&arguments.shown, &format!("{address} · {}", what(arguments, &spec)));
-    if !arguments.places.on.is_empty() {
-        return from_hosts(arguments, settings, window);
+    if !arguments.places.on.is_empty() || spec.capacity.is_some() {
+        return by_agents(arguments, settings, window);
     }
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
@@ -55,11 +56,12 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     Ok(single::code(&measurement, &arguments.shown, code(&measurement)?))
 }
 
-/// Measures from other hosts. What is not at a URL is on the one host that measures it.
-fn from_hosts(arguments: &StorageArguments, settings: StorageSettings, window: Window) -> Outcome {
+/// Measures from other hosts, or searches. What is not at a URL is on the one host that measures it.
+fn by_agents(arguments: &StorageArguments, mut settings: StorageSettings, window: Window) -> Outcome {
     let address = settings.system.path.clone().unwrap_or_default();
     let from = match arguments.places.on.as_slice() {
         _ if address.contains("://") => None,
+        [] => None,
         [host] => Some(host.as_str()),
         _ => {
             let reason = "is on each of these hosts another one; name one host in --on, or a target as nbd://HOST:PORT/NAME";
@@ -67,7 +69,12 @@ fn from_hosts(arguments: &StorageArguments, settings: StorageSettings, window: W
         }
     };
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let hosts = connecting::loads(&arguments.places, from)?;
+    let hosts = if arguments.places.on.is_empty() {
+        make(&mut settings);
+        Hosts::default()
+    } else {
+        connecting::loads(&arguments.places, from)?
+    };
     let spec = settings.load.clone();
     let course = (window, course("", &spec));
     // Warnings say what is not as it was asked for, as on this host; an experiment would be void.
@@ -122,6 +129,20 @@ fn code(measurement: &Measurement) -> Outcome {
     }
 }
 
+/// Has agents make a file that does not exist, and remove it afterwards.
+fn make(settings: &mut StorageSettings) {
+    let StorageSettings { system, load } = settings;
+    let Some(path) = system.path.as_deref().filter(|path| !path.contains("://") && *path != NULL) else {
+        return;
+    };
+    if let (Some(size), Ok(false)) = (target(path, load).create, std::fs::exists(path)) {
+        let directory =
+            std::path::Path::new(path).parent().map(|parent| std::path::Path::new(".").join(parent));
+        let directory = directory.map(|directory| directory.display().to_string());
+        *system = SystemSettings { kind: SystemKind::File, path: directory, size, ..system.clone() };
+    }
+}
+
 /// A file that does not exist is made as large as the regions of all jobs need.
 fn target(address: &str, spec: &LoadSettings) -> Target {
     let further = spec.offset_increment.0.saturating_mul(u64::from(spec.jobs.saturating_sub(1)));
@@ -156,6 +177,8 @@ mod tests {
         insta::assert_snapshot!(said(&full, "-n 10 -t 0"), @"2 --jobs: a load has 1 to 1024 jobs");
         insta::assert_snapshot!(said(&full, "-n 10 -b 0B"), @"2 --block-size: a block has 1 B to 1 GiB");
         insta::assert_snapshot!(said(&full, "-n 10 -b 64B --verify"), @"2 --verify: a block that is checked has at least 80 B");
+        insta::assert_snapshot!(said(&full, "--objective p99<5ms --rw rw --destroy-data"), @"2 --objective: several times have a `p99` here; name one, such as `read_latency.p99`");
+        insta::assert_snapshot!(said(&full, "--objective p99<5ms --suite dbench"), @"2 the argument '--objective <LIMIT>' cannot be used with '--suite <NAME>'");
         insta::assert_snapshot!(said("/nowhere/at/all", "-n 10 -s 1MiB"), @"2 failed to open /nowhere/at/all: No such file or directory (os error 2)");
         assert_eq!(std::fs::read(&full).unwrap(), data);
         // More than any file may have, so that no real disk has to be filled.
