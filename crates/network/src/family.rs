@@ -9,7 +9,7 @@ use plumb_path::{
 };
 use serde_json::Value;
 
-use crate::settings::{NetworkSettings, SystemKind, Target};
+use crate::settings::{LoadSettings, NetworkSettings, SystemKind, Target};
 use crate::{check, evidence, far, load, metrics, share, system, tools};
 
 /// The data path `network`.
@@ -53,13 +53,14 @@ impl Settings for NetworkSettings {
                 weight: Some(self.load.flows.into()),
                 threads: self.load.flows,
                 spans_hosts: system::may_span_hosts(spec).map_err(Into::into),
-                ..LoadFacts::default()
+                ..LoadFacts::searching(self.load.searches().ok().flatten())
             },
         }
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing::new(&mut self.load.duration, &mut self.load.warmup)
+        let LoadSettings { duration, warmup, capacity, .. } = &mut self.load;
+        Timing { capacity: capacity.as_mut(), ..Timing::new(duration, warmup) }
     }
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {

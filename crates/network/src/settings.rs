@@ -5,12 +5,13 @@ mod driver;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use plumb_model::{Bytes, ClusterObject, ClusterObjectKind, Rate, Span};
-use plumb_path::RunBy;
+use plumb_model::{Bytes, ClusterObject, ClusterObjectKind, Metric, Rate, Span};
+use plumb_path::{Capacity, CapacitySettings, Fault, RunBy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::driver::{DEFAULT_PORT, Driver};
+use crate::metrics;
 use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
 use crate::wire::placement::SharedCpus;
 
@@ -192,6 +193,17 @@ impl Test {
         matches!(self, Self::TcpLat | Self::UdpLat)
     }
 
+    /// The metric with a time for each of its messages; none where messages have no time.
+    #[must_use]
+    pub fn latency(self) -> Option<Metric> {
+        match self {
+            Self::TcpLat => Some(metrics::TCP_LAT),
+            Self::UdpLat => Some(metrics::UDP_LAT),
+            Self::TcpCrr => Some(metrics::TCP_CRR_LATENCY),
+            Self::TcpBw | Self::UdpBw => None,
+        }
+    }
+
     /// Whether messages go one way only.
     #[must_use]
     pub fn is_bandwidth(self) -> bool {
@@ -216,6 +228,9 @@ pub struct LoadSettings {
     pub warmup: Span,
     /// Messages per second of all flows together such as `1000/s`, timed from the intended sends; as fast as possible if absent.
     pub rate: Option<Rate>,
+    /// `tcp_lat`, `udp_lat`, `tcp_crr`: a search for the highest rate that meets objectives, such as `{ objective: [p99 < 1 ms] }`. The
+    /// flows are the pool of an open loop.
+    pub capacity: Option<CapacitySettings>,
     /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
     /// the kernel has them.
     pub batch: u32,
@@ -251,6 +266,7 @@ impl Default for LoadSettings {
             duration: Span(5_000_000_000),
             warmup: Span(200_000_000),
             rate: None,
+            capacity: None,
             batch: 1,
             cpus: Placement::default(),
             busy_poll: Span(0),
@@ -266,6 +282,15 @@ impl Default for LoadSettings {
 }
 
 impl LoadSettings {
+    /// What it searches for.
+    ///
+    /// # Errors
+    /// The first fault in `capacity`.
+    pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
+        let latency = self.tests.first().and_then(|test| test.latency()).map(|metric| metric.name);
+        self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
+    }
+
     /// Whether both ends of a test's flows are to run on one CPU.
     #[must_use]
     pub fn shares_cpus(&self, test: Test) -> bool {

@@ -20,16 +20,16 @@ mod tests;
 mod under_way;
 mod worker;
 
-use plumb_model::Measurement;
+use plumb_model::{Measurement, Rate};
 use plumb_pace::Schedule;
-use plumb_path::{Fault, Load, Mark, PathError, Window};
+use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::control::Control;
 pub use self::error::Error;
 pub(crate) use self::report::own_share_max;
 pub(crate) use self::shared_pages::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
-use crate::settings::{LoadSettings, Target, Test};
+use crate::settings::{Driver, LoadSettings, Target, Test};
 use crate::tools;
 use crate::wire::bounds::{check_flows, check_size};
 
@@ -71,6 +71,17 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
         return fault("rate", "a rate must be above 0; leave `rate` out for a closed loop");
+    }
+    if spec.capacity.is_some() {
+        if !matches!(spec.tests[..], [test] if test.latency().is_some()) {
+            return fault(
+                "tests",
+                "a search for the capacity is of one test: `tcp_lat`, `udp_lat` or `tcp_crr`",
+            );
+        }
+        let others = [("rate", spec.rate.is_some())];
+        CapacitySettings::check_alone(spec.driver == Driver::Native, &others)?;
+        spec.searches()?;
     }
     if spec.busy_poll.0 != 0 && !(1_000..=1_000_000_000).contains(&spec.busy_poll.0) {
         return fault("busy_poll", "a thread polls for 1 us to 1 s before it sleeps");
@@ -129,22 +140,24 @@ impl NetworkLoad {
         mark: &mut dyn FnMut(Test, Mark),
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Measurement>, Error> {
-        let count = self.spec.tests.len();
+        let rate = rate_per_s(window.rate_per_s, self.spec.rate).map(Rate);
+        let spec = LoadSettings { rate, ..self.spec.clone() };
+        let count = spec.tests.len();
         let moments = run::Moments::new(window, count);
         let mut series = run::Series::new(mark, interrupted, moments);
         let mut outcomes = Vec::with_capacity(count);
-        for (at, test) in self.spec.tests.iter().enumerate() {
+        for (at, test) in spec.tests.iter().enumerate() {
             if interrupted() {
                 break;
             }
-            let prepared = prepare::prepare(&self.spec, &self.target, *test)?;
+            let prepared = prepare::prepare(&spec, &self.target, *test)?;
             outcomes.extend(run::run(prepared, moments.part(at), at + 1 == count, &mut series)?);
         }
         if outcomes.is_empty() {
             return Ok(None);
         }
-        let mut measurement = report::measurement(&self.spec, &outcomes, series.work());
-        if self.spec.zero_copy == ZeroCopy::Sendfile {
+        let mut measurement = report::measurement(&spec, &outcomes, series.work());
+        if spec.zero_copy == ZeroCopy::Sendfile {
             let (changed, unchanged) = shared_pages::probe(&self.target)?;
             let seen = [(SHARED.to_owned(), changed), (COPIED.to_owned(), unchanged)];
             measurement.observed.insert("sendfile".to_owned(), seen.into_iter().collect());

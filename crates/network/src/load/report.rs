@@ -192,12 +192,7 @@ impl TestCounts<'_> {
 
     /// A stall of a closed loop of round trips or connections that its percentiles do not show.
     fn hidden_stall(&self) -> Option<Notice> {
-        let metric = match self.outcome.test {
-            Test::TcpLat => metrics::TCP_LAT,
-            Test::UdpLat => metrics::UDP_LAT,
-            Test::TcpCrr => metrics::TCP_CRR_LATENCY,
-            Test::TcpBw | Test::UdpBw => return None,
-        };
+        let metric = self.outcome.test.latency()?;
         if self.spec.rate.is_some() {
             return None;
         }

@@ -12,7 +12,7 @@ use plumb_path::{SeenWindow, Settings};
 use super::*;
 use crate::options::Placement;
 use crate::server::{Server, ServerOptions};
-use crate::settings::NetworkSettings;
+use crate::settings::{Driver, NetworkSettings};
 use crate::wire::control::Terms;
 use crate::wire::placement::SharedCpus;
 
@@ -215,6 +215,51 @@ fn a_fixed_rate_is_kept() {
     assert!(count(&measurement, "tcp_lat") <= 300);
     assert!(count(&measurement, "udp_bw") <= 300 * 100);
     assert!(count(&measurement, "tcp_lat_service") > 0);
+}
+
+#[test]
+fn what_a_search_has_no_room_for_is_refused() {
+    let searching = |tests: &[Test], objective: &str| LoadSettings {
+        capacity: serde_json::from_value(serde_json::json!({ "objective": [objective] })).unwrap(),
+        ..spec(tests, 1)
+    };
+    let bare = |test| searching(&[test], "p99 < 1 ms");
+    let specs = [
+        LoadSettings { rate: Some(Rate(9.0)), ..bare(Test::TcpLat) },
+        LoadSettings { driver: Driver::Qperf, ..bare(Test::TcpLat) },
+        bare(Test::TcpBw),
+        searching(&[Test::TcpLat, Test::UdpLat], "p99 < 1 ms"),
+        searching(&[Test::TcpCrr], "p98 < 1 ms"),
+    ];
+    let faults: Vec<String> = specs.iter().map(|spec| check(spec).unwrap_err().to_string()).collect();
+    insta::assert_snapshot!(faults.join("\n"), @"
+    load.rate: a search for the capacity sets the rate and the time of each trial; leave it out
+    load.capacity: only the load of plumb itself searches; leave `driver` out
+    load.tests: a search for the capacity is of one test: `tcp_lat`, `udp_lat` or `tcp_crr`
+    load.tests: a search for the capacity is of one test: `tcp_lat`, `udp_lat` or `tcp_crr`
+    load.capacity.objective[0]: no metric is named `p98`; known: tcp_lat, tcp_lat_service, udp_lat, udp_lat_service, udp_lat_loss, tcp_bw, udp_bw, udp_send_bw, udp_loss, udp_reordered, udp_jitter, tcp_crr, tcp_crr_latency, tcp_retransmits, tcp_rtt, tcp_cwnd, cpu_load_per_gb, cpu_system_per_gb, softirq_load, softirq_system, cpu_system, cpu_load
+    ");
+    for (test, metric) in
+        [(Test::TcpLat, "tcp_lat"), (Test::UdpLat, "udp_lat"), (Test::TcpCrr, "tcp_crr_latency")]
+    {
+        let objectives = bare(test).searches().unwrap().unwrap().objectives;
+        assert_eq!((objectives[0].metric.as_str(), objectives[0].is_of_all), (metric, true));
+    }
+}
+
+#[test]
+fn a_window_that_has_a_rate_is_measured_at_it() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let address = server.address();
+    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    for test in [Test::TcpLat, Test::UdpLat, Test::TcpCrr] {
+        let mut load = network_load(&spec(&[test], 1), &target).unwrap();
+        for (rate_per_s, due) in [(500.0, 100), (250.0, 50)] {
+            let window = Window { rate_per_s: Some(rate_per_s), ..Window::at_once(0, 200_000_000, 1) };
+            let measurement = load.measure(window, &mut |_| ()).unwrap();
+            assert_eq!(measurement.attempts.tried, due, "{test:?}");
+        }
+    }
 }
 
 #[test]
