@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Args, Subcommand, ValueEnum};
 use plumb_network::settings::NetworkSettings;
 use plumb_path::DataPath;
 
-use super::keys::{Flagged, Keys, key, time};
+use super::keys::{Flagged, Keys, capacity, key, time};
 use super::places::OnArguments;
 use super::shared::MeasurementArguments;
 
@@ -25,7 +25,7 @@ pub struct NetworkArguments {
     #[command(flatten)]
     pub places: OnArguments,
     /// The form of the result.
-    #[arg(long, value_enum, default_value_t = NetworkFormat::Text, conflicts_with_all = ["json", "on"])]
+    #[arg(long, value_enum, default_value_t = NetworkFormat::Text, conflicts_with_all = ["json", "on", "load.capacity.objective"])]
     pub format: NetworkFormat,
     /// How it is shown.
     #[command(flatten)]
@@ -65,6 +65,7 @@ impl Flagged for NetworkSettings {
                      tcp_bw, 32K for udp_bw, 1 for the others";
         let zero_copy = "`tcp_bw`: send without a copy: from the page cache (`sendfile`, also if the flag has no value), or from memory that the \
                          kernel borrows (`msg_zerocopy`). The kernel still copies the latter for a receiver on this host";
+        let [objective, trials, trial, step] = capacity(&["load.duration", "load.rate"]);
         vec![
             Arg::new("system.address")
                 .value_name("ADDRESS")
@@ -86,6 +87,10 @@ impl Flagged for NetworkSettings {
                 .help("How long to measure each test, such as `10s`"),
             time("load.warmup"),
             key("load.rate", "RATE").short('R'),
+            objective,
+            trials,
+            trial,
+            step,
             key("load.batch", "N"),
             key("load.cpus", "apart|shared"),
             key("load.busy_poll", "TIME"),

@@ -10,6 +10,7 @@ use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
 use plumb_network::settings::{LoadSettings, NetworkSettings, SystemKind, Target, Test};
 use plumb_path::{RunBy, Window};
+use plumb_runner::Hosts;
 
 use super::connecting;
 use super::single::{self, Watch};
@@ -63,8 +64,8 @@ fn one(
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     let window = single::window(&mut settings);
-    if !arguments.places.on.is_empty() {
-        return from_hosts(arguments, settings, window, interrupts);
+    if !arguments.places.on.is_empty() || settings.load.capacity.is_some() {
+        return by_agents(arguments, settings, window, interrupts);
     }
     let load = &mut settings.load;
     let mut client = plumb_network::load::network_load(load, target).map_err(failure)?;
@@ -102,15 +103,16 @@ fn one(
     Ok(single::code(&measurement, shown, code(&measurement, &evidence)))
 }
 
-/// Measures from other hosts.
-fn from_hosts(
+/// Measures from other hosts, or searches.
+fn by_agents(
     arguments: &NetworkArguments,
     mut settings: NetworkSettings,
     window: Window,
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     settings.system.kind = SystemKind::External;
-    let hosts = connecting::loads(&arguments.places, None)?;
+    let is_here = arguments.places.on.is_empty();
+    let hosts = if is_here { Hosts::default() } else { connecting::loads(&arguments.places, None)? };
     let goal = Goal::Duration(settings.load.duration);
     let course = Course { job: "", goal, unit: "messages", in_flight: None };
     if !arguments.shown.json {
@@ -227,6 +229,7 @@ mod tests {
         assert_snapshot!(refused("127.0.0.1:9 udp_bw -m 64K"), @"--msg-size: udp_bw sends each message as one datagram, of at most 65507 B (64 KiB less the headers of IP and UDP), not of 65536 B");
         assert_snapshot!(refused("127.0.0.1:9 tcp_bw -m 2M"), @"--msg-size: a message has 1 B to 1 MiB, not 2097152 B");
         assert_snapshot!(refused("127.0.0.1:9 tcp_bw tcp_bw"), @"TEST: each test runs once; remove the duplicate");
+        assert_snapshot!(refused("127.0.0.1:9 --objective p99<1ms"), @"TEST: a search for the capacity is of one test: `tcp_lat`, `udp_lat` or `tcp_crr`");
         assert_snapshot!(refused("127.0.0.1:99999"), @"`99999` in `127.0.0.1:99999` is not a port; it is a number from 1 to 65535");
         let (code, message) = fails("no-such-host.invalid");
         let begin = "failed to resolve `no-such-host.invalid`: ";
