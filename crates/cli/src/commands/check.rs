@@ -51,9 +51,14 @@ fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
     let blocks = if least == plan.blocks.max { most } else { format!("{least} to {most}") };
     let _ = writeln!(
         text,
-        "data path {}, seed {}, {blocks}, window {:.2} s after {:.2} s of warm-up",
+        "data path {}, seed {}, {blocks}, {} {:.2} s after {:.2} s of warm-up",
         plan.path,
         plan.seed,
+        if plan.windows == 1 {
+            "window".to_owned()
+        } else {
+            format!("about {} windows a slot of", plan.windows)
+        },
         seconds(plan.window_ns),
         seconds(plan.warmup_ns)
     );

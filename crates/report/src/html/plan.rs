@@ -11,7 +11,10 @@ use crate::view::View;
 pub fn plan(view: &View<'_>) -> Markup {
     let plan = view.plan();
     let header = &view.run.header;
-    let window = figures::time_ns(plan.window_ns as f64);
+    let window = match (plan.windows, figures::time_ns(plan.window_ns as f64)) {
+        (1, window) => format!("a window of {window}"),
+        (windows, window) => format!("about {windows} windows a slot of {window}"),
+    };
     let warmup = figures::time_ns(plan.warmup_ns as f64);
     let blocks = match plan.blocks {
         Blocks { min, max } if min == max => figures::plural(max as usize, "block"),
@@ -19,7 +22,7 @@ pub fn plan(view: &View<'_>) -> Markup {
     };
     html! {
         p {
-            "Data path " code { (plan.path) } "; " (blocks) " a cell; a window of " (window)
+            "Data path " code { (plan.path) } "; " (blocks) " a cell; " (window)
             " after " (warmup) " of warm-up; the system on CPUs " (header.system_cpus) ", the load on CPUs " (header.load_cpus)
             "; orders drawn with seed " code { (plan.seed) } "."
         }

@@ -106,9 +106,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<P
     let (metrics, claims) = claiming.read((&root, &spec), &options.claims, &mut mistakes);
     let settled = mistakes.unless(settled)?.unwrap_or_default();
     let Settled { variants: described, cells, settings, window_ns, warmup_ns } = settled.only(&kept, quick);
-    let capacity = settings.iter().flatten().find_map(|settings| settings.facts().load.capacity);
-    // About every second trial fails, and a probe follows.
-    let windows = capacity.map_or(1, |capacity| capacity.trials.saturating_add(capacity.trials.div_ceil(2)));
+    let windows = windows(&settings);
     let plan = Plan {
         title: metadata.title.unwrap_or_else(|| metadata.name.text.clone()),
         name: metadata.name.text,
@@ -145,6 +143,12 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<P
         questions: path.questions.to_vec(),
     };
     Ok((plan, *path, settings))
+}
+
+/// How many windows a slot has: of a search, its trials, and a probe after about every second one, which fails.
+fn windows(settings: &[Vec<PathSettings>]) -> u32 {
+    let capacity = settings.iter().flatten().find_map(|settings| settings.facts().load.capacity);
+    capacity.map_or(1, |capacity| capacity.trials.saturating_add(capacity.trials.div_ceil(2)))
 }
 
 /// How long the windows of a quick run's least blocks may be in total, so that the run ends within 90 s.

@@ -83,6 +83,7 @@ macro_rules! pages_with_commands {
 pages_with_commands! {
     commands_of_the_readme_run: "README.md",
     commands_of_audit_run: "docs/guides/audit.md",
+    commands_of_capacity_run: "docs/guides/capacity.md",
     commands_of_change_nginx_run: "docs/guides/change-nginx.md",
     commands_of_change_ovs_run: "docs/guides/change-ovs.md",
     commands_of_ci_run: "docs/guides/ci.md",
