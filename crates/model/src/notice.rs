@@ -113,6 +113,8 @@ pub enum NoticeKind {
     Unsettled,
     /// Operations found no free place in the queue. Figures: their number.
     Unstarted,
+    /// The same in a search, whose objectives count them as above every limit. Figures: their number.
+    UnstartedInSearch,
     /// Nothing was read or written.
     NothingTransferred,
     /// The target does nothing.

@@ -81,6 +81,8 @@ templates! {
         {1 %} (SNIA's test specification allows 20% and 10%)"
     Unstarted => "{0} {0 read or write was/reads and writes were} due in the window and found no free place in the queue until its \
         end; the latencies include the time waited by then"
+    UnstartedInSearch => "{0} {0 read or write was/reads and writes were} due in the window and found no free place in the queue until its \
+        end; the objectives count {0 it/them} as above every limit, and the latencies exclude {0 it/them}"
     NothingTransferred => "nothing was read or written within the window"
     NullStorage => "null: does nothing, so these are the load's own costs, without any storage's"
     MadeForThis => "{a} did not exist: it was made for this measurement, and nothing of it is left"

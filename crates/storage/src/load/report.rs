@@ -149,10 +149,15 @@ fn readings(tally: &Tally, spec: &LoadSettings, window_ns: u64, first: usize) ->
 /// exceeds every limit.
 fn latency(direction: &Direction, spec: &LoadSettings) -> Histogram {
     let mut latency = direction.latency.clone();
-    if spec.capacity.is_none() || spec.latency().is_none() {
+    if !exceeds_every_limit(spec) {
         latency.merge(&direction.unstarted);
     }
     latency
+}
+
+/// Whether an objective counts what found no place in the queue as above every limit.
+fn exceeds_every_limit(spec: &LoadSettings) -> bool {
+    spec.capacity.is_some() && spec.latency().is_some()
 }
 
 /// The metrics of one direction.
@@ -238,7 +243,9 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
     }
     let unstarted: u64 = tally.directions.iter().map(|direction| direction.unstarted.count()).sum();
     if unstarted > 0 {
-        note(NoticeKind::Unstarted.with([unstarted as f64]));
+        let is_in_search = exceeds_every_limit(of.spec);
+        let kind = if is_in_search { NoticeKind::UnstartedInSearch } else { NoticeKind::Unstarted };
+        note(kind.with([unstarted as f64]));
     }
     if !tally.recorder.errors.is_empty() && measurement.work == 0 {
         note(NoticeKind::NothingTransferred.into());
