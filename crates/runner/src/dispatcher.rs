@@ -279,10 +279,13 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// The geometric mean of the capacities that a variant had so far; `None` if it had none.
+    /// The geometric mean of the capacities that a variant had so far; `None` if it had none. Where the load was the limit, the
+    /// capacity is only a lower bound.
     fn capacity_so_far(&self, cell: usize, name: &str) -> Option<f64> {
         let slots = self.slots.iter().filter(|slot| slot.cell == cell && slot.variant == name);
-        let readings = slots.filter_map(|slot| slot.result()?.measurement.readings.get(CAPACITY.name));
+        let measurements = slots.filter_map(|slot| Some(&slot.result()?.measurement));
+        let found = measurements.filter(|measurement| !measurement.health.is_load_bound());
+        let readings = found.filter_map(|measurement| measurement.readings.get(CAPACITY.name));
         let logs = readings.filter_map(|reading| Some(reading.number(None, CAPACITY.unit)?.ln()));
         let (count, sum) = logs.fold((0.0, 0.0), |(count, sum), log| (count + 1.0, sum + log));
         (count > 0.0).then(|| f64::exp(sum / count))

@@ -4,11 +4,13 @@
 //! towards 1. After a trial that failed, the system has to meet the objectives at half the rate before the next one, so that no
 //! trial is measured on a system that still works off the last one.
 
+use std::collections::BTreeMap;
+
 use plumb_model::measurement::per_second;
 use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY, CPU_SYSTEM};
 use plumb_model::{
-    Evidence, LoadHealth, LoadLimit, Measurement, NoticeKind, Reading, Search, Shortage, SplitMix, Trial,
-    TrialKind, Unit,
+    Evidence, LoadHealth, LoadLimit, Measurement, Noise, Notice, NoticeKind, Reading, Search, Shortage,
+    SlotResult, SplitMix, Trial, TrialKind, Unit,
 };
 use plumb_path::{Capacity, TRIAL_PER_LIMIT, Window};
 use plumb_stats::{Pilot, Staircase};
@@ -50,6 +52,10 @@ struct Kept {
     evidence: Vec<Evidence>,
     /// When the first window opened.
     opened: Option<(u64, String)>,
+    /// The noise of the trial in which others did most.
+    noise: Option<(Noise, BTreeMap<String, Noise>)>,
+    /// What a trial said of a pool that is too small: no other trial says so once the system is fast enough.
+    pool: Option<Notice>,
 }
 
 /// Why a search ended early.
@@ -215,6 +221,8 @@ impl<'a, 'm> Trials<'a, 'm> {
             }
             None => estimate,
         };
+        measurement.notices.retain(|notice| notice.kind != NoticeKind::FewConnections);
+        measurement.notices.extend(self.kept.pool);
         let (limit_ns, trial_ns) = (self.capacity.limit_ns().unwrap_or(0.0), self.window.window_ns as f64);
         if trial_ns < TRIAL_PER_LIMIT * limit_ns {
             measurement.notices.push(NoticeKind::ShortTrials.with([trial_ns, limit_ns, limit_ns / trial_ns]));
@@ -224,6 +232,9 @@ impl<'a, 'm> Trials<'a, 'm> {
             measurement.readings.extend(value.map(|value| (metric.name.to_owned(), Reading::Gauge(value))));
         }
         measured.result.evidence = self.kept.evidence;
+        if let Some((noise, by_host)) = self.kept.noise {
+            (measured.result.noise, measured.result.noise_by_host) = (noise, by_host);
+        }
         if let Some((opened_ns, opened_at)) = self.kept.opened {
             (measured.opened_ns, measured.opened_at) = (opened_ns, opened_at);
         }
@@ -242,6 +253,18 @@ impl Kept {
                 Some(_) => {}
                 None => self.evidence.push(evidence.clone()),
             }
+        }
+        let SlotResult { noise, noise_by_host, measurement, .. } = &measured.result;
+        if kind == TrialKind::Search && self.pool.is_none() {
+            let mut notices = measurement.notices.iter();
+            self.pool = notices.find(|notice| notice.kind == NoticeKind::FewConnections).cloned();
+        }
+        if self
+            .noise
+            .as_ref()
+            .is_none_or(|(worst, _)| noise.others + noise.steal > worst.others + worst.steal)
+        {
+            self.noise = Some((noise.clone(), noise_by_host.clone()));
         }
         if self.best.as_ref().is_none_or(|(best, _)| rank >= *best) {
             self.best = Some((rank, measured));
@@ -263,7 +286,6 @@ fn done_per_s(measurement: &Measurement) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::SlotResult;
     use plumb_path::null::NULL;
     use serde_json::json;
 

@@ -29,10 +29,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use plumb_host::signals::unless_asked_to_stop;
-use plumb_model::Measurement;
+use plumb_model::{Measurement, NoticeKind, Objective};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{AnyError, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
+use plumb_path::{AnyError, Capacity, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
@@ -44,6 +44,7 @@ use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
 use self::worker::HttpWorker;
+use crate::metrics;
 use crate::settings::{Driver, LoadSettings, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
@@ -206,8 +207,28 @@ impl Load for HttpLoad {
             move || worker(errand, security?, resumption, connections, part)
         })?;
         let asked = report::Asked { rate_per_s, connections: self.spec.connections };
-        Ok(report::measurement(&driven, asked, &self.errand))
+        let mut measurement = report::measurement(&driven, asked, &self.errand);
+        // Above the capacity all connections are busy, however many there are.
+        if self
+            .spec
+            .searches()
+            .ok()
+            .flatten()
+            .is_some_and(|sought| !waited_for_connections(&measurement, &sought))
+        {
+            measurement.notices.retain(|notice| notice.kind != NoticeKind::FewConnections);
+        }
+        Ok(measurement)
     }
+}
+
+/// Whether an objective failed only because requests waited for a free connection: with the time from when they were sent it is met.
+fn waited_for_connections(measurement: &Measurement, sought: &Capacity) -> bool {
+    let waits = [metrics::ITERATION_DURATION.name, metrics::HTTP_REQ_DURATION.name];
+    sought.objectives.iter().filter(|objective| waits.contains(&objective.metric.as_str())).any(|objective| {
+        let service = Objective { metric: metrics::HTTP_REQ_SERVICE.name.to_owned(), ..objective.clone() };
+        !objective.is_met(measurement.value_of(objective)) && objective.is_met(measurement.value_of(&service))
+    })
 }
 
 /// Makes a worker, in its own thread, where it stays.

@@ -38,6 +38,31 @@ fn a_window_that_has_a_rate_is_measured_at_it() {
 }
 
 #[test]
+fn a_search_blames_the_pool_only_where_requests_wait_for_a_connection_and_not_for_the_server() {
+    let told = |sleeps: Duration, limit: &str| {
+        let server = Server::start(move |conversation| {
+            while conversation.request().is_some() {
+                plumb_host::time::sleep(sleeps);
+                conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        });
+        let capacity = serde_json::json!({ "objective": [format!("p99 < {limit}")] });
+        let spec =
+            LoadSettings { connections: 2, capacity: serde_json::from_value(capacity).unwrap(), ..spec() };
+        let target = Target { url: server.url.clone(), ..Target::default() };
+        let window = Window { rate_per_s: Some(100.0), ..Window::at_once(0, 500 * MS, 1) };
+        let measurement = http_load(&spec, &target).unwrap().measure(window, &mut |_| ()).unwrap();
+        measurement.notices.iter().any(|notice| notice.kind == NoticeKind::FewConnections)
+    };
+    // Two connections carry 20 requests per second of 100 ms each, and 100 are due.
+    assert!(
+        told(Duration::from_millis(100), "2 s"),
+        "each answer is fast enough, but not the wait before it"
+    );
+    assert!(!told(Duration::from_millis(100), "50 ms"), "no answer is fast enough");
+}
+
+#[test]
 fn a_number_of_requests_ends_an_open_loop() {
     let server = Server::ok();
     let spec = LoadSettings {
