@@ -33,7 +33,9 @@ impl Objective {
             Relation::AtMost => value <= self.limit,
             Relation::AtLeast => value >= self.limit,
             Relation::Above => value > self.limit,
-            _ => value < self.limit,
+            Relation::Below => value < self.limit,
+            // No objective has these.
+            Relation::EqualWithin(_) | Relation::KnownWithin(_) | Relation::KnownWithinOrApart(_) => false,
         })
     }
 
@@ -134,7 +136,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Objective, ClaimError> {
-        Scope { variants: &[], metrics: &metrics() }.read_objective(text, Some("iteration_duration"))
+        Scope { variants: &[], metrics: &metrics() }.read_objective(text, &["iteration_duration"])
     }
 
     fn measured(fast: u64, slow: u64, missing: u64) -> Measurement {
@@ -176,7 +178,7 @@ mod tests {
     #[test]
     fn a_statistic_of_several_times_needs_the_name_of_one() {
         let metrics = metrics();
-        let read = |text: &str| Scope { variants: &[], metrics: &metrics }.read_objective(text, None);
+        let read = |text: &str| Scope { variants: &[], metrics: &metrics }.read_objective(text, &[]);
         let error = read("p99 < 10 ms").unwrap_err();
         assert_eq!(
             error.message,

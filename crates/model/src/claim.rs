@@ -214,19 +214,19 @@ impl Scope<'_> {
         }
     }
 
-    /// Reads an objective: a claim on a metric without a variant. A statistic alone is one of `latency`, if the load has one metric of
-    /// that kind.
+    /// Reads an objective: a claim on a metric without a variant. A statistic alone is one of the first of the
+    /// metrics `latency`, which have a time for each unit of work.
     ///
     /// # Errors
     /// As [`Scope::read`].
-    pub fn read_objective(self, text: &str, latency: Option<&str>) -> Result<Objective, ClaimError> {
+    pub fn read_objective(self, text: &str, latency: &[&str]) -> Result<Objective, ClaimError> {
         let whole = Piece { text, offset: 0 }.trimmed();
         let (at, symbol) = find_relation(whole)?;
         let (left, symbol_piece) = (whole.part(0, at).trimmed(), whole.part(at, at + symbol.len()));
         if symbol == "==" {
             return Err(symbol_piece.error("an objective is a limit; write `<`, `<=`, `>` or `>=`"));
         }
-        let (metric, statistic) = match (Statistic::from_name(left.text), latency) {
+        let (metric, statistic) = match (Statistic::from_name(left.text), latency.first()) {
             (Some(statistic), Some(latency)) => {
                 (self.metric(Piece { text: latency, ..left })?, Some(statistic))
             }
@@ -241,7 +241,7 @@ impl Scope<'_> {
             relation: relation(symbol_piece, None)?,
             limit: value_in(limit, metric)?,
             unit: metric.unit,
-            is_of_all: Some(metric.name.as_str()) == latency,
+            is_of_all: latency.contains(&metric.name.as_str()),
         })
     }
 

@@ -288,6 +288,7 @@ impl LoadSettings {
     /// The first fault in `capacity`.
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
         let latency = self.tests.first().and_then(|test| test.latency()).map(|metric| metric.name);
+        let latency = latency.as_slice();
         self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
     }
 

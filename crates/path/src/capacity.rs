@@ -20,7 +20,7 @@ pub struct CapacitySettings {
     /// The measured time of a trial: at least 100 times the longest limit.
     #[serde(default = "trial")]
     pub trial: Span,
-    /// From one rate to the next.
+    /// The change of the rate from trial to trial.
     #[serde(default = "step")]
     pub step: Percent,
 }
@@ -54,16 +54,17 @@ pub struct Capacity {
     pub objectives: Vec<Objective>,
     /// Trials of a slot.
     pub trials: u32,
-    /// From one rate to the next, as a share.
+    /// The change of the rate from trial to trial, as a share.
     pub step: f64,
 }
 
 impl CapacitySettings {
-    /// Checks the settings and reads the objectives. A statistic alone is one of the metric `latency`, if there is one.
+    /// Checks the settings and reads the objectives. A statistic alone is one of the first of the metrics `latency`, which have a
+    /// time for each unit of work.
     ///
     /// # Errors
     /// The first fault, with its key.
-    pub fn read(&self, metrics: &[Metric], latency: Option<&str>) -> Result<Capacity, Fault> {
+    pub fn read(&self, metrics: &[Metric], latency: &[&str]) -> Result<Capacity, Fault> {
         let fault = |key: &str, message: String| Fault::new(format!("load.capacity.{key}"), message);
         if self.objective.is_empty() {
             return Err(fault("objective", "name at least one limit, such as `p99 < 10 ms`".to_owned()));
@@ -128,7 +129,7 @@ mod tests {
 
     fn read(json: serde_json::Value) -> Result<Capacity, String> {
         let settings: CapacitySettings = serde_json::from_value(json).unwrap();
-        settings.read(METRICS, Some("latency")).map_err(|fault| fault.to_string())
+        settings.read(METRICS, &["latency"]).map_err(|fault| fault.to_string())
     }
 
     #[test]

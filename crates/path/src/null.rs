@@ -133,7 +133,7 @@ impl Settings for NullSettings {
         if self.load.duration.0 == 0 {
             return Err(Fault::new("load.duration", "the duration must be longer than 0, such as `1 s`"));
         }
-        self.load.capacity.as_ref().map_or(Ok(()), |capacity| capacity.read(METRICS, Some(LATENCY)).map(drop))
+        self.load.capacity.as_ref().map_or(Ok(()), |capacity| capacity.read(METRICS, &[LATENCY]).map(drop))
     }
 
     fn share(&self, _number: u32, of: u32) -> Result<PathSettings, Fault> {
@@ -158,7 +158,7 @@ impl Settings for NullSettings {
         let ends_its_process = matches!(self.system.fail, Failure::CrashOnce | Failure::KillOnce);
         let in_process = !ends_its_process && !self.load.real_time;
         let capacity =
-            self.load.capacity.as_ref().and_then(|capacity| capacity.read(METRICS, Some(LATENCY)).ok());
+            self.load.capacity.as_ref().and_then(|capacity| capacity.read(METRICS, &[LATENCY]).ok());
         Facts {
             system: SystemFacts { in_process, ..SystemFacts::default() },
             load: LoadFacts {

@@ -253,7 +253,10 @@ impl LoadSettings {
     /// # Errors
     /// The first fault in `capacity`.
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
-        self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, self.latency())).transpose()
+        self.capacity
+            .as_ref()
+            .map(|capacity| capacity.read(metrics::METRICS, self.latency().as_slice()))
+            .transpose()
     }
 
     /// Whether each job keeps its depth in flight, without a schedule.

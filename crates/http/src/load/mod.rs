@@ -206,7 +206,8 @@ impl Load for HttpLoad {
             let errand = Arc::clone(&self.errand);
             move || worker(errand, security?, resumption, connections, part)
         })?;
-        let asked = report::Asked { rate_per_s, connections: self.spec.connections };
+        let (connections, is_judged) = (self.spec.connections, self.spec.capacity.is_some());
+        let asked = report::Asked { rate_per_s, connections, is_judged };
         let mut measurement = report::measurement(&driven, asked, &self.errand);
         // Above the capacity all connections are busy, however many there are.
         if self

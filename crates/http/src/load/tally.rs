@@ -209,6 +209,8 @@ merged! {
         pub pending: Histogram,
         /// The waits of requests that the server refused.
         pub refused: Histogram,
+        /// The waits of requests that failed otherwise.
+        pub broken: Histogram,
     }
 }
 
@@ -318,7 +320,7 @@ impl Tally {
         if failure.is_refusal() {
             self.times.refused.record(waited_ns);
         } else {
-            self.times.duration.record(waited_ns);
+            self.times.broken.record(waited_ns);
             self.slowest_ns.note(waited_ns);
         }
     }
@@ -359,6 +361,7 @@ impl Times {
     /// A wait longer than the median answer belongs to the upper half, however long it would have gone on. A shorter wait
     /// says nothing, because most answers take that long: it would only make the system look faster.
     pub fn settle(&mut self) {
+        self.duration.merge(&self.broken);
         let median_ns = self.iteration().statistic_ns(Statistic::Med);
         let waits =
             [(&self.pending, median_ns.unwrap_or(0.0)), (&self.refused, median_ns.unwrap_or(f64::MAX))];

@@ -89,7 +89,8 @@ impl LoadSettings {
     /// # Errors
     /// The first fault in `capacity`.
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
-        let latency = Some(metrics::ITERATION_DURATION.name);
+        // In an open loop both begin when a request is due.
+        let latency = &[metrics::ITERATION_DURATION.name, metrics::HTTP_REQ_DURATION.name];
         self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
     }
 

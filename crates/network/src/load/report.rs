@@ -102,7 +102,7 @@ impl TestCounts<'_> {
 
     /// Times, and their mean in each second.
     fn times(&self, measurement: &mut Measurement, metric: Metric) {
-        put(measurement, metric, Reading::Trend(self.tally.latency.clone()));
+        put(measurement, metric, Reading::Trend(self.tally.times(self.spec.capacity.is_some())));
         let seconds = self.outcome.driven.frame.whole_seconds(u64::MAX);
         if let Some(means) = self.tally.seconds.means_us(seconds) {
             measurement.windows.insert(metric.name.to_owned(), means);
@@ -196,7 +196,7 @@ impl TestCounts<'_> {
         if self.spec.rate.is_some() {
             return None;
         }
-        hidden_stall(metric, &self.tally.latency, self.stall_ns_max())
+        hidden_stall(metric, &self.tally.times(false), self.stall_ns_max())
     }
 
     /// What was read back and counted at both ends.

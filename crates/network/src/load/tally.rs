@@ -86,6 +86,8 @@ merged! {
         pub seconds: Seconds,
         /// Times, at a fixed rate from the intended start.
         pub latency: Histogram,
+        /// How long those without an answer had waited.
+        pub waits: Histogram,
         /// At a fixed rate: from the real start.
         pub service: Histogram,
         /// Messages in the whole test that may have reached the server, and whose answers did not come.
@@ -115,27 +117,42 @@ impl Tally {
         if let Some(second) = self.recorder.frame.second(now_ns) {
             self.ended.note(second, time_ns);
         }
-        self.ends.answered += self.time(due_ns, time_ns, 1);
+        let due = self.due(due_ns, time_ns, 1);
+        self.latency.record_many(time_ns, due);
+        self.ends.answered += due;
     }
 
     /// Counts one that did not end well, with the time until it did not.
     pub fn fail_one(&mut self, due_ns: u64, time_ns: u64, what: &str) {
         self.recorder.fail(what.to_owned());
-        self.ends.failed += self.time(due_ns, time_ns, 1);
+        let due = self.due(due_ns, time_ns, 1);
+        self.waits.record_many(time_ns, due);
+        self.ends.failed += due;
     }
 
     /// Counts several that have not ended, with the time that they have waited.
     pub fn leave(&mut self, due_ns: u64, time_ns: u64, count: u64) {
-        self.ends.unfinished += self.time(due_ns, time_ns, count);
+        let due = self.due(due_ns, time_ns, count);
+        self.waits.record_many(time_ns, due);
+        self.ends.unfinished += due;
     }
 
-    /// Puts a time into the distribution where the message was due in the window. Returns how many were.
+    /// Notes a time where the message was due in the window. Returns how many were.
     #[inline]
-    fn time(&mut self, due_ns: u64, time_ns: u64, count: u64) -> u64 {
+    fn due(&mut self, due_ns: u64, time_ns: u64, count: u64) -> u64 {
         let Some(second) = self.recorder.frame.second(due_ns) else { return 0 };
-        self.latency.record_many(time_ns, count);
         self.seconds.note_many(second, time_ns, count);
         count
+    }
+
+    /// The times of all. An objective counts what has no answer as one that exceeds every limit, so it is not among its times.
+    #[must_use]
+    pub fn times(&self, is_judged: bool) -> Histogram {
+        let mut times = self.latency.clone();
+        if !is_judged {
+            times.merge(&self.waits);
+        }
+        times
     }
 
     /// Notes the time from the real start of a message that had a schedule.
@@ -166,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_or_does_not_end_is_in_the_distribution_too() {
+    fn what_fails_or_does_not_end_is_in_the_distribution_unless_an_objective_judges_it() {
         let mut tally = Tally::new(Frame::new(0, 0, SECOND), false);
         tally.complete(1, 10, 9);
         tally.fail_one(2, 1000, "no answer");
         tally.leave(3, 5000, 7);
         tally.leave(SECOND, 5000, 7);
-        assert_eq!(tally.latency.count(), 9);
+        assert_eq!([tally.times(false).count(), tally.times(true).count()], [9, 1]);
         assert_eq!(tally.ends, Ends { answered: 1, late: 0, failed: 1, unfinished: 7 });
         assert_eq!((tally.ends.sum(), tally.recorder.errors["no answer"]), (9, 1));
     }

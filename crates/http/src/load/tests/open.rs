@@ -38,6 +38,36 @@ fn a_window_that_has_a_rate_is_measured_at_it() {
 }
 
 #[test]
+fn a_request_without_an_answer_exceeds_the_limits_of_a_search_however_soon_it_failed() {
+    // Every tenth request finds its connection closed.
+    let server = Server::start(|conversation| {
+        for _ in 0..9 {
+            if conversation.request().is_none() {
+                return;
+            }
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+        conversation.request();
+    });
+    let target = Target { url: server.url.clone(), ..Target::default() };
+    let of = |objective: &str| {
+        let capacity = serde_json::json!({ "objective": [objective] });
+        let spec =
+            LoadSettings { connections: 2, capacity: serde_json::from_value(capacity).unwrap(), ..spec() };
+        let window = Window { rate_per_s: Some(200.0), ..Window::at_once(0, 1000 * MS, 1) };
+        let measurement = http_load(&spec, &target).unwrap().measure(window, &mut |_| ()).unwrap();
+        let objectives = spec.searches().unwrap().unwrap().objectives;
+        (measurement.value_of(&objectives[0]), measurement)
+    };
+    let (p99, measurement) = of("p99 < 10 s");
+    assert_eq!(p99, None, "{:?}", measurement.errors);
+    let failed = measurement.attempts.failed;
+    assert_eq!(count_of(&measurement, "iteration_duration"), measurement.attempts.tried - failed);
+    assert_eq!(of("http_req_duration.p99 < 10 s").0, None, "it is the same time in an open loop");
+    assert!(of("med < 10 s").0.is_some(), "most were answered");
+}
+
+#[test]
 fn a_search_blames_the_pool_only_where_requests_wait_for_a_connection_and_not_for_the_server() {
     let told = |sleeps: Duration, limit: &str| {
         let server = Server::start(move |conversation| {
