@@ -79,6 +79,10 @@ pub enum NoticeKind {
 
     /// Trials were short beside the limit. Figures: a trial and the limit in ns, the overload that may pass.
     ShortTrials,
+    /// No rate of a pilot met the objectives. Figures: the lowest rate.
+    NoRateMet,
+    /// No rate of a pilot failed an objective. Figures: the highest rate.
+    NoRateFailed,
     /// The load was the limit before a rate failed. Figures: the highest rate that met the objectives.
     LoadsOwnLimit,
     /// The system did not recover from a rate that was too high. Figures: how long it had, in ns.

@@ -41,7 +41,11 @@ pub fn trial_line(objectives: &[Objective], trial: &Trial, colour: bool) -> Stri
 
 /// A value beside its limit, which the bar reaches in the middle.
 fn bar(objective: &Objective, value: Option<f64>) -> String {
-    let ratio = value.map_or(f64::INFINITY, |value| value / objective.limit);
+    let ratio = match (value, is_upper(objective)) {
+        (Some(value), true) => value / objective.limit,
+        (Some(value), false) => objective.limit / value,
+        (None, _) => f64::INFINITY,
+    };
     let filled = ((ratio * BAR_TO_LIMIT as f64).round() as usize).min(2 * BAR_TO_LIMIT);
     let cell = |at: usize| match at {
         _ if at < filled => '█',
@@ -60,11 +64,12 @@ fn value_words(objective: &Objective, value: Option<f64>) -> String {
 
 /// A value that is missing, because too many answers are, or because nothing has one.
 fn above_all(objective: &Objective) -> &'static str {
-    if matches!(objective.relation, Relation::Below | Relation::AtMost) {
-        "above every limit"
-    } else {
-        "none"
-    }
+    if is_upper(objective) && objective.is_of_all { "above every limit" } else { "none" }
+}
+
+/// Whether greater values fail.
+fn is_upper(objective: &Objective) -> bool {
+    matches!(objective.relation, Relation::Below | Relation::AtMost)
 }
 
 /// Which arrivals a capacity is of.
@@ -90,7 +95,9 @@ pub fn lines(measurement: &Measurement, paint: Paint, width: usize) -> Vec<Strin
     for sentence in sentences(measurement) {
         lines.extend(wrap(&clean(&sentence), width - 4).into_iter().map(|line| format!("    {line}")));
     }
-    lines.extend([String::new(), format!("  {}", paint.on(Tone::Quiet, OF_BEST_TRIAL))]);
+    if measurement.readings.len() > 2 {
+        lines.extend([String::new(), format!("  {}", paint.on(Tone::Quiet, OF_BEST_TRIAL))]);
+    }
     lines
 }
 
@@ -120,8 +127,10 @@ fn sentences(measurement: &Measurement) -> Vec<String> {
             )
         }
         (Some(lower), None) => format!("{} met the objectives, and no rate failed", rate(lower)),
-        (None, Some(upper)) => format!("no trial below {} met the objectives", rate(upper)),
-        (None, None) => "the search had no trial".to_owned(),
+        (None, Some(upper)) => {
+            format!("no trial met the objectives below {}, the lowest rate that failed", rate(upper))
+        }
+        (None, None) => "the pilot ended the search".to_owned(),
     };
     let bounds = match why {
         Some(why) => format!("{bounds}: {why}"),
@@ -272,7 +281,7 @@ mod tests {
         arrivals were even, at equal intervals; under random arrivals a system carries less
         ");
         insta::assert_snapshot!(words(&[(950.0, f64::INFINITY)]), @r"
-        no trial below 950/s met the objectives: `p99 < 10 ms` failed, iteration_duration.p99 was above every limit
+        no trial met the objectives below 950/s, the lowest rate that failed: `p99 < 10 ms` failed, iteration_duration.p99 was above every limit
         arrivals were even, at equal intervals; under random arrivals a system carries less
         ");
     }

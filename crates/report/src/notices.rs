@@ -55,9 +55,11 @@ templates! {
 
     ShortTrials => "a trial of {0 ns} is short beside a limit of {1 ns}: an overload of up to {2 %} may pass, because waits reach the \
         limit only at its end. Set `trial` to at least 100 times the limit"
+    NoRateMet => "no capacity: no rate down to {0}/s met the objectives"
+    NoRateFailed => "no capacity: no rate up to {0}/s failed an objective; add one that an overload breaks, such as a latency"
     LoadsOwnLimit => "the capacity is at least {0}/s: the load was the limit before the system failed an objective"
-    NotRecovered => "after a rate that was too high the system did not meet the objectives again at half of it within {0 ns}: the \
-        capacity is that of the trials before"
+    NotRecovered => "after a rate that was too high, the system did not meet the objectives at half of it within {0 ns}, so the search \
+        ended there"
 
     CountersLate => "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact"
     ClockSkew => "the hosts' clocks may differ by {0 ns}, more than 1% of the window: CPU costs are less exact; use a longer window"

@@ -206,6 +206,7 @@ impl<'a> AgentExecutor<'a> {
     }
 
     fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
+        let parts = parts(order.settings, self.hosts.loads())?;
         let Some((system, _)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
@@ -219,6 +220,7 @@ impl<'a> AgentExecutor<'a> {
             loads: self.loads.entry(self.hosts.names_of_loads()).or_default(),
             system,
             hosts: &mut self.hosts,
+            parts: &parts,
             threads: order.settings.facts().load.threads,
             tuner: self.tuner.as_deref(),
             watch: &tell,
@@ -411,9 +413,22 @@ impl Drop for AgentExecutor<'_> {
     }
 }
 
+/// The part of a rate that each load sends: as large as its part of the connections.
+fn parts(settings: &PathSettings, count: usize) -> Result<Vec<f64>, SlotError> {
+    let weights =
+        (0..count).map(|load| Ok(share_of(settings, load, count)?.facts().load.weight.unwrap_or(1.0)));
+    let weights = weights.collect::<Result<Vec<f64>, SlotError>>()?;
+    let sum: f64 = weights.iter().sum();
+    Ok(weights.into_iter().map(|weight| weight / sum).collect())
+}
+
 /// The settings of one of several loads, in its agent's format.
 fn share(settings: &PathSettings, load: usize, count: usize) -> Result<Value, SlotError> {
+    json(&share_of(settings, load, count)?)
+}
+
+fn share_of(settings: &PathSettings, load: usize, count: usize) -> Result<PathSettings, SlotError> {
     let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
     let share = settings.share(number(load), number(count));
-    json(&share.map_err(|fault| SlotError::Harness(format!("share the load: {fault}")))?)
+    share.map_err(|fault| SlotError::Harness(format!("share the load: {fault}")))
 }

@@ -37,6 +37,8 @@ pub(crate) struct Course<'a> {
     pub system: &'a mut Agent,
     /// The hosts that the agents run on.
     pub hosts: &'a mut Hosts,
+    /// The part of the rate that each load sends.
+    pub parts: &'a [f64],
     /// How many threads all loads have together.
     pub threads: u32,
     /// The settings of this host that variants change.
@@ -142,12 +144,11 @@ impl Course<'_> {
     fn begin(&mut self, window: Window, clocks: &[ClockOffset]) -> Result<(), SlotError> {
         self.hosts.begin_window();
         let (lead_ns, gap_ns) = self.hosts.ahead_ns(self.threads);
-        let count = self.loads.len() as f64;
         let start_ns = (lead_ns > 0).then(|| self.patience.end_ns(Duration::from_nanos(lead_ns)));
         for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
             let seed = if number == 0 { window.seed } else { SplitMix::seed_of(window.seed, number) };
             let start_ns = start_ns.map_or(0, |start_ns| clock.theirs(start_ns));
-            let rate_per_s = window.rate_per_s.map(|rate| rate / count);
+            let rate_per_s = window.rate_per_s.map(|rate| rate * self.parts[number as usize]);
             load.send(&Request::Measure { window: Window { seed, start_ns, gap_ns, rate_per_s, ..window } })?;
         }
         Ok(())
@@ -338,6 +339,7 @@ mod tests {
             loads: &mut loads,
             system: &mut system,
             hosts: &mut Hosts::default(),
+            parts: &[1.0],
             threads: 1,
             tuner: None,
             watch: &|_| (),

@@ -10,7 +10,7 @@ use plumb_model::measurement::per_second;
 use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY, CPU_SYSTEM};
 use plumb_model::{
     Evidence, LoadHealth, LoadLimit, Measurement, Noise, Notice, NoticeKind, Reading, Search, Shortage,
-    SlotResult, SplitMix, Trial, TrialKind, Unit,
+    SlotResult, Span, SplitMix, Trial, TrialKind, Unit,
 };
 use plumb_path::{Capacity, TRIAL_PER_LIMIT, Window};
 use plumb_stats::{Pilot, Staircase};
@@ -26,6 +26,10 @@ const ATTEMPTS: u32 = 3;
 /// The length of a probe for recovery: this many times the limit, and at least 200 ms.
 const PROBE_PER_LIMIT: f64 = 20.0;
 const PROBE_NS_MIN: f64 = 200e6;
+/// The longest trial that is made longer than asked for: 60 s.
+const TRIAL_NS_MAX: u64 = 60_000_000_000;
+/// No load sends more in a second.
+const RATE_MAX: f64 = 1e8;
 /// Probes after which the system counts as one that does not recover.
 const PROBES_MAX: u32 = 30;
 
@@ -39,7 +43,10 @@ pub(crate) struct Trials<'a, 'm> {
     measure: &'m mut dyn FnMut(Window) -> Result<Measured, SlotError>,
     seen: Vec<Trial>,
     kept: Kept,
+    /// The longest recovery from a trial of the search.
     recovery_ns: Option<u64>,
+    /// How long the last recovery took, or has taken so far.
+    waited_ns: u64,
     end: Option<End>,
 }
 
@@ -54,6 +61,8 @@ struct Kept {
     opened: Option<(u64, String)>,
     /// The noise of the trial in which others did most.
     noise: Option<(Noise, BTreeMap<String, Noise>)>,
+    /// The length of the shortest trial of the search.
+    shortest_ns: Option<u64>,
     /// What a trial said of a pool that is too small: no other trial says so once the system is fast enough.
     pool: Option<Notice>,
 }
@@ -77,35 +86,73 @@ impl<'a, 'm> Trials<'a, 'm> {
         measure: &'m mut dyn FnMut(Window) -> Result<Measured, SlotError>,
     ) -> Result<Measured, SlotError> {
         let (seen, kept) = (Vec::new(), Kept::default());
-        let mut trials =
-            Self { capacity, watch, window, patience, measure, seen, kept, recovery_ns: None, end: None };
+        let mut trials = Self {
+            capacity,
+            watch,
+            window,
+            patience,
+            measure,
+            seen,
+            kept,
+            recovery_ns: None,
+            waited_ns: 0,
+            end: None,
+        };
         let start = match start {
             Some(start) => Some(start),
-            None => trials.pilot()?,
+            None => trials.first_pilot()?,
         };
-        let mut estimate = None;
-        if let Some(start) = start {
-            let mut staircase = Staircase::new(start, capacity.step);
-            for _ in 0..capacity.trials {
-                match trials.trial(TrialKind::Search, staircase.rate())? {
-                    Some(is_met) => staircase.note(is_met),
-                    None => break,
-                }
+        let Some(start) = start else { return trials.result(None) };
+        let mut staircase = trials.staircase(start)?;
+        if trials.is_one_sided() {
+            // All of its trials say only where to look.
+            trials
+                .seen
+                .iter_mut()
+                .filter(|trial| trial.kind == TrialKind::Search)
+                .for_each(|trial| trial.kind = TrialKind::Pilot);
+            trials.kept.best = None;
+            let Some(start) = trials.pilot(staircase.rate())? else { return trials.result(None) };
+            staircase = trials.staircase(start)?;
+            if trials.is_one_sided() {
+                return Err(SlotError::Harness(format!(
+                    "find the capacity: all {} trials from {start:.0}/s on ended alike, after a pilot to that rate",
+                    capacity.trials
+                )));
             }
-            estimate = staircase.estimate();
         }
-        trials.result(estimate)
+        trials.result(staircase.estimate())
+    }
+
+    /// Makes the trials around a rate.
+    fn staircase(&mut self, start: f64) -> Result<Staircase, SlotError> {
+        let mut staircase = Staircase::new(start, self.capacity.step);
+        for _ in 0..self.capacity.trials {
+            match self.trial(TrialKind::Search, staircase.rate())? {
+                Some(is_met) => staircase.note(is_met),
+                None => break,
+            }
+        }
+        Ok(staircase)
+    }
+
+    /// Whether all trials of a search that was not cut short had the same outcome: then the capacity is beyond them.
+    fn is_one_sided(&self) -> bool {
+        let mut judged = self.seen.iter().filter(|trial| trial.kind == TrialKind::Search);
+        let first = judged.next().map(|trial| trial.is_met);
+        self.end.is_none() && judged.all(|trial| Some(trial.is_met) == first)
     }
 
     /// Finds the first estimate, from the throughput of a closed loop on.
-    fn pilot(&mut self) -> Result<Option<f64>, SlotError> {
+    fn first_pilot(&mut self) -> Result<Option<f64>, SlotError> {
         let measured = self.window(None, self.window.window_ns)?;
         let guess = done_per_s(&measured.result.measurement);
         self.note(TrialKind::Pilot, None, measured);
-        if guess <= 0.0 {
-            return Ok(None);
-        }
-        let mut pilot = Pilot::new(guess, self.capacity.step, f64::INFINITY);
+        if guess <= 0.0 { Ok(None) } else { self.pilot(guess) }
+    }
+
+    fn pilot(&mut self, guess: f64) -> Result<Option<f64>, SlotError> {
+        let mut pilot = Pilot::new(guess.min(RATE_MAX), self.capacity.step, RATE_MAX);
         while let Some(rate) = pilot.rate() {
             match self.trial(TrialKind::Pilot, rate)? {
                 Some(is_met) => pilot.note(is_met),
@@ -121,18 +168,17 @@ impl<'a, 'm> Trials<'a, 'm> {
         if self.end.is_some() {
             return Ok(None);
         }
-        let (mut measured, mut attempts) = (self.window(Some(rate), self.window_ns(rate))?, 1);
-        let is_spoiled = |measured: &Measured| {
-            measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
-        };
+        let window_ns = self.window_ns(rate)?;
+        let (mut measured, mut attempts) = (self.window(Some(rate), window_ns)?, 1);
         while is_spoiled(&measured) && attempts < ATTEMPTS {
-            measured = self.window(Some(rate), self.window_ns(rate))?;
+            measured = self.window(Some(rate), window_ns)?;
             attempts += 1;
         }
         let health = measured.result.measurement.health.clone();
         match health.limit() {
             Some(LoadLimit::Busy | LoadLimit::Starved(Shortage::Quota)) => {
-                self.note(kind, Some(rate), measured);
+                self.note(TrialKind::Pilot, Some(rate), measured);
+                self.seen.iter_mut().last().into_iter().for_each(|trial| trial.is_met = false);
                 self.end = Some(End::Load(health));
                 return Ok(None);
             }
@@ -141,35 +187,50 @@ impl<'a, 'm> Trials<'a, 'm> {
             None => {}
         }
         let is_met = self.note(kind, Some(rate), measured);
-        if !is_met && !self.recovers(rate / 2.0)? {
-            self.end = Some(End::Sick);
+        if !is_met {
+            match self.recovery_ns(rate / 2.0)? {
+                Some(took_ns) if kind == TrialKind::Search => {
+                    self.recovery_ns = self.recovery_ns.max(Some(took_ns));
+                }
+                Some(_) => {}
+                None => self.end = Some(End::Sick),
+            }
         }
         Ok(Some(is_met))
     }
 
-    /// Waits until the system meets the objectives at a rate, which is far below the last one.
-    fn recovers(&mut self, rate: f64) -> Result<bool, SlotError> {
-        let mut began_ns = None;
+    /// Measures until the system meets the objectives at a rate, which is far below the last one. Returns how long that took; `None`
+    /// if it did not.
+    fn recovery_ns(&mut self, rate: f64) -> Result<Option<u64>, SlotError> {
+        let began_ns = self.patience.clock.monotonic_ns();
+        let mut is_disturbed = true;
         let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
         for _ in 0..PROBES_MAX {
-            let now_ns = self.patience.clock.monotonic_ns();
-            let waited_ns = now_ns.saturating_sub(*began_ns.get_or_insert(now_ns));
-            self.recovery_ns = self.recovery_ns.max(Some(waited_ns));
             let measured = self.window(Some(rate), probe_ns)?;
-            if self.note(TrialKind::Probe, Some(rate), measured) {
-                return Ok(true);
+            is_disturbed &= is_spoiled(&measured);
+            let is_met = self.note(TrialKind::Probe, Some(rate), measured);
+            self.waited_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
+            if is_met {
+                return Ok(Some(self.waited_ns));
             }
         }
-        Ok(false)
+        if is_disturbed { Err(disturbed(rate)) } else { Ok(None) }
     }
 
     /// The length of a trial at a rate: long enough for ten answers above every percentile.
-    fn window_ns(&self, rate: f64) -> u64 {
+    fn window_ns(&self, rate: f64) -> Result<u64, SlotError> {
         let quantiles =
             self.capacity.objectives.iter().filter_map(|objective| objective.statistic?.quantile());
         let answers = quantiles.map(|quantile| ANSWERS_ABOVE / (1.0 - quantile)).fold(0.0, f64::max);
-        self.window.window_ns.max((answers / rate * 1e9) as u64)
+        let least_ns = (answers / rate * 1e9) as u64;
+        if least_ns > TRIAL_NS_MAX.max(self.window.window_ns) {
+            return Err(SlotError::Failed(format!(
+                "meet the objectives at {rate:.2}/s or above, where a trial needs {} for ten answers above the percentile",
+                Span(least_ns)
+            )));
+        }
+        Ok(self.window.window_ns.max(least_ns))
     }
 
     fn window(&mut self, rate_per_s: Option<f64>, window_ns: u64) -> Result<Measured, SlotError> {
@@ -202,12 +263,21 @@ impl<'a, 'm> Trials<'a, 'm> {
     }
 
     fn result(self, estimate: Option<f64>) -> Result<Measured, SlotError> {
-        let met = self.seen.iter().filter(|trial| trial.is_met && trial.kind != TrialKind::Probe);
-        let highest_met = met.filter_map(|trial| trial.rate_per_s).reduce(f64::max);
-        let Some((_, mut measured)) = self.kept.best else {
+        let tried = || self.seen.iter().filter(|trial| trial.kind != TrialKind::Probe);
+        let rates =
+            |is_met| tried().filter(move |trial| trial.is_met == is_met).filter_map(|trial| trial.rate_per_s);
+        let lowest_failed = rates(false).reduce(f64::min);
+        let below = |rate: &f64| lowest_failed.is_none_or(|failed| *rate < failed);
+        let highest_met = rates(true).filter(below).reduce(f64::max);
+        let Some((rank, mut measured)) = self.kept.best else {
             return Err(SlotError::Harness("measure: the search had no trial".to_owned()));
         };
         let measurement = &mut measured.result.measurement;
+        if rank == 0.0 {
+            // No trial of the search met the objectives, so nothing that was measured is of a capacity.
+            measurement.readings.clear();
+            measurement.windows.clear();
+        }
         let capacity = match self.end {
             Some(End::Load(health)) => {
                 measurement.health = health;
@@ -215,15 +285,24 @@ impl<'a, 'm> Trials<'a, 'm> {
                 highest_met
             }
             Some(End::Sick) => {
-                let waited_ns = self.recovery_ns.unwrap_or(0) as f64;
-                measurement.notices.push(NoticeKind::NotRecovered.with([waited_ns]));
+                measurement.notices.push(NoticeKind::NotRecovered.with([self.waited_ns as f64]));
                 estimate.or(highest_met)
             }
-            None => estimate,
+            None if estimate.is_some() => estimate,
+            None => {
+                let why = match (highest_met, lowest_failed) {
+                    (Some(met), None) => NoticeKind::NoRateFailed.with([met]),
+                    (_, Some(failed)) => NoticeKind::NoRateMet.with([failed]),
+                    (None, None) => NoticeKind::NoAnswer.into(),
+                };
+                measurement.notices.push(why);
+                None
+            }
         };
         measurement.notices.retain(|notice| notice.kind != NoticeKind::FewConnections);
         measurement.notices.extend(self.kept.pool);
-        let (limit_ns, trial_ns) = (self.capacity.limit_ns().unwrap_or(0.0), self.window.window_ns as f64);
+        let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
+        let trial_ns = self.kept.shortest_ns.unwrap_or(self.window.window_ns) as f64;
         if trial_ns < TRIAL_PER_LIMIT * limit_ns {
             measurement.notices.push(NoticeKind::ShortTrials.with([trial_ns, limit_ns, limit_ns / trial_ns]));
         }
@@ -231,7 +310,9 @@ impl<'a, 'm> Trials<'a, 'm> {
         for (metric, value) in gauges {
             measurement.readings.extend(value.map(|value| (metric.name.to_owned(), Reading::Gauge(value))));
         }
-        measured.result.evidence = self.kept.evidence;
+        if !self.kept.evidence.is_empty() {
+            measured.result.evidence = self.kept.evidence;
+        }
         if let Some((noise, by_host)) = self.kept.noise {
             (measured.result.noise, measured.result.noise_by_host) = (noise, by_host);
         }
@@ -255,6 +336,11 @@ impl Kept {
             }
         }
         let SlotResult { noise, noise_by_host, measurement, .. } = &measured.result;
+        if kind == TrialKind::Search {
+            let window_ns = measurement.window_ns;
+            self.shortest_ns =
+                Some(self.shortest_ns.map_or(window_ns, |shortest_ns| shortest_ns.min(window_ns)));
+        }
         if kind == TrialKind::Search && self.pool.is_none() {
             let mut notices = measurement.notices.iter();
             self.pool = notices.find(|notice| notice.kind == NoticeKind::FewConnections).cloned();
@@ -270,6 +356,11 @@ impl Kept {
             self.best = Some((rank, measured));
         }
     }
+}
+
+/// Whether a window says nothing about the system.
+fn is_spoiled(measured: &Measured) -> bool {
+    measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
 }
 
 /// Neither side failed: other processes, or the hypervisor, had the CPUs.
@@ -294,6 +385,11 @@ mod tests {
 
     /// A search around 1000/s in which every trial does this much and has this health.
     fn searched(work: u64, health: &LoadHealth) -> (Result<Measured, SlotError>, usize) {
+        searched_with(|_| work, health)
+    }
+
+    /// The same, with as much work as a function says of the rate.
+    fn searched_with(work: impl Fn(f64) -> u64, health: &LoadHealth) -> (Result<Measured, SlotError>, usize) {
         let settings =
             NULL.decode(&json!({"load": {"capacity": {"objective": ["throughput > 900/s"]}}})).unwrap();
         let capacity = settings.facts().load.capacity.unwrap();
@@ -302,6 +398,7 @@ mod tests {
         let mut windows = 0;
         let mut measure = |window: Window| {
             windows += 1;
+            let work = window.rate_per_s.map_or(0, &work);
             let readings = [("throughput".to_owned(), Reading::rate(work, window.window_ns))].into();
             let window_ns = window.window_ns;
             let measurement =
@@ -332,11 +429,24 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_never_fails_goes_up_a_step_each_time() {
-        let (found, windows) = searched(1000, &LoadHealth::default());
+    fn a_search_that_never_fails_has_no_capacity_and_says_so() {
+        let (found, _) = searched(1000, &LoadHealth::default());
+        let measurement = found.unwrap().result.measurement;
+        assert!(measurement.readings.is_empty(), "{:?}", measurement.readings);
+        let kinds: Vec<NoticeKind> = measurement.notices.iter().map(|notice| notice.kind).collect();
+        assert_eq!(kinds, [NoticeKind::NoRateFailed]);
+        let trials = measurement.search.unwrap().trials;
+        assert!(trials.iter().all(|trial| trial.kind == TrialKind::Pilot), "none is judged");
+    }
+
+    #[test]
+    fn a_search_whose_start_is_far_off_looks_for_another() {
+        // The system does 5000/s, and the search begins at 1000/s.
+        let (found, _) = searched_with(|rate| if rate < 5000.0 { 1000 } else { 0 }, &LoadHealth::default());
         let measurement = found.unwrap().result.measurement;
         let capacity = measurement.readings[CAPACITY.name].number(None, CAPACITY.unit).unwrap();
-        // The mean of the third rate to the ninth, which no trial has any more.
-        assert!((capacity / (1000.0 * 1.05_f64.powi(5)) - 1.0).abs() < 1e-9 && windows == 8, "{capacity}");
+        assert!((4500.0..5500.0).contains(&capacity), "{capacity}");
+        let search = measurement.search.unwrap();
+        assert_eq!(search.trials.iter().filter(|trial| trial.kind == TrialKind::Search).count(), 8);
     }
 }

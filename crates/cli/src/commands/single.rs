@@ -6,6 +6,7 @@ mod tests;
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
+use plumb_model::metric::CAPACITY;
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Notice, PodSides, SlotResult, Span, Trial};
 use plumb_path::{Capacity, DataPath, Mark, PathSettings, Settings, Window};
 use plumb_runner::{
@@ -16,7 +17,7 @@ use plumb_tunings::Treatment;
 use super::surroundings::{self, Surroundings};
 use crate::args::keys::Flagged;
 use crate::args::shared::MeasurementArguments;
-use crate::exit::{Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
 use crate::live::{Course, LiveLine};
 use crate::output;
 use crate::progress::putting_back;
@@ -180,11 +181,17 @@ pub fn from_hosts<F: Flagged>(
     let measured = by_agents(F::PATH, &settings, window, hosts, interrupts, (&watch, &tried))?;
     line.clear();
     let Some(SlotResult { measurement, mut evidence, .. }) = measured else { return Ok(INTERRUPTED) };
-    let code = judge(&measurement, &mut evidence)?;
+    let judged = judge(&measurement, &mut evidence)?;
+    let code = if has_no_capacity(&measurement) { FAILED } else { judged };
     let searched = Capacity::METRICS.iter().filter(|_| measurement.search.is_some());
     let metrics: Vec<Metric> = F::PATH.metrics.iter().chain(searched).copied().collect();
     print(&measurement, &metrics, &evidence, shown)?;
     Ok(self::code(&measurement, shown, code))
+}
+
+/// Whether a search found no capacity.
+fn has_no_capacity(measurement: &Measurement) -> bool {
+    measurement.search.is_some() && !measurement.readings.contains_key(CAPACITY.name)
 }
 
 /// Tells the user how long an interrupted measurement had lasted, and returns the exit code.

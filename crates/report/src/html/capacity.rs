@@ -29,8 +29,8 @@ fn figure(view: &View<'_>, cell: usize, curves: &[&Curve<'_>]) -> Markup {
         figure {
             figcaption {
                 h3 { code { (metric_key(&objective.metric, objective.statistic)) } " over the rate" @if !label.is_empty() { ", " (label) } }
-                "Each mark is a trial. A hollow one missed an objective; at the top edge it was slower than any limit. Above the dashed \
-                 line " code { (objective.text) } " fails. An upright line is the median capacity of a variant, and the bar at its top \
+                "Each mark is a trial. A hollow one missed an objective; one at the top edge has no value, because too many answers are \
+                 missing. Beyond the dashed line " code { (objective.text) } " fails. An upright line is the median capacity of a variant, and the bar at its top \
                  reaches from the lowest slot to the highest."
             }
             (legend(view, &variants, ""))
