@@ -46,7 +46,7 @@ impl Objective {
     }
 }
 
-/// What a trial is for.
+/// The purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrialKind {
@@ -54,14 +54,14 @@ pub enum TrialKind {
     Pilot,
     /// It belongs to the search around the estimate.
     Search,
-    /// It finds out at half the rate whether the system has recovered from a trial that failed.
+    /// It shows, at half the rate, whether the system has recovered from a trial that failed.
     Probe,
 }
 
-/// One rate that was tried.
+/// A rate that was tried, with its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Trial {
-    /// What it is for.
+    /// Its purpose.
     pub kind: TrialKind,
     /// The intended rate; `None` for a closed loop, which sends as fast as the answers come.
     pub rate_per_s: Option<f64>,
@@ -79,15 +79,14 @@ pub struct Trial {
 /// How a capacity was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// What every trial had to meet.
+    /// The limits that every trial had to keep.
     pub objectives: Vec<Objective>,
     /// The trials in their order.
     pub trials: Vec<Trial>,
 }
 
 impl Search {
-    /// The lowest rate of the search that failed, of those above every rate below which none failed: the relevant upper bound of
-    /// RFC 9971.
+    /// The lowest rate of the search that failed: the relevant upper bound of RFC 9971.
     #[must_use]
     pub fn upper_bound(&self) -> Option<f64> {
         let failed = self.judged().filter(|trial| !trial.is_met).filter_map(|trial| trial.rate_per_s);

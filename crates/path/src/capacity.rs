@@ -14,10 +14,10 @@ use crate::family::Fault;
 pub struct CapacitySettings {
     /// The limits that a rate has to keep, such as `p99 < 10 ms`: any metric and statistic, or a statistic of the latency.
     pub objective: Vec<String>,
-    /// Trials of a slot, each at a rate of its own.
+    /// How many rates a slot tries after any pilot.
     #[serde(default = "trials")]
     pub trials: u32,
-    /// The measured time of a trial: at least 100 times the longest limit.
+    /// How long each trial is measured; at least 100 times the longest limit is best.
     #[serde(default = "trial")]
     pub trial: Span,
     /// The change of the rate from trial to trial.
@@ -127,9 +127,9 @@ mod tests {
     use super::*;
     use crate::null::METRICS;
 
-    fn read(json: serde_json::Value) -> Result<Capacity, String> {
+    fn read(json: serde_json::Value) -> Result<Capacity, Fault> {
         let settings: CapacitySettings = serde_json::from_value(json).unwrap();
-        settings.read(METRICS, &["latency"]).map_err(|fault| fault.to_string())
+        settings.read(METRICS, &["latency"])
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
             ),
             (serde_json::json!({"objective": ["p99 < 1 s"], "step": "0%"}), "step: a step is 0.1% to 50%"),
         ] {
-            let fault = read(json).unwrap_err();
+            let fault = read(json).unwrap_err().to_string();
             assert!(fault.starts_with(&format!("load.capacity.{key}")), "{fault}");
         }
     }

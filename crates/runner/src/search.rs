@@ -50,7 +50,7 @@ pub(crate) struct Trials<'a, 'm> {
     end: Option<End>,
 }
 
-/// What stands for the slot.
+/// The parts of the trials that become the result of the slot.
 #[derive(Default)]
 struct Kept {
     /// The trial of the highest rate that met the objectives, or else the last trial.
@@ -67,7 +67,7 @@ struct Kept {
     pool: Option<Notice>,
 }
 
-/// Why a search ended early.
+/// The reason for which a search ended early.
 enum End {
     /// The load was the limit.
     Load(LoadHealth),
@@ -338,12 +338,9 @@ impl Kept {
         let SlotResult { noise, noise_by_host, measurement, .. } = &measured.result;
         if kind == TrialKind::Search {
             let window_ns = measurement.window_ns;
-            self.shortest_ns =
-                Some(self.shortest_ns.map_or(window_ns, |shortest_ns| shortest_ns.min(window_ns)));
-        }
-        if kind == TrialKind::Search && self.pool.is_none() {
-            let mut notices = measurement.notices.iter();
-            self.pool = notices.find(|notice| notice.kind == NoticeKind::FewConnections).cloned();
+            self.shortest_ns = Some(self.shortest_ns.map_or(window_ns, |known_ns| known_ns.min(window_ns)));
+            let is_of_pool = |notice: &&Notice| notice.kind == NoticeKind::FewConnections;
+            self.pool = self.pool.take().or_else(|| measurement.notices.iter().find(is_of_pool).cloned());
         }
         if self
             .noise

@@ -249,7 +249,7 @@ fn insert(tree: &mut Node, key: &str, value: Node) {
 /// The schema of one key.
 fn of_key<'s>(schema: &'s Json, key: &str) -> &'s Json {
     key.split('.').fold(schema, |schema, part| {
-        // A key that may be absent is one of two things, the second of which is nothing.
+        // The schema of an optional key is that of its type, or null.
         let own = &schema["properties"];
         let properties = if own.is_null() { &schema["anyOf"][0]["properties"] } else { own };
         &properties[part]

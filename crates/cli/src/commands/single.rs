@@ -109,8 +109,8 @@ pub type Watched<'a> = &'a dyn Fn(Mark, Option<f64>);
 /// Receives each trial of a search.
 pub type Tried<'a> = &'a dyn Fn(&Capacity, &Trial);
 
-/// Measures one window with agents, as a run does a slot, or searches with them; `None` when it was interrupted. Noise above its limit is among the
-/// warnings.
+/// Measures one slot with agents, as a run does: one window, or a search for a capacity. `None` if it was interrupted. Noise above
+/// its limit is among the warnings.
 pub fn by_agents(
     path: DataPath,
     settings: &PathSettings,

@@ -118,7 +118,7 @@ pub(super) struct Spec {
     pub(super) control: Option<bool>,
 }
 
-/// The name of a data path. In YAML `null` is no text, and yet the name of one.
+/// The name of a data path. YAML reads a bare `null` as no value, but here it names a data path.
 fn path_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
     let name = Option::<Scalar>::deserialize(deserializer)?;
     let null = || Scalar { text: "null".to_owned(), span: Location::default(), quoted: false, inset: None };

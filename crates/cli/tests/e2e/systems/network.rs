@@ -65,7 +65,7 @@ fn object_of(output: &Output) -> Value {
 #[test]
 fn every_test_reports_what_it_is_asked_for_and_options_are_read_back() {
     let server = Server::start();
-    // Long enough for a message of each, whatever else the machine does.
+    // Long enough for a message of each test, even if the machine pauses a CPU for a while.
     let object =
         measure(&server, &["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "tcp_crr", "-m", "64", "-d", "2s"]);
     let metrics = &object["metrics"];

@@ -13,7 +13,7 @@ use crate::common::{code, plumb, run, stderr, stdout, wait_until};
 struct Serving {
     child: Child,
     address: String,
-    /// Its messages after the one of where it listens, and who reads them.
+    /// The messages that followed its address, which `reader` collects.
     said: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
