@@ -14,7 +14,7 @@ pub struct Timing<'a> {
     /// The amount of data that a slot moves in whole, however long that takes; `None` if the load has no such
     /// amount.
     pub data: Option<&'a mut Bytes>,
-    /// The search that a slot makes with windows of its own length, if it makes one.
+    /// The search for a capacity, which sets the length of each window; `None` for a slot of one window.
     pub capacity: Option<&'a mut CapacitySettings>,
 }
 

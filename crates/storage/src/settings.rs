@@ -220,8 +220,8 @@ pub struct LoadSettings {
     pub offset_increment: Bytes,
     /// A fixed rate of all jobs together such as `500 IOPS`, timed from the intended starts; a closed loop if absent.
     pub rate: Option<Rate>,
-    /// A search for the highest rate that meets objectives, such as `{ objective: [p99 < 5 ms] }`. Depth and jobs are the queue of an
-    /// open loop.
+    /// Search for the highest rate that meets objectives, such as `{ objective: [p99 < 5 ms] }`. `depth` times `jobs` limits how many
+    /// operations are under way at a time.
     pub capacity: Option<CapacitySettings>,
     /// How long to measure.
     pub duration: Span,

@@ -46,8 +46,8 @@ pub struct LoadSettings {
     pub requests: Option<u64>,
     /// A fixed rate such as `1000/s` (open loop), timed from the intended start; a closed loop if absent.
     pub rate: Option<Rate>,
-    /// A search for the highest rate that meets objectives, such as `{ objective: [p99 < 10 ms] }`. The connections are the pool of
-    /// an open loop.
+    /// Search for the highest rate that meets objectives, such as `{ objective: [p99 < 10 ms] }`. `connections` limits how many
+    /// requests wait for an answer at a time.
     pub capacity: Option<CapacitySettings>,
     /// The only TLS version to offer; what the system offers if absent.
     pub tls: Option<TlsVersion>,
@@ -89,7 +89,7 @@ impl LoadSettings {
     /// # Errors
     /// The first fault in `capacity`.
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
-        // In an open loop both begin when a request is due.
+        // In an open loop, both times start when the request is due.
         let latency = &[metrics::ITERATION_DURATION.name, metrics::HTTP_REQ_DURATION.name];
         self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
     }
