@@ -1,6 +1,7 @@
 //! Findings beyond the claims: an answer to each question of the data path, if the run has one.
 
 mod break_even;
+mod capacities;
 mod choice;
 mod concluded;
 mod limits;
@@ -16,7 +17,8 @@ pub(crate) use concluded::Concluded;
 pub(crate) fn find(concluded: &Concluded<'_>) -> Findings {
     let plan = concluded.table.plan;
     let main = main_metric(plan, concluded.table.slots);
-    let mut findings = Findings { main, spreads: spread::find(concluded), ..Findings::default() };
+    let (spreads, capacities) = (spread::find(concluded), capacities::find(concluded));
+    let mut findings = Findings { main, spreads, capacities, ..Findings::default() };
     for question in &plan.questions {
         match question {
             Question::BreakEven { keys } => {

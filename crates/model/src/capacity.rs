@@ -74,6 +74,29 @@ pub struct Trial {
     /// CPU time of the system per unit of work, in µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_system_us: Option<f64>,
+    /// What may have been the limit, of a trial that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strain: Option<Strain>,
+}
+
+/// What a trial shows of everything that can limit a system.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Strain {
+    /// Whether the load itself was the limit.
+    pub is_load: bool,
+    /// Whether requests waited because all connections, jobs or flows of the load were busy.
+    pub is_pool: bool,
+    /// The share of attempts that failed.
+    pub failed: f64,
+    /// The most frequent reason: a status, an error or a check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// How many CPUs the system used; `None` where its CPU time is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_cpus: Option<f64>,
+    /// How many CPUs its threads may run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_cpus_allowed: Option<u32>,
 }
 
 /// How a capacity was found.
@@ -91,6 +114,13 @@ impl Search {
     pub fn upper_bound(&self) -> Option<f64> {
         let failed = self.judged().filter(|trial| !trial.is_met).filter_map(|trial| trial.rate_per_s);
         failed.reduce(f64::min)
+    }
+
+    /// The first trial at [`Search::upper_bound`] that failed.
+    #[must_use]
+    pub fn lowest_failed(&self) -> Option<&Trial> {
+        let upper = self.upper_bound()?;
+        self.judged().find(|trial| !trial.is_met && trial.rate_per_s == Some(upper))
     }
 
     /// The highest rate below [`Search::upper_bound`] that met the objectives: the relevant lower bound of RFC 9971.
@@ -206,6 +236,7 @@ mod tests {
             values: Vec::new(),
             is_met,
             cpu_system_us: None,
+            strain: None,
         };
         let of = |trials| Search { objectives: Vec::new(), trials };
         let inverted =

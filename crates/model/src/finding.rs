@@ -76,6 +76,24 @@ pub struct Findings {
     /// How far the load agents differed, of each variant that several drove.
     #[serde(default)]
     pub spreads: Vec<Spread>,
+    /// The capacity of each variant whose slots searched for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacities: Vec<CapacityInterval>,
+}
+
+/// A variant's capacity in 1/s, with its own 95% interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityInterval {
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// Index of the variant in the plan.
+    pub variant: usize,
+    /// The estimate.
+    pub estimate: f64,
+    /// The lower bound.
+    pub low: f64,
+    /// The upper bound.
+    pub high: f64,
 }
 
 /// What each of a variant's load agents did: medians over slots.

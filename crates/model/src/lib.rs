@@ -37,7 +37,7 @@ pub mod user_change;
 pub mod verdict;
 mod when;
 
-pub use capacity::{Objective, Search, Trial, TrialKind};
+pub use capacity::{Objective, Search, Strain, Trial, TrialKind};
 pub use caution::{Caution, Lack, WorkDifference};
 pub use claim::{Claim, Operand, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint, ObjectFault};

@@ -230,5 +230,5 @@ pub const CAPACITY_RECOVERY: Metric = Metric {
     unit: Unit::Milliseconds,
     better: Better::Lower,
     kind: MetricKind::Gauge,
-    about: "the longest time from the end of a trial that failed to the end of a window that met the objectives at half the rate",
+    about: "the longest time from the end of a trial that failed to the start of a window that met the objectives at half the rate",
 };

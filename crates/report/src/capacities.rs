@@ -18,14 +18,14 @@ pub fn of_variants<'a>(view: &View<'a>) -> Section<'a> {
         label => format!(", {label}"),
     };
     let numbers = |curve: &Curve<'_>| {
-        let slots = curve.capacities.first().copied().zip(curve.capacities.last().copied());
+        let interval = curve.interval.map(|interval| (interval.low, interval.high));
         let recovery = view.results(curve.cell, curve.variant).filter_map(|result| {
             result.measurement.readings.get(CAPACITY_RECOVERY.name)?.number(None, CAPACITY_RECOVERY.unit)
         });
         let recovery = recovery.reduce(f64::max);
         [
-            curve.median().map_or("–".to_owned(), |value| figures::value(value, Unit::PerSecond)),
-            capacity::range_words(slots),
+            curve.capacity().map_or("–".to_owned(), |value| figures::value(value, Unit::PerSecond)),
+            capacity::range_words(interval),
             capacity::range_words(curve.range(Search::lower_bound)),
             capacity::range_words(curve.range(Search::upper_bound)),
             recovery.map_or("–".to_owned(), |value| figures::value(value, CAPACITY_RECOVERY.unit)),
@@ -35,22 +35,23 @@ pub fn of_variants<'a>(view: &View<'a>) -> Section<'a> {
         let name = TableCell::new(CellKind::Variant(curve.variant, place(curve)));
         std::iter::once(name).chain(numbers(curve).map(TableCell::number)).collect()
     };
-    let names = ["Capacity", "Of the slots", "Met up to", "Failed from", "Longest recovery"];
+    let names = ["Capacity", "95% interval", "Met up to", "Failed from", "Longest recovery"];
     let heads = std::iter::once(TableCell::text("Variant")).chain(names.map(TableCell::number)).collect();
     let table = Table::new("capacity", Look::Cards, heads, curves.iter().map(row).collect());
     let words = |curve: &Curve<'_>| {
-        let [median, slots, met, failed, recovery] = numbers(curve);
+        let [capacity, interval, met, failed, recovery] = numbers(curve);
         let name = view.name(curve.variant);
         Line::plain(format!(
-            "{name}{}: {median}, the slots {slots}; met up to {met}, failed from {failed}; recovered within {recovery}",
+            "{name}{}: {capacity}, 95% interval {interval}; met up to {met}, failed from {failed}; recovered within {recovery}",
             place(curve)
         ))
     };
     let words = curves.iter().map(words).collect();
-    let arrivals = Part::Lines(vec![Line::quiet(capacity::ARRIVALS)]);
-    section(
-        "capacity",
-        title,
-        vec![Part::Table(table, words), Part::Figure(Figure::Capacity(curves)), arrivals],
-    )
+    let limit = |curve: &Curve<'_>| {
+        let limit = curve.limit()?;
+        Some(Line::plain(format!("{}{}, {limit}", view.name(curve.variant), place(curve))))
+    };
+    let arrivals = std::iter::once(Line::quiet(capacity::ARRIVALS));
+    let below = Part::Lines(curves.iter().filter_map(limit).chain(arrivals).collect());
+    section("capacity", title, vec![Part::Table(table, words), Part::Figure(Figure::Capacity(curves)), below])
 }

@@ -1,7 +1,8 @@
 //! A search for a capacity in words: its trials, its bounds and what it rests on.
 
+use plumb_model::finding::CapacityInterval;
 use plumb_model::metric::CAPACITY;
-use plumb_model::{Measurement, Objective, Relation, Search, Trial, TrialKind, Unit, metric_key};
+use plumb_model::{Measurement, Objective, Relation, Search, Strain, Trial, TrialKind, Unit, metric_key};
 use plumb_stats::median;
 
 use crate::figures;
@@ -101,24 +102,37 @@ pub fn lines(measurement: &Measurement, paint: Paint, width: usize) -> Vec<Strin
     lines
 }
 
+/// What a search that did not end has shown, as lines for a terminal; none before its first trial.
+#[must_use]
+pub fn search_so_far(search: &Search, width: usize) -> Vec<String> {
+    if search.lower_bound().or(search.upper_bound()).is_none() {
+        return Vec::new();
+    }
+    let sentences = bounds(search).into_iter().chain(limit(search));
+    sentences.flat_map(|sentence| wrap(&clean(&sentence), width)).collect()
+}
+
 /// What a search found, as sentences: its bounds with the reason why the upper one failed, and what they rest on.
 fn sentences(measurement: &Measurement) -> Vec<String> {
     let Some(search) = &measurement.search else { return Vec::new() };
     let rate = |rate: f64| figures::value(rate, Unit::PerSecond);
-    let (lower, upper) = (search.lower_bound(), search.upper_bound());
-    let failed = search
-        .trials
-        .iter()
-        .find(|trial| trial.kind == TrialKind::Search && !trial.is_met && trial.rate_per_s == upper);
-    let why = failed.and_then(|trial| {
-        let mut all = search.objectives.iter().zip(&trial.values);
-        let (objective, value) = all.find(|(objective, value)| !objective.is_met(**value))?;
-        let name = metric_key(&objective.metric, objective.statistic);
-        let was =
-            value.map_or(above_all(objective).to_owned(), |value| figures::value(value, objective.unit));
-        Some(format!("`{}` failed, {name} was {was}", objective.text))
+    let bounds_known = search.lower_bound().zip(search.upper_bound());
+    let named = bounds_known.zip(search.conditional_throughput()).map(|((lower, upper), throughput)| {
+        format!(
+            "in the words of RFC 9971: relevant lower bound {}, relevant upper bound {}, conditional throughput {}",
+            rate(lower),
+            rate(upper),
+            rate(throughput)
+        )
     });
-    let bounds = match (lower, upper) {
+    let first = bounds(search).unwrap_or_else(|| "the pilot ended the search".to_owned());
+    [Some(first), limit(search), Some(ARRIVALS.to_owned()), named].into_iter().flatten().collect()
+}
+
+/// The bounds, with the reason why the upper one failed; `None` where no trial of the search was made.
+fn bounds(search: &Search) -> Option<String> {
+    let rate = |rate: f64| figures::value(rate, Unit::PerSecond);
+    let bounds = match (search.lower_bound(), search.upper_bound()) {
         (Some(lower), Some(upper)) => {
             format!(
                 "{} met the objectives, and {} was the lowest rate that did not",
@@ -130,23 +144,62 @@ fn sentences(measurement: &Measurement) -> Vec<String> {
         (None, Some(upper)) => {
             format!("no trial met the objectives below {}, the lowest rate that failed", rate(upper))
         }
-        (None, None) => "the pilot ended the search".to_owned(),
+        (None, None) => return None,
     };
-    let bounds = match why {
-        Some(why) => format!("{bounds}: {why}"),
-        None => bounds,
-    };
-    let arrivals =
-        "arrivals were even, at equal intervals; under random arrivals a system carries less".to_owned();
-    let named = lower.zip(upper).zip(search.conditional_throughput()).map(|((lower, upper), throughput)| {
-        format!(
-            "in the words of RFC 9971: relevant lower bound {}, relevant upper bound {}, conditional throughput {}",
-            rate(lower),
-            rate(upper),
-            rate(throughput)
-        )
+    let why = search.lowest_failed().and_then(|trial| {
+        let mut all = search.objectives.iter().zip(&trial.values);
+        let (objective, value) = all.find(|(objective, value)| !objective.is_met(**value))?;
+        let name = metric_key(&objective.metric, objective.statistic);
+        let was =
+            value.map_or(above_all(objective).to_owned(), |value| figures::value(value, objective.unit));
+        Some(format!("`{}` failed, {name} was {was}", objective.text))
     });
-    [Some(bounds), Some(arrivals), named].into_iter().flatten().collect()
+    Some(why.map_or(bounds.clone(), |why| format!("{bounds}: {why}")))
+}
+
+/// What limited the system at the lowest rate that failed.
+pub fn limit(search: &Search) -> Option<String> {
+    let trial = search.lowest_failed()?;
+    let (rate, strain) = trial.rate_per_s.zip(trial.strain.as_ref())?;
+    Some(format!("the limit at {}: {}", figures::value(rate, Unit::PerSecond), limit_words(strain)))
+}
+
+/// A share of its CPUs from which a system counts as busy.
+const BUSY: f64 = 0.9;
+/// Fewer failures than this explain nothing.
+const FAILURES_MIN: f64 = 0.001;
+
+/// Everything that a trial ran into.
+fn limit_words(strain: &Strain) -> String {
+    let used = strain.system_cpus.zip(strain.system_cpus_allowed.map(f64::from));
+    let of_cpus = |(used, allowed): (f64, f64)| {
+        let of = if allowed == 1.0 { "its CPU".to_owned() } else { format!("its {allowed} CPUs") };
+        format!("the system used {used:.2} of {of}")
+    };
+    let failures = strain.failure.as_ref().filter(|_| strain.failed >= FAILURES_MIN);
+    let found: Vec<String> = [
+        strain.is_load.then(|| "the load, which was busy".to_owned()),
+        failures.map(|reason| {
+            format!("{} of attempts failed, most often with `{reason}`", figures::share(strain.failed))
+        }),
+        strain.is_pool.then(|| "the load's pool, all of which was in use".to_owned()),
+        used.filter(|(used, allowed)| *used >= BUSY * allowed).map(|used| format!("CPU ({})", of_cpus(used))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !found.is_empty() {
+        return found.join("; ");
+    }
+    match used {
+        // A system with one thread has no more.
+        Some((cpus, allowed)) if cpus >= BUSY => {
+            let threads = figures::plural(cpus.round() as usize, "busy thread");
+            format!("perhaps CPU ({}, as {threads} would)", of_cpus((cpus, allowed)))
+        }
+        Some(used) => format!("not CPU ({}); look for a limiter, a lock or a disk", of_cpus(used)),
+        None => "unknown; nothing failed, and the system's CPU time cannot be seen".to_owned(),
+    }
 }
 
 /// The searches of one variant in a cell.
@@ -157,6 +210,8 @@ pub struct Curve<'a> {
     pub searches: Vec<&'a Search>,
     /// The capacity of each slot that has one, ascending.
     pub capacities: Vec<f64>,
+    /// The capacity with its interval, where there are enough blocks.
+    pub interval: Option<&'a CapacityInterval>,
 }
 
 impl<'a> Curve<'a> {
@@ -170,8 +225,16 @@ impl<'a> Curve<'a> {
         self.searches.iter().flat_map(|search| search.trials.iter().filter(|it| it.kind == TrialKind::Search))
     }
 
-    pub fn median(&self) -> Option<f64> {
-        median(&self.capacities)
+    /// The estimate from the blocks, or else the median of the slots.
+    pub fn capacity(&self) -> Option<f64> {
+        self.interval.map(|interval| interval.estimate).or_else(|| median(&self.capacities))
+    }
+
+    /// What limited the system at the lowest rate that failed in any slot.
+    pub fn limit(&self) -> Option<String> {
+        let failed = |search: &&&Search| search.upper_bound().unwrap_or(f64::INFINITY);
+        let lowest = self.searches.iter().min_by(|one, other| failed(one).total_cmp(&failed(other)))?;
+        limit(lowest)
     }
 
     /// The least and the greatest of what a function finds in each search.
@@ -190,7 +253,9 @@ pub fn curves<'a>(view: &View<'a>) -> Vec<Curve<'a>> {
         let readings = measurements().filter_map(|it| it.readings.get(CAPACITY.name));
         let mut capacities: Vec<f64> = readings.filter_map(|it| it.number(None, CAPACITY.unit)).collect();
         capacities.sort_by(f64::total_cmp);
-        (!searches.is_empty()).then_some(Curve { cell, variant, searches, capacities })
+        let is_it = |it: &&CapacityInterval| it.cell == cell && it.variant == variant;
+        let interval = view.judgement.findings.capacities.iter().find(is_it);
+        (!searches.is_empty()).then_some(Curve { cell, variant, searches, capacities, interval })
     };
     (0..view.plan().cells.len()).flat_map(each).filter_map(curve).collect()
 }
@@ -228,6 +293,7 @@ mod tests {
             values: vec![p99.is_finite().then_some(*p99)],
             is_met: *p99 < 10.0,
             cpu_system_us: None,
+            strain: None,
         };
         let trials = trials.iter().map(trial).collect();
         Measurement { search: Some(Search { objectives: vec![objective], trials }), ..Measurement::default() }
@@ -253,19 +319,62 @@ mod tests {
     }
 
     #[test]
+    fn the_limit_is_what_a_failed_trial_ran_into() {
+        let calm = Strain { system_cpus: Some(0.41), system_cpus_allowed: Some(2), ..Strain::default() };
+        let failing = Strain { failed: 0.12, failure: Some("status 503".to_owned()), ..calm.clone() };
+        let all = [
+            Strain::default(),
+            Strain { system_cpus: Some(1.98), ..calm.clone() },
+            Strain { system_cpus: Some(0.98), ..calm.clone() },
+            Strain {
+                system_cpus: Some(0.97),
+                system_cpus_allowed: Some(1),
+                is_pool: true,
+                ..failing.clone()
+            },
+            Strain { is_load: true, ..calm.clone() },
+            Strain { failed: 0.0005, ..failing },
+            calm,
+        ];
+        insta::assert_snapshot!(all.iter().map(limit_words).collect::<Vec<_>>().join("\n"), @r"
+        unknown; nothing failed, and the system's CPU time cannot be seen
+        CPU (the system used 1.98 of its 2 CPUs)
+        perhaps CPU (the system used 0.98 of its 2 CPUs, as 1 busy thread would)
+        12.00% of attempts failed, most often with `status 503`; the load's pool, all of which was in use; CPU (the system used 0.97 of its CPU)
+        the load, which was busy
+        not CPU (the system used 0.41 of its 2 CPUs); look for a limiter, a lock or a disk
+        not CPU (the system used 0.41 of its 2 CPUs); look for a limiter, a lock or a disk
+        ");
+    }
+
+    #[test]
+    fn a_search_that_was_cut_short_says_what_it_had_found() {
+        let found = search(&[(950.0, 4.2), (1000.0, 80.0)]).search.unwrap();
+        let one = Search { trials: found.trials[..1].to_vec(), ..found.clone() };
+        let none = Search { trials: Vec::new(), ..found.clone() };
+        let words = |search: &Search| search_so_far(search, 200).join("\n");
+        insta::assert_snapshot!([found, one, none].each_ref().map(words).join("\n---\n"), @r"
+        950/s met the objectives, and 1.00k/s was the lowest rate that did not: `p99 < 10 ms` failed, iteration_duration.p99 was 80.0 ms
+        ---
+        950/s met the objectives, and no rate failed
+        ---
+        ");
+    }
+
+    #[test]
     fn the_bounds_of_a_variant_are_those_of_all_its_slots() {
         let (run, judgement) = crate::fixture::searching();
         let view = View::new(&run, &judgement);
         let curves = curves(&view);
         assert_eq!(curves.len(), 5, "one variant was skipped");
         let threads = curves.iter().find(|curve| view.name(curve.variant) == "threads").unwrap();
-        assert!((1300.0..1500.0).contains(&threads.median().unwrap()));
+        assert!((1300.0..1500.0).contains(&threads.capacity().unwrap()));
         let (low, _) = threads.range(Search::lower_bound).unwrap();
         let (_, high) = threads.range(Search::upper_bound).unwrap();
         assert!(low < 1300.0 && high > 1300.0, "{low} {high}");
         let drawn = crate::html(&run, &judgement);
         let trials = curves.iter().flat_map(Curve::trials).filter(|trial| !trial.is_met).count();
-        assert!(trials > 0 && drawn.matches(": failed</title>").count() == trials);
+        assert!(trials > 0 && drawn.matches(": failed</title>").count() == 2 * trials, "in both figures");
     }
 
     #[test]

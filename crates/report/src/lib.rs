@@ -35,7 +35,7 @@ mod text;
 mod view;
 
 pub use brief::brief;
-pub use capacity::trial_line;
+pub use capacity::{search_so_far, trial_line};
 pub use cautions::sentence as caution;
 pub use contrast::{
     BoundsDocument, COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json,

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use plumb_model::measurement::per_second;
 use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY, CPU_SYSTEM};
 use plumb_model::{
-    Evidence, LoadHealth, LoadLimit, Measurement, Noise, Notice, NoticeKind, Reading, Search, Shortage,
-    SlotResult, Span, SplitMix, Trial, TrialKind, Unit,
+    Evidence, LoadHealth, LoadLimit, Measurement, Noise, Notice, NoticeKind, Plan, Reading, Search, Shortage,
+    SlotResult, Span, SplitMix, Strain, Trial, TrialKind, Unit,
 };
 use plumb_path::{Capacity, TRIAL_PER_LIMIT, Window};
 use plumb_stats::{Pilot, Staircase};
@@ -21,7 +21,9 @@ use crate::executor::{Measured, Searching};
 
 /// How many answers have to be above a percentile.
 const ANSWERS_ABOVE: f64 = 10.0;
-/// How often a trial that the load spoiled is measured.
+/// The same for a trial of the pilot, which only says where to look: the p99 of an exponential tail then scatters by a tenth.
+const ANSWERS_ABOVE_IN_PILOT: f64 = 5.0;
+/// How often a trial that the load or other processes spoiled is measured.
 const ATTEMPTS: u32 = 3;
 /// The length of a probe for recovery: this many times the limit, and at least 200 ms.
 const PROBE_PER_LIMIT: f64 = 20.0;
@@ -30,6 +32,8 @@ const PROBE_NS_MIN: f64 = 200e6;
 const TRIAL_NS_MAX: u64 = 60_000_000_000;
 /// No load sends more in a second.
 const RATE_MAX: f64 = 1e8;
+/// A trial settles for this many relaxation times before its window opens.
+const RELAXATIONS: u64 = 3;
 /// Probes after which the system counts as one that does not recover.
 const PROBES_MAX: u32 = 30;
 
@@ -47,6 +51,10 @@ pub(crate) struct Trials<'a, 'm> {
     recovery_ns: Option<u64>,
     /// How long the last recovery took, or has taken so far.
     waited_ns: u64,
+    /// The time for which a trial settles.
+    settle_ns: u64,
+    /// Whether others kept using the CPUs during all attempts of a trial: then another attempt is of no use.
+    is_never_quiet: bool,
     end: Option<End>,
 }
 
@@ -96,6 +104,8 @@ impl<'a, 'm> Trials<'a, 'm> {
             kept,
             recovery_ns: None,
             waited_ns: 0,
+            settle_ns: window.warmup_ns,
+            is_never_quiet: false,
             end: None,
         };
         let start = match start {
@@ -168,12 +178,15 @@ impl<'a, 'm> Trials<'a, 'm> {
         if self.end.is_some() {
             return Ok(None);
         }
-        let window_ns = self.window_ns(rate)?;
+        let window_ns = self.window_ns(kind, rate)?;
         let (mut measured, mut attempts) = (self.window(Some(rate), window_ns)?, 1);
-        while is_spoiled(&measured) && attempts < ATTEMPTS {
+        let is_worth_another =
+            |it: &Measured, bears_others: bool| is_spoiled(it) || (!bears_others && is_beside_others(it));
+        while is_worth_another(&measured, self.is_never_quiet) && attempts < ATTEMPTS {
             measured = self.window(Some(rate), window_ns)?;
             attempts += 1;
         }
+        self.is_never_quiet |= attempts == ATTEMPTS && is_beside_others(&measured);
         let health = measured.result.measurement.health.clone();
         match health.limit() {
             Some(LoadLimit::Busy | LoadLimit::Starved(Shortage::Quota)) => {
@@ -207,26 +220,29 @@ impl<'a, 'm> Trials<'a, 'm> {
         let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
         for _ in 0..PROBES_MAX {
+            // A probe that meets the objectives shows that the system had recovered when it began.
+            self.waited_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
             let measured = self.window(Some(rate), probe_ns)?;
             is_disturbed &= is_spoiled(&measured);
-            let is_met = self.note(TrialKind::Probe, Some(rate), measured);
-            self.waited_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
-            if is_met {
+            if self.note(TrialKind::Probe, Some(rate), measured) {
+                let settle_ns = self.waited_ns.saturating_mul(RELAXATIONS).min(TRIAL_NS_MAX);
+                self.settle_ns = self.settle_ns.max(settle_ns);
                 return Ok(Some(self.waited_ns));
             }
         }
         if is_disturbed { Err(disturbed(rate)) } else { Ok(None) }
     }
 
-    /// The length of a trial at a rate: long enough for ten answers above every percentile.
-    fn window_ns(&self, rate: f64) -> Result<u64, SlotError> {
+    /// The length of a trial at a rate: long enough for enough answers above every percentile.
+    fn window_ns(&self, kind: TrialKind, rate: f64) -> Result<u64, SlotError> {
         let quantiles =
             self.capacity.objectives.iter().filter_map(|objective| objective.statistic?.quantile());
-        let answers = quantiles.map(|quantile| ANSWERS_ABOVE / (1.0 - quantile)).fold(0.0, f64::max);
+        let above = if kind == TrialKind::Pilot { ANSWERS_ABOVE_IN_PILOT } else { ANSWERS_ABOVE };
+        let answers = quantiles.map(|quantile| above / (1.0 - quantile)).fold(0.0, f64::max);
         let least_ns = (answers / rate * 1e9) as u64;
         if least_ns > TRIAL_NS_MAX.max(self.window.window_ns) {
             return Err(SlotError::Failed(format!(
-                "meet the objectives at {rate:.2}/s or above, where a trial needs {} for ten answers above the percentile",
+                "meet the objectives at {rate:.2}/s or above, where a trial needs {} for {above} answers above the percentile",
                 Span(least_ns)
             )));
         }
@@ -236,7 +252,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     fn window(&mut self, rate_per_s: Option<f64>, window_ns: u64) -> Result<Measured, SlotError> {
         self.patience.go_on()?;
         let seed = SplitMix::seed_of(self.window.seed, self.seen.len() as u64);
-        (self.measure)(Window { rate_per_s, window_ns, seed, ..self.window })
+        (self.measure)(Window { rate_per_s, window_ns, warmup_ns: self.settle_ns, seed, ..self.window })
     }
 
     /// Records a trial. Returns whether it met the objectives.
@@ -254,6 +270,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             values,
             is_met,
             cpu_system_us: cpu_system.and_then(|reading| reading.number(None, Unit::Microseconds)),
+            strain: (!is_met && rate_per_s.is_some()).then(|| strain(&measured.result)),
         };
         (self.watch)(&trial);
         self.seen.push(trial);
@@ -360,6 +377,25 @@ fn is_spoiled(measured: &Measured) -> bool {
     measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
 }
 
+/// Whether other processes, or other guests of the hypervisor, had more of the CPUs than a slot allows.
+fn is_beside_others(measured: &Measured) -> bool {
+    let Noise { others, steal, .. } = measured.result.noise;
+    others.max(steal) > Plan::others_max()
+}
+
+/// What a window shows of everything that can limit a system.
+fn strain(result: &SlotResult) -> Strain {
+    let SlotResult { measurement, placement, .. } = result;
+    Strain {
+        is_load: measurement.health.is_load_bound(),
+        is_pool: measurement.notices.iter().any(|notice| notice.kind == NoticeKind::FewConnections),
+        failed: measurement.attempts.failed_share().unwrap_or(0.0),
+        failure: Measurement::most_frequent_failure(std::iter::once(measurement)),
+        system_cpus: result.system_cpus(),
+        system_cpus_allowed: placement.as_ref().and_then(|placement| placement.allowed.len().try_into().ok()),
+    }
+}
+
 /// Neither side failed: other processes, or the hypervisor, had the CPUs.
 fn disturbed(rate: f64) -> SlotError {
     SlotError::Harness(format!(
@@ -387,20 +423,33 @@ mod tests {
 
     /// The same, with as much work as a function says of the rate.
     fn searched_with(work: impl Fn(f64) -> u64, health: &LoadHealth) -> (Result<Measured, SlotError>, usize) {
+        let (found, windows) =
+            searched_beside(|window| work(window.rate_per_s.unwrap_or(0.0)), health, |_| 0.0);
+        (found, windows.len())
+    }
+
+    /// The same, while others use this share of the CPUs in each window. Returns the windows, too. A window takes its time.
+    fn searched_beside(
+        work: impl Fn(Window) -> u64,
+        health: &LoadHealth,
+        others: impl Fn(usize) -> f64,
+    ) -> (Result<Measured, SlotError>, Vec<Window>) {
         let settings =
             NULL.decode(&json!({"load": {"capacity": {"objective": ["throughput > 900/s"]}}})).unwrap();
         let capacity = settings.facts().load.capacity.unwrap();
         let searching = Searching { capacity: &capacity, start: Some(1000.0), watch: &|_| () };
         let clock = SimulatedClock::default();
-        let mut windows = 0;
+        let mut windows = Vec::new();
         let mut measure = |window: Window| {
-            windows += 1;
-            let work = window.rate_per_s.map_or(0, &work);
+            let noise = Noise { others: others(windows.len()), ..Noise::default() };
+            windows.push(window);
+            clock.advance(std::time::Duration::from_nanos(window.warmup_ns + window.window_ns));
+            let work = work(window);
             let readings = [("throughput".to_owned(), Reading::rate(work, window.window_ns))].into();
             let window_ns = window.window_ns;
             let measurement =
                 Measurement { work, window_ns, readings, health: health.clone(), ..Measurement::default() };
-            let result = SlotResult { measurement, ..SlotResult::default() };
+            let result = SlotResult { measurement, noise, ..SlotResult::default() };
             Ok(Measured { result, opened_ns: 0, opened_at: String::new(), doubt: None })
         };
         let patience = Patience { clock: &clock, interrupted: &|| false };
@@ -445,5 +494,47 @@ mod tests {
         assert!((4500.0..5500.0).contains(&capacity), "{capacity}");
         let search = measurement.search.unwrap();
         assert_eq!(search.trials.iter().filter(|trial| trial.kind == TrialKind::Search).count(), 8);
+    }
+
+    #[test]
+    fn a_trial_beside_others_is_measured_again_until_that_is_seen_to_be_of_no_use() {
+        let healthy = LoadHealth::default();
+        let rates =
+            |windows: Vec<Window>| -> Vec<f64> { windows.iter().filter_map(|it| it.rate_per_s).collect() };
+        let meets = |window: Window| if window.rate_per_s.unwrap_or(0.0) < 1010.0 { 1000 } else { 0 };
+        let quiet = rates(searched_beside(meets, &healthy, |_| 0.0).1);
+        let once = rates(searched_beside(meets, &healthy, |at| if at == 0 { 0.3 } else { 0.0 }).1);
+        assert_eq!((once[0], &once[1..]), (quiet[0], quiet.as_slice()));
+        let always = rates(searched_beside(meets, &healthy, |_| 0.3).1);
+        assert_eq!((&always[..2], &always[2..]), (&[quiet[0]; 2][..], quiet.as_slice()));
+    }
+
+    #[test]
+    fn trials_settle_for_three_times_as_long_as_the_system_needed_to_recover() {
+        // After an overload, the system does nothing for four probes of 0.2 s.
+        let sick = std::cell::Cell::new(0);
+        let meets = |window: Window| {
+            let is_probe = window.window_ns < 1_000_000_000;
+            match (sick.get(), is_probe) {
+                (0, _) if window.rate_per_s.unwrap_or(0.0) < 1010.0 => window.window_ns / 1_000_000,
+                (0, _) => {
+                    sick.set(4);
+                    0
+                }
+                (left, _) => {
+                    sick.set(left - 1);
+                    0
+                }
+            }
+        };
+        let (found, windows) = searched_beside(meets, &LoadHealth::default(), |_| 0.0);
+        let measurement = found.unwrap().result.measurement;
+        let recovery = measurement.readings[CAPACITY_RECOVERY.name].number(None, CAPACITY_RECOVERY.unit);
+        assert!(recovery.unwrap() >= 800.0, "{recovery:?}");
+        let settled: Vec<u64> = windows.iter().map(|window| window.warmup_ns / 1_000_000).collect();
+        assert_eq!((settled[0], settled[6]), (0, 0));
+        assert!(settled.iter().all(|ms| *ms == 0 || *ms >= 2400), "{settled:?}");
+        let strains = measurement.search.unwrap().trials;
+        assert!(strains.iter().all(|trial| trial.strain.is_some() != trial.is_met), "{strains:?}");
     }
 }

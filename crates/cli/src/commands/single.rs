@@ -3,11 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
+
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_model::metric::CAPACITY;
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Notice, PodSides, SlotResult, Span, Trial};
+use plumb_model::{
+    Evidence, Measurement, Metric, MetricInfo, Notice, PodSides, Search, SlotResult, Span, Trial,
+};
 use plumb_path::{Capacity, DataPath, Mark, PathSettings, Settings, Window};
 use plumb_runner::{
     AgentExecutor, Executor, HostClock, Hosts, Launch, Patience, Searching, SlotError, SlotOrder,
@@ -171,16 +175,23 @@ pub fn from_hosts<F: Flagged>(
     let line = live_line(shown);
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
     let colour = output::colour_on_stderr();
+    let so_far: RefCell<Option<Search>> = RefCell::default();
     let tried = |capacity: &Capacity, trial: &Trial| {
+        let new = || Search { objectives: capacity.objectives.clone(), trials: Vec::new() };
+        so_far.borrow_mut().get_or_insert_with(new).trials.push(trial.clone());
         line.clear();
         if !shown.quiet {
             output::message(&plumb_report::trial_line(&capacity.objectives, trial, colour));
         }
     };
     let settings = PathSettings::new(settings);
-    let measured = by_agents(F::PATH, &settings, window, hosts, interrupts, (&watch, &tried))?;
+    let measured = by_agents(F::PATH, &settings, window, hosts, interrupts, (&watch, &tried));
     line.clear();
-    let Some(SlotResult { measurement, mut evidence, .. }) = measured else { return Ok(INTERRUPTED) };
+    let unfinished = so_far.into_inner().filter(|_| !matches!(measured, Ok(Some(_))));
+    for line in unfinished.iter().flat_map(|search| plumb_report::search_so_far(search, output::width(140))) {
+        output::message(&line);
+    }
+    let Some(SlotResult { measurement, mut evidence, .. }) = measured? else { return Ok(INTERRUPTED) };
     let judged = judge(&measurement, &mut evidence)?;
     let code = if has_no_capacity(&measurement) { FAILED } else { judged };
     let searched = Capacity::METRICS.iter().filter(|_| measurement.search.is_some());

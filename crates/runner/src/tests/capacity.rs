@@ -43,6 +43,12 @@ fn a_capacity_is_a_metric_that_claims_compare() {
         assert!(result.measurement.readings.contains_key(CAPACITY_RECOVERY.name));
         assert!(result.evidence.iter().all(|evidence| evidence.holds), "{:?}", result.evidence);
     }
+    let found = &plumb_judge::judge(&plan, &outcome.slots).findings.capacities;
+    for (variant, truth) in [900.0, 1170.0].into_iter().enumerate() {
+        let of = found.iter().find(|it| it.variant == variant).unwrap();
+        assert!(of.low < of.estimate && of.estimate < of.high, "{of:?}");
+        assert!((0.9..1.1).contains(&(of.estimate / truth)), "{of:?}");
+    }
 }
 
 #[test]
