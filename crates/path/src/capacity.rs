@@ -1,7 +1,7 @@
 //! The settings of a search for the capacity, which all loads share.
 
 use plumb_model::claim::Scope;
-use plumb_model::{Metric, MetricInfo, Objective, Percent, Rate, Span, metric};
+use plumb_model::{Metric, MetricInfo, Notice, NoticeKind, Objective, Percent, Rate, Span, metric};
 use plumb_pace::Schedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,14 @@ impl Capacity {
     #[must_use]
     pub fn limit_ns(&self) -> Option<f64> {
         self.objectives.iter().filter_map(Objective::limit_ns).reduce(f64::max)
+    }
+
+    /// What trials of this length may miss, if they are short for the limit.
+    #[must_use]
+    pub fn short_trials(&self, trial_ns: u64) -> Option<Notice> {
+        let (limit_ns, trial_ns) = (self.limit_ns()?, trial_ns as f64);
+        let is_short = trial_ns < TRIAL_PER_LIMIT * limit_ns;
+        is_short.then(|| NoticeKind::ShortTrials.with([trial_ns, limit_ns, limit_ns / trial_ns]))
     }
 }
 

@@ -12,7 +12,7 @@ use plumb_model::{
     Evidence, LoadHealth, LoadLimit, Measurement, Noise, Notice, NoticeKind, Plan, Reading, Search, Shortage,
     SlotResult, Span, SplitMix, Strain, Trial, TrialKind, Unit,
 };
-use plumb_path::{Capacity, TRIAL_PER_LIMIT, Window};
+use plumb_path::{Capacity, Window};
 use plumb_stats::{Pilot, Staircase};
 
 use crate::clock::Patience;
@@ -23,6 +23,8 @@ use crate::executor::{Measured, Searching};
 const ANSWERS_ABOVE: f64 = 10.0;
 /// The same for a trial of the pilot, which only says where to look: the p99 of an exponential tail then scatters by a tenth.
 const ANSWERS_ABOVE_IN_PILOT: f64 = 5.0;
+/// A load that sends late without others, and is busy for at least this share of the time, does so because of its own work.
+const OWN_WORK: f64 = 0.25;
 /// How often a trial that the load or other processes spoiled is measured.
 const ATTEMPTS: u32 = 3;
 /// The length of a probe for recovery: this many times the limit, and at least 200 ms.
@@ -189,13 +191,13 @@ impl<'a, 'm> Trials<'a, 'm> {
         self.is_never_quiet |= attempts == ATTEMPTS && is_beside_others(&measured);
         let health = measured.result.measurement.health.clone();
         match health.limit() {
-            Some(LoadLimit::Busy | LoadLimit::Starved(Shortage::Quota)) => {
+            Some(limit) if is_own(limit, &measured) => {
                 self.note(TrialKind::Pilot, Some(rate), measured);
                 self.seen.iter_mut().last().into_iter().for_each(|trial| trial.is_met = false);
                 self.end = Some(End::Load(health));
                 return Ok(None);
             }
-            Some(LoadLimit::Late | LoadLimit::Starved(_)) => return Err(disturbed(rate)),
+            Some(_) => return Err(disturbed(rate)),
             None if measured.doubt.is_some() => return Err(disturbed(rate)),
             None => {}
         }
@@ -216,19 +218,21 @@ impl<'a, 'm> Trials<'a, 'm> {
     /// if it did not.
     fn recovery_ns(&mut self, rate: f64) -> Result<Option<u64>, SlotError> {
         let began_ns = self.patience.clock.monotonic_ns();
-        let mut is_disturbed = true;
+        let (mut is_disturbed, mut is_first) = (true, true);
         let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
         for _ in 0..PROBES_MAX {
-            // A probe that meets the objectives shows that the system had recovered when it began.
-            self.waited_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
+            let sick_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
             let measured = self.window(Some(rate), probe_ns)?;
             is_disturbed &= is_spoiled(&measured);
+            // If this probe meets the objectives, the system had recovered when its window opened.
+            self.waited_ns = measured.opened_ns.saturating_sub(began_ns);
             if self.note(TrialKind::Probe, Some(rate), measured) {
-                let settle_ns = self.waited_ns.saturating_mul(RELAXATIONS).min(TRIAL_NS_MAX);
-                self.settle_ns = self.settle_ns.max(settle_ns);
+                let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(TRIAL_NS_MAX);
+                self.settle_ns = self.settle_ns.max(if is_first { 0 } else { settle_ns });
                 return Ok(Some(self.waited_ns));
             }
+            is_first = false;
         }
         if is_disturbed { Err(disturbed(rate)) } else { Ok(None) }
     }
@@ -318,11 +322,8 @@ impl<'a, 'm> Trials<'a, 'm> {
         };
         measurement.notices.retain(|notice| notice.kind != NoticeKind::FewConnections);
         measurement.notices.extend(self.kept.pool);
-        let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
-        let trial_ns = self.kept.shortest_ns.unwrap_or(self.window.window_ns) as f64;
-        if trial_ns < TRIAL_PER_LIMIT * limit_ns {
-            measurement.notices.push(NoticeKind::ShortTrials.with([trial_ns, limit_ns, limit_ns / trial_ns]));
-        }
+        let trial_ns = self.kept.shortest_ns.unwrap_or(self.window.window_ns);
+        measurement.notices.extend(self.capacity.short_trials(trial_ns));
         let gauges = [(CAPACITY, capacity), (CAPACITY_RECOVERY, self.recovery_ns.map(|ns| ns as f64 / 1e6))];
         for (metric, value) in gauges {
             measurement.readings.extend(value.map(|value| (metric.name.to_owned(), Reading::Gauge(value))));
@@ -375,6 +376,16 @@ impl Kept {
 /// Whether a window says nothing about the system.
 fn is_spoiled(measured: &Measured) -> bool {
     measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
+}
+
+/// Whether a load that is the limit is so by itself, and not because others had its CPUs.
+fn is_own(limit: LoadLimit, measured: &Measured) -> bool {
+    let demand = measured.result.measurement.health.demand();
+    match limit {
+        LoadLimit::Busy | LoadLimit::Starved(Shortage::Quota) => true,
+        LoadLimit::Late => demand >= OWN_WORK && !is_beside_others(measured),
+        LoadLimit::Starved(_) => false,
+    }
 }
 
 /// Whether other processes, or other guests of the hypervisor, had more of the CPUs than a slot allows.
@@ -450,7 +461,8 @@ mod tests {
             let measurement =
                 Measurement { work, window_ns, readings, health: health.clone(), ..Measurement::default() };
             let result = SlotResult { measurement, noise, ..SlotResult::default() };
-            Ok(Measured { result, opened_ns: 0, opened_at: String::new(), doubt: None })
+            let opened_ns = crate::clock::Clock::monotonic_ns(&clock).saturating_sub(window.window_ns);
+            Ok(Measured { result, opened_ns, opened_at: String::new(), doubt: None })
         };
         let patience = Patience { clock: &clock, interrupted: &|| false };
         let window = Window::at_once(0, 1_000_000_000, 1);
@@ -467,11 +479,14 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_load_makes_the_capacity_a_lower_bound() {
+    fn a_load_that_is_busy_or_late_by_itself_makes_the_capacity_a_lower_bound() {
         let busy = LoadHealth { busiest_thread: 0.95, ..LoadHealth::default() };
-        let (found, windows) = searched(1000, &busy);
-        let measurement = found.unwrap().result.measurement;
-        assert!(measurement.health.is_load_bound() && windows == 3, "{windows}");
+        let late = LoadHealth { late_share: 0.02, busiest_thread: 0.5, ..LoadHealth::default() };
+        for health in [busy, late] {
+            let (found, windows) = searched(1000, &health);
+            let measurement = found.unwrap().result.measurement;
+            assert!(measurement.health.is_load_bound() && windows == 3, "{windows}");
+        }
     }
 
     #[test]

@@ -350,6 +350,10 @@ impl Worker for HttpWorker {
             let _ = self.core.epoll.wait(None, &mut events);
             for event in &events {
                 self.on_event(Ready::from(*event));
+                // A step of a handshake takes long. What is due meanwhile does not wait for all the others.
+                if self.part.due.is_some() {
+                    self.dispatch(monotonic_ns());
+                }
             }
             now_ns = self.go_on(monotonic_ns());
             if let Some(close_ns) = self.part.early_end() {
