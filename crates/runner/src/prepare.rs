@@ -9,7 +9,7 @@ use std::path::Path;
 
 use plumb_host::namespace::{has_other_setting, is_of_device};
 use plumb_host::settings::Setting;
-use plumb_model::{Cell, Header, Places, Plan, PlannedVariant, RequiredSaving};
+use plumb_model::{Cell, Header, Notice, Places, Plan, PlannedVariant, RequiredSaving};
 use plumb_path::{DataPath, PathError, PathSettings, find};
 
 use crate::error::RunError;
@@ -80,6 +80,13 @@ impl Planned {
         }
         hosts.turn_back();
         Ok(Self { plan, path, settings, text: text.to_owned(), hosts })
+    }
+
+    /// What the trials of a search may miss, if they are short for its limit.
+    #[must_use]
+    pub fn short_trials(&self) -> Option<Notice> {
+        let capacity = self.settings.iter().flatten().find_map(|settings| settings.facts().load.capacity)?;
+        capacity.short_trials(self.plan.window_ns)
     }
 
     /// The same plan with up to `blocks` blocks in each cell.

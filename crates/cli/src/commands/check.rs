@@ -36,7 +36,11 @@ struct Document<'a> {
 
 /// The plan as text.
 pub fn described(planned: &Planned) -> String {
-    describe(planned.plan(), planned.hopeless().as_deref())
+    let mut text = describe(planned.plan(), planned.hopeless().as_deref());
+    if let Some(notice) = planned.short_trials() {
+        let _ = writeln!(text, "! {}", plumb_report::notice(&notice));
+    }
+    text
 }
 
 /// The plan as text. `hopeless` is why it cannot run here, if so.

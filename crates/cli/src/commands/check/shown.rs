@@ -50,6 +50,17 @@ fn a_plan_says_a_duration_once_and_a_title_beside_its_name() {
 }
 
 #[test]
+fn trials_that_are_short_for_a_limit_are_named() {
+    let of = |limit: &str| {
+        let load = format!("load: {{ capacity: {{ objective: [p99 < {limit}] }} }}\nbaseline: a\n");
+        checked(null_experiment(&format!("{load}variants: {{ a: {{}}, b: {{}} }}"))).out
+    };
+    assert!(!of("10 ms").contains("short"), "{}", of("10 ms"));
+    let long = of("500 ms");
+    assert!(long.contains("\n! trials of 1.00 s are short for a limit of 500 ms"), "{long}");
+}
+
+#[test]
 fn a_number_alone_is_shown_with_its_unit() {
     let said = checked(null_experiment(
         "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 3000, latency: 0.5 } }\nmatrix: { load.duration: [2] }\n\
