@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo check test test-lab loom lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history bench-import image deb docs tools clean
+.PHONY: help demo check test test-lab loom lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-capacity bench-shifts bench-history bench-import image deb docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -47,7 +47,7 @@ deny:
 clippy:
 	@cargo clippy --workspace --all-targets --keep-going -- -D warnings
 
-bench: bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history bench-import ## Measure against the peers, every data path
+bench: bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-capacity bench-shifts bench-history bench-import ## Measure against the peers, every data path
 
 bench-http: ## Measure HTTP load against wrk, ab and k6 on the same nginx
 	@scripts/bench-http.sh
@@ -67,6 +67,9 @@ bench-network: ## Measure network load against qperf, sockperf and iperf3, on th
 
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh
+
+bench-capacity: ## Measure the search for a capacity beside stepping and bisection, on servers of known capacity
+	@scripts/bench-capacity.sh
 
 bench-shifts: ## Measure how soon level shifts are found, and how often there is none, beside E-divisive
 	@scripts/bench-shifts.sh

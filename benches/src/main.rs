@@ -6,6 +6,7 @@
 
 mod awake;
 mod blocks;
+mod capacity;
 mod harness;
 mod history;
 mod http;
@@ -35,11 +36,12 @@ fn main() -> ExitCode {
         Some("limiter") => limiter::run(),
         Some("nbd") => limiter::run_unlimited(),
         Some("network") => network::run(arguments.get(1).map(String::as_str)),
+        Some("capacity") => capacity::run(),
         Some("shifts") => shifts::run(),
         Some("history") => history::run(),
         Some("import") => import::run(),
         _ => Err(
-            "say which: http, harness, migration, storage, limiter, nbd, network, shifts, history or import"
+            "say which: http, harness, migration, storage, limiter, nbd, network, capacity, shifts, history or import"
                 .to_owned(),
         ),
     };
