@@ -36,6 +36,8 @@ const TRIAL_NS_MAX: u64 = 60_000_000_000;
 const RATE_MAX: f64 = 1e8;
 /// A trial settles for this many relaxation times before its window opens.
 const RELAXATIONS: u64 = 3;
+/// Probes of a pilot after which they go on at half the rate: what the pilot starts from may be far too high.
+const PROBES_AT_A_RATE: u32 = 3;
 /// Probes after which the system counts as one that does not recover.
 const PROBES_MAX: u32 = 30;
 
@@ -203,7 +205,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         }
         let is_met = self.note(kind, Some(rate), measured);
         if !is_met {
-            match self.recovery_ns(rate / 2.0)? {
+            match self.recovery_ns(kind, rate / 2.0)? {
                 Some(took_ns) if kind == TrialKind::Search => {
                     self.recovery_ns = self.recovery_ns.max(Some(took_ns));
                 }
@@ -216,12 +218,12 @@ impl<'a, 'm> Trials<'a, 'm> {
 
     /// Measures until the system meets the objectives at a rate, which is far below the last one. Returns how long that took; `None`
     /// if it did not.
-    fn recovery_ns(&mut self, rate: f64) -> Result<Option<u64>, SlotError> {
+    fn recovery_ns(&mut self, kind: TrialKind, mut rate: f64) -> Result<Option<u64>, SlotError> {
         let began_ns = self.patience.clock.monotonic_ns();
-        let (mut is_disturbed, mut is_first) = (true, true);
+        let mut is_disturbed = true;
         let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
-        for _ in 0..PROBES_MAX {
+        for probes in 1..=PROBES_MAX {
             let sick_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
             let measured = self.window(Some(rate), probe_ns)?;
             is_disturbed &= is_spoiled(&measured);
@@ -229,10 +231,13 @@ impl<'a, 'm> Trials<'a, 'm> {
             self.waited_ns = measured.opened_ns.saturating_sub(began_ns);
             if self.note(TrialKind::Probe, Some(rate), measured) {
                 let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(TRIAL_NS_MAX);
-                self.settle_ns = self.settle_ns.max(if is_first { 0 } else { settle_ns });
+                let is_known = probes > 1 && kind == TrialKind::Search;
+                self.settle_ns = self.settle_ns.max(if is_known { settle_ns } else { 0 });
                 return Ok(Some(self.waited_ns));
             }
-            is_first = false;
+            if kind == TrialKind::Pilot && probes % PROBES_AT_A_RATE == 0 {
+                rate /= 2.0;
+            }
         }
         if is_disturbed { Err(disturbed(rate)) } else { Ok(None) }
     }
