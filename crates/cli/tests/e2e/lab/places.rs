@@ -152,6 +152,43 @@ fn single_measurements_are_made_on_other_hosts() {
 }
 
 #[test]
+fn a_search_from_two_hosts_finds_the_limit_of_a_volume() {
+    let Some(hosts) = Hosts::up(3) else { return };
+    (1..=3).for_each(|host| hosts.install(host));
+    let (address, program) = (hosts.address(1), "/run/host/bin/plumb");
+    let volumes =
+        |words: &[&str]| hosts.enter(1, &[&[program, "volumes"], words, &["--state", "/tmp/v"]].concat());
+    volumes(&["policy", "create", "limited", "--max-iops", "500 IOPS"]);
+    volumes(&["create", "one", "--size", "1 MiB", "--policy", "limited"]);
+    let listen = format!("{address}:19768");
+    hosts.start(1, &[program, "volumes", "serve", "--quiet", "--listen", &listen, "--state", "/tmp/v"]);
+    wait_until("the server to listen", || !hosts.enter(1, &["ss", "-Hltn", "sport = 19768"]).is_empty());
+    let target = format!("nbd://{listen}/one");
+    let words = ["--trials", "4", "--trial", "500ms", "--depth", "64", "--json", "--on", "host2,host3"];
+    let found = hosts.run(&[&["storage", &target, "--objective", "p90 < 50 ms"], &words[..]].concat());
+    if code(&found) == 0 {
+        let found: Value = serde_json::from_str(&stdout(&found)).unwrap();
+        // Trials of ten times the limit forgive a tenth. The rest is for a busy machine, which makes a trial fail or two.
+        let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
+        assert!((300.0..700.0).contains(&capacity), "{capacity}");
+        let trials = found["trials"].as_array().unwrap();
+        let met = trials.iter().filter(|trial| trial["is_met"] == true && trial["rate_per_s"].is_f64());
+        for trial in met {
+            let of = |name: &str| trial[name].as_f64().unwrap();
+            assert!(
+                (0.9..1.1).contains(&(of("done_per_s") / of("rate_per_s"))),
+                "both hosts together: {trial}"
+            );
+        }
+    } else {
+        // On a busy machine, a host may miss the moment that was agreed on, or send late.
+        let late = ["at one moment", "at the same moment", "undisturbed", "ended alike"];
+        assert_eq!(code(&found), 5, "{found:?}");
+        assert!(late.iter().any(|late| stderr(&found).contains(late)), "{}", stderr(&found));
+    }
+}
+
+#[test]
 fn a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on() {
     let Some(hosts) = Hosts::own(2) else { return };
     let directory = tempfile::tempdir().unwrap();
