@@ -55,6 +55,10 @@ pub(crate) struct Trials<'a, 'm> {
     recovery_ns: Option<u64>,
     /// How long the last recovery took, or has taken so far.
     waited_ns: u64,
+    /// The rate at which the system had last recovered.
+    recovered_at: f64,
+    /// Whether no rate of this pilot has met the objectives yet.
+    is_descending: bool,
     /// The time for which a trial settles.
     settle_ns: u64,
     /// Whether others kept using the CPUs during all attempts of a trial: then another attempt is of no use.
@@ -108,6 +112,8 @@ impl<'a, 'm> Trials<'a, 'm> {
             kept,
             recovery_ns: None,
             waited_ns: 0,
+            recovered_at: 0.0,
+            is_descending: false,
             settle_ns: window.warmup_ns,
             is_never_quiet: false,
             end: None,
@@ -166,13 +172,23 @@ impl<'a, 'm> Trials<'a, 'm> {
     }
 
     fn pilot(&mut self, guess: f64) -> Result<Option<f64>, SlotError> {
-        let mut pilot = Pilot::new(guess.min(RATE_MAX), self.capacity.step, RATE_MAX);
+        let from = |guess: f64| Pilot::new(guess.min(RATE_MAX), self.capacity.step, RATE_MAX);
+        let mut pilot = from(guess);
+        self.is_descending = true;
         while let Some(rate) = pilot.rate() {
             match self.trial(TrialKind::Pilot, rate)? {
-                Some(is_met) => pilot.note(is_met),
+                // The probes went far down: what is between failed, too.
+                Some(false) if self.is_descending && self.recovered_at < rate / 2.0 => {
+                    pilot = from(self.recovered_at);
+                }
+                Some(is_met) => {
+                    self.is_descending &= !is_met;
+                    pilot.note(is_met);
+                }
                 None => break,
             }
         }
+        self.is_descending = false;
         Ok(pilot.estimate().filter(|_| self.end.is_none()))
     }
 
@@ -230,12 +246,13 @@ impl<'a, 'm> Trials<'a, 'm> {
             // If this probe meets the objectives, the system had recovered when its window opened.
             self.waited_ns = measured.opened_ns.saturating_sub(began_ns);
             if self.note(TrialKind::Probe, Some(rate), measured) {
+                self.recovered_at = rate;
                 let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(TRIAL_NS_MAX);
                 let is_known = probes > 1 && kind == TrialKind::Search;
                 self.settle_ns = self.settle_ns.max(if is_known { settle_ns } else { 0 });
                 return Ok(Some(self.waited_ns));
             }
-            if kind == TrialKind::Pilot && probes % PROBES_AT_A_RATE == 0 {
+            if self.is_descending && probes % PROBES_AT_A_RATE == 0 {
                 rate /= 2.0;
             }
         }

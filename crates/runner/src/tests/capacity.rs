@@ -102,13 +102,13 @@ fn a_system_that_meets_no_objective_has_no_capacity() {
 
 #[test]
 fn a_capacity_far_below_what_a_closed_loop_does_is_found() {
-    // The closed loop does nearly 1000/s. A p99 of 12.5 ms leaves 200/s.
+    // The closed loop does nearly 1000/s. A p99 of 12.5 ms leaves some 230/s.
     let plan =
         searching("throughput: 1000/s", "{ objective: [p99 < 12.5 ms] }", "b.capacity >= 0.1 * a.capacity");
     let slots = run(&plan, Vec::new(), &mut Faults::default(), Some(4)).slots;
     for slot in &slots {
         let found = capacity(slot).unwrap();
-        assert!((150.0..250.0).contains(&found), "{found}");
+        assert!((150.0..300.0).contains(&found), "{found}");
     }
 }
 
