@@ -36,6 +36,8 @@ const TRIAL_NS_MAX: u64 = 60_000_000_000;
 const RATE_MAX: f64 = 1e8;
 /// A trial settles for this many relaxation times before its window opens.
 const RELAXATIONS: u64 = 3;
+/// And never for longer than 10 s.
+const SETTLE_NS_MAX: u64 = 10_000_000_000;
 /// Probes of a pilot after which they go on at half the rate: what the pilot starts from may be far too high.
 const PROBES_AT_A_RATE: u32 = 3;
 /// Probes after which the system counts as one that does not recover.
@@ -114,7 +116,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             waited_ns: 0,
             recovered_at: 0.0,
             is_descending: false,
-            settle_ns: window.warmup_ns,
+            settle_ns: 0,
             is_never_quiet: false,
             end: None,
         };
@@ -199,11 +201,11 @@ impl<'a, 'm> Trials<'a, 'm> {
             return Ok(None);
         }
         let window_ns = self.window_ns(kind, rate)?;
-        let (mut measured, mut attempts) = (self.window(Some(rate), window_ns)?, 1);
+        let (mut measured, mut attempts) = (self.settled(rate, window_ns)?, 1);
         let is_worth_another =
             |it: &Measured, bears_others: bool| is_spoiled(it) || (!bears_others && is_beside_others(it));
         while is_worth_another(&measured, self.is_never_quiet) && attempts < ATTEMPTS {
-            measured = self.window(Some(rate), window_ns)?;
+            measured = self.settled(rate, window_ns)?;
             attempts += 1;
         }
         self.is_never_quiet |= attempts == ATTEMPTS && is_beside_others(&measured);
@@ -247,7 +249,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             self.waited_ns = measured.opened_ns.saturating_sub(began_ns);
             if self.note(TrialKind::Probe, Some(rate), measured) {
                 self.recovered_at = rate;
-                let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(TRIAL_NS_MAX);
+                let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(SETTLE_NS_MAX);
                 let is_known = probes > 1 && kind == TrialKind::Search;
                 self.settle_ns = self.settle_ns.max(if is_known { settle_ns } else { 0 });
                 return Ok(Some(self.waited_ns));
@@ -275,10 +277,19 @@ impl<'a, 'm> Trials<'a, 'm> {
         Ok(self.window.window_ns.max(least_ns))
     }
 
+    /// Measures a rate once the system has settled.
+    fn settled(&mut self, rate: f64, window_ns: u64) -> Result<Measured, SlotError> {
+        let warmup_ns = self.window.warmup_ns;
+        self.window.warmup_ns = warmup_ns.max(self.settle_ns);
+        let measured = self.window(Some(rate), window_ns);
+        self.window.warmup_ns = warmup_ns;
+        measured
+    }
+
     fn window(&mut self, rate_per_s: Option<f64>, window_ns: u64) -> Result<Measured, SlotError> {
         self.patience.go_on()?;
         let seed = SplitMix::seed_of(self.window.seed, self.seen.len() as u64);
-        (self.measure)(Window { rate_per_s, window_ns, warmup_ns: self.settle_ns, seed, ..self.window })
+        (self.measure)(Window { rate_per_s, window_ns, seed, ..self.window })
     }
 
     /// Records a trial. Returns whether it met the objectives.
@@ -570,7 +581,12 @@ mod tests {
         assert!(recovery.unwrap() >= 800.0, "{recovery:?}");
         let settled: Vec<u64> = windows.iter().map(|window| window.warmup_ns / 1_000_000).collect();
         assert_eq!((settled[0], settled[6]), (0, 0));
-        assert!(settled.iter().all(|ms| *ms == 0 || *ms >= 2400), "{settled:?}");
+        let of = |at: usize| (windows[at].window_ns < 1_000_000_000, settled[at]);
+        assert!(
+            (0..windows.len()).map(of).all(|it| matches!(it, (true, 0) | (false, 0 | 2400))),
+            "{settled:?}"
+        );
+        assert!(settled.contains(&2400), "{settled:?}");
         let strains = measurement.search.unwrap().trials;
         assert!(strains.iter().all(|trial| trial.strain.is_some() != trial.is_met), "{strains:?}");
     }
