@@ -195,7 +195,8 @@ pub fn run() -> Outcome {
         "The objective is p99 < {} ms, and arrivals are even. Every method has as many trials of {} ms, with the load of `plumb http` and \
          100 connections, as plumb's search took in that round (its probes for recovery apart). The two others begin with a closed loop, \
          too, and the server rests for {} ms after each of their trials. Stepping goes up from 0.5 to 1.5 times the closed loop's \
-         throughput and takes the middle between the first rate that failed and the one before. The errors are those of {ROUNDS} \
+         throughput and takes the middle between the first rate that failed and the one before. The capacity of the server that stops is the one without stops, which six of seven trials do not see. \
+         The errors are those of {ROUNDS} \
          interleaved rounds: the median, and the lowest and the highest.\n\n\
          | server | capacity | trials | plumb's search | stepping | bisection |\n|---|---|---|---|---|---|\n",
         LIMIT.as_millis(),

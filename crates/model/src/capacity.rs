@@ -116,6 +116,14 @@ impl Search {
         failed.reduce(f64::min)
     }
 
+    /// The trial that shows the limit: the one in which the load itself was it, or else [`Search::lowest_failed`].
+    #[must_use]
+    pub fn limiting(&self) -> Option<&Trial> {
+        let is_load = |trial: &&Trial| trial.strain.as_ref().is_some_and(|strain| strain.is_load);
+        let tried = self.trials.iter().rev().filter(|trial| trial.kind != TrialKind::Probe);
+        tried.filter(|trial| trial.rate_per_s.is_some()).find(is_load).or_else(|| self.lowest_failed())
+    }
+
     /// The first trial at [`Search::upper_bound`] that failed.
     #[must_use]
     pub fn lowest_failed(&self) -> Option<&Trial> {

@@ -105,9 +105,6 @@ pub fn lines(measurement: &Measurement, paint: Paint, width: usize) -> Vec<Strin
 /// What a search that did not end has shown, as lines for a terminal; none before its first trial.
 #[must_use]
 pub fn search_so_far(search: &Search, width: usize) -> Vec<String> {
-    if search.lower_bound().or(search.upper_bound()).is_none() {
-        return Vec::new();
-    }
     let sentences = bounds(search).into_iter().chain(limit(search));
     sentences.flat_map(|sentence| wrap(&clean(&sentence), width)).collect()
 }
@@ -159,7 +156,7 @@ fn bounds(search: &Search) -> Option<String> {
 
 /// What limited the system at the lowest rate that failed.
 pub fn limit(search: &Search) -> Option<String> {
-    let trial = search.lowest_failed()?;
+    let trial = search.limiting()?;
     let (rate, strain) = trial.rate_per_s.zip(trial.strain.as_ref())?;
     Some(format!("the limit at {}: {}", figures::value(rate, Unit::PerSecond), limit_words(strain)))
 }
@@ -193,12 +190,17 @@ fn limit_words(strain: &Strain) -> String {
     }
     match used {
         // A system with one thread has no more.
-        Some((cpus, allowed)) if cpus >= BUSY => {
+        Some((cpus, allowed)) if cpus >= BUSY && (cpus - cpus.round()).abs() <= 1.0 - BUSY => {
             let threads = figures::plural(cpus.round() as usize, "busy thread");
             format!("perhaps CPU ({}, as {threads} would)", of_cpus((cpus, allowed)))
         }
-        Some(used) => format!("not CPU ({}); look for a limiter, a lock or a disk", of_cpus(used)),
-        None => "unknown; nothing failed, and the system's CPU time cannot be seen".to_owned(),
+        Some(used) => {
+            format!("no shortage of CPU ({}); look for a quota, a limiter, a lock or a disk", of_cpus(used))
+        }
+        None => {
+            "unknown; failures do not explain it, and how much of its CPUs the system used cannot be seen"
+                .to_owned()
+        }
     }
 }
 
@@ -230,11 +232,13 @@ impl<'a> Curve<'a> {
         self.interval.map(|interval| interval.estimate).or_else(|| median(&self.capacities))
     }
 
-    /// What limited the system at the lowest rate that failed in any slot.
+    /// What limited the system in the slot whose lowest rate that failed is in the middle of all.
     pub fn limit(&self) -> Option<String> {
-        let failed = |search: &&&Search| search.upper_bound().unwrap_or(f64::INFINITY);
-        let lowest = self.searches.iter().min_by(|one, other| failed(one).total_cmp(&failed(other)))?;
-        limit(lowest)
+        let rate =
+            |search: &&Search| search.limiting().and_then(|trial| trial.rate_per_s).unwrap_or(f64::INFINITY);
+        let mut searches = self.searches.clone();
+        searches.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
+        limit(searches.get(searches.len() / 2)?)
     }
 
     /// The least and the greatest of what a function finds in each search.
@@ -337,13 +341,13 @@ mod tests {
             calm,
         ];
         insta::assert_snapshot!(all.iter().map(limit_words).collect::<Vec<_>>().join("\n"), @r"
-        unknown; nothing failed, and the system's CPU time cannot be seen
+        unknown; failures do not explain it, and how much of its CPUs the system used cannot be seen
         CPU (the system used 1.98 of its 2 CPUs)
         perhaps CPU (the system used 0.98 of its 2 CPUs, as 1 busy thread would)
         12.00% of attempts failed, most often with `status 503`; the load's pool, all of which was in use; CPU (the system used 0.97 of its CPU)
         the load, which was busy
-        not CPU (the system used 0.41 of its 2 CPUs); look for a limiter, a lock or a disk
-        not CPU (the system used 0.41 of its 2 CPUs); look for a limiter, a lock or a disk
+        no shortage of CPU (the system used 0.41 of its 2 CPUs); look for a quota, a limiter, a lock or a disk
+        no shortage of CPU (the system used 0.41 of its 2 CPUs); look for a quota, a limiter, a lock or a disk
         ");
     }
 

@@ -58,7 +58,7 @@ templates! {
     NoRateMet => "no capacity: no rate down to {0}/s met the objectives"
     NoRateFailed => "no capacity: no rate up to {0}/s failed an objective; add one that an overload breaks, such as a latency"
     LoadsOwnLimit => "the capacity is at least {0}/s: the load was the limit before the system failed an objective"
-    NotRecovered => "after a rate that was too high, the system did not meet the objectives at half of it within {0 ns}, so the search \
+    NotRecovered => "after a rate that was too high, the system did not meet the objectives at half of it or less within {0 ns}, so the search \
         ended there"
 
     CountersLate => "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact"

@@ -85,8 +85,9 @@ impl Planned {
     /// What the trials of a search may miss, if they are short for its limit.
     #[must_use]
     pub fn short_trials(&self) -> Option<Notice> {
-        let capacity = self.settings.iter().flatten().find_map(|settings| settings.facts().load.capacity)?;
-        capacity.short_trials(self.plan.window_ns)
+        let short =
+            |settings: &PathSettings| settings.facts().load.capacity?.short_trials(self.plan.window_ns);
+        self.settings.iter().flatten().find_map(short)
     }
 
     /// The same plan with up to `blocks` blocks in each cell.

@@ -25,6 +25,9 @@ const ANSWERS_ABOVE: f64 = 10.0;
 const ANSWERS_ABOVE_IN_PILOT: f64 = 5.0;
 /// A load that sends late without others, and is busy for at least this share of the time, does so because of its own work.
 const OWN_WORK: f64 = 0.25;
+/// A pilot goes down as long as its trials are at most this many times as long as asked for, and its probes have as many answers.
+const PILOT_TRIAL_MAX: f64 = 4.0;
+const PROBE_ANSWERS: f64 = 20.0;
 /// How often a trial that the load or other processes spoiled is measured.
 const ATTEMPTS: u32 = 3;
 /// The length of a probe for recovery: this many times the limit, and at least 200 ms.
@@ -169,7 +172,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     fn first_pilot(&mut self) -> Result<Option<f64>, SlotError> {
         let measured = self.window(None, self.window.window_ns)?;
         let guess = done_per_s(&measured.result.measurement);
-        self.note(TrialKind::Pilot, None, measured);
+        self.note(TrialKind::Pilot, None, measured, false);
         if guess <= 0.0 { Ok(None) } else { self.pilot(guess) }
     }
 
@@ -179,7 +182,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         self.is_descending = true;
         while let Some(rate) = pilot.rate() {
             match self.trial(TrialKind::Pilot, rate)? {
-                // The probes went far down: what is between failed, too.
+                // The probes went far down, and so does the pilot.
                 Some(false) if self.is_descending && self.recovered_at < rate / 2.0 => {
                     pilot = from(self.recovered_at);
                 }
@@ -202,18 +205,19 @@ impl<'a, 'm> Trials<'a, 'm> {
         }
         let window_ns = self.window_ns(kind, rate)?;
         let (mut measured, mut attempts) = (self.settled(rate, window_ns)?, 1);
+        let mut is_never_quiet = is_beside_others(&measured);
         let is_worth_another =
             |it: &Measured, bears_others: bool| is_spoiled(it) || (!bears_others && is_beside_others(it));
         while is_worth_another(&measured, self.is_never_quiet) && attempts < ATTEMPTS {
             measured = self.settled(rate, window_ns)?;
             attempts += 1;
+            is_never_quiet &= is_beside_others(&measured);
         }
-        self.is_never_quiet |= attempts == ATTEMPTS && is_beside_others(&measured);
+        self.is_never_quiet |= attempts == ATTEMPTS && is_never_quiet;
         let health = measured.result.measurement.health.clone();
         match health.limit() {
             Some(limit) if is_own(limit, &measured) => {
-                self.note(TrialKind::Pilot, Some(rate), measured);
-                self.seen.iter_mut().last().into_iter().for_each(|trial| trial.is_met = false);
+                self.note(TrialKind::Pilot, Some(rate), measured, true);
                 self.end = Some(End::Load(health));
                 return Ok(None);
             }
@@ -221,7 +225,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             None if measured.doubt.is_some() => return Err(disturbed(rate)),
             None => {}
         }
-        let is_met = self.note(kind, Some(rate), measured);
+        let is_met = self.note(kind, Some(rate), measured, false);
         if !is_met {
             match self.recovery_ns(kind, rate / 2.0)? {
                 Some(took_ns) if kind == TrialKind::Search => {
@@ -241,37 +245,46 @@ impl<'a, 'm> Trials<'a, 'm> {
         let mut is_disturbed = true;
         let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
+        // Below this, a probe has too few answers, or the next trial takes too long.
+        let longest_ns = PILOT_TRIAL_MAX * self.window.window_ns as f64;
+        let least = (PROBE_ANSWERS / probe_ns as f64).max(self.answers(TrialKind::Pilot) / longest_ns) * 1e9;
         for probes in 1..=PROBES_MAX {
             let sick_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
             let measured = self.window(Some(rate), probe_ns)?;
             is_disturbed &= is_spoiled(&measured);
             // If this probe meets the objectives, the system had recovered when its window opened.
             self.waited_ns = measured.opened_ns.saturating_sub(began_ns);
-            if self.note(TrialKind::Probe, Some(rate), measured) {
+            if self.note(TrialKind::Probe, Some(rate), measured, false) {
                 self.recovered_at = rate;
                 let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(SETTLE_NS_MAX);
-                let is_known = probes > 1 && kind == TrialKind::Search;
-                self.settle_ns = self.settle_ns.max(if is_known { settle_ns } else { 0 });
+                // Once for all: a trial that settles for longer overloads the system for longer.
+                if probes > 1 && kind == TrialKind::Search && self.settle_ns == 0 {
+                    self.settle_ns = settle_ns;
+                }
                 return Ok(Some(self.waited_ns));
             }
-            if self.is_descending && probes % PROBES_AT_A_RATE == 0 {
+            if self.is_descending && probes % PROBES_AT_A_RATE == 0 && rate / 2.0 >= least {
                 rate /= 2.0;
             }
         }
         if is_disturbed { Err(disturbed(rate)) } else { Ok(None) }
     }
 
-    /// The length of a trial at a rate: long enough for enough answers above every percentile.
-    fn window_ns(&self, kind: TrialKind, rate: f64) -> Result<u64, SlotError> {
+    /// How many answers a trial needs, for enough of them above every percentile.
+    fn answers(&self, kind: TrialKind) -> f64 {
         let quantiles =
             self.capacity.objectives.iter().filter_map(|objective| objective.statistic?.quantile());
-        let above = if kind == TrialKind::Pilot { ANSWERS_ABOVE_IN_PILOT } else { ANSWERS_ABOVE };
-        let answers = quantiles.map(|quantile| above / (1.0 - quantile)).fold(0.0, f64::max);
-        let least_ns = (answers / rate * 1e9) as u64;
+        quantiles.map(|quantile| answers_above(kind) / (1.0 - quantile)).fold(0.0, f64::max)
+    }
+
+    /// The length of a trial at a rate: long enough for enough answers.
+    fn window_ns(&self, kind: TrialKind, rate: f64) -> Result<u64, SlotError> {
+        let least_ns = (self.answers(kind) / rate * 1e9) as u64;
         if least_ns > TRIAL_NS_MAX.max(self.window.window_ns) {
             return Err(SlotError::Failed(format!(
-                "meet the objectives at {rate:.2}/s or above, where a trial needs {} for {above} answers above the percentile",
-                Span(least_ns)
+                "meet the objectives at {rate:.2}/s or above, where a trial needs {} for {} answers above the percentile",
+                Span(least_ns),
+                answers_above(kind)
             )));
         }
         Ok(self.window.window_ns.max(least_ns))
@@ -292,13 +305,14 @@ impl<'a, 'm> Trials<'a, 'm> {
         (self.measure)(Window { rate_per_s, window_ns, seed, ..self.window })
     }
 
-    /// Records a trial. Returns whether it met the objectives.
-    fn note(&mut self, kind: TrialKind, rate_per_s: Option<f64>, measured: Measured) -> bool {
+    /// Records a trial. Returns whether it met the objectives, which counts for nothing if the load was the limit.
+    fn note(&mut self, kind: TrialKind, rate_per_s: Option<f64>, measured: Measured, is_load: bool) -> bool {
         let measurement = &measured.result.measurement;
         let objectives = &self.capacity.objectives;
         let values: Vec<Option<f64>> =
             objectives.iter().map(|objective| measurement.value_of(objective)).collect();
-        let is_met = objectives.iter().zip(&values).all(|(objective, value)| objective.is_met(*value));
+        let is_met =
+            !is_load && objectives.iter().zip(&values).all(|(objective, value)| objective.is_met(*value));
         let cpu_system = measurement.readings.get(CPU_SYSTEM.name);
         let trial = Trial {
             kind,
@@ -406,6 +420,10 @@ impl Kept {
     }
 }
 
+fn answers_above(kind: TrialKind) -> f64 {
+    if kind == TrialKind::Pilot { ANSWERS_ABOVE_IN_PILOT } else { ANSWERS_ABOVE }
+}
+
 /// Whether a window says nothing about the system.
 fn is_spoiled(measured: &Measured) -> bool {
     measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
@@ -421,7 +439,7 @@ fn is_own(limit: LoadLimit, measured: &Measured) -> bool {
     }
 }
 
-/// Whether other processes, or other guests of the hypervisor, had more of the CPUs than a slot allows.
+/// Whether other processes, or other guests of the hypervisor, had more than a tenth of the CPUs.
 fn is_beside_others(measured: &Measured) -> bool {
     let Noise { others, steal, .. } = measured.result.noise;
     others.max(steal) > Plan::others_max()
@@ -444,7 +462,7 @@ fn strain(result: &SlotResult) -> Strain {
 fn disturbed(rate: f64) -> SlotError {
     SlotError::Harness(format!(
         "measure at {rate:.0}/s undisturbed: in {ATTEMPTS} attempts the load could not send on time, or the system's counters were \
-         read late, although neither was busy"
+         read late; other programs or the hypervisor may have had the CPUs"
     ))
 }
 

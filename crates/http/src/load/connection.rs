@@ -122,6 +122,12 @@ impl Seat {
         !matches!(self.phase, Phase::Idle | Phase::Resting)
     }
 
+    /// Whether its connection is being made, whose steps take long.
+    #[must_use]
+    pub fn is_opening(&self) -> bool {
+        matches!(self.phase, Phase::Connecting | Phase::Handshaking)
+    }
+
     /// When the request under way was due.
     #[must_use]
     pub fn intended_ns(&self) -> u64 {

@@ -1,7 +1,8 @@
 //! One load thread: an event loop over its share of the connections.
 //!
 //! The answers of one wake-up are all read before the next requests are sent: code and data of one half of the work
-//! stay in the caches, and an answer's time is taken nearer to its arrival.
+//! stay in the caches, and an answer's time is taken nearer to its arrival. An open loop then goes on with the connections that are
+//! being made, and begins between their steps what is due.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -35,6 +36,8 @@ pub struct HttpWorker {
     reading: Option<Reading>,
     /// Slots whose requests were answered in this turn.
     answered: Vec<usize>,
+    /// What happened in this turn to connections that are being made.
+    opening: Vec<Ready>,
     /// When the clock has something to do next.
     due_ns: u64,
     /// When the alarm goes off.
@@ -58,6 +61,7 @@ impl HttpWorker {
             accounts: Accounts::default(),
             reading: None,
             answered: Vec::new(),
+            opening: Vec::new(),
             due_ns: 0,
             alarm_ns: NEVER,
             sweep_ns: 0,
@@ -185,6 +189,25 @@ impl HttpWorker {
     fn take_from_budget(&mut self) -> bool {
         self.is_spent = self.is_spent || self.part.budget.as_ref().is_some_and(|budget| !budget.take());
         !self.is_spent
+    }
+
+    fn is_opening(&self, ready: Ready) -> bool {
+        ready.token != ALARM && {
+            let seat = &self.seats[Seat::index_of(ready.token)];
+            seat.token() == ready.token && seat.is_opening()
+        }
+    }
+
+    /// Goes on with the connections that are being made, and between them begins what is due. Returns the time after that.
+    fn open_connections(&mut self, mut now_ns: u64) -> u64 {
+        let mut opening = std::mem::take(&mut self.opening);
+        for ready in opening.drain(..) {
+            self.dispatch(now_ns);
+            self.on_event(ready);
+            now_ns = self.go_on(monotonic_ns());
+        }
+        self.opening = opening;
+        now_ns
     }
 
     /// Begins what is due on seats that are free.
@@ -348,14 +371,15 @@ impl Worker for HttpWorker {
             self.set_alarm();
             // A wait that failed is one that ended early.
             let _ = self.core.epoll.wait(None, &mut events);
-            for event in &events {
-                self.on_event(Ready::from(*event));
-                // A step of a handshake takes long. What is due meanwhile does not wait for all the others.
-                if self.part.due.is_some() {
-                    self.dispatch(monotonic_ns());
+            for ready in events.iter().copied().map(Ready::from) {
+                if self.part.due.is_some() && self.is_opening(ready) {
+                    self.opening.push(ready);
+                } else {
+                    self.on_event(ready);
                 }
             }
             now_ns = self.go_on(monotonic_ns());
+            now_ns = self.open_connections(now_ns);
             if let Some(close_ns) = self.part.early_end() {
                 self.core.tally.recorder.frame.close_ns = close_ns;
                 self.due_ns = now_ns;

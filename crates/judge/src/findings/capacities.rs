@@ -13,6 +13,7 @@ pub(super) fn find(concluded: &Concluded<'_>) -> Vec<CapacityInterval> {
     }
     let found = |(cell, variant): (usize, usize)| {
         let name = table.plan.variants[variant].name.clone();
+        concluded.summary(cell, variant).filter(|summary| !summary.is_load_bound())?;
         let term = Term { variant: name, metric: metric::CAPACITY.name.to_owned(), statistic: None };
         let interval = table.sample_against(cell, &term, 1.0).interval(table.level(Plan::ALPHA))?;
         let [estimate, low, high] = [interval.estimate, interval.low, interval.high].map(f64::exp);

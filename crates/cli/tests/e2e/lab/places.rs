@@ -175,16 +175,16 @@ fn a_search_from_two_hosts_finds_the_limit_of_a_volume() {
         let met = trials.iter().filter(|trial| trial["is_met"] == true && trial["rate_per_s"].is_f64());
         for trial in met {
             let of = |name: &str| trial[name].as_f64().unwrap();
-            assert!(
-                (0.9..1.1).contains(&(of("done_per_s") / of("rate_per_s"))),
-                "both hosts together: {trial}"
-            );
+            // One of the hosts alone would do half of it.
+            assert!((0.7..1.3).contains(&(of("done_per_s") / of("rate_per_s"))), "{trial}");
         }
     } else {
-        // On a busy machine, a host may miss the moment that was agreed on, or send late.
+        // On a busy machine, a host may miss the moment that was agreed on, or send late, or be the limit itself.
         let late = ["at one moment", "at the same moment", "undisturbed", "ended alike"];
         assert_eq!(code(&found), 5, "{found:?}");
-        assert!(late.iter().any(|late| stderr(&found).contains(late)), "{}", stderr(&found));
+        let is_told =
+            late.iter().any(|late| stderr(&found).contains(late)) || stdout(&found).contains("no capacity");
+        assert!(is_told, "{found:?}");
     }
 }
 
