@@ -20,7 +20,7 @@ command=${1-}
 before=
 duration=
 blocks=
-case $command in migrate | network | command) duration='-d 100ms' ;; esac
+case $command in migrate | command) duration='-d 100ms' ;; network) duration='-d 1s' ;; esac
 for word; do
     shift
     case $command/$before in
@@ -34,6 +34,8 @@ for word; do
     run/--blocks) word=2 blocks= ;;
     # The page's server is Python's, which answers nothing in a window of 100 ms on a busy machine.
     http/-d) word=2s ;;
+    # Two ends that never sleep may get no message through in 100 ms there.
+    network/-d) word=1s duration= ;;
     */-d) word=100ms duration= ;;
     command/-r) duration= ;;
     migrate/--memory) word=64M ;;
