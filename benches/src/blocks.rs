@@ -6,6 +6,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::Outcome;
 use crate::say;
 use crate::tool::{Sample, Tool};
 
@@ -20,7 +21,7 @@ pub fn interleave(
     blocks: usize,
     (cpus, server_pid): (&CpuSet, Option<u32>),
     seed: u64,
-) -> Result<Samples, String> {
+) -> Outcome<Samples> {
     interleave_by(tools.len(), blocks, seed, &mut |tool| {
         let sample = tools[tool].run(cpus, server_pid)?;
         say(&format!(
@@ -39,8 +40,8 @@ pub fn interleave_by<S>(
     tools: usize,
     blocks: usize,
     seed: u64,
-    run: &mut dyn FnMut(usize) -> Result<S, String>,
-) -> Result<Samples<S>, String> {
+    run: &mut dyn FnMut(usize) -> Outcome<S>,
+) -> Outcome<Samples<S>> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut by_tool: Vec<Vec<[S; 2]>> = (0..tools).map(|_| Vec::new()).collect();
     for _ in 0..blocks {

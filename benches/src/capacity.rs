@@ -85,9 +85,9 @@ impl Queue {
 }
 
 /// Serves on a free port until the program ends, with a thread for each connection.
-fn serve(service: Service) -> Result<u16, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    let port = listener.local_addr().map_err(|error| error.to_string())?.port();
+fn serve(service: Service) -> Outcome<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
     let queue = Queue { service, until_ns: 0, dice: ChaCha8Rng::seed_from_u64(7) };
     let queue = Arc::new(Mutex::new(queue));
     std::thread::spawn(move || {
@@ -125,17 +125,17 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    fn measure(&self, arguments: &str) -> Result<Value, String> {
+    fn measure(&self, arguments: &str) -> Outcome<Value> {
         let command = Command::new(self.plumb)
             .args(["http", &self.url, "-c", "100", "--json", "-q"])
             .args(words(arguments));
-        let output =
-            output_of(command, "plumb", Duration::from_secs(300)).map_err(|error| error.to_string())?;
-        serde_json::from_str(&output.stdout).map_err(|_| format!("plumb http {arguments}: {}", output.stderr))
+        let output = output_of(command, "plumb", Duration::from_secs(300))?;
+        serde_json::from_str(&output.stdout)
+            .map_err(|_| format!("plumb http {arguments}: {}", output.stderr).into())
     }
 
     /// The capacity that plumb finds, and the trials that it took, without its probes.
-    fn search(&self) -> Result<(f64, usize), String> {
+    fn search(&self) -> Outcome<(f64, usize)> {
         let found = self.measure(&format!(
             "--objective p99<{}ms --trial {}ms",
             LIMIT.as_millis(),
@@ -145,18 +145,18 @@ impl Site<'_> {
             .as_array()
             .map_or(0, |trials| trials.iter().filter(|trial| trial["kind"] != "probe").count());
         let capacity = found["metrics"]["capacity"]["value"].as_f64();
-        capacity.map(|capacity| (capacity, trials)).ok_or_else(|| "plumb found no capacity".to_owned())
+        capacity.map(|capacity| (capacity, trials)).ok_or_else(|| "plumb found no capacity".into())
     }
 
     /// The throughput of a closed loop.
-    fn closed_loop(&self) -> Result<f64, String> {
+    fn closed_loop(&self) -> Outcome<f64> {
         let found = self.measure(&format!("-d {}ms", TRIAL.as_millis()))?;
         sleep(PAUSE);
-        found["metrics"]["http_reqs"]["value"].as_f64().ok_or_else(|| "there is no rate".to_owned())
+        found["metrics"]["http_reqs"]["value"].as_f64().ok_or_else(|| "plumb http printed no rate".into())
     }
 
     /// Whether a rate meets the objective.
-    fn is_met(&self, rate: f64) -> Result<bool, String> {
+    fn is_met(&self, rate: f64) -> Outcome<bool> {
         let found = self.measure(&format!("--rate {rate}/s -d {}ms", TRIAL.as_millis()))?;
         sleep(PAUSE);
         let p99 = found["metrics"]["iteration_duration"]["p99"].as_f64();
@@ -165,7 +165,7 @@ impl Site<'_> {
 
     /// Goes up in even steps from half the throughput of a closed loop to one and a half times, and stops at the first rate that
     /// fails. The result is between that and the rate before.
-    fn stepping(&self, trials: usize) -> Result<f64, String> {
+    fn stepping(&self, trials: usize) -> Outcome<f64> {
         let guess = self.closed_loop()?;
         let step = guess / (trials - 2) as f64;
         for index in 0..trials - 1 {
@@ -178,7 +178,7 @@ impl Site<'_> {
     }
 
     /// Halves the range from nothing to twice the throughput of a closed loop.
-    fn bisection(&self, trials: usize) -> Result<f64, String> {
+    fn bisection(&self, trials: usize) -> Outcome<f64> {
         let (mut low, mut high) = (0.0, 2.0 * self.closed_loop()?);
         for _ in 0..trials - 1 {
             let rate = f64::midpoint(low, high);
@@ -212,7 +212,7 @@ pub fn run() -> Outcome {
     write_text("capacity", "A capacity: plumb's search, stepping and bisection", &text)
 }
 
-fn row(plumb: &Path, service: Service, name: &str) -> Result<String, String> {
+fn row(plumb: &Path, service: Service, name: &str) -> Outcome<String> {
     let site = Site { plumb, url: format!("http://127.0.0.1:{}/", serve(service)?) };
     let truth = service.truth();
     let (mut errors, mut all_trials) = ([Vec::new(), Vec::new(), Vec::new()], Vec::new());

@@ -13,8 +13,7 @@ use crate::tool::built_plumb;
 /// Measures the three and writes their section of RESULTS.md.
 pub fn run() -> Outcome {
     let program = built_plumb()?;
-    let scratch = plumb_host::scratch::Scratch::create(&std::env::temp_dir(), "plumb-bench-")
-        .map_err(|error| error.to_string())?;
+    let scratch = plumb_host::scratch::Scratch::create(&std::env::temp_dir(), "plumb-bench-")?;
     let first_ms: Vec<f64> =
         (0..20).map(|_| first_output_ms(&program, scratch.path())).collect::<Result<_, _>>()?;
     let first_ms = plumb_stats::median(&first_ms).unwrap_or(f64::NAN);
@@ -32,21 +31,20 @@ pub fn run() -> Outcome {
     write_text("harness", "The harness", &text)
 }
 
-fn first_output_ms(program: &std::path::Path, scratch: &std::path::Path) -> Result<f64, String> {
+fn first_output_ms(program: &std::path::Path, scratch: &std::path::Path) -> Outcome<f64> {
     let directory = scratch.join(format!("first-{}", monotonic_ns()));
     let begun_ns = monotonic_ns();
     let mut child = Command::new(program)
         .args(["run", "tls-offload", "--quick", "--output"])
         .arg(&directory)
         .stderr(Stream::Piped)
-        .spawn()
-        .map_err(|error| error.to_string())?;
+        .spawn()?;
     let mut line = String::new();
     if let Some(stderr) = child.take_stderr() {
-        BufReader::new(stderr).read_line(&mut line).map_err(|error| error.to_string())?;
+        BufReader::new(stderr).read_line(&mut line)?;
     }
     let took_ms = Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64() * 1e3;
-    child.terminate(Duration::from_secs(3)).map_err(|error| error.to_string())?;
+    child.terminate(Duration::from_secs(3))?;
     Ok(took_ms)
 }
 
@@ -57,22 +55,21 @@ struct Watched {
 }
 
 /// A full run of `tls-offload` on the embedded ingress, ten minutes of it.
-fn full_run(program: &std::path::Path, directory: &std::path::Path) -> Result<Watched, String> {
+fn full_run(program: &std::path::Path, directory: &std::path::Path) -> Outcome<Watched> {
     let begun_ns = monotonic_ns();
     let mut child = Command::new(program)
         .args(["run", "tls-offload", "--blocks", "12", "--quiet", "--output"])
         .arg(directory)
-        .spawn()
-        .map_err(|error| error.to_string())?;
+        .spawn()?;
     let mut resident_kib: u64 = 0;
-    while child.wait_timeout(Duration::from_secs(1)).map_err(|error| error.to_string())?.is_none() {
+    while child.wait_timeout(Duration::from_secs(1))?.is_none() {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
         resident_kib = resident_kib.max(kib);
     }
     let seconds = Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64();
-    let slots = std::fs::read_to_string(directory.join("slots.jsonl")).map_err(|error| error.to_string())?;
+    let slots = std::fs::read_to_string(directory.join("slots.jsonl"))?;
     let measured_s: f64 = slots
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())

@@ -52,7 +52,7 @@ pub fn run() -> Outcome {
     write_text("history", "A history of 10,000 runs, and the page over it", &measured?)
 }
 
-fn measure(plumb: &Path, folder: &Path, runs: &Path) -> Result<String, String> {
+fn measure(plumb: &Path, folder: &Path, runs: &Path) -> Outcome<String> {
     say(&format!("{MEASURED} runs, and copies of them"));
     make_runs(plumb, folder, runs).map_err(|error| format!("make runs: {error}"))?;
     let database = folder.join("history.db").display().to_string();
@@ -63,7 +63,7 @@ fn measure(plumb: &Path, folder: &Path, runs: &Path) -> Result<String, String> {
     add.extend(all.iter().map(String::as_str));
     output(plumb, &add)?;
     let added_ms = ms_since(begun_ns) / RUNS as f64;
-    let bytes = fs::metadata(&database).map_err(|error| error.to_string())?.len();
+    let bytes = fs::metadata(&database)?.len();
     let mut text = format!(
         "{RUNS} runs of the null path, {MEASURED} of them measured and the others copies with other times. One run is added in \
          {added_ms:.1} ms (all in one command), and takes {:.1} KB in SQLite. Times are medians of {TIMES}; a command's is that of its \
@@ -128,10 +128,10 @@ fn row(text: &mut String, what: &str, mut once: impl FnMut() -> Outcome) -> Outc
 }
 
 /// What a command prints. The code of a trend says whether there is a shift, so only its output counts.
-fn output(plumb: &Path, arguments: &[&str]) -> Result<String, String> {
-    let output = run_for_output(plumb, arguments, TIMEOUT).map_err(|error| error.to_string())?;
+fn output(plumb: &Path, arguments: &[&str]) -> Outcome<String> {
+    let output = run_for_output(plumb, arguments, TIMEOUT)?;
     if output.stdout.is_empty() {
-        return Err(format!("{}: {}", arguments[..2].join(" "), output.stderr));
+        return Err(format!("{}: {}", arguments[..2].join(" "), output.stderr).into());
     }
     Ok(output.stdout)
 }
@@ -169,23 +169,22 @@ struct Page {
 }
 
 impl Page {
-    fn start(plumb: &Path, runs: &Path, database: &str) -> Result<Self, String> {
+    fn start(plumb: &Path, runs: &Path, database: &str) -> Outcome<Self> {
         let mut process = Command::new(plumb)
             .args(["ui", "--database", database])
             .arg(runs)
             .stdout(Stream::Piped)
             .stderr(Stream::Null)
-            .spawn()
-            .map_err(|error| error.to_string())?;
+            .spawn()?;
         let mut url = String::new();
         let output = process.take_stdout().ok_or("the page has no output")?;
-        BufReader::new(output).read_line(&mut url).map_err(|error| error.to_string())?;
+        BufReader::new(output).read_line(&mut url)?;
         let address = url.trim().strip_prefix("http://").and_then(|rest| rest.split_once("/?token="));
         let (authority, token) = address.ok_or("the page says no address")?;
         Ok(Self { authority: authority.to_owned(), token: token.to_owned(), process })
     }
 
-    fn get(&self, path: &str) -> Result<String, String> {
+    fn get(&self, path: &str) -> Outcome<String> {
         let (authority, token) = (&self.authority, &self.token);
         let ask = || -> std::io::Result<String> {
             let mut stream = TcpStream::connect(authority)?;
@@ -201,22 +200,22 @@ impl Page {
         if answer.starts_with("HTTP/1.1 200") {
             Ok(answer)
         } else {
-            Err(format!("get {path}: {answer:.300}"))
+            Err(format!("get {path}: {answer:.300}").into())
         }
     }
 
-    fn timed(&self, path: &str) -> Result<f64, String> {
+    fn timed(&self, path: &str) -> Outcome<f64> {
         let begun_ns = monotonic_ns();
         self.get(path)?;
         Ok(ms_since(begun_ns))
     }
 
     /// The first link of a page that begins so.
-    fn link(&self, path: &str, begin: &str) -> Result<String, String> {
+    fn link(&self, path: &str, begin: &str) -> Outcome<String> {
         let page = self.get(path)?;
         let link = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
         let first = link.filter(|link| link.starts_with(begin)).map(str::to_owned).next();
-        first.ok_or_else(|| format!("{path} has no link to {begin}"))
+        first.ok_or_else(|| format!("{path} has no link to {begin}").into())
     }
 }
 

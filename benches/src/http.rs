@@ -22,7 +22,7 @@ const HANDSHAKES: &str = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256
 
 /// Runs both rows and writes their section of RESULTS.md.
 pub fn run() -> Outcome {
-    let cpus = available_cpus().map_err(|error| error.to_string())?;
+    let cpus = available_cpus()?;
     let sides = split_sides(&cpus);
     let server = nginx::start(&sides.system)?;
     let (plain, secure) = urls(&server);
@@ -49,7 +49,7 @@ pub fn run() -> Outcome {
 
 /// Runs both rows against an older build, and prints them.
 pub fn run_against(old: &str) -> Outcome {
-    let sides = split_sides(&available_cpus().map_err(|error| error.to_string())?);
+    let sides = split_sides(&available_cpus()?);
     let server = nginx::start(&sides.system)?;
     let (plain, secure) = urls(&server);
     let mut rows = Vec::new();

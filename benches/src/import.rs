@@ -35,7 +35,7 @@ const METRICS: [(&str, &str, f64); 8] = [
 pub fn run() -> Outcome {
     let plumb = built_plumb()?;
     let file = std::env::temp_dir().join(format!("plumb-bench-import-{}.ndjson", std::process::id()));
-    let measured = make(&file).map_err(|error| format!("write {}: {error}", file.display()));
+    let measured = make(&file).map_err(|error| format!("write {}: {error}", file.display()).into());
     let measured = measured.and_then(|requests| measure(Path::new(&plumb), &file, requests));
     let _ = fs::remove_file(&file);
     write_text("import", "A gigabyte of k6's points", &measured?)
@@ -70,17 +70,17 @@ fn make(path: &Path) -> std::io::Result<u64> {
     Ok(requests)
 }
 
-fn measure(plumb: &Path, file: &Path, requests: u64) -> Result<String, String> {
+fn measure(plumb: &Path, file: &Path, requests: u64) -> Outcome<String> {
     let (mut seconds, mut memory) = (Vec::new(), 0_u64);
     for turn in 1..=TIMES {
         say(&format!("reading, {turn} of {TIMES}"));
         let command = Command::new(plumb).arg("import").arg("--json").arg(file);
         let go_on = ControlFlow::Continue(());
-        let done = run_measured(command, (Keep::Head(1 << 20), Keep::Head(1 << 20)), TIMEOUT, &mut |_| go_on)
-            .map_err(|error| error.to_string())?;
+        let done =
+            run_measured(command, (Keep::Head(1 << 20), Keep::Head(1 << 20)), TIMEOUT, &mut |_| go_on)?;
         let said = String::from_utf8_lossy(&done.stdout.bytes);
         if !said.contains(&format!("\"count\": {requests}")) {
-            return Err(format!("it did not count {requests} requests: {said}"));
+            return Err(format!("it did not count {requests} requests: {said}").into());
         }
         seconds.push(done.wall_ns as f64 / 1e9);
         memory = memory.max(done.usage.resident_bytes_max);

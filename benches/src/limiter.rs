@@ -195,10 +195,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn prepare() -> Result<Self, String> {
+    fn prepare() -> Outcome<Self> {
         let plumb = built_plumb()?;
-        let scratch = Scratch::create(Path::new("."), "plumb-bench").map_err(|error| error.to_string())?;
-        let cpus = available_cpus().map_err(|error| error.to_string())?;
+        let scratch = Scratch::create(Path::new("."), "plumb-bench")?;
+        let cpus = available_cpus()?;
         let bench = Self { plumb, scratch, sides: split_sides(&cpus), cpus };
         for (at, case) in CASES.iter().enumerate() {
             let (flag, value) = match case.limit {
@@ -233,15 +233,19 @@ impl Bench {
         which(program).is_some()
     }
 
-    fn volumes(&self, arguments: &[&str]) -> Result<(), String> {
+    fn volumes(&self, arguments: &[&str]) -> Outcome {
         let state = self.state();
         let all = [&["volumes", "--state", &state], arguments].concat();
         let program = self.plumb.display().to_string();
-        let done = run_for_output(&program, &all, PATIENCE).map_err(|error| error.to_string())?;
-        if done.exit.is_success() { Ok(()) } else { Err(format!("plumb {}: {}", all.join(" "), done.stderr)) }
+        let done = run_for_output(&program, &all, PATIENCE)?;
+        if done.exit.is_success() {
+            Ok(())
+        } else {
+            Err(format!("plumb {}: {}", all.join(" "), done.stderr).into())
+        }
     }
 
-    fn row(&self, case: &Case, server: Server) -> Result<String, String> {
+    fn row(&self, case: &Case, server: Server) -> Outcome<String> {
         let short = self.test(case, server, SHORT_S)?;
         let watch = Watch::begin(&self.cpus);
         let long = self.test(case, server, LONG_S);
@@ -292,7 +296,7 @@ impl Bench {
     }
 
     /// One run without a limit.
-    fn speed(&self, server: Server, client: Client) -> Result<Speed, String> {
+    fn speed(&self, server: Server, client: Client) -> Outcome<Speed> {
         let port = free_port()?;
         let serving = self.serve(&UNLIMITED, server, port)?;
         let name = if server == Server::Plumb { VOLUME } else { "" };
@@ -316,8 +320,7 @@ impl Bench {
                 read: read_fio,
             },
         };
-        let cpu_ns =
-            || tree_cpu_time(serving.pid()).map(CpuTime::total_ns).map_err(|error| error.to_string());
+        let cpu_ns = || tree_cpu_time(serving.pid()).map(CpuTime::total_ns);
         let before_ns = cpu_ns()?;
         let sample = tool.run(&self.sides.load, Some(serving.pid()))?;
         let spent = Duration::from_nanos(cpu_ns()?.saturating_sub(before_ns));
@@ -326,7 +329,7 @@ impl Bench {
     }
 
     /// Reads per second in each second of one test.
-    fn test(&self, case: &Case, server: Server, seconds: u32) -> Result<Vec<f64>, String> {
+    fn test(&self, case: &Case, server: Server, seconds: u32) -> Outcome<Vec<f64>> {
         let port = free_port()?;
         let serving = self.serve(case, server, port)?;
         let name = if server == Server::Plumb { VOLUME } else { "" };
@@ -339,11 +342,10 @@ impl Bench {
             .stdout(Stream::Piped)
             .stderr(Stream::Null)
             .pin(self.sides.load.clone())
-            .spawn()
-            .map_err(|error| error.to_string())?;
+            .spawn()?;
         let mut text = String::new();
         if let Some(mut stream) = load.take_stdout() {
-            std::io::Read::read_to_string(&mut stream, &mut text).map_err(|error| error.to_string())?;
+            std::io::Read::read_to_string(&mut stream, &mut text)?;
         }
         drop(serving);
         let found: serde_json::Value = serde_json::from_str(&text)
@@ -354,7 +356,7 @@ impl Bench {
     }
 
     /// Starts a server, and waits until it answers.
-    fn serve(&self, case: &Case, server: Server, port: u16) -> Result<Child, String> {
+    fn serve(&self, case: &Case, server: Server, port: u16) -> Outcome<Child> {
         let command = match server {
             Server::Plumb => {
                 if let Some(at) = CASES.iter().position(|other| std::ptr::eq(other, case)) {
@@ -367,7 +369,7 @@ impl Bench {
             Server::Qemu => self.qemu_nbd(case, port),
         };
         let quiet = command.stdout(Stream::Null).stderr(Stream::Null).own_group();
-        let serving = quiet.pin(self.sides.system.clone()).spawn().map_err(|error| error.to_string())?;
+        let serving = quiet.pin(self.sides.system.clone()).spawn()?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         for _ in 0..200 {
             if TcpStream::connect(address).is_ok() {
@@ -375,7 +377,7 @@ impl Bench {
             }
             sleep(Duration::from_millis(50));
         }
-        Err(format!("{server:?} does not listen on port {port}"))
+        Err(format!("{server:?} does not listen on port {port}").into())
     }
 
     fn nbdkit(&self, case: &Case, port: u16) -> Command {
@@ -411,7 +413,7 @@ fn policy(at: usize) -> String {
 }
 
 /// A port that nobody has at this moment.
-fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+fn free_port() -> Outcome<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    listener.local_addr().map(|address| address.port()).map_err(Into::into)
 }

@@ -24,7 +24,7 @@ mod tool;
 use std::process::ExitCode;
 
 /// What a bench ends with.
-type Outcome = Result<(), String>;
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Some("import") => import::run(),
         _ => Err(
             "say which: http, harness, migration, storage, limiter, nbd, network, capacity, shifts, history or import"
-                .to_owned(),
+                .into(),
         ),
     };
     match outcome {

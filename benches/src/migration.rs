@@ -78,8 +78,7 @@ struct Peer {
 /// Runs the rows whose description contains all the words, and writes their section of RESULTS.md.
 pub fn run(words: &[String]) -> Outcome {
     let peers = peers()?;
-    let scratch =
-        Scratch::create(&std::env::temp_dir(), "plumb-bench-").map_err(|error| error.to_string())?;
+    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-bench-")?;
     let kept = std::env::var_os(KEPT_RUNS).map(PathBuf::from);
     let runs = kept.as_deref().unwrap_or(scratch.path());
     let mut tables = Tables::default();
@@ -95,10 +94,10 @@ pub fn run(words: &[String]) -> Outcome {
     write_text("migration", "Migration", &tables.text())
 }
 
-fn peers() -> Result<Vec<Peer>, String> {
+fn peers() -> Outcome<Vec<Peer>> {
     let installed = format!("qemu-system-{}", std::env::consts::ARCH);
     if which(&installed).is_none() {
-        return Err(format!("{installed} is not installed; `make tools` installs it"));
+        return Err(format!("{installed} is not installed; `make tools` installs it").into());
     }
     let more = std::env::var_os(MORE_QEMUS).unwrap_or_default();
     let more = std::env::split_paths(&more).filter(|path| !path.as_os_str().is_empty());
@@ -151,15 +150,15 @@ fn read_report(directory: &Path) -> Option<Value> {
 }
 
 /// Runs the experiment of a row, and returns what `plumb run --json` printed.
-fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Result<Value, String> {
+fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Outcome<Value> {
     let program = built_plumb()?;
     let file = directory.with_extension("yaml");
-    std::fs::write(&file, row.experiment(peers)).map_err(|error| error.to_string())?;
+    std::fs::write(&file, row.experiment(peers))?;
     say(&format!("{}: {BLOCKS} blocks", row.words()));
     let arguments =
         ["run".as_ref(), file.as_os_str(), "--json".as_ref(), "--quiet".as_ref(), "--output".as_ref()];
     let arguments = arguments.into_iter().chain([directory.as_os_str()]);
-    let output = run_for_output(&program, arguments, PATIENCE).map_err(|error| error.to_string())?;
+    let output = run_for_output(&program, arguments, PATIENCE)?;
     let report: Value = serde_json::from_str(&output.stdout)
         .map_err(|error| format!("read what plumb printed: {error}; it said {}", output.stderr))?;
     let variants = report["variants"].as_array().map_or(&[][..], Vec::as_slice);
@@ -171,7 +170,8 @@ fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Result<Value, String>
             variant["name"],
             variant["state"],
             variant["reason"]
-        )),
+        )
+        .into()),
     }
 }
 
@@ -179,13 +179,13 @@ fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Result<Value, String>
 struct Windows(Vec<(String, f64)>);
 
 impl Windows {
-    fn read(directory: &Path) -> Result<Self, String> {
+    fn read(directory: &Path) -> Outcome<Self> {
         let path = directory.join("slots.jsonl");
         let text =
             std::fs::read_to_string(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
         let mut windows = Vec::new();
         for line in text.lines() {
-            let line: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            let line: Value = serde_json::from_str(line)?;
             let slot = &line["slot"];
             let values = &slot["outcome"]["measured"]["measurement"]["windows"]["throughput"];
             let variant = slot["variant"].as_str().unwrap_or_default();
@@ -210,7 +210,7 @@ struct Tables {
 
 impl Tables {
     /// A kept run may have been with other peers than are here now.
-    fn add(&mut self, row: &Row, report: &Value, windows: &Windows) -> Result<(), String> {
+    fn add(&mut self, row: &Row, report: &Value, windows: &Windows) -> Outcome {
         let variants: Vec<&str> = report["variants"]
             .as_array()
             .into_iter()
@@ -239,7 +239,7 @@ impl Tables {
         Ok(())
     }
 
-    fn add_ratios(&mut self, row: &Row, peer: &str, report: &Value) -> Result<(), String> {
+    fn add_ratios(&mut self, row: &Row, peer: &str, report: &Value) -> Outcome {
         let value = |variant, metric| {
             median(report, variant, metric).ok_or(format!("there is no {metric} of {variant}"))
         };
@@ -265,14 +265,7 @@ impl Tables {
         Ok(())
     }
 
-    fn add_cap(
-        &mut self,
-        row: &Row,
-        cap: Cap,
-        variant: &str,
-        report: &Value,
-        windows: &[f64],
-    ) -> Result<(), String> {
+    fn add_cap(&mut self, row: &Row, cap: Cap, variant: &str, report: &Value, windows: &[f64]) -> Outcome {
         let throughput = median(report, variant, "throughput").ok_or("there is no throughput")?;
         let highest = windows.iter().copied().max_by(f64::total_cmp);
         let highest = highest.map_or_else(

@@ -73,23 +73,22 @@ impl Drop for Bed {
     }
 }
 
-fn find(name: &str) -> Result<PathBuf, String> {
-    which(name).ok_or_else(|| format!("{name} is not installed; run scripts/install-tools.sh tests"))
+fn find(name: &str) -> Outcome<PathBuf> {
+    which(name).ok_or_else(|| format!("{name} is not installed; run scripts/install-tools.sh tests").into())
 }
 
 impl Bed {
     /// With both ends on the same CPUs, or each with separate CPUs.
-    fn make(shares_cpus: bool) -> Result<Self, String> {
-        let text = |error: plumb_host::Error| error.to_string();
-        let (client, server) = (Namespace::create().map_err(text)?, Namespace::create().map_err(text)?);
+    fn make(shares_cpus: bool) -> Outcome<Self> {
+        let (client, server) = (Namespace::create()?, Namespace::create()?);
         let link = |name| Link { name, mtu: 1500, queue_length: None, queues: 1 };
-        client.add_veth(link("near"), link("far"), &server).map_err(text)?;
+        client.add_veth(link("near"), link("far"), &server)?;
         for (end, device, address) in [(&client, "near", CLIENT), (&server, "far", SERVER)] {
             let address = address.parse().map_err(|_| format!("{address} is not an address"))?;
-            end.add_address(device, address, 24).map_err(text)?;
-            end.set_up(device).map_err(text)?;
+            end.add_address(device, address, 24)?;
+            end.set_up(device)?;
         }
-        let sides = split_sides(&available_cpus().map_err(text)?);
+        let sides = split_sides(&available_cpus()?);
         let servers_on = if shares_cpus { &sides.load } else { &sides.system };
         let mut bed = Self { client, server, cpus: sides.load.clone(), servers: Vec::new() };
         for (program, arguments) in [
@@ -101,27 +100,26 @@ impl Bed {
         ] {
             let command = Command::new(program).args(arguments.split_whitespace()).pin(servers_on.clone());
             let command = command.own_group().dies_with_parent(Signal::KILL);
-            let command = command.network(&bed.server).map_err(text)?;
-            bed.servers.push(command.spawn().map_err(text)?);
+            let command = command.network(&bed.server)?;
+            bed.servers.push(command.spawn()?);
         }
         plumb_host::time::sleep(Duration::from_secs(1));
         Ok(bed)
     }
 
-    fn run(&self, tool: &Tool) -> Result<Sample, String> {
+    fn run(&self, tool: &Tool) -> Outcome<Sample> {
         let own = std::process::id();
         // The servers' time is in it, and they do something for one client only at a time.
-        let children_ns = || -> Result<u64, String> {
-            let tree = tree_cpu_time(own).map_err(|error| error.to_string())?;
-            let alone = process_cpu_time(own).map_err(|error| error.to_string())?;
+        let children_ns = || -> Outcome<u64> {
+            let tree = tree_cpu_time(own)?;
+            let alone = process_cpu_time(own)?;
             Ok(tree.total_ns().saturating_sub(alone.total_ns()))
         };
         let before_ns = children_ns()?;
         let command = Command::new(&tool.program).args(tool.arguments.split_whitespace());
         let command = command.pin(self.cpus.clone()).network(&self.client);
-        let command = command.map_err(|error| error.to_string())?;
-        let output =
-            output_of(command, &tool.name, Duration::from_secs(20)).map_err(|error| error.to_string())?;
+        let command = command?;
+        let output = output_of(command, &tool.name, Duration::from_secs(20))?;
         let cpu_ns = children_ns()?.saturating_sub(before_ns);
         let (mean, median, messages) = (tool.read)(&output, tool.size).ok_or_else(|| {
             format!("{} printed nothing that could be read:\n{}\n{}", tool.name, output.stdout, output.stderr)
@@ -130,12 +128,7 @@ impl Bed {
     }
 
     /// Runs tools in turns; those that cannot do it at all are left out and said.
-    fn compare(
-        &self,
-        what: &str,
-        all: Vec<Tool>,
-        blocks: usize,
-    ) -> Result<(Vec<Tool>, Samples<Sample>), String> {
+    fn compare(&self, what: &str, all: Vec<Tool>, blocks: usize) -> Outcome<(Vec<Tool>, Samples<Sample>)> {
         let mut tools = Vec::new();
         for tool in all {
             match self.run(&tool) {
@@ -177,13 +170,13 @@ fn ours(
     size: u32,
     flags: &str,
     read: fn(&Output, u32) -> Option<Reading>,
-) -> Result<Tool, String> {
+) -> Outcome<Tool> {
     let arguments =
         format!("network {SERVER}:{PLUMB_PORT} {test} -m {size} -d {SECONDS}s --warmup 0s --json -q {flags}");
     Ok(Tool { name: name.to_owned(), program: built_plumb()?, arguments, size, read })
 }
 
-fn qperf(test: &str, size: u32, read: fn(&Output, u32) -> Option<Reading>) -> Result<Tool, String> {
+fn qperf(test: &str, size: u32, read: fn(&Output, u32) -> Option<Reading>) -> Outcome<Tool> {
     let arguments = format!("{SERVER} -t {SECONDS} -e 6 -m {size} {test}");
     Ok(Tool { name: "qperf".to_owned(), program: find("qperf")?, arguments, size, read })
 }

@@ -1,5 +1,6 @@
 //! The server of the HTTP rows: nginx with one worker on one CPU, plain and with TLS.
 
+use crate::Outcome;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -25,19 +26,18 @@ impl Nginx {
     }
 }
 
-fn free_port() -> Result<u16, String> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+fn free_port() -> Outcome<u16> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    listener.local_addr().map(|address| address.port()).map_err(Into::into)
 }
 
 /// Starts nginx with a page of 612 bytes, as the nginx default page of the seeds' documents has.
-pub fn start(cpus: &CpuSet) -> Result<Nginx, String> {
+pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
     let program = which("nginx").ok_or("nginx is not installed; on Debian: apt-get install nginx-light")?;
-    let scratch =
-        Scratch::create(&std::env::temp_dir(), "plumb-bench-").map_err(|error| error.to_string())?;
+    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-bench-")?;
     let root = scratch.path();
     certificate(root)?;
-    fs::write(root.join("index.html"), "x".repeat(612)).map_err(|error| error.to_string())?;
+    fs::write(root.join("index.html"), "x".repeat(612))?;
     let (plain_port, tls_port) = (free_port()?, free_port()?);
     let configuration = format!(
         "daemon off; master_process off; worker_processes 1; pid {root}/pid; error_log {root}/error.log warn;\n\
@@ -51,15 +51,14 @@ pub fn start(cpus: &CpuSet) -> Result<Nginx, String> {
         root = root.display()
     );
     let file = root.join("nginx.conf");
-    fs::write(&file, configuration).map_err(|error| error.to_string())?;
-    let log = fs::File::create(root.join("stderr")).map_err(|error| error.to_string())?;
+    fs::write(&file, configuration)?;
+    let log = fs::File::create(root.join("stderr"))?;
     let child = Command::new(program)
         .args(["-c".into(), file.into_os_string()])
         .stderr(Stream::File(log))
         .pin(cpus.clone())
         .dies_with_parent(Signal::TERM)
-        .spawn()
-        .map_err(|error| error.to_string())?;
+        .spawn()?;
     wait_for(plain_port).map_err(|error| {
         let words = fs::read_to_string(root.join("stderr")).unwrap_or_default();
         format!("nginx does not answer: {error}; {words}")
@@ -67,7 +66,7 @@ pub fn start(cpus: &CpuSet) -> Result<Nginx, String> {
     Ok(Nginx { child, _scratch: scratch, plain_port, tls_port })
 }
 
-fn wait_for(port: u16) -> Result<(), String> {
+fn wait_for(port: u16) -> Outcome {
     let mut last = String::new();
     for _ in 0..200 {
         match std::net::TcpStream::connect(("127.0.0.1", port)) {
@@ -76,10 +75,10 @@ fn wait_for(port: u16) -> Result<(), String> {
         }
         plumb_host::time::sleep(Duration::from_millis(25));
     }
-    Err(last)
+    Err(last.into())
 }
 
-fn certificate(root: &Path) -> Result<(), String> {
+fn certificate(root: &Path) -> Outcome {
     let path = |name: &str| root.join(name).display().to_string();
     let arguments = [
         "req",
@@ -98,11 +97,10 @@ fn certificate(root: &Path) -> Result<(), String> {
         "-out",
         &path("cert.pem"),
     ];
-    let output =
-        run_for_output("openssl", arguments, Duration::from_secs(30)).map_err(|error| error.to_string())?;
+    let output = run_for_output("openssl", arguments, Duration::from_secs(30))?;
     if output.exit.is_success() {
         Ok(())
     } else {
-        Err(format!("openssl made no certificate: {}", output.stderr))
+        Err(format!("openssl made no certificate: {}", output.stderr).into())
     }
 }

@@ -7,6 +7,7 @@ use plumb_host::cpu::{available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_stats::Effect;
 
+use crate::Outcome;
 use crate::blocks::Samples;
 use crate::tool::{Sample, Tool};
 
@@ -53,7 +54,7 @@ impl Row {
 const FILE: &str = "benches/RESULTS.md";
 
 /// Writes a section of rows.
-pub fn write_section(key: &str, title: &str, rows: &[Row], notes: &[String]) -> Result<(), String> {
+pub fn write_section(key: &str, title: &str, rows: &[Row], notes: &[String]) -> Outcome {
     write_text(key, title, &format!("{}\nSettings:\n\n{}\n", table(rows), notes.join("\n")))
 }
 
@@ -85,7 +86,7 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 /// Writes a section of any text.
-pub fn write_text(key: &str, title: &str, body: &str) -> Result<(), String> {
+pub fn write_text(key: &str, title: &str, body: &str) -> Outcome {
     let path = Path::new(FILE);
     let old = std::fs::read_to_string(path).unwrap_or_else(|_| {
         "# Results\n\nWritten by `make bench`. Ratios are ours over theirs with anytime-valid 95% intervals over random \
@@ -106,8 +107,8 @@ pub fn write_text(key: &str, title: &str, body: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn host() -> Result<String, String> {
-    let sides = split_sides(&available_cpus().map_err(|error| error.to_string())?);
+fn host() -> Outcome<String> {
+    let sides = split_sides(&available_cpus()?);
     let mut text = format!("{}, on this host:\n\n", plumb_host::time::wall_clock_rfc3339());
     for (name, value) in plumb_runner::host_lines(&HostFacts::read(), &sides) {
         let _ = writeln!(text, "- {name}: {value}");

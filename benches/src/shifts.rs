@@ -129,7 +129,7 @@ pub fn run() -> Outcome {
     write_text("shifts", "Level shifts: confirmed ones beside E-divisive", &text)
 }
 
-fn row(noise: Noise, size: f64) -> Result<String, String> {
+fn row(noise: Noise, size: f64) -> Outcome<String> {
     let mut random = ChaCha8Rng::seed_from_u64(60);
     let planted = size > 0.0;
     let (mut confirmed, mut watched, mut at_once) = (Counts::default(), Counts::default(), Counts::default());
@@ -146,19 +146,19 @@ fn row(noise: Noise, size: f64) -> Result<String, String> {
 }
 
 /// Confirmed shifts say themselves after which run they were seen.
-fn confirmed_in(values: &[f64], planted: bool) -> Result<Seen, String> {
+fn confirmed_in(values: &[f64], planted: bool) -> Outcome<Seen> {
     let mut seen = Seen::default();
-    for shift in shifts(values).map_err(|error| error.to_string())?.confirmed {
+    for shift in shifts(values)?.confirmed {
         seen.report(shift.at, shift.seen, planted);
     }
     Ok(seen)
 }
 
 /// What E-divisive reports of the first runs, for each number of them.
-fn suspected_in(values: &[f64], looks: impl Iterator<Item = usize>, planted: bool) -> Result<Seen, String> {
+fn suspected_in(values: &[f64], looks: impl Iterator<Item = usize>, planted: bool) -> Outcome<Seen> {
     let mut seen = Seen::default();
     for runs in looks {
-        for suspicion in suspected_shifts(&values[..runs]).map_err(|error| error.to_string())? {
+        for suspicion in suspected_shifts(&values[..runs])? {
             seen.report(suspicion.at, runs - 1, planted);
         }
     }

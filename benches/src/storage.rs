@@ -38,9 +38,9 @@ const BATCHES: &str =
 /// Runs every row and writes their sections of RESULTS.md; `only` names one of them.
 pub fn run(only: Option<&str>) -> Outcome {
     let fio = which("fio").ok_or("fio is not installed; run scripts/install-tools.sh tests")?;
-    let cpus = available_cpus().map_err(|error| error.to_string())?;
+    let cpus = available_cpus()?;
     let sides = split_sides(&cpus);
-    let scratch = Scratch::create(Path::new("."), "plumb-bench").map_err(|error| error.to_string())?;
+    let scratch = Scratch::create(Path::new("."), "plumb-bench")?;
     let file = scratch.path().join("blocks");
     plumb_storage::load::write_data(
         &std::fs::File::create(&file).map_err(|error| format!("create {}: {error}", file.display()))?,
@@ -56,7 +56,7 @@ pub fn run(only: Option<&str>) -> Outcome {
     match &device {
         Ok(Ok(device)) => targets.push(("loop device", device.path().display().to_string())),
         Ok(Err(error)) => say(&format!("failed to {error}: the loop device's rows are left out")),
-        Err(error) => return Err(format!("open {file}: {error}")),
+        Err(error) => return Err(format!("open {file}: {error}").into()),
     }
     if only.is_none_or(|only| only == "load") {
         load(&targets, &fio, &sides.load)?;
@@ -109,7 +109,7 @@ fn latency(targets: &[(&str, String)], fio: &Path, sides: &Sides) -> Outcome {
     let mut text = String::from(
         "| load | CPUs | percentile | fio io_uring | ours | theirs | ratio (0.98 to 1.02) |\n|---|---|---|---|---|---|---|\n",
     );
-    let all = available_cpus().map_err(|error| error.to_string())?;
+    let all = available_cpus()?;
     let conditions = [("kept awake", true), ("idle between", false)];
     let cases = targets.iter().flat_map(|target| conditions.map(|condition| (target, condition)));
     for ((what, target), (how, is_awake)) in cases {
@@ -129,8 +129,7 @@ fn latency(targets: &[(&str, String)], fio: &Path, sides: &Sides) -> Outcome {
         let samples = interleave_by(tools.len(), LATENCY_BLOCKS, rows_seed(what), &mut |tool| {
             let (program, arguments, cpus) = &tools[tool];
             let command = Command::new(program).args(arguments).pin((*cpus).clone());
-            let output =
-                output_of(command, "a load", Duration::from_secs(60)).map_err(|error| error.to_string())?;
+            let output = output_of(command, "a load", Duration::from_secs(60))?;
             let read = if tool == 0 { plumb_percentiles } else { fio_percentiles };
             let found = read(&output).ok_or_else(|| format!("no percentiles in {:.300}", output.stdout))?;
             say(&format!("{what}, {how}, depth 1, tool {tool}: {found:?}"));
@@ -178,7 +177,7 @@ fn compare(
     peers: &[(&'static str, String)],
     cpus: &CpuSet,
     notes: &mut Vec<String>,
-) -> Result<Vec<Row>, String> {
+) -> Outcome<Vec<Row>> {
     let mut tools = vec![plumb(engine, target)?];
     tools.extend(peers.iter().map(|(name, flags)| fio_tool(name, fio.to_owned(), flags, target)));
     let samples = interleave(&tools, BLOCKS, (cpus, None), rows_seed(what))?;
@@ -190,7 +189,7 @@ fn rows_seed(what: &str) -> u64 {
     what.bytes().fold(3_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()))
 }
 
-fn plumb(engine: &str, target: &str) -> Result<Tool, String> {
+fn plumb(engine: &str, target: &str) -> Outcome<Tool> {
     let program = built_plumb()?;
     let flags =
         format!("storage --json --quiet -d {SECONDS}s -c {DEPTH} -b 4KiB --rw randread --engine {engine}");

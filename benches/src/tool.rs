@@ -1,5 +1,6 @@
 //! One run of one load generator: its requests, and the CPU time of its whole process.
 
+use crate::Outcome;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,13 +25,13 @@ pub fn words(text: &str) -> Vec<String> {
 }
 
 /// The `plumb` that was built together with this program.
-pub fn built_plumb() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+pub fn built_plumb() -> Outcome<PathBuf> {
+    let own = std::env::current_exe()?;
     let program = own.with_file_name("plumb");
     if program.exists() {
         Ok(program)
     } else {
-        Err(format!("{} is not built; run `cargo build --release`", program.display()))
+        Err(format!("{} is not built; run `cargo build --release`", program.display()).into())
     }
 }
 
@@ -48,12 +49,12 @@ pub struct Tool {
 
 impl Tool {
     /// Runs it once, pinned to `cpus`. The server is a child of this process too, and what it uses is not the tool's.
-    pub fn run(&self, cpus: &CpuSet, server_pid: Option<u32>) -> Result<Sample, String> {
+    pub fn run(&self, cpus: &CpuSet, server_pid: Option<u32>) -> Outcome<Sample> {
         let own = std::process::id();
-        let children_ns = || -> Result<u64, String> {
-            let tree = tree_cpu_time(own).map_err(|error| error.to_string())?;
-            let alone = process_cpu_time(own).map_err(|error| error.to_string())?;
-            let server = server_pid.map(tree_cpu_time).transpose().map_err(|error| error.to_string())?;
+        let children_ns = || -> Outcome<u64> {
+            let tree = tree_cpu_time(own)?;
+            let alone = process_cpu_time(own)?;
+            let server = server_pid.map(tree_cpu_time).transpose()?;
             let server = server.unwrap_or_default();
             Ok(tree.total_ns().saturating_sub(alone.total_ns()).saturating_sub(server.total_ns()))
         };
@@ -70,7 +71,7 @@ impl Tool {
         })
     }
 
-    fn output(&self, cpus: &CpuSet) -> Result<Output, String> {
+    fn output(&self, cpus: &CpuSet) -> Outcome<Output> {
         let spawn = Command::new(&self.program)
             .args(&self.arguments)
             .stdout(Stream::Piped)
@@ -78,15 +79,15 @@ impl Tool {
             .pin(cpus.clone())
             .own_group()
             .spawn();
-        let mut child = spawn.map_err(|error| error.to_string())?;
+        let mut child = spawn?;
         let (out, err) = (child.take_stdout(), child.take_stderr());
         let reader = std::thread::spawn(move || read_all(err));
         let stdout = read_all(out);
         let stderr = reader.join().unwrap_or_default();
         match child.wait_timeout(Duration::from_secs(60)) {
             Ok(Some(exit)) => Ok(Output { exit, stdout, stderr }),
-            Ok(None) => Err(format!("{} did not end", self.name)),
-            Err(error) => Err(error.to_string()),
+            Ok(None) => Err(format!("{} did not end", self.name).into()),
+            Err(error) => Err(error.into()),
         }
     }
 }
