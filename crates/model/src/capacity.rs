@@ -112,8 +112,7 @@ impl Search {
     /// The lowest rate of the search that failed: the relevant upper bound of RFC 9971.
     #[must_use]
     pub fn upper_bound(&self) -> Option<f64> {
-        let failed = self.judged().filter(|trial| !trial.is_met).filter_map(|trial| trial.rate_per_s);
-        failed.reduce(f64::min)
+        self.lowest_failed()?.rate_per_s
     }
 
     /// The trial that shows the limit: the one in which the load itself was it, or else [`Search::lowest_failed`].
@@ -124,11 +123,12 @@ impl Search {
         tried.filter(|trial| trial.rate_per_s.is_some()).find(is_load).or_else(|| self.lowest_failed())
     }
 
-    /// The first trial at [`Search::upper_bound`] that failed.
+    /// The first trial that failed at the lowest rate.
     #[must_use]
     pub fn lowest_failed(&self) -> Option<&Trial> {
-        let upper = self.upper_bound()?;
-        self.judged().find(|trial| !trial.is_met && trial.rate_per_s == Some(upper))
+        let rate = |trial: &Trial| trial.rate_per_s.unwrap_or(f64::INFINITY);
+        let failed = self.judged().filter(|trial| !trial.is_met);
+        failed.min_by(|one, other| rate(one).total_cmp(&rate(other)))
     }
 
     /// The highest rate below [`Search::upper_bound`] that met the objectives: the relevant lower bound of RFC 9971.
@@ -251,6 +251,13 @@ mod tests {
             of(vec![trial(90.0, true), trial(100.0, false), trial(95.0, true), trial(110.0, true)]);
         assert_eq!((inverted.lower_bound(), inverted.upper_bound()), (Some(95.0), Some(100.0)));
         assert_eq!(inverted.conditional_throughput(), Some(95.0));
+        let load = Some(Strain { is_load: true, ..Strain::default() });
+        let beside = of(vec![
+            trial(100.0, false),
+            Trial { kind: TrialKind::Pilot, strain: load, ..trial(300.0, false) },
+        ]);
+        assert_eq!((beside.upper_bound(), beside.limiting().unwrap().rate_per_s), (Some(100.0), Some(300.0)));
+        assert_eq!(inverted.limiting().unwrap().rate_per_s, Some(100.0));
         let met = of(vec![trial(90.0, true), Trial { kind: TrialKind::Probe, ..trial(45.0, false) }]);
         assert_eq!((met.lower_bound(), met.upper_bound()), (Some(90.0), None));
     }

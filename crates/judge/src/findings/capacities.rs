@@ -12,9 +12,11 @@ pub(super) fn find(concluded: &Concluded<'_>) -> Vec<CapacityInterval> {
         return Vec::new();
     }
     let found = |(cell, variant): (usize, usize)| {
-        let name = table.plan.variants[variant].name.clone();
+        // Where the load was the limit, its slots have lower bounds only.
         concluded.summary(cell, variant).filter(|summary| !summary.is_load_bound())?;
-        let term = Term { variant: name, metric: metric::CAPACITY.name.to_owned(), statistic: None };
+        let (variant_name, metric) =
+            (table.plan.variants[variant].name.clone(), metric::CAPACITY.name.to_owned());
+        let term = Term { variant: variant_name, metric, statistic: None };
         let interval = table.sample_against(cell, &term, 1.0).interval(table.level(Plan::ALPHA))?;
         let [estimate, low, high] = [interval.estimate, interval.low, interval.high].map(f64::exp);
         Some(CapacityInterval { cell, variant, estimate, low, high })

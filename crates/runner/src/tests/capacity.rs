@@ -88,6 +88,8 @@ fn a_load_that_is_the_limit_ends_the_search_and_its_claims_are_void() {
     assert_eq!((of_kind(of_b, TrialKind::Search), trials(of_b).len()), (0, 2));
     assert!(of_b.result().unwrap().measurement.health.is_load_bound());
     assert_eq!(verdict(&plan, &slots), Verdict::Void);
+    let found = plumb_judge::judge(&plan, &slots).findings.capacities;
+    assert_eq!(found.iter().map(|it| it.variant).collect::<Vec<_>>(), [0], "a lower bound has no interval");
 }
 
 #[test]
