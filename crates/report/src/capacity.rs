@@ -154,7 +154,7 @@ fn bounds(search: &Search) -> Option<String> {
     Some(why.map_or(bounds.clone(), |why| format!("{bounds}: {why}")))
 }
 
-/// What limited the system at the lowest rate that failed.
+/// What limited the search: the load itself, or what the system ran into at the lowest rate that failed.
 pub fn limit(search: &Search) -> Option<String> {
     let trial = search.limiting()?;
     let (rate, strain) = trial.rate_per_s.zip(trial.strain.as_ref())?;
@@ -175,11 +175,11 @@ fn limit_words(strain: &Strain) -> String {
     };
     let failures = strain.failure.as_ref().filter(|_| strain.failed >= FAILURES_MIN);
     let found: Vec<String> = [
-        strain.is_load.then(|| "the load, which was busy".to_owned()),
+        strain.is_load.then(|| "the load itself".to_owned()),
         failures.map(|reason| {
             format!("{} of attempts failed, most often with `{reason}`", figures::share(strain.failed))
         }),
-        strain.is_pool.then(|| "the load's pool, all of which was in use".to_owned()),
+        strain.is_pool.then(|| "all connections of the load were in use".to_owned()),
         used.filter(|(used, allowed)| *used >= BUSY * allowed).map(|used| format!("CPU ({})", of_cpus(used))),
     ]
     .into_iter()
@@ -189,7 +189,7 @@ fn limit_words(strain: &Strain) -> String {
         return found.join("; ");
     }
     match used {
-        // A system with one thread has no more.
+        // A system with one busy thread cannot use more.
         Some((cpus, allowed)) if cpus >= BUSY && (cpus - cpus.round()).abs() <= 1.0 - BUSY => {
             let threads = figures::plural(cpus.round() as usize, "busy thread");
             format!("perhaps CPU ({}, as {threads} would)", of_cpus((cpus, allowed)))
@@ -232,7 +232,7 @@ impl<'a> Curve<'a> {
         self.interval.map(|interval| interval.estimate).or_else(|| median(&self.capacities))
     }
 
-    /// What limited the system in the slot whose lowest rate that failed is in the middle of all.
+    /// What limited the slot that ranks in the middle by the rate at which it met its limit.
     pub fn limit(&self) -> Option<String> {
         let rate =
             |search: &&Search| search.limiting().and_then(|trial| trial.rate_per_s).unwrap_or(f64::INFINITY);
@@ -344,8 +344,8 @@ mod tests {
         unknown; failures do not explain it, and how much of its CPUs the system used cannot be seen
         CPU (the system used 1.98 of its 2 CPUs)
         perhaps CPU (the system used 0.98 of its 2 CPUs, as 1 busy thread would)
-        12.00% of attempts failed, most often with `status 503`; the load's pool, all of which was in use; CPU (the system used 0.97 of its CPU)
-        the load, which was busy
+        12.00% of attempts failed, most often with `status 503`; all connections of the load were in use; CPU (the system used 0.97 of its CPU)
+        the load itself
         no shortage of CPU (the system used 0.41 of its 2 CPUs); look for a quota, a limiter, a lock or a disk
         no shortage of CPU (the system used 0.41 of its 2 CPUs); look for a quota, a limiter, a lock or a disk
         ");

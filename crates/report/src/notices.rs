@@ -53,8 +53,8 @@ templates! {
         connection. Set more with --connections (`load.connections`)"
     NoDistribution => "{a} gives statistics without their distribution, so those of several slots cannot be merged"
 
-    ShortTrials => "trials of {0 ns} are short for a limit of {1 ns}: they may miss an overload of up to {2 %}, because waits reach the limit \
-        only towards the end of a trial. Set `trial` to at least 100 times the limit"
+    ShortTrials => "trials of {0 ns} are short for a limit of {1 ns}: an overload of up to {2 %} can go unnoticed, because \
+        waits reach the limit only near the end of a trial. Set `trial` to at least 100 times the limit"
     NoRateMet => "no capacity: no rate down to {0}/s met the objectives"
     NoRateFailed => "no capacity: no rate up to {0}/s failed an objective; add one that an overload breaks, such as a latency"
     LoadsOwnLimit => "the capacity is at least {0}/s: the load was the limit before the system failed an objective"

@@ -122,7 +122,7 @@ impl Seat {
         !matches!(self.phase, Phase::Idle | Phase::Resting)
     }
 
-    /// Whether its connection is being made, whose steps take long.
+    /// Whether it is connecting or in a handshake, whose steps take long.
     #[must_use]
     pub fn is_opening(&self) -> bool {
         matches!(self.phase, Phase::Connecting | Phase::Handshaking)

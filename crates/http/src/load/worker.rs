@@ -1,8 +1,8 @@
 //! One load thread: an event loop over its share of the connections.
 //!
 //! The answers of one wake-up are all read before the next requests are sent: code and data of one half of the work
-//! stay in the caches, and an answer's time is taken nearer to its arrival. An open loop then goes on with the connections that are
-//! being made, and begins between their steps what is due.
+//! stay in the caches, and an answer's time is taken nearer to its arrival. An open loop handles handshakes last, and sends what has
+//! become due before each of their steps.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub struct HttpWorker {
     reading: Option<Reading>,
     /// Slots whose requests were answered in this turn.
     answered: Vec<usize>,
-    /// What happened in this turn to connections that are being made.
+    /// Events of unfinished handshakes in this turn.
     opening: Vec<Ready>,
     /// When the clock has something to do next.
     due_ns: u64,
@@ -198,8 +198,8 @@ impl HttpWorker {
         }
     }
 
-    /// Goes on with the connections that are being made, and between them begins what is due. Returns the time after that.
-    fn open_connections(&mut self, mut now_ns: u64) -> u64 {
+    /// Handles the events of unfinished handshakes, and sends what is due before each. Returns the time afterwards.
+    fn shake_hands(&mut self, mut now_ns: u64) -> u64 {
         let mut opening = std::mem::take(&mut self.opening);
         for ready in opening.drain(..) {
             self.dispatch(now_ns);
@@ -379,7 +379,7 @@ impl Worker for HttpWorker {
                 }
             }
             now_ns = self.go_on(monotonic_ns());
-            now_ns = self.open_connections(now_ns);
+            now_ns = self.shake_hands(now_ns);
             if let Some(close_ns) = self.part.early_end() {
                 self.core.tally.recorder.frame.close_ns = close_ns;
                 self.due_ns = now_ns;

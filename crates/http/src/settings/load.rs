@@ -89,7 +89,7 @@ impl LoadSettings {
     /// # Errors
     /// The first fault in `capacity`.
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
-        // In an open loop, both times start when the request is due.
+        // In an open loop, both times count from the moment the request was due.
         let latency = &[metrics::ITERATION_DURATION.name, metrics::HTTP_REQ_DURATION.name];
         self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
     }
