@@ -29,6 +29,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Cau
     found.extend(variants.iter().flat_map(|summary| about_failed_slots(table, summary)));
     found.extend(variants.iter().filter_map(|summary| about_load(table, summary)));
     found.extend(about_correlation(table));
+    found.extend(about_steps(table));
     found.extend(about_moves(table));
     if !plan.synthetic {
         found.extend(about_noise(plan, table.slots));
@@ -191,6 +192,28 @@ fn about_correlation(table: &Table<'_>) -> Vec<Caution> {
         Some(Caution::Autocorrelated { cell, left: claim.left.to_string(), right, lag1 })
     });
     correlated.collect()
+}
+
+/// Tells of searches whose step is far below the noise.
+fn about_steps(table: &Table<'_>) -> Vec<Caution> {
+    let small = claims(table).filter_map(|(cell, claim)| {
+        let Term { variant, metric, .. } = &claim.left;
+        if *metric != plumb_model::metric::CAPACITY.name {
+            return None;
+        }
+        let searches = table.results(cell, variant).filter_map(|result| result.measurement.search.as_ref());
+        let ln_step = searches.filter_map(|search| search.ln_step()).reduce(f64::max)?;
+        let sample = sample(table, cell, claim)?;
+        // A capacity alone differs less from block to block than the ratio of two.
+        let of_ratio =
+            if matches!(claim.right, Operand::Term { .. }) { 1.0 } else { std::f64::consts::SQRT_2 };
+        let logs: Vec<f64> = sample.logs().iter().map(|log| log * of_ratio).collect();
+        let is_enough = logs.len() >= table.plan.blocks.before_verdict() as usize;
+        let spread = stats::spread_above_step(&logs, ln_step).filter(|_| is_enough)?;
+        let (cell, left) = (table.plan.cells[cell].label(), claim.left.to_string());
+        Some(Caution::SmallStep { cell, left, spread, step: ln_step.exp_m1() })
+    });
+    small.collect()
 }
 
 /// Tells of effects that change with time: such an effect has no single size.

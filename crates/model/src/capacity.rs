@@ -147,6 +147,13 @@ impl Search {
         at_bound.map(|trial| trial.done_per_s).reduce(f64::min)
     }
 
+    /// The change of the rate from one trial of the search to the next, as a logarithm.
+    #[must_use]
+    pub fn ln_step(&self) -> Option<f64> {
+        let mut rates = self.judged().filter_map(|trial| trial.rate_per_s);
+        Some((rates.next()? / rates.next()?).ln().abs())
+    }
+
     fn judged(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|trial| trial.kind == TrialKind::Search)
     }

@@ -216,6 +216,17 @@ pub enum Caution {
         /// The correlation of each block with the next.
         lag1: f64,
     },
+    /// The capacities of a claim differ too much from block to block for the step of the search: its interval may be too narrow.
+    SmallStep {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The left side of the claim.
+        left: String,
+        /// How many steps, as the standard deviation of blocks.
+        spread: f64,
+        /// The step, as a share of the rate.
+        step: f64,
+    },
     /// The ratio of a claim changed during the run: its mean over all blocks is outside the interval that earlier blocks allow.
     Moved {
         /// The values of the cell, by axis; empty for a plan with one cell.

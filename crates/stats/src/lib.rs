@@ -47,5 +47,5 @@ pub use quantile::{median, quantile};
 pub use serial::Design;
 pub use shares::share_alpha;
 pub use shift::{NotJudgeable, SHIFT_ALPHA, Shift, Shifts, Suspicion, shifts, suspected_shifts};
-pub use staircase::Staircase;
+pub use staircase::{Staircase, spread_above_step};
 pub use unusable::Unusable;

@@ -54,6 +54,16 @@ impl Staircase {
     }
 }
 
+/// By how many steps the ratios of two variants may differ from block to block (as a standard deviation). Most runs with a step far below
+/// the noise have more: they keep the pilot's error, and their interval is too narrow. Few others do: `docs/capacity-method.md`.
+const SPREAD_MAX: f64 = 1.1;
+
+/// By how many steps the logarithms of a ratio differ from block to block, if that shows that the step is too small.
+pub fn spread_above_step(logs: &[f64], ln_step: f64) -> Option<f64> {
+    let spread = logs.iter().copied().collect::<Moments>().standard_deviation()? / ln_step;
+    (spread > SPREAD_MAX).then_some(spread)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

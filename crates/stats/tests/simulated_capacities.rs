@@ -10,7 +10,7 @@ mod noise;
 mod systems;
 
 use noise::{normal, share};
-use plumb_stats::{Design, Level, Looks, Moments, Pilot, Staircase, log_ratio};
+use plumb_stats::{Design, Level, Looks, Moments, Pilot, Staircase, log_ratio, spread_above_step};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use systems::{NOISY, Noisy, QUIET, Queue, System};
@@ -152,6 +152,8 @@ struct Shown {
     bias: f64,
     /// The standard deviation of the blocks, on average, in units of the step.
     block_over_step: f64,
+    /// The share of experiments whose blocks differ by so much that the step counts as too small.
+    too_small: f64,
     /// The mean half-width of the last interval, in logarithms.
     half_width: f64,
 }
@@ -160,7 +162,7 @@ struct Shown {
 fn shown<S: System + Clone>(plan: Plan, systems: [S; 2], truth: f64, experiments: usize) -> Shown {
     let level = Level { alpha: ALPHA, looks: Looks::Planned { first: FIRST_LOOK, last: plan.blocks } };
     let mut rng = ChaCha8Rng::seed_from_u64(20_261_127);
-    let (mut covered, mut covered_always) = (0, 0);
+    let (mut covered, mut covered_always, mut too_small) = (0, 0, 0);
     let [mut errors, mut half_widths, mut spreads] = [Moments::default(); 3];
     for _ in 0..experiments {
         let ds = plan.log_ratios(systems.clone(), &mut rng);
@@ -171,6 +173,7 @@ fn shown<S: System + Clone>(plan: Plan, systems: [S; 2], truth: f64, experiments
         covered_always += usize::from((FIRST_LOOK..=plan.blocks).all(|n| !at(n).excludes(truth)));
         errors.push(last.estimate - truth);
         half_widths.push((last.high - last.low) / 2.0);
+        too_small += usize::from(spread_above_step(&ds, plan.step.ln_1p()).is_some());
         let blocks: Moments = ds.into_iter().collect();
         spreads.push(blocks.standard_deviation().expect("there are blocks"));
     }
@@ -180,6 +183,7 @@ fn shown<S: System + Clone>(plan: Plan, systems: [S; 2], truth: f64, experiments
         coverage_always: covered_always as f64 / experiments as f64,
         bias: mean(errors),
         block_over_step: mean(spreads) / plan.step,
+        too_small: too_small as f64 / experiments as f64,
         half_width: mean(half_widths),
     }
 }
@@ -190,7 +194,7 @@ fn row<S: System + Clone>(name: &str, plan: Plan, systems: [S; 2], truth: f64, e
     let found = shown(plan, systems, truth, experiments);
     println!(
         "{name}, {:?} from {:?}, {} trials of {:.0}%: {:.1}% at the last look, {:.1}% at all, bias {:+.2}%, half-width {:.2}%, \
-         blocks {:.2} steps",
+         blocks {:.2} steps, {:.1}% too small",
         plan.estimator,
         plan.start,
         plan.trials,
@@ -200,6 +204,7 @@ fn row<S: System + Clone>(name: &str, plan: Plan, systems: [S; 2], truth: f64, e
         100.0 * found.bias,
         100.0 * found.half_width,
         found.block_over_step,
+        100.0 * found.too_small,
     );
     found
 }
@@ -306,7 +311,8 @@ fn a_step_far_below_the_noise_is_too_sure_of_itself() {
             noisy_row(&format!("noisy, load {load}"), Plan { step, ..EIGHT }, Noisy { load, ..NOISY }, 1.1);
         let is_too_small = load < 0.75 && step < 0.1;
         assert_eq!(found.coverage < 0.9, is_too_small, "{load} {step}: {found:?}");
-        assert!(!is_too_small || found.block_over_step > 0.9, "{load} {step}: {found:?}");
+        assert!(!is_too_small || found.too_small > 0.5, "{load} {step}: {found:?}");
+        assert!(load < 0.9 || found.too_small < 0.005, "{load} {step}: {found:?}");
     }
 }
 

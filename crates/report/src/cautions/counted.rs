@@ -48,6 +48,12 @@ pub fn sentence(caution: &Caution) -> String {
         Caution::Autocorrelated { cell, left, right, lag1 } => {
             autocorrelated(left, right.as_deref(), &in_cell(cell), *lag1)
         }
+        Caution::SmallStep { cell, left, spread, step } => format!(
+            "{left}{} differs from block to block by {spread:.1} steps of its search (each {}), so its interval may be too narrow: choose a \
+             larger `step` or longer trials",
+            in_cell(cell),
+            figures::share_coarse(*step)
+        ),
         Caution::Moved { cell, left, right } => moved(left, right, &in_cell(cell)),
         Caution::Stolen { slots } => noise(*slots, "the hypervisor took more than 2% of the CPU time"),
         Caution::Neighbours { slots, limit, allowed } => noise(*slots, &neighbours(*limit, *allowed)),
@@ -271,6 +277,7 @@ mod tests {
             Caution::SlotsFailed { cell: cell(), variant: variant(), reason: reason(), slots: 2, of: 16 },
             Caution::Autocorrelated { cell: cell(), left: left(), right, lag1: 0.61 },
             Caution::Autocorrelated { cell: cell(), left: left(), right: None, lag1: 0.61 },
+            Caution::SmallStep { cell: cell(), left: "b.capacity".to_owned(), spread: 1.34, step: 0.05 },
             Caution::Stolen { slots: 2 },
             Caution::Throttled { slots: 1 },
             Caution::Retried { slots: 1, variant: variant(), reason: reason() },
@@ -291,6 +298,7 @@ mod tests {
         in 2 of 16 slots, b (connections=20) failed to start nginx
         the ratios of b.http_reqs to a.http_reqs (connections=20) follow one another from block to block (lag 1: 0.61): their interval may be too narrow
         the values of b.http_reqs (connections=20) follow one another from block to block (lag 1: 0.61), so their interval is wider
+        b.capacity (connections=20) differs from block to block by 1.3 steps of its search (each 5.0%), so its interval may be too narrow: choose a larger `step` or longer trials
         noise: in 2 slots the hypervisor took more than 2% of the CPU time
         noise: in 1 slot the control group was throttled
         1 slot was measured at the second attempt; the first time, b failed to start nginx
