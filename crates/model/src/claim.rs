@@ -231,6 +231,7 @@ impl Scope<'_> {
                 (self.metric(Piece { text: latency, ..left })?, Some(statistic))
             }
             (Some(_), None) => return Err(left.error(self.several_with(left.text))),
+            (None, _) if is_percentile(left.text) => return Err(no_statistic(left)),
             (None, _) => self.metric_of(left)?,
         };
         let limit = whole.part(at + symbol.len(), whole.text.len()).trimmed();
@@ -472,27 +473,34 @@ fn statistic_of(
     name: Piece<'_>,
     statistic: Option<Piece<'_>>,
 ) -> Result<Option<Statistic>, ClaimError> {
-    let names = || Statistic::ALL.iter().map(|statistic| statistic.name());
     match (metric.kind, statistic) {
         (MetricKind::Trend, None) => Err(name.error(format!(
             "`{}` is a distribution; say which statistic, such as `{}.p95` ({})",
             metric.name,
             metric.name,
-            names().collect::<Vec<_>>().join(", ")
+            statistics()
         ))),
-        (MetricKind::Trend, Some(piece)) => match Statistic::from_name(piece.text) {
-            Some(statistic) => Ok(Some(statistic)),
-            None => Err(piece.error(format!(
-                "no statistic is named `{}`; known: {}",
-                piece.text,
-                names().collect::<Vec<_>>().join(", ")
-            ))),
-        },
+        (MetricKind::Trend, Some(piece)) => {
+            Statistic::from_name(piece.text).map(Some).ok_or_else(|| no_statistic(piece))
+        }
         (_, Some(piece)) => {
             Err(piece.error(format!("`{}` is one number and has no statistic `{}`", metric.name, piece.text)))
         }
         (_, None) => Ok(None),
     }
+}
+
+fn no_statistic(piece: Piece<'_>) -> ClaimError {
+    piece.error(format!("no statistic is named `{}`; known: {}", piece.text, statistics()))
+}
+
+fn statistics() -> String {
+    Statistic::ALL.iter().map(|statistic| statistic.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a word looks like a percentile, such as `p98` or `p99.5`.
+fn is_percentile(word: &str) -> bool {
+    word.strip_prefix('p').is_some_and(|number| number.parse::<f64>().is_ok())
 }
 
 fn value_in(piece: Piece<'_>, metric: &MetricInfo) -> Result<f64, ClaimError> {

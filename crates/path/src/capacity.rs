@@ -153,7 +153,7 @@ mod tests {
             (serde_json::json!({"objective": []}), "objective: name at least one limit"),
             (
                 serde_json::json!({"objective": ["p99 < 1 s", "p98 < 1 s"]}),
-                "objective[1]: no metric is named `p98`",
+                "objective[1]: no statistic is named `p98`; known: avg",
             ),
             (
                 serde_json::json!({"objective": ["p99 < 1 s"], "trials": 2}),

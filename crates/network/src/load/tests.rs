@@ -237,7 +237,7 @@ fn what_a_search_has_no_room_for_is_refused() {
     load.capacity: only the load of plumb itself searches; leave `driver` out
     load.tests: a search for the capacity is of one test: `tcp_lat`, `udp_lat` or `tcp_crr`
     load.tests: a search for the capacity is of one test: `tcp_lat`, `udp_lat` or `tcp_crr`
-    load.capacity.objective[0]: no metric is named `p98`; known: tcp_lat, tcp_lat_service, udp_lat, udp_lat_service, udp_lat_loss, tcp_bw, udp_bw, udp_send_bw, udp_loss, udp_reordered, udp_jitter, tcp_crr, tcp_crr_latency, tcp_retransmits, tcp_rtt, tcp_cwnd, cpu_load_per_gb, cpu_system_per_gb, softirq_load, softirq_system, cpu_system, cpu_load
+    load.capacity.objective[0]: no statistic is named `p98`; known: avg, min, med, max, p90, p95, p99, p99.9
     ");
     for (test, metric) in
         [(Test::TcpLat, "tcp_lat"), (Test::UdpLat, "udp_lat"), (Test::TcpCrr, "tcp_crr_latency")]

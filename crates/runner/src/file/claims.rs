@@ -4,7 +4,7 @@
 use plumb_model::claim::Scope;
 use plumb_model::{Claim, Metric, MetricInfo, Term, metric};
 use plumb_path::tree::{Mistake, Mistakes, Node};
-use plumb_path::{DataPath, PathSettings, Remark};
+use plumb_path::{Capacity, DataPath, PathSettings, Remark};
 
 use super::document::{Spec, spec_place};
 use super::variants::VariantTree;
@@ -107,6 +107,10 @@ impl Claiming<'_> {
         let every = || self.settings.iter().flat_map(|cell| self.variants.iter().zip(cell));
         if every().any(|(_, settings)| settings.facts().system.foreign.is_some()) {
             all.extend(metric::OF_FOREIGN_SYSTEM.iter().map(MetricInfo::from));
+        }
+        if self.settings.is_empty() {
+            // Settings with mistakes do not tell whether their load searches for a capacity.
+            all.extend(Capacity::METRICS.iter().map(MetricInfo::from));
         }
         let mut declared: Vec<MetricInfo> = Vec::new();
         for (variant, settings) in every() {

@@ -141,7 +141,7 @@ fn what_makes_no_load_is_refused() {
     load.rate: a search for the capacity sets the rate and the time of each trial; leave it out
     load.requests: a search for the capacity sets the rate and the time of each trial; leave it out
     load.capacity: only the load of plumb itself searches; leave `driver` out
-    load.capacity.objective[0]: no metric is named `p98`; known: http_reqs, iteration_duration, http_req_duration, http_req_service, http_req_blocked, http_req_connecting, http_req_tls_handshaking, http_req_sending, http_req_waiting, http_req_receiving, http_req_failed, checks, data_sent, data_received, handshakes_full, handshakes_resumed, cpu_system, cpu_load
+    load.capacity.objective[0]: no statistic is named `p98`; known: avg, min, med, max, p90, p95, p99, p99.9
     load.resumption: a share is 0% to 100%
     load.checks[1]: `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
     load.alpn: a protocol's name has 1 to 255 bytes, such as `http/1.1`
