@@ -263,8 +263,13 @@ impl Dispatch<'_, '_> {
                     let cooldown_ns = self.plan.cooldown_ns;
                     let capacity = settings.facts().load.capacity;
                     let start = self.capacity_so_far(cell, name);
-                    let searching =
-                        capacity.as_ref().map(|capacity| Searching { capacity, start, watch: &|_| () });
+                    let others_max = self.plan.others_max;
+                    let searching = capacity.as_ref().map(|capacity| Searching {
+                        capacity,
+                        start,
+                        others_max,
+                        watch: &|_| (),
+                    });
                     let order = SlotOrder { name, settings, treatment, pods, cooldown_ns, window, searching };
                     self.slot(place, order)?
                 }

@@ -32,17 +32,20 @@ pub struct Searching<'a> {
     pub capacity: &'a Capacity,
     /// The variant's own estimate from its earlier slots; `None` before the first one, which begins with a pilot.
     pub start: Option<f64>,
+    /// The share of CPU time that others may use in a trial.
+    pub others_max: f64,
     /// Receives each trial once it is done.
     pub watch: &'a dyn Fn(&Trial),
 }
 
 impl std::fmt::Debug for Searching<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { capacity, start, .. } = self;
+        let Self { capacity, start, others_max, watch: _ } = self;
         formatter
             .debug_struct("Searching")
             .field("capacity", capacity)
             .field("start", start)
+            .field("others_max", others_max)
             .finish_non_exhaustive()
     }
 }

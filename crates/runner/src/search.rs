@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use plumb_model::measurement::per_second;
 use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY, CPU_SYSTEM};
 use plumb_model::{
-    Evidence, LoadHealth, LoadLimit, Measurement, Noise, Notice, NoticeKind, Plan, Reading, Search, Shortage,
+    Evidence, LoadHealth, LoadLimit, Measurement, Noise, Notice, NoticeKind, Reading, Search, Shortage,
     SlotResult, Span, SplitMix, Strain, Trial, TrialKind, Unit,
 };
 use plumb_path::{Capacity, Window};
@@ -44,13 +44,15 @@ const RELAXATIONS: u64 = 3;
 const SETTLE_NS_MAX: u64 = 10_000_000_000;
 /// Probes of a pilot after which they go on at half the rate: what the pilot starts from may be far too high.
 const PROBES_AT_A_RATE: u32 = 3;
+/// Where the load itself is the limit from the start on, this many rates are tried below, each this share of the one before.
+const BOUNDS_MAX: u32 = 6;
+const BOUND_STEP: f64 = 0.8;
 /// Probes after which the system counts as one that does not recover.
 const PROBES_MAX: u32 = 30;
 
 /// A search in progress.
 pub(crate) struct Trials<'a, 'm> {
-    capacity: &'a Capacity,
-    watch: &'a dyn Fn(&Trial),
+    searching: Searching<'a>,
     window: Window,
     patience: Patience<'a>,
     /// Measures one window.
@@ -103,14 +105,13 @@ impl<'a, 'm> Trials<'a, 'm> {
     /// # Errors
     /// When a window cannot be measured.
     pub(crate) fn run(
-        Searching { capacity, start, watch }: Searching<'a>,
+        searching: Searching<'a>,
         (window, patience): (Window, Patience<'a>),
         measure: &'m mut dyn FnMut(Window) -> Result<Measured, SlotError>,
     ) -> Result<Measured, SlotError> {
         let (seen, kept) = (Vec::new(), Kept::default());
         let mut trials = Self {
-            capacity,
-            watch,
+            searching,
             window,
             patience,
             measure,
@@ -124,7 +125,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             is_never_quiet: false,
             end: None,
         };
-        let start = match start {
+        let start = match searching.start {
             Some(start) => Some(start),
             None => trials.first_pilot()?,
         };
@@ -143,7 +144,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             if trials.is_one_sided() {
                 return Err(SlotError::Harness(format!(
                     "find the capacity: all {} trials from {start:.0}/s on ended alike, after a pilot to that rate",
-                    capacity.trials
+                    searching.capacity.trials
                 )));
             }
         }
@@ -152,8 +153,8 @@ impl<'a, 'm> Trials<'a, 'm> {
 
     /// Makes the trials around a rate.
     fn staircase(&mut self, start: f64) -> Result<Staircase, SlotError> {
-        let mut staircase = Staircase::new(start, self.capacity.step);
-        for _ in 0..self.capacity.trials {
+        let mut staircase = Staircase::new(start, self.searching.capacity.step);
+        for _ in 0..self.searching.capacity.trials {
             match self.trial(TrialKind::Search, staircase.rate())? {
                 Some(is_met) => staircase.note(is_met),
                 None => break,
@@ -178,7 +179,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     }
 
     fn pilot(&mut self, guess: f64) -> Result<Option<f64>, SlotError> {
-        let from = |guess: f64| Pilot::new(guess.min(RATE_MAX), self.capacity.step, RATE_MAX);
+        let from = |guess: f64| Pilot::new(guess.min(RATE_MAX), self.searching.capacity.step, RATE_MAX);
         let mut pilot = from(guess);
         self.is_descending = true;
         while let Some(rate) = pilot.rate() {
@@ -207,9 +208,15 @@ impl<'a, 'm> Trials<'a, 'm> {
         let measured = self.attempted(kind, rate)?;
         let health = measured.result.measurement.health.clone();
         match health.limit() {
-            Some(limit) if is_own(limit, &measured) => {
-                self.end = Some(End::Load(health));
+            Some(limit) if self.is_own(limit, &measured) => {
                 self.note(TrialKind::Pilot, Some(rate), measured);
+                let is_bound = |trial: &Trial| {
+                    trial.is_met && trial.kind != TrialKind::Probe && trial.rate_per_s.is_some()
+                };
+                if !self.seen.iter().any(is_bound) {
+                    self.bound_below(rate)?;
+                }
+                self.end = Some(End::Load(health));
                 return Ok(None);
             }
             Some(_) => return Err(disturbed(rate)),
@@ -229,6 +236,19 @@ impl<'a, 'm> Trials<'a, 'm> {
         Ok(Some(is_met))
     }
 
+    /// Goes down from a rate that the load itself cannot send, until one meets the objectives: a lower bound of the capacity.
+    fn bound_below(&mut self, mut rate: f64) -> Result<(), SlotError> {
+        for _ in 0..BOUNDS_MAX {
+            rate *= BOUND_STEP;
+            let Ok(window_ns) = self.window_ns(TrialKind::Pilot, rate) else { break };
+            let measured = self.window(Some(rate), window_ns, self.window.warmup_ns)?;
+            if self.note(TrialKind::Pilot, Some(rate), measured) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Measures a rate, and again if the load was kept from it or others used the CPUs.
     fn attempted(&mut self, kind: TrialKind, rate: f64) -> Result<Measured, SlotError> {
         let window_ns = self.window_ns(kind, rate)?;
@@ -237,13 +257,35 @@ impl<'a, 'm> Trials<'a, 'm> {
         loop {
             let measured = self.window(Some(rate), window_ns, warmup_ns)?;
             attempts += 1;
-            beside_others += u32::from(is_beside_others(&measured));
-            let is_quiet = self.is_never_quiet || !is_beside_others(&measured);
+            let is_beside_others = self.is_beside_others(&measured);
+            beside_others += u32::from(is_beside_others);
+            let is_quiet = self.is_never_quiet || !is_beside_others;
             if attempts == ATTEMPTS || (is_quiet && !is_spoiled(&measured)) {
                 self.is_never_quiet |= beside_others == ATTEMPTS;
                 return Ok(measured);
             }
+            // The next attempt must not be measured on a system that still works off this one.
+            let is_met = objectives_met(self.searching.capacity, &measured.result.measurement).1;
+            if !is_met && self.recovery_ns(kind, rate / 2.0)?.is_none() {
+                return Ok(measured);
+            }
         }
+    }
+
+    /// Whether a load that is the limit is so by itself, and not because others had its CPUs.
+    fn is_own(&self, limit: LoadLimit, measured: &Measured) -> bool {
+        let demand = measured.result.measurement.health.demand();
+        match limit {
+            LoadLimit::Busy | LoadLimit::Starved(Shortage::Quota) => true,
+            LoadLimit::Late => demand >= OWN_WORK && !self.is_beside_others(measured),
+            LoadLimit::Starved(_) => false,
+        }
+    }
+
+    /// Whether other processes, or other guests of the hypervisor, had more of the CPUs than the experiment allows.
+    fn is_beside_others(&self, measured: &Measured) -> bool {
+        let Noise { others, steal, .. } = measured.result.noise;
+        others.max(steal) > self.searching.others_max
     }
 
     /// Measures until the system meets the objectives at a rate, which is far below the last one. Returns how long that took; `None`
@@ -251,7 +293,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     fn recovery_ns(&mut self, kind: TrialKind, mut rate: f64) -> Result<Option<u64>, SlotError> {
         let began_ns = self.patience.clock.monotonic_ns();
         let mut is_disturbed = true;
-        let limit_ns = self.capacity.limit_ns().unwrap_or(0.0);
+        let limit_ns = self.searching.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
         // Below this, a probe has too few answers, or the next trial takes too long.
         let longest_ns = PILOT_TRIAL_MAX * self.window.window_ns as f64;
@@ -281,7 +323,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     /// How many answers a trial needs, for enough of them above every percentile.
     fn answers(&self, kind: TrialKind) -> f64 {
         let quantiles =
-            self.capacity.objectives.iter().filter_map(|objective| objective.statistic?.quantile());
+            self.searching.capacity.objectives.iter().filter_map(|objective| objective.statistic?.quantile());
         quantiles.map(|quantile| answers_above(kind) / (1.0 - quantile)).fold(0.0, f64::max)
     }
 
@@ -309,14 +351,13 @@ impl<'a, 'm> Trials<'a, 'm> {
         (self.measure)(Window { rate_per_s, window_ns, warmup_ns, seed, ..self.window })
     }
 
-    /// Records a trial. Returns whether it met the objectives, which the one in which the load was the limit does not.
+    /// Records a trial, and returns whether it met the objectives. A trial in which the load was the limit never does.
     fn note(&mut self, kind: TrialKind, rate_per_s: Option<f64>, measured: Measured) -> bool {
         let measurement = &measured.result.measurement;
-        let objectives = &self.capacity.objectives;
-        let values: Vec<Option<f64>> =
-            objectives.iter().map(|objective| measurement.value_of(objective)).collect();
-        let is_met = self.end.is_none()
-            && objectives.iter().zip(&values).all(|(objective, value)| objective.is_met(*value));
+        let (values, is_met) = objectives_met(self.searching.capacity, measurement);
+        let is_of_load =
+            kind != TrialKind::Probe && rate_per_s.is_some() && measurement.health.is_load_bound();
+        let is_met = is_met && !is_of_load;
         let cpu_system = measurement.readings.get(CPU_SYSTEM.name);
         let trial = Trial {
             kind,
@@ -327,7 +368,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             cpu_system_us: cpu_system.and_then(|reading| reading.number(None, Unit::Microseconds)),
             strain: (!is_met && rate_per_s.is_some()).then(|| strain(&measured.result)),
         };
-        (self.watch)(&trial);
+        (self.searching.watch)(&trial);
         self.seen.push(trial);
         let rank = rate_per_s.filter(|_| is_met && kind == TrialKind::Search);
         self.kept.keep(rank.unwrap_or(0.0), kind, measured);
@@ -374,7 +415,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         measurement.notices.retain(|notice| notice.kind != NoticeKind::FewConnections);
         measurement.notices.extend(self.kept.pool);
         let trial_ns = self.kept.shortest_ns.unwrap_or(self.window.window_ns);
-        measurement.notices.extend(self.capacity.short_trials(trial_ns));
+        measurement.notices.extend(self.searching.capacity.short_trials(trial_ns));
         let gauges = [(CAPACITY, capacity), (CAPACITY_RECOVERY, self.recovery_ns.map(|ns| ns as f64 / 1e6))];
         for (metric, value) in gauges {
             measurement.readings.extend(value.map(|value| (metric.name.to_owned(), Reading::Gauge(value))));
@@ -388,7 +429,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         if let Some((opened_ns, opened_at)) = self.kept.opened {
             (measured.opened_ns, measured.opened_at) = (opened_ns, opened_at);
         }
-        let objectives = self.capacity.objectives.clone();
+        let objectives = self.searching.capacity.objectives.clone();
         measured.result.measurement.search = Some(Search { objectives, trials: self.seen });
         Ok(measured)
     }
@@ -424,6 +465,14 @@ impl Kept {
     }
 }
 
+/// The value of each objective's metric, and whether all objectives are met.
+fn objectives_met(capacity: &Capacity, measurement: &Measurement) -> (Vec<Option<f64>>, bool) {
+    let values = capacity.objectives.iter().map(|objective| measurement.value_of(objective));
+    let values: Vec<Option<f64>> = values.collect();
+    let is_met = capacity.objectives.iter().zip(&values).all(|(objective, value)| objective.is_met(*value));
+    (values, is_met)
+}
+
 fn answers_above(kind: TrialKind) -> f64 {
     if kind == TrialKind::Pilot { ANSWERS_ABOVE_IN_PILOT } else { ANSWERS_ABOVE }
 }
@@ -431,22 +480,6 @@ fn answers_above(kind: TrialKind) -> f64 {
 /// Whether a window says nothing about the system.
 fn is_spoiled(measured: &Measured) -> bool {
     measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
-}
-
-/// Whether a load that is the limit is so by itself, and not because others had its CPUs.
-fn is_own(limit: LoadLimit, measured: &Measured) -> bool {
-    let demand = measured.result.measurement.health.demand();
-    match limit {
-        LoadLimit::Busy | LoadLimit::Starved(Shortage::Quota) => true,
-        LoadLimit::Late => demand >= OWN_WORK && !is_beside_others(measured),
-        LoadLimit::Starved(_) => false,
-    }
-}
-
-/// Whether other processes, or other guests of the hypervisor, had more than a tenth of the CPUs.
-fn is_beside_others(measured: &Measured) -> bool {
-    let Noise { others, steal, .. } = measured.result.noise;
-    others.max(steal) > Plan::others_max()
 }
 
 /// What a window shows of everything that can limit a system.
@@ -503,7 +536,8 @@ mod tests {
         let settings =
             NULL.decode(&json!({"load": {"capacity": {"objective": ["throughput > 900/s"]}}})).unwrap();
         let capacity = settings.facts().load.capacity.unwrap();
-        let searching = Searching { capacity: &capacity, start: Some(1000.0), watch: &|_| () };
+        let searching =
+            Searching { capacity: &capacity, start: Some(1000.0), others_max: 0.1, watch: &|_| () };
         let clock = SimulatedClock::default();
         let mut windows = Vec::new();
         let mut measure = |window: Window| {
@@ -513,8 +547,9 @@ mod tests {
             let work = work(window);
             let readings = [("throughput".to_owned(), Reading::rate(work, window.window_ns))].into();
             let window_ns = window.window_ns;
-            let measurement =
-                Measurement { work, window_ns, readings, health: health.clone(), ..Measurement::default() };
+            let can_send = window.rate_per_s.is_some_and(|rate| rate < CAN_SEND);
+            let health = if can_send { LoadHealth::default() } else { health.clone() };
+            let measurement = Measurement { work, window_ns, readings, health, ..Measurement::default() };
             let result = SlotResult { measurement, noise, ..SlotResult::default() };
             let opened_ns = crate::clock::Clock::monotonic_ns(&clock).saturating_sub(window.window_ns);
             Ok(Measured { result, opened_ns, opened_at: String::new(), doubt: None })
@@ -533,6 +568,9 @@ mod tests {
         assert_eq!(windows, 3);
     }
 
+    /// Below this rate, the load is never the limit.
+    const CAN_SEND: f64 = 700.0;
+
     #[test]
     fn a_load_that_is_busy_or_late_by_itself_makes_the_capacity_a_lower_bound() {
         let busy = LoadHealth { busiest_thread: 0.95, ..LoadHealth::default() };
@@ -540,7 +578,10 @@ mod tests {
         for health in [busy, late] {
             let (found, windows) = searched(1000, &health);
             let measurement = found.unwrap().result.measurement;
-            assert!(measurement.health.is_load_bound() && windows == 3, "{windows}");
+            // Three attempts, and two lower rates.
+            assert!(measurement.health.is_load_bound() && windows == 5, "{windows}");
+            let capacity = measurement.readings[CAPACITY.name].number(None, CAPACITY.unit).unwrap();
+            assert!((capacity / 640.0 - 1.0).abs() < 1e-9, "{capacity}");
         }
     }
 
@@ -577,6 +618,19 @@ mod tests {
         assert_eq!((once[0], &once[1..]), (quiet[0], quiet.as_slice()));
         let always = rates(searched_beside(meets, &healthy, |_| 0.3).1);
         assert_eq!((&always[..2], &always[2..]), (&[quiet[0]; 2][..], quiet.as_slice()));
+    }
+
+    #[test]
+    fn a_system_recovers_before_a_trial_is_measured_again() {
+        // Others spoil the first trial, which does not meet the objective.
+        let meets = |window: Window| {
+            let rate = window.rate_per_s.unwrap_or(0.0);
+            if rate < 990.0 { window.window_ns / 1_000_000 } else { 0 }
+        };
+        let (_, windows) =
+            searched_beside(meets, &LoadHealth::default(), |at| if at == 0 { 0.3 } else { 0.0 });
+        let rates = windows.iter().take(3).filter_map(|window| window.rate_per_s);
+        assert_eq!(rates.map(f64::round).collect::<Vec<_>>(), [1000.0, 500.0, 1000.0]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_model::metric::CAPACITY;
 use plumb_model::{
-    Evidence, Measurement, Metric, MetricInfo, Notice, PodSides, Search, SlotResult, Span, Trial,
+    Evidence, Measurement, Metric, MetricInfo, Notice, Plan, PodSides, Search, SlotResult, Span, Trial,
 };
 use plumb_path::{Capacity, DataPath, Mark, PathSettings, Settings, Window};
 use plumb_runner::{
@@ -143,7 +143,9 @@ pub fn by_agents(
     let treatment = Treatment::default();
     let capacity = settings.facts().load.capacity;
     let told = |trial: &Trial| capacity.iter().for_each(|capacity| tried(capacity, trial));
-    let searching = capacity.as_ref().map(|capacity| Searching { capacity, start: None, watch: &told });
+    let others_max = Plan::others_max();
+    let searching =
+        capacity.as_ref().map(|capacity| Searching { capacity, start: None, others_max, watch: &told });
     let order =
         SlotOrder { name: path.name, settings, treatment, pods: &pods, cooldown_ns: 0, window, searching };
     match executor.measure(order) {

@@ -1,7 +1,7 @@
 //! Slots that search for a capacity, on the null data path, whose latency grows with the rate as in a queue.
 
-use plumb_model::TrialKind;
 use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY};
+use plumb_model::{Caution, TrialKind};
 
 use super::*;
 
@@ -80,12 +80,35 @@ fn a_probe_at_half_the_rate_follows_each_trial_that_failed() {
 }
 
 #[test]
+fn a_step_below_the_noise_is_a_caution() {
+    for (step, is_small) in [("5%", false), ("0.2%", true)] {
+        let capacity = format!("{{ objective: [p99 < 100 ms], step: {step} }}");
+        let plan = searching("throughput: 1300/s", &capacity, "b.capacity >= 1.1 * a.capacity");
+        let slots = run(&plan, Vec::new(), &mut Faults::default(), None).slots;
+        let cautions = plumb_judge::judge(&plan, &slots).cautions;
+        let small = cautions.iter().filter_map(|caution| match caution {
+            Caution::SmallStep { left, spread, step, .. } => Some((left.as_str(), *spread, *step)),
+            _ => None,
+        });
+        let small: Vec<_> = small.collect();
+        assert_eq!(small.len(), usize::from(is_small), "{step}: {small:?}");
+        for (left, spread, step) in small {
+            assert!(
+                left == "b.capacity" && spread > 1.1 && (step - 0.002).abs() < 1e-6,
+                "{left} {spread} {step}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_load_that_is_the_limit_ends_the_search_and_its_claims_are_void() {
     let plan = searching("busy: 95%", USUAL, "b.capacity >= 0.1 * a.capacity");
     let slots = run(&plan, Vec::new(), &mut Faults::default(), None).slots;
     let of_b = slots.iter().find(|slot| slot.variant == "b").unwrap();
-    // Three attempts at one rate are one trial.
-    assert_eq!((of_kind(of_b, TrialKind::Search), trials(of_b).len()), (0, 2));
+    // Three attempts at one rate are one trial, and the load is busy at each of the six rates below it.
+    assert_eq!((of_kind(of_b, TrialKind::Search), of_kind(of_b, TrialKind::Pilot)), (0, 8));
+    assert_eq!(capacity(of_b), None);
     assert!(of_b.result().unwrap().measurement.health.is_load_bound());
     assert_eq!(verdict(&plan, &slots), Verdict::Void);
     let found = plumb_judge::judge(&plan, &slots).findings.capacities;
