@@ -31,6 +31,7 @@ pub mod run;
 pub mod slot;
 pub mod stall;
 mod steady_rate;
+pub mod template;
 mod trust;
 pub mod union;
 pub mod user_change;

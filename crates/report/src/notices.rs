@@ -6,14 +6,14 @@
 //! - `0`, `1`: a figure, as a count; `0 ns` as a time, `0 %` as a share, `0 MiB` as a size. Figures that differ are a range: `12 to 31`
 //! - `0 it/they`: the first word if the figure is 1, and otherwise the second
 
-use plumb_model::{Notice, NoticeKind};
+use plumb_model::{Notice, NoticeKind, template};
 
 use crate::figures;
 
 /// Makes a function with one exhaustive match, and for tests the list of all kinds.
 macro_rules! templates {
     ($($kind:ident => $template:literal)*) => {
-        fn template(kind: NoticeKind) -> &'static str {
+        fn of_kind(kind: NoticeKind) -> &'static str {
             match kind {
                 $(NoticeKind::$kind => $template,)*
             }
@@ -150,13 +150,7 @@ templates! {
 #[must_use]
 pub fn sentence(notice: &Notice) -> String {
     let mut text = notice.of.as_ref().map_or_else(String::new, |of| format!("{of}: "));
-    let mut parts = template(notice.kind).split('{');
-    text += parts.next().unwrap_or_default();
-    for part in parts {
-        let (hole, rest) = part.split_once('}').unwrap_or((part, ""));
-        text += &filled(hole, notice);
-        text += rest;
-    }
+    text += &template::fill(of_kind(notice.kind), |hole| filled(hole, notice));
     text
 }
 
