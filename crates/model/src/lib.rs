@@ -10,6 +10,7 @@ pub mod claim;
 mod cluster_object;
 pub mod contrast;
 pub mod event;
+mod evidence;
 pub mod finding;
 pub mod histogram;
 mod json;
@@ -44,6 +45,7 @@ pub use claim::{Claim, Operand, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint, ObjectFault};
 pub use contrast::{Bounded, Contrast, Shift};
 pub use event::Event;
+pub use evidence::{Evidence, Fact, Statement};
 pub use finding::{Change, Findings, Question};
 pub use histogram::Histogram;
 pub use json::{Json, JsonValue};
@@ -65,9 +67,7 @@ pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span,
 pub use random::SplitMix;
 pub use relation::Relation;
 pub use run::{Ending, Header, Run, Source};
-pub use slot::{
-    CpuCost, Evidence, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult, failure_kind,
-};
+pub use slot::{CpuCost, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult, failure_kind};
 pub use stall::hidden_stall;
 pub use steady_rate::SteadyRate;
 pub use trust::{Doubt, Trust};

@@ -539,6 +539,20 @@ quantity_type!(
     Percent(f64), Dimension::Share, "5%", |share| Some(share.value).filter(|share| *share <= 1.0), |value| format!("{}%", (value * 1e8).round() / 1e6)
 );
 
+impl ByteRate {
+    /// The rate in bytes and in bits, so that the one is not taken for the other: `1.25 GB/s (10 Gbit/s)`.
+    #[must_use]
+    pub fn with_bits(self) -> String {
+        let rounded = |value: f64| (value * 1000.0).round() / 1000.0;
+        let scaled = |value: f64, unit: &str| match value {
+            _ if value >= 1e9 => format!("{} G{unit}/s", rounded(value / 1e9)),
+            _ if value >= 1e6 => format!("{} M{unit}/s", rounded(value / 1e6)),
+            _ => format!("{} k{unit}/s", rounded(value / 1e3)),
+        };
+        format!("{} ({})", scaled(self.0, "B"), scaled(self.0 * 8.0, "bit"))
+    }
+}
+
 /// Whole nanoseconds, unlike the quantities that are fractions.
 impl Eq for Span {}
 
@@ -658,6 +672,14 @@ mod tests {
         assert!(Rate::parse("1,0").is_err() && Span::parse("1.2.3").is_err() && Span::parse(".").is_err());
         assert!(Span::parse("").is_err() && Span::parse("-5").is_err());
         assert!(ByteRate::parse("100").is_err() && Percent::parse("5").is_err());
+    }
+
+    #[test]
+    fn a_rate_is_said_in_bytes_and_in_bits() {
+        assert_eq!(ByteRate(1e9).with_bits(), "1 GB/s (8 Gbit/s)");
+        assert_eq!(ByteRate(1.25e9).with_bits(), "1.25 GB/s (10 Gbit/s)");
+        assert_eq!(ByteRate(125e6).with_bits(), "125 MB/s (1 Gbit/s)");
+        assert_eq!(ByteRate(2e3).with_bits(), "2 kB/s (16 kbit/s)");
     }
 
     #[test]

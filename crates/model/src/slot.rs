@@ -4,20 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Measurement;
-
-/// A counter or a readable state that proves that the treatment was in effect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Evidence {
-    /// What was looked at.
-    pub what: String,
-    /// What it should have been.
-    pub expected: String,
-    /// What it was.
-    pub observed: String,
-    /// Whether the two agree.
-    pub holds: bool,
-}
+use crate::{Evidence, Measurement};
 
 /// CPU time of one side in one window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

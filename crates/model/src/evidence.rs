@@ -1,0 +1,187 @@
+//! Evidence that a treatment was in effect, from statements and facts.
+//!
+//! A crate declares its statements with their words, as it declares its metrics, so that a new data path changes neither model
+//! nor report. The words are filled in here and nowhere else. Run directories have them, too: the judge, the runner and other
+//! programs that read runs know no report.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{ByteRate, Bytes, Span, template};
+
+/// A counter or a readable state that proves that the treatment was in effect.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// What was looked at.
+    pub what: String,
+    /// What it should have been.
+    pub expected: String,
+    /// What it was.
+    pub observed: String,
+    /// Whether the two agree.
+    pub holds: bool,
+}
+
+/// What does not hold, as a sentence without its end.
+impl fmt::Display for Evidence {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, expected, observed, .. } = self;
+        write!(formatter, "{what} should be {expected}, and was {observed}")
+    }
+}
+
+/// What evidence of one kind says, as templates.
+///
+/// `{name}` stands for the fact of that name, and may end with the form of a figure: `{name:.1}` has one decimal, `{name:%}` and
+/// `{name:.1%}` are a share in percent, `{name:B}` is in bytes, `{name:B/s}` in bytes per second, `{name:bits}` in
+/// bytes and bits per second, and `{name:ns}` a time in ns. A unit may follow, which a text in its place does not get:
+/// `{name:.0 IOPS}`.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement {
+    /// The kind of the evidence.
+    pub kind: &'static str,
+    /// What is looked at. Only `{of}` may stand in it, so that kind and `of` tell evidence apart.
+    pub what: &'static str,
+    /// What it should be.
+    pub expected: &'static str,
+    /// What it was.
+    pub observed: &'static str,
+}
+
+/// Declares [`Statement`]s: name, kind, and the templates of what is looked at, of what it should be, and of what it was.
+#[macro_export]
+macro_rules! statements {
+    ($($name:ident = $kind:literal: $what:expr, $expected:expr, $observed:expr;)*) => {
+        $(const $name: $crate::Statement =
+            $crate::Statement { kind: $kind, what: $what, expected: $expected, observed: $observed };)*
+    };
+}
+
+/// A figure or a text in a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// A figure.
+    Figure(f64),
+    /// A name, a state, or words.
+    Text(String),
+}
+
+/// Facts by name, from variables and from values: `facts![asked, work = measurement.work]`.
+#[macro_export]
+macro_rules! facts {
+    (@ $name:ident) => { $crate::Fact::from($name) };
+    (@ $name:ident = $value:expr) => { $crate::Fact::from($value) };
+    ($($name:ident $(= $value:expr)?),* $(,)?) => {
+        [$((stringify!($name), $crate::facts!(@ $name $(= $value)?))),*]
+    };
+}
+
+impl Statement {
+    /// Evidence with these facts. The fact `of` is which of several it is of.
+    #[must_use]
+    pub fn evidence<const N: usize>(&self, holds: bool, facts: [(&str, Fact); N]) -> Evidence {
+        let words = |template| {
+            template::fill(template, |hole| {
+                let (name, form) = hole.split_once(':').unwrap_or((hole, ""));
+                let fact = facts.iter().find(|(known, _)| *known == name);
+                debug_assert!(fact.is_some(), "{}: no fact {name}", self.kind);
+                fact.map_or_else(String::new, |(_, fact)| fact.shown(form))
+            })
+        };
+        let [what, expected, observed] = [self.what, self.expected, self.observed].map(words);
+        Evidence { what, expected, observed, holds }
+    }
+
+    /// Evidence that holds if the facts `asked` and `seen` are equal.
+    #[must_use]
+    pub fn equal<const N: usize>(&self, facts: [(&str, Fact); N]) -> Evidence {
+        let fact = |name| facts.iter().find(|(known, _)| *known == name).map(|(_, fact)| fact);
+        let holds = fact("asked") == fact("seen");
+        self.evidence(holds, facts)
+    }
+}
+
+impl Fact {
+    fn shown(&self, form: &str) -> String {
+        let figure = match self {
+            Self::Text(text) => return text.clone(),
+            Self::Figure(figure) => *figure,
+        };
+        let decimals = |form: &str| form.strip_prefix('.').and_then(|digits| digits.parse().ok());
+        let unit_at = form.find(' ').unwrap_or(form.len());
+        let (form, unit) = form.split_at(unit_at);
+        let words = match (form, form.strip_suffix('%')) {
+            ("B", _) => Bytes(figure as u64).to_string(),
+            ("B/s", _) => ByteRate(figure).to_string(),
+            ("bits", _) => ByteRate(figure).with_bits(),
+            ("ns", _) => Span(figure as u64).to_string(),
+            (_, Some(form)) => format!("{:.*}%", decimals(form).unwrap_or(0), figure * 100.0),
+            _ => match decimals(form) {
+                Some(decimals) => format!("{figure:.decimals$}"),
+                None => figure.to_string(),
+            },
+        };
+        words + unit
+    }
+}
+
+/// What is not there is `none`.
+impl<T: Into<Self>> From<Option<T>> for Fact {
+    fn from(fact: Option<T>) -> Self {
+        fact.map_or_else(|| Self::from("none"), Into::into)
+    }
+}
+
+impl From<f64> for Fact {
+    fn from(figure: f64) -> Self {
+        Self::Figure(figure)
+    }
+}
+
+impl From<u64> for Fact {
+    fn from(count: u64) -> Self {
+        Self::Figure(count as f64)
+    }
+}
+
+impl From<u32> for Fact {
+    fn from(count: u32) -> Self {
+        Self::Figure(f64::from(count))
+    }
+}
+
+impl From<String> for Fact {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Fact {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    statements! {
+        DEPTH = "io-depth": "reads in flight of {of}", "at least {least:.1} of {asked} on average", "{achieved:.1%} ({size_bytes:B})";
+    }
+
+    fn depth(of: &str, achieved: f64, holds: bool) -> Evidence {
+        DEPTH.evidence(holds, facts![of, least = 57.6, asked = 64_u32, achieved, size_bytes = 4096_u64])
+    }
+
+    #[test]
+    fn a_statement_is_a_sentence_with_its_facts() {
+        let evidence = depth("vol1", 0.4567, false);
+        assert_eq!(
+            evidence.to_string(),
+            "reads in flight of vol1 should be at least 57.6 of 64 on average, and was 45.7% (4 KiB)"
+        );
+    }
+}
