@@ -8,7 +8,7 @@ use std::time::Duration;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{
     Attempts, Better, Evidence, Histogram, LoadHealth, Measurement, Metric, MetricKind, Percent, Rate,
-    Reading, Span, Unit, metric,
+    Reading, Span, Unit, facts, metric, statements,
 };
 use plumb_pace::Frame;
 use rand::{RngExt, SeedableRng};
@@ -22,6 +22,10 @@ use crate::data_path::DataPath;
 use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Window};
 use crate::settings::{About, Facts, LoadFacts, PathSettings, SeenWindow, Settings, SystemFacts};
 use crate::timing::Timing;
+
+statements! {
+    OPERATIONS = "operations": "operations of the treatment", "more than 0", "{operations}";
+}
 
 /// Why a host is said to lack what a null experiment needs.
 #[derive(Debug, thiserror::Error)]
@@ -172,12 +176,7 @@ impl Settings for NullSettings {
 
     fn evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
         let moved = seen.after.moved(seen.before, "operations").unwrap_or(0);
-        vec![Evidence {
-            what: "operations of the treatment".to_owned(),
-            expected: "more than 0".to_owned(),
-            observed: moved.to_string(),
-            holds: moved > 0,
-        }]
+        vec![OPERATIONS.evidence(moved > 0, facts![operations = moved])]
     }
 
     fn system(&self, _: &Place) -> Result<Box<dyn System>, PathError> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use plumb_host::cpu::{CpuTime, Demand, TreeDemand};
 use plumb_host::process::{Command, Exit, Finished, Keep, Written, run_for_output, run_measured, which};
 use plumb_host::time::monotonic_ns;
-use plumb_model::{Evidence, LoadHealth, Measurement, Metric, Statistic, metric_key};
+use plumb_model::{Evidence, LoadHealth, Measurement, Metric, Statistic, facts, metric_key, statements};
 use plumb_pace::Lateness;
 use plumb_tools::ToolRun;
 
@@ -210,16 +210,16 @@ pub fn undivided() -> Fault {
     Fault::new("load.driver", message)
 }
 
+statements! {
+    DRIVEN_BY = "driver": "driver of the load", "{program}", "{seen}";
+}
+
 /// The evidence of which tool drove the load; `word` occurs in the tool's own version text.
 #[must_use]
 pub fn evidence(measurement: &Measurement, program: &str, word: &str) -> Option<Evidence> {
-    let observed = measurement.observed.get(DRIVER)?.keys().next()?;
-    Some(Evidence {
-        what: "driver of the load".to_owned(),
-        expected: program.to_owned(),
-        observed: observed.clone(),
-        holds: observed.to_lowercase().contains(&word.to_lowercase()),
-    })
+    let seen = measurement.observed.get(DRIVER)?.keys().next()?;
+    let holds = seen.to_lowercase().contains(&word.to_lowercase());
+    Some(DRIVEN_BY.evidence(holds, facts![program, seen = seen.as_str()]))
 }
 
 /// A load that a tool drives.
