@@ -4,7 +4,7 @@
 mod seen;
 pub mod volume;
 
-use plumb_model::{Evidence, Measurement, Reading};
+use plumb_model::{Evidence, Measurement, Reading, facts, statements};
 use plumb_path::{SeenWindow, tool};
 
 use self::seen::seen;
@@ -13,6 +13,13 @@ use crate::{metrics, system};
 
 /// The share of the asked depth that has to be in flight on the mean.
 pub const DEPTH_SHARE: f64 = 0.9;
+
+statements! {
+    DIRECT = "direct-io": "direct I/O", "{asked}", "{seen}";
+    ENGINE = "io-engine": "engine", "{asked}, or what stands in for it", "{seen}";
+    DEPTH = "io-depth": "reads and writes in flight",
+        "at least {least:.1} of {asked:.0} on average (where the storage takes no more, lower `load.depth`)", "{achieved:.1}";
+}
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
 pub fn evidence(
@@ -59,27 +66,16 @@ fn driver(settings: &StorageSettings, measurement: &Measurement) -> Option<Evide
 }
 
 fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
-    let expected = if settings.load.direct { "yes" } else { "no" };
-    let observed = seen(measurement, "direct");
-    Evidence {
-        what: "direct I/O".to_owned(),
-        expected: expected.to_owned(),
-        // A server may cache where plumb cannot see it; only a cache that was seen refutes direct I/O.
-        holds: !settings.load.direct || observed != "no",
-        observed,
-    }
+    let seen = seen(measurement, "direct");
+    // A server may cache where plumb cannot see it; only a cache that was seen refutes direct I/O.
+    let holds = !settings.load.direct || seen != "no";
+    DIRECT.evidence(holds, facts![asked = if settings.load.direct { "yes" } else { "no" }, seen])
 }
 
 fn engine(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
-    let expected = settings.load.engine.name();
-    let observed = seen(measurement, "engine");
     // Another one measures the same storage; that it was another one is said, and costs other CPU time.
-    Evidence {
-        what: "engine".to_owned(),
-        expected: format!("{expected}, or what stands in for it"),
-        observed,
-        holds: true,
-    }
+    let holds = true;
+    ENGINE.evidence(holds, facts![asked = settings.load.engine.name(), seen = seen(measurement, "engine")])
 }
 
 fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
@@ -88,13 +84,6 @@ fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
         Some(Reading::Gauge(achieved)) => *achieved,
         _ => 0.0,
     };
-    Evidence {
-        what: "reads and writes in flight".to_owned(),
-        expected: format!(
-            "at least {:.1} of {asked:.0} on average (where the storage takes no more, lower `load.depth`)",
-            asked * DEPTH_SHARE
-        ),
-        observed: format!("{achieved:.1}"),
-        holds: achieved >= asked * DEPTH_SHARE,
-    }
+    let least = asked * DEPTH_SHARE;
+    DEPTH.evidence(achieved >= least, facts![least, asked, achieved])
 }

@@ -7,7 +7,9 @@ use std::num::NonZeroU64;
 
 use plumb_host::cgroup::block::BlockGroup;
 use plumb_host::loop_device::LoopDevice;
-use plumb_model::{ByteRate, Bytes, CapacityRate, Evidence, Measurement, Rate};
+use plumb_model::{
+    ByteRate, Bytes, CapacityRate, Evidence, Fact, Measurement, Rate, Statement, facts, statements,
+};
 use plumb_path::{AnyError, Fault, Snapshot};
 use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space, TB_BYTES};
 
@@ -23,6 +25,14 @@ pub const BINDING_SHARE: f64 = 0.5;
 /// A limit is whole, and an adaptive policy is kept in whole operations per TB.
 const ROUNDING: f64 = 0.001;
 const RATE_MAX: f64 = 1e15;
+
+statements! {
+    SIZE = "volume-size": "size of the volume, as the load sees it", "{asked_bytes:B}", "{seen}";
+    LIMIT_IOPS = "iops-limit": "limit on operations, read back from {of}", "{asked_per_s:.0 IOPS}", "{seen_per_s:.0 IOPS}";
+    LIMIT_BYTES = "bandwidth-limit": "limit on data, read back from {of}", "{asked_per_s:B/s}", "{seen_per_s:B/s}";
+    BOUND_TIME = "limit-binding": "share of the time for which the limit was the binding one", "at least {least:%}", "{seen}";
+    BOUND_WORK = "limit-used": "share of what the limit allows that the kernel counted", "at least {least:%}", "{seen}";
+}
 
 /// Checks what a volume's settings ask for.
 ///
@@ -195,14 +205,11 @@ pub fn limits(volume: &VolumeSettings, before: &Snapshot, after: &Snapshot) -> V
         Layer::Nbd => "the NBD server",
         Layer::Kernel => "the kernel",
     };
-    let read_back =
-        |what: &str, state: &str, least: Option<f64>, most: Option<f64>, show: fn(f64) -> String| {
-            let observed = after.states.get(state).map(String::as_str);
-            limit(format!("limit on {what}, read back from {layer}"), observed, least.zip(most), show)
-        };
+    let state = |name: &str| after.states.get(name).map(String::as_str);
+    let (iops, bytes) = (state(names::LIMIT_IOPS), state(names::LIMIT_BYTES_PER_S));
     vec![
-        read_back("operations", names::LIMIT_IOPS, least.0, most.0, |rate| format!("{rate:.0} IOPS")),
-        read_back("data", names::LIMIT_BYTES_PER_S, least.1, most.1, |rate| ByteRate(rate).to_string()),
+        limit(&LIMIT_IOPS, layer, iops, least.0.zip(most.0)),
+        limit(&LIMIT_BYTES, layer, bytes, least.1.zip(most.1)),
     ]
 }
 
@@ -217,23 +224,17 @@ fn number(snapshot: &Snapshot, state: &str) -> Option<f64> {
 }
 
 fn size(volume: &VolumeSettings, measurement: &Measurement) -> Evidence {
-    let (expected, observed) = (volume.size.to_string(), seen(measurement, "size"));
+    let seen = seen(measurement, "size");
     // A block device consists of whole sectors.
     let is_near = |found: Bytes| found.0 <= volume.size.0 && volume.size.0 - found.0 < 512;
-    let holds = Bytes::parse(&observed).is_ok_and(is_near);
-    Evidence { what: "size of the volume, as the load sees it".to_owned(), expected, observed, holds }
+    let holds = Bytes::parse(&seen).is_ok_and(is_near);
+    SIZE.evidence(holds, facts![asked_bytes = volume.size.0, seen])
 }
 
-fn limit(
-    what: String,
-    observed: Option<&str>,
-    range: Option<(f64, f64)>,
-    show: fn(f64) -> String,
-) -> Evidence {
-    let none = || "none".to_owned();
-    let found: Option<f64> = observed.and_then(|text| text.parse().ok());
+fn limit(statement: &Statement, layer: &str, seen: Option<&str>, range: Option<(f64, f64)>) -> Evidence {
+    let found: Option<f64> = seen.and_then(|text| text.parse().ok());
     let holds = match (found, range) {
-        (None, None) if observed.is_some() => false,
+        (None, None) if seen.is_some() => false,
         (None, None) => true,
         (Some(found), Some((least, most))) => {
             let rounding = |value: f64| (value * ROUNDING).max(1.0);
@@ -241,12 +242,9 @@ fn limit(
         }
         _ => false,
     };
-    Evidence {
-        what,
-        expected: range.map_or_else(none, |(_, most)| show(most)),
-        observed: found.map(show).or(observed.map(str::to_owned)).unwrap_or_else(none),
-        holds,
-    }
+    let seen = found.map(Fact::from).or(seen.map(Fact::from));
+    statement
+        .evidence(holds, facts![of = layer, asked_per_s = range.map(|(_, most)| most), seen_per_s = seen])
 }
 
 /// How much of the time the limit was what held the load up. The kernel keeps no such account: there it is how much of what
@@ -254,14 +252,10 @@ fn limit(
 fn binding(layer: Layer, before: &Snapshot, after: &Snapshot) -> Evidence {
     let moved = |counter: &str| after.moved(before, counter).unwrap_or(0) as f64;
     let elapsed_ns = moved(names::AT_NS).max(1.0);
-    let (what, shares) = match layer {
+    let (statement, operations, data) = match layer {
         Layer::Nbd => {
             let share = |counter: &str| moved(counter) / elapsed_ns;
-            let what = "share of the time for which the limit was the binding one";
-            (
-                what,
-                [("operations", share(names::BOUND_BY_IOPS_NS)), ("data", share(names::BOUND_BY_BYTES_NS))],
-            )
+            (BOUND_TIME, share(names::BOUND_BY_IOPS_NS), share(names::BOUND_BY_BYTES_NS))
         }
         Layer::Kernel => {
             let share = |counter: &str, state: &str| {
@@ -269,23 +263,18 @@ fn binding(layer: Layer, before: &Snapshot, after: &Snapshot) -> Evidence {
                 limit.map_or(0.0, |limit| moved(counter) / (limit * elapsed_ns / 1e9))
             };
             let operations = share(names::OPERATIONS, names::LIMIT_IOPS);
-            let what = "share of what the limit allows that the kernel counted";
-            (what, [("operations", operations), ("data", share(names::BYTES, names::LIMIT_BYTES_PER_S))])
+            (BOUND_WORK, operations, share(names::BYTES, names::LIMIT_BYTES_PER_S))
         }
     };
-    let whole = if layer == Layer::Nbd { shares[0].1 + shares[1].1 } else { shares[0].1.max(shares[1].1) };
-    let words: Vec<String> = shares
-        .iter()
+    let whole = if layer == Layer::Nbd { operations + data } else { operations.max(data) };
+    let words: Vec<String> = [("operations", operations), ("data", data)]
+        .into_iter()
         .filter(|(_, share)| *share > 0.0)
         // Rounded down, so that a share below the least never reads as the least.
         .map(|(of, share)| format!("{:.1}% ({of})", (share * 1000.0).floor() / 10.0))
         .collect();
-    Evidence {
-        what: what.to_owned(),
-        expected: format!("at least {:.0}%", BINDING_SHARE * 100.0),
-        observed: if words.is_empty() { "0%".to_owned() } else { words.join(", ") },
-        holds: whole >= BINDING_SHARE,
-    }
+    let seen = if words.is_empty() { "0%".to_owned() } else { words.join(", ") };
+    statement.evidence(whole >= BINDING_SHARE, facts![least = BINDING_SHARE, operations, data, seen])
 }
 
 /// The limits that the kernel is given.

@@ -12,7 +12,7 @@ mod client;
 
 use std::collections::BTreeMap;
 
-use plumb_model::{ArrayVolume, Evidence};
+use plumb_model::{ArrayVolume, Evidence, facts, statements};
 use plumb_path::family::{ArrayAccess, ArrayPolicy};
 use plumb_path::{PathError, Snapshot, System};
 use serde_json::{Value, json};
@@ -29,6 +29,10 @@ const NAME_CHARACTERS_MAX: usize = 127;
 const UNUSED_IOPS: u64 = 1_000_000;
 const ASSIGNED: &str = "policy";
 const LIMITS: &str = "limits";
+
+statements! {
+    POLICY = "array-policy": "policy of the volume {of}, read back from the array", "{asked}", "{seen}";
+}
 
 /// A policy on an array, and a volume that is put under it.
 #[derive(Debug)]
@@ -189,17 +193,13 @@ fn apply_with(client: &Client, assignment: &Assignment) -> Result<(), PathError>
 
 /// Proof that the volume was under what was asked for, by what the array said when the window opened and when it closed.
 pub fn evidence(spec: &OntapSettings, before: &Snapshot, after: &Snapshot) -> Evidence {
-    let expected = spec.asked();
+    let asked = spec.asked();
     let said =
         |snapshot: &Snapshot| snapshot.states.get(LIMITS).cloned().unwrap_or_else(|| "nothing".to_owned());
     let (opened, closed) = (said(before), said(after));
-    let observed = if opened == closed { opened.clone() } else { format!("{opened}, later {closed}") };
-    Evidence {
-        what: format!("policy of the volume {}, read back from the array", spec.volume),
-        holds: opened == expected && closed == expected,
-        expected,
-        observed,
-    }
+    let holds = opened == asked && closed == asked;
+    let seen = if opened == closed { opened } else { format!("{opened}, later {closed}") };
+    POLICY.evidence(holds, facts![of = spec.volume.as_str(), asked, seen])
 }
 
 /// What the array says of the fields that were asked for.
