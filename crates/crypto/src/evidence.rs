@@ -1,12 +1,20 @@
 //! The evidence that a slot did what was asked.
 
 use plumb_devices::DeviceKind;
-use plumb_model::{Evidence, Measurement};
+use plumb_model::{Evidence, Measurement, facts, statements};
 use plumb_path::tool;
 
 use crate::measure::openssl_speed::ENGINE;
 use crate::measure::{Fill, fill};
 use crate::settings::CryptoSettings;
+
+statements! {
+    USED_ENGINE = "crypto-engine": "engine", "{asked}", "{seen}";
+    DEVICE = "crypto-device": "device", "{asked}", "{devices}: {libraries}";
+    OPERATIONS = "device-operations": "operations that the device counted", "{asked}{slack}", "{counted}";
+    FILL = "device-fill": "operations in a pass of the device", "{possible}", "{mean:.2} on average over {passes} passes";
+    FAULTS = "device-faults": "wrong results that were caught", "0", "{caught}";
+}
 
 /// How full passes have to be, of what the batch size and the number in flight allow.
 const FILL_SHARE_MIN: f64 = 0.9;
@@ -26,10 +34,9 @@ pub fn evidence(settings: &CryptoSettings, measurement: &Measurement) -> Vec<Evi
 impl CryptoSettings {
     /// The engine that `openssl speed` used, where one was asked for.
     fn engine_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
-        let expected = self.load.engine.clone()?;
-        let holds = measurement.work > 0 && measurement.observed_count(ENGINE, &expected) == measurement.work;
-        let observed = if holds { expected.clone() } else { "none".to_owned() };
-        Some(Evidence { what: "engine".to_owned(), expected, observed, holds })
+        let asked = self.load.engine.as_deref()?;
+        let holds = measurement.work > 0 && measurement.observed_count(ENGINE, asked) == measurement.work;
+        Some(USED_ENGINE.evidence(holds, facts![asked, seen = holds.then_some(asked)]))
     }
 
     fn device_evidence(&self, measurement: &Measurement) -> Evidence {
@@ -38,30 +45,19 @@ impl CryptoSettings {
             let values = measurement.observed.get(property).into_iter().flatten();
             values.map(|(value, _)| value.as_str()).collect::<Vec<_>>().join(", ")
         };
-        Evidence {
-            what: "device".to_owned(),
-            expected: device.to_owned(),
-            observed: format!("{}: {}", keys("device"), keys("library")),
-            holds: measurement.work > 0 && measurement.observed_count("device", device) == measurement.work,
-        }
+        let holds = measurement.work > 0 && measurement.observed_count("device", device) == measurement.work;
+        DEVICE.evidence(holds, facts![asked = device, devices = keys("device"), libraries = keys("library")])
     }
 
     /// The device's own count against the load's. An operation may have begun before the window or end after it.
     fn operations_evidence(&self, measurement: &Measurement) -> Evidence {
         let counted: u64 =
             measurement.observed.get("operations").into_iter().flatten().map(|(_, count)| count).sum();
-        let expected = measurement.work * self.load.algorithm.operations();
+        let asked = measurement.work * self.load.algorithm.operations();
         let slack = if self.load.algorithm.is_bulk() { 0 } else { u64::from(self.load.in_flight) };
-        Evidence {
-            what: "operations that the device counted".to_owned(),
-            expected: if slack == 0 {
-                expected.to_string()
-            } else {
-                format!("{expected}, give or take {slack}")
-            },
-            observed: counted.to_string(),
-            holds: counted > 0 && counted.abs_diff(expected) <= slack,
-        }
+        let holds = counted > 0 && counted.abs_diff(asked) <= slack;
+        let slack = if slack == 0 { String::new() } else { format!(", give or take {slack}") };
+        OPERATIONS.evidence(holds, facts![asked, slack, counted])
     }
 
     /// Whether passes were as full as batch size and number in flight allow: what a multi-buffer device lives on.
@@ -69,25 +65,16 @@ impl CryptoSettings {
         if self.system.device != DeviceKind::Multibuffer {
             return None;
         }
-        let Fill { mean: fill, passes } = fill(measurement).unwrap_or(Fill { mean: 0.0, passes: 0 });
+        let Fill { mean, passes } = fill(measurement).unwrap_or(Fill { mean: 0.0, passes: 0 });
         let possible = self.load.batch.min(self.load.in_flight);
-        Some(Evidence {
-            what: "operations in a pass of the device".to_owned(),
-            expected: format!("{possible}"),
-            observed: format!("{fill:.2} on average over {passes} passes"),
-            holds: fill >= FILL_SHARE_MIN * f64::from(possible),
-        })
+        let holds = mean >= FILL_SHARE_MIN * f64::from(possible);
+        Some(FILL.evidence(holds, facts![possible, mean, passes]))
     }
 }
 
 fn faults_evidence(measurement: &Measurement) -> Evidence {
-    let faults = measurement.observed_count("faults", "caught");
-    Evidence {
-        what: "wrong results that were caught".to_owned(),
-        expected: "0".to_owned(),
-        observed: faults.to_string(),
-        holds: faults == 0,
-    }
+    let caught = measurement.observed_count("faults", "caught");
+    FAULTS.evidence(caught == 0, facts![caught])
 }
 
 #[cfg(test)]
