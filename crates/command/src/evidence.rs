@@ -1,10 +1,15 @@
 //! The evidence that a slot ran what was asked: the same program as in the first slot, to ends that are accepted.
 
-use plumb_model::{Evidence, Measurement};
+use plumb_model::{Evidence, Measurement, facts, statements};
 
 use crate::load::{PROGRAM, PROGRAM_BEFORE};
 use crate::settings::CommandSettings;
 use crate::tally::ENDING;
+
+statements! {
+    SAME_PROGRAM = "program": PROGRAM, "the same in every slot{before}", "{now}";
+    SUCCEEDED = "succeeded": "runs that succeeded", "at least 1, with exit code {exit}", "{succeeded}: {endings}";
+}
 
 /// Proof that a slot did what was asked.
 pub fn evidence(settings: &CommandSettings, measurement: &Measurement) -> Vec<Evidence> {
@@ -17,27 +22,17 @@ fn program(measurement: &Measurement) -> Evidence {
         measurement.observed.get(property).into_iter().flatten().map(|(value, _)| value.as_str()).collect()
     };
     let (now, before) = (values(PROGRAM), values(PROGRAM_BEFORE));
-    let expected = match before.first() {
-        Some(before) => format!("the same in every slot: {before}"),
-        None => "the same in every slot".to_owned(),
-    };
-    Evidence {
-        what: PROGRAM.to_owned(),
-        expected,
-        observed: now.join(", "),
-        holds: now.len() == 1 && before.is_empty(),
-    }
+    let holds = now.len() == 1 && before.is_empty();
+    let before = before.first().map_or_else(String::new, |before| format!(": {before}"));
+    SAME_PROGRAM.evidence(holds, facts![before, now = now.join(", ")])
 }
 
 fn endings(settings: &CommandSettings, measurement: &Measurement) -> Evidence {
     let endings = measurement.observed.get(ENDING).into_iter().flatten();
     let words: Vec<String> = endings.map(|(ending, count)| format!("{ending} ({count})")).collect();
-    Evidence {
-        what: "runs that succeeded".to_owned(),
-        expected: format!("at least 1, with exit code {}", settings.load.exit),
-        observed: format!("{}: {}", measurement.work, words.join(", ")),
-        holds: measurement.work > 0,
-    }
+    let succeeded = measurement.work;
+    let (exit, endings) = (settings.load.exit.to_string(), words.join(", "));
+    SUCCEEDED.evidence(succeeded > 0, facts![exit, succeeded, endings])
 }
 
 #[cfg(test)]
