@@ -2,11 +2,34 @@
 
 mod module;
 
-use plumb_model::{Evidence, Measurement, Span};
+use plumb_model::{Evidence, Measurement, facts, statements};
 use plumb_path::{SeenWindow, Snapshot, tool};
 
 use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
 use crate::{load, system};
+
+statements! {
+    VERSION = "tls-version": "TLS version negotiated", "{asked}", "{seen}";
+    CHOICE = "tls-choice": "{of} negotiated", "{asked}", "{seen}";
+    HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
+    SESSIONS = "sessions-offered": "sessions offered", "in {asked:%} of handshakes, where the server has given one",
+        "{offered} of {handshakes} handshakes offered one and {resumed} resumed it; {missing} had none to offer";
+    HANDSHAKES_OF_INGRESS = "handshakes-counted": "handshakes that the ingress counted", "{asked}", "{full} full, {resumed} resumed";
+    CONFIG = "configuration": "configuration of the ingress", "{asked}", "{seen}";
+    REQUESTS = "requests-counted": "requests that {of} counted", "about {asked}", "{counted}";
+    ANY_REQUESTS = "requests-counted": "requests that {of} counted", "at least 1", "{counted}";
+    KEYS_INLINE = "key-operations": "private-key operations", "none by a device",
+        "{device} by the device, {inline} in the event loop, {full} full handshakes";
+    KEYS_IN_THREADS = "key-operations": "private-key operations", "all by the device, none in the event loop",
+        "{device} by the device, {inline} in the event loop, {full} full handshakes";
+    KEYS_IN_BATCHES = "key-operations": "private-key operations", "by the device, in software only where a pass would not have paid",
+        "{device} by the device, {declined} in software because too few came together for a pass to pay, {inline} past the device, \
+         {full} full handshakes";
+    NO_BATCH = "operations-per-batch": "operations per batch", "{asked}", "no batch";
+    BATCHES = "operations-per-batch": "operations per batch", "{asked}",
+        "{mean:.2} ({operations} operations, {exchanges} of them of key exchanges, in {passes} batches, for which they waited \
+         {waited_ns:ns} on average{pays})";
+}
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
 pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Measurement) -> Vec<Evidence> {
@@ -49,12 +72,9 @@ pub fn of_system(settings: &HttpSettings, SeenWindow { before, after, .. }: Seen
     // Nothing is known of the load, so nothing can be asked of batches that only many connections fill.
     settings.load.connections = 1;
     let full = after.moved(before, "handshakes_full").unwrap_or(0);
-    let requests = after.moved(before, "requests").map(|moved| Evidence {
-        what: format!("requests that {} counted", settings.program()),
-        expected: "at least 1".to_owned(),
-        observed: moved.to_string(),
-        holds: moved > 0,
-    });
+    let requests = after
+        .moved(before, "requests")
+        .map(|counted| ANY_REQUESTS.evidence(counted > 0, facts![of = settings.program(), counted]));
     let mut evidence: Vec<Evidence> = settings.offload_evidence(before, after).into_iter().collect();
     evidence.extend(settings.config_evidence(after));
     evidence.extend(settings.library_evidence(after));
@@ -87,18 +107,14 @@ impl HttpSettings {
             (None, IngressKind::External) => return None,
             (None, _) => self.system.ingress.tls,
         };
-        let expected = if self.is_tls() { asked.negotiated() } else { "none" };
-        let observed = counts(measurement, "tls_version");
-        let holds = match measurement.observed.get("tls_version") {
-            Some(versions) => versions.keys().all(|version| version == expected),
-            None => !self.is_tls() || measurement.work > 0,
+        let asked = if self.is_tls() { asked.negotiated() } else { "none" };
+        let (holds, seen) = match measurement.observed.get("tls_version") {
+            Some(versions) => {
+                (versions.keys().all(|version| version == asked), counts(measurement, "tls_version"))
+            }
+            None => (!self.is_tls() || measurement.work > 0, "no handshake in the window".to_owned()),
         };
-        Some(Evidence {
-            what: "TLS version negotiated".to_owned(),
-            expected: expected.to_owned(),
-            observed: if observed.is_empty() { "no handshake in the window".to_owned() } else { observed },
-            holds,
-        })
+        Some(VERSION.evidence(holds, facts![asked, seen]))
     }
 
     fn choice_evidence(
@@ -110,12 +126,8 @@ impl HttpSettings {
     ) -> Option<Evidence> {
         let asked = asked.filter(|_| self.is_tls())?;
         let values = measurement.observed.get(property)?;
-        Some(Evidence {
-            what: format!("{property} negotiated"),
-            expected: asked.to_owned(),
-            observed: counts(measurement, property),
-            holds: values.keys().all(|value| is_same(value, asked)),
-        })
+        let holds = values.keys().all(|value| is_same(value, asked));
+        Some(CHOICE.evidence(holds, facts![of = property, asked, seen = counts(measurement, property)]))
     }
 
     /// Proof that handshakes were full, or offered a session, as the settings say. Most load generators do not notice this fault.
@@ -131,26 +143,15 @@ impl HttpSettings {
         let (offered, missing) = (session(load::OFFERED), session(load::MISSING));
         let asked = self.load.resumption.0;
         if asked <= 0.0 {
-            return Some(Evidence {
-                what: "handshakes".to_owned(),
-                expected: "0 resumed".to_owned(),
-                observed: format!("{full} full, {resumed} resumed"),
-                holds: resumed == 0 && offered == 0 && full > 0,
-            });
+            let holds = resumed == 0 && offered == 0 && full > 0;
+            return Some(HANDSHAKES.evidence(holds, facts![full, resumed]));
         }
-        let all = as_f64(full + resumed);
-        let share = as_f64(offered + missing) / all;
+        let handshakes = as_f64(full + resumed);
+        let share = as_f64(offered + missing) / handshakes;
         // Handshakes do not end in the order in which they began, so each connection may be one off.
-        let slack = if asked >= 1.0 { 0.0 } else { 0.02 + f64::from(self.load.connections) / all };
-        Some(Evidence {
-            what: "sessions offered".to_owned(),
-            expected: format!("in {:.0}% of handshakes, where the server has given one", asked * 100.0),
-            observed: format!(
-                "{offered} of {} handshakes offered one and {resumed} resumed it; {missing} had none to offer",
-                full + resumed
-            ),
-            holds: (share - asked).abs() <= slack,
-        })
+        let slack = if asked >= 1.0 { 0.0 } else { 0.02 + f64::from(self.load.connections) / handshakes };
+        let holds = (share - asked).abs() <= slack;
+        Some(SESSIONS.evidence(holds, facts![asked, offered, handshakes, resumed, missing]))
     }
 
     /// A tool does not say how many handshakes were full. The ingress does, unless it is somebody else's.
@@ -162,7 +163,7 @@ impl HttpSettings {
     ) -> Option<Evidence> {
         let full = after.moved(before, "handshakes_full").filter(|_| self.is_tls())?;
         let resumed = after.moved(before, "handshakes_resumed").unwrap_or(0);
-        let (expected, holds) = match self.load.reuse {
+        let (asked, holds) = match self.load.reuse {
             Reuse::None => {
                 ("one for each request, 0 resumed", resumed == 0 && full * 4 > measurement.work * 3)
             }
@@ -170,20 +171,14 @@ impl HttpSettings {
                 ("at most one for each connection", full + resumed <= 2 * u64::from(self.load.connections))
             }
         };
-        Some(Evidence {
-            what: "handshakes that the ingress counted".to_owned(),
-            expected: expected.to_owned(),
-            observed: format!("{full} full, {resumed} resumed"),
-            holds,
-        })
+        Some(HANDSHAKES_OF_INGRESS.evidence(holds, facts![asked, full, resumed]))
     }
 
     /// The configuration with which the ingress started, where it is not all plumb's own.
     fn config_evidence(&self, after: &Snapshot) -> Option<Evidence> {
-        let expected = system::expected_config(&self.system.ingress)?;
-        let observed = after.states.get(system::CONFIG_STATE).cloned().unwrap_or_default();
-        let holds = observed == expected;
-        Some(Evidence { what: "configuration of the ingress".to_owned(), expected, observed, holds })
+        let asked = system::expected_config(&self.system.ingress)?;
+        let seen = after.states.get(system::CONFIG_STATE).cloned().unwrap_or_default();
+        Some(CONFIG.equal(facts![asked, seen]))
     }
 
     /// Which tool drove the load. ab calls itself ApacheBench.
@@ -201,30 +196,14 @@ impl HttpSettings {
         let (inline, device) = (moved("key_operations_inline"), moved("key_operations_device"));
         let full = moved("handshakes_full");
         let declined = moved("key_operations_declined");
-        let holds = match self.system.ingress.offload {
-            Offload::None | Offload::Engine(_) | Offload::Provider(_) => device == 0,
-            Offload::Threads => inline == 0 && device > 0 || full == 0,
-            Offload::Multibuffer => inline == 0 && self.has_used_batches(device, declined) || full == 0,
-        };
-        Some(Evidence {
-            what: "private-key operations".to_owned(),
-            expected: match self.system.ingress.offload {
-                Offload::None | Offload::Engine(_) | Offload::Provider(_) => "none by a device",
-                Offload::Threads => "all by the device, none in the event loop",
-                Offload::Multibuffer => "by the device, in software only where a pass would not have paid",
+        let (statement, holds) = match self.system.ingress.offload {
+            Offload::None | Offload::Engine(_) | Offload::Provider(_) => (KEYS_INLINE, device == 0),
+            Offload::Threads => (KEYS_IN_THREADS, inline == 0 && device > 0 || full == 0),
+            Offload::Multibuffer => {
+                (KEYS_IN_BATCHES, inline == 0 && self.has_used_batches(device, declined) || full == 0)
             }
-            .to_owned(),
-            observed: match self.system.ingress.offload {
-                Offload::None | Offload::Threads | Offload::Engine(_) | Offload::Provider(_) => {
-                    format!("{device} by the device, {inline} in the event loop, {full} full handshakes")
-                }
-                Offload::Multibuffer => format!(
-                    "{device} by the device, {declined} in software because too few came together for a pass to pay, \
-                     {inline} past the device, {full} full handshakes"
-                ),
-            },
-            holds,
-        })
+        };
+        Some(statement.evidence(holds, facts![device, inline, declined, full]))
     }
 
     /// Whether all private-key operations of the multi-buffer ingress went the way that its settings ask for.
@@ -253,25 +232,16 @@ impl HttpSettings {
         let exchanges = operations.saturating_sub(moved("key_operations_device"));
         let pays = after.states.get("device_pass_pays").filter(|pays| !pays.is_empty());
         let pays = pays.map(|pays| format!("; a pass pays for {pays}")).unwrap_or_default();
-        let (expected, holds) = match self.system.ingress.offload_mode.unwrap_or_default() {
+        let (asked, holds) = match self.system.ingress.offload_mode.unwrap_or_default() {
             OffloadMode::Sync => ("1", operations == passes),
             OffloadMode::Async if self.fills_batches() => ("more than 1", operations > passes),
             OffloadMode::Async => ("at least 1", operations >= passes),
         };
-        Some(Evidence {
-            what: "operations per batch".to_owned(),
-            expected: expected.to_owned(),
-            observed: match passes {
-                0 => "no batch".to_owned(),
-                _ => format!(
-                    "{mean:.2} ({operations} operations, {exchanges} of them of key exchanges, in {passes} batches, for \
-                     which they waited {} on average{pays})",
-                    // To the microsecond: anything finer is not a property of the treatment.
-                    Span(moved("device_wait_ns") / moved("device_waited").max(1) / 1000 * 1000),
-                ),
-            },
-            holds: holds || moved("handshakes_full") == 0,
-        })
+        // To the microsecond: anything finer is not a property of the treatment.
+        let waited_ns = moved("device_wait_ns") / moved("device_waited").max(1) / 1000 * 1000;
+        let statement = if passes == 0 { NO_BATCH } else { BATCHES };
+        let holds = holds || moved("handshakes_full") == 0;
+        Some(statement.evidence(holds, facts![asked, mean, operations, exchanges, passes, waited_ns, pays]))
     }
 
     /// The ingress' own count of requests: proof that the load went through the program that the variant names.
@@ -281,17 +251,11 @@ impl HttpSettings {
         after: &Snapshot,
         measurement: &Measurement,
     ) -> Option<Evidence> {
-        let moved = after.moved(before, "requests")?;
-        let difference = (as_f64(moved) - as_f64(measurement.work)).abs();
-        let slack =
-            COUNT_TOLERANCE * as_f64(measurement.work) + 4.0 * f64::from(self.load.connections) + 20.0;
-        let program = self.program();
-        Some(Evidence {
-            what: format!("requests that {program} counted"),
-            expected: format!("about {}", measurement.work),
-            observed: moved.to_string(),
-            holds: moved > 0 && difference <= slack,
-        })
+        let (counted, asked) = (after.moved(before, "requests")?, measurement.work);
+        let difference = (as_f64(counted) - as_f64(asked)).abs();
+        let slack = COUNT_TOLERANCE * as_f64(asked) + 4.0 * f64::from(self.load.connections) + 20.0;
+        let holds = counted > 0 && difference <= slack;
+        Some(REQUESTS.evidence(holds, facts![of = self.program(), asked, counted]))
     }
 }
 
@@ -389,7 +353,7 @@ mod tests {
             after: &inline,
             measurement: Some(&stalled),
         });
-        let version = evidence.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
+        let version = evidence.iter().find(|evidence| evidence.what == VERSION.what).unwrap();
         assert!(version.holds, "{version:?}");
     }
 
@@ -408,7 +372,7 @@ mod tests {
             after: &inline,
             measurement: Some(&measurement("TLSv1.2", 100, 0)),
         });
-        let version = version.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
+        let version = version.iter().find(|evidence| evidence.what == VERSION.what).unwrap();
         assert_eq!((version.expected.as_str(), version.observed.as_str()), ("TLSv1.3", "TLSv1.2 (100)"));
         let elsewhere = snapshot(&[("requests", 3)]);
         check(

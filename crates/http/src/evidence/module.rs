@@ -6,15 +6,18 @@
 
 use plumb_host::facts::HostFacts;
 use plumb_host::qat::{QAT_REQUESTS, QAT_TELEMETRY};
-use plumb_model::{Evidence, RequiredSaving};
+use plumb_model::{Evidence, RequiredSaving, facts, statements};
 use plumb_path::Snapshot;
 
 use super::as_f64;
 use crate::settings::{HttpSettings, IngressKind, Offload};
 use crate::system::{LIBRARY_STATE, is_qat};
 
-/// The `what` of evidence from a device's own counters.
-const DEVICE_EVIDENCE: &str = "requests that QAT devices counted";
+statements! {
+    LIBRARY = "library": "library in the memory of {of}", "{asked}", "{seen}";
+    DEVICE = "qat-requests": "requests that QAT devices counted", "at least 1 for every full handshake",
+        "{requests} for {full} full handshakes{telemetry}";
+}
 
 /// How many requests a device has to have counted for every full handshake. It is one at least, the signature; the
 /// counters are read at other moments than the load's, some handshakes apart.
@@ -25,13 +28,9 @@ impl HttpSettings {
     /// proven yet.
     pub(super) fn library_evidence(&self, after: &Snapshot) -> Option<Evidence> {
         let asked = self.system.ingress.offload.module()?;
-        let mapped = after.states.get(LIBRARY_STATE).map_or("", String::as_str);
-        Some(Evidence {
-            what: format!("library in the memory of {}", self.program()),
-            expected: asked.to_owned(),
-            observed: if mapped.is_empty() { "none of that name".to_owned() } else { mapped.to_owned() },
-            holds: !mapped.is_empty(),
-        })
+        let mapped = after.states.get(LIBRARY_STATE).map(String::as_str).filter(|mapped| !mapped.is_empty());
+        let seen = mapped.unwrap_or("none of that name");
+        Some(LIBRARY.evidence(mapped.is_some(), facts![of = self.program(), asked, seen]))
     }
 
     /// What QAT devices counted, where there are any whose counters can be read.
@@ -41,12 +40,8 @@ impl HttpSettings {
         }
         let requests = after.moved(before, QAT_REQUESTS)?;
         let telemetry = after.states.get(QAT_TELEMETRY).map(|words| format!("; {words}")).unwrap_or_default();
-        Some(Evidence {
-            what: DEVICE_EVIDENCE.to_owned(),
-            expected: "at least 1 for every full handshake".to_owned(),
-            observed: format!("{requests} for {full} full handshakes{telemetry}"),
-            holds: full == 0 || as_f64(requests) >= REQUESTS_PER_HANDSHAKE_MIN * as_f64(full),
-        })
+        let holds = full == 0 || as_f64(requests) >= REQUESTS_PER_HANDSHAKE_MIN * as_f64(full);
+        Some(DEVICE.evidence(holds, facts![requests, full, telemetry]))
     }
 
     /// What has to be saved where no device counts, and the settings that it is saved against.
@@ -60,7 +55,7 @@ impl HttpSettings {
             component: "ingress".to_owned(),
             per: ("handshakes".to_owned(), "full".to_owned()),
             than: None,
-            unless: DEVICE_EVIDENCE.to_owned(),
+            unless: DEVICE.what.to_owned(),
             hint: hint(asked, &HostFacts::read()),
         };
         Some((without, saving))
