@@ -5,12 +5,19 @@ mod sends;
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Evidence, Measurement};
+use plumb_model::{Evidence, Measurement, facts, statements};
 use plumb_path::{SeenWindow, tool};
 
 use crate::far::UNSHARED;
 use crate::settings::{NetworkSettings, Test};
 use crate::system;
+
+statements! {
+    ONE_CPU = "one-cpu": "{of} on one CPU", "both ends of each flow on the same CPU", "client {client}, server {server}";
+    NO_COMMON_CPU = "one-cpu": "{of} on one CPU", "both ends of each flow on the same CPU, if they have one in common",
+        "they have none in common, so every message wakes a CPU at each end";
+    SOCKETS = "sockets": "{of}", "{asked}", "{seen}";
+}
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
 pub fn evidence(
@@ -68,14 +75,8 @@ pub fn of_load(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evi
 /// Holds where the threads of both ends may run on the same single CPUs, as often as each other, or where the ends have no CPU in
 /// common because they are on different hosts.
 fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
-    let what = format!("{} on one CPU", test.name());
     if measurement.observed.contains_key(UNSHARED) {
-        return Evidence {
-            what,
-            expected: "both ends of each flow on the same CPU, if they have one in common".to_owned(),
-            observed: "they have none in common, so every message wakes a CPU at each end".to_owned(),
-            holds: true,
-        };
+        return NO_COMMON_CPU.evidence(true, facts![of = test.name()]);
     }
     let nothing = BTreeMap::new();
     let observed = measurement.observed.get("cpu").unwrap_or(&nothing);
@@ -89,12 +90,8 @@ fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
         let words: Vec<String> = cpus.iter().map(|(cpu, count)| format!("{cpu} ({count})")).collect();
         if words.is_empty() { "anywhere".to_owned() } else { format!("on CPU {}", words.join(", ")) }
     };
-    Evidence {
-        what,
-        expected: "both ends of each flow on the same CPU".to_owned(),
-        observed: format!("client {}, server {}", words(&client), words(&server)),
-        holds: !client.is_empty() && client == server && client.keys().all(|cpu| cpu.parse::<u32>().is_ok()),
-    }
+    let holds = !client.is_empty() && client == server && client.keys().all(|cpu| cpu.parse::<u32>().is_ok());
+    ONE_CPU.evidence(holds, facts![of = test.name(), client = words(&client), server = words(&server)])
 }
 
 /// Holds where nothing but the expected values was observed, and each of them.
@@ -106,12 +103,8 @@ fn only(measurement: &Measurement, what: &str, property: &str, expected: &[Strin
     let holds = expected.iter().all(is_there)
         && observed.keys().all(|value| expected.contains(value) || is_expected(&value));
     let words: Vec<String> = observed.iter().map(|(value, count)| format!("{value} ({count})")).collect();
-    Evidence {
-        what: what.to_owned(),
-        expected: expected.join(", "),
-        observed: if words.is_empty() { "nothing".to_owned() } else { words.join(", ") },
-        holds,
-    }
+    let seen = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
+    SOCKETS.evidence(holds, facts![of = what, asked = expected.join(", "), seen])
 }
 
 #[cfg(test)]

@@ -3,13 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Evidence, Measurement};
+use plumb_model::{Evidence, Measurement, facts, statements};
 
 use crate::load::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
 use crate::settings::{NetworkSettings, SystemKind, Test};
 use crate::wire::batch::{segments_max, segments_name};
 use crate::wire::options::{EMPTY_POLLS, PAUSES, RECEIVES};
+
+statements! {
+    AT_A_TIME = "messages-per-call": "{of} messages at a time", "{asked:.1} a call",
+        "{mean:.1} a call: {messages} in {calls} calls ({by})";
+    RECEIVER = "receiver": "{of} receiver", "{asked}", "{seen}";
+    GRO = "udp-gro": "UDP_GRO at the receiver", "on, where its kernel has it", "{seen}: {messages} messages came in {pieces} pieces";
+    SENDFILE = "sendfile": "sendfile without a copy", "a page that is changed after it was handed over arrives changed",
+        "so {shared} of {times} times; {calls} calls of sendfile";
+    ZEROCOPY = "msg-zerocopy": "MSG_ZEROCOPY without a copy", "most sends, as the kernel says", "{lent} of {sends}{rest}";
+}
 
 /// The share of a batch that calls may miss on average: the kernel takes less of it when a queue is full.
 const MISSED_MAX: f64 = 0.1;
@@ -43,26 +53,23 @@ fn at_a_time(test: Test, settings: &NetworkSettings, measurement: &Measurement) 
     let prefix = format!("{}: ", test.name());
     let nothing = BTreeMap::new();
     let seen = measurement.observed.get("send_calls").unwrap_or(&nothing);
-    let calls: Vec<(&str, u64)> =
+    let seen: Vec<(&str, u64)> =
         seen.iter().filter_map(|(by, count)| Some((by.strip_prefix(&prefix)?, *count))).collect();
     let segments = segments_name(i32::try_from(size).unwrap_or(i32::MAX));
-    let is_cut = calls.iter().any(|(by, _)| *by == segments);
+    let is_cut = seen.iter().any(|(by, _)| *by == segments);
     // More than fits into one call takes several of the same length but for the last.
     let parts =
         if is_cut { batch.div_ceil(u32::try_from(segments_max(size as usize)).unwrap_or(1)) } else { 1 };
-    let expected = f64::from(batch) / f64::from(parts);
-    let sum: u64 = calls.iter().map(|(_, count)| count).sum();
+    let asked = f64::from(batch) / f64::from(parts);
+    let calls: u64 = seen.iter().map(|(_, count)| count).sum();
     let messages = measurement.observed_count("messages_sent", test.name());
-    let mean = messages as f64 / sum.max(1) as f64;
+    let mean = messages as f64 / calls.max(1) as f64;
     // A socket that cuts to another size than it was told to is none of these.
     let is_known = |by: &str| !test.is_udp() || by == segments || by == "sendmmsg";
-    let words: Vec<&str> = calls.iter().map(|(by, _)| *by).collect();
-    Evidence {
-        what: format!("{} messages at a time", test.name()),
-        expected: format!("{expected:.1} a call"),
-        observed: format!("{mean:.1} a call: {messages} in {sum} calls ({})", words.join(", ")),
-        holds: sum > 0 && mean >= expected * (1.0 - MISSED_MAX) && words.into_iter().all(is_known),
-    }
+    let words: Vec<&str> = seen.iter().map(|(by, _)| *by).collect();
+    let (by, is_known) = (words.join(", "), words.into_iter().all(is_known));
+    let holds = calls > 0 && mean >= asked * (1.0 - MISSED_MAX) && is_known;
+    AT_A_TIME.evidence(holds, facts![of = test.name(), asked, mean, messages, calls, by])
 }
 
 /// How the receiver waited for data, as it counted its own calls.
@@ -82,15 +89,12 @@ fn receives(test: Test, way: Receive, measurement: &Measurement) -> Evidence {
         None => format!("{what} ({count})"),
     };
     let words: Vec<String> = seen.iter().map(words).collect();
-    Evidence {
-        what: format!("{} receiver", test.name()),
-        expected: way.name().to_owned(),
-        observed: if words.is_empty() { "nothing".to_owned() } else { words.join(", ") },
-        holds: of(RECEIVES) > 0
-            && seen.iter().all(|(what, _)| what.starts_with(&own))
-            && (of(EMPTY_POLLS) > 0) <= (way == Receive::Poll)
-            && (of(PAUSES) > 0) == (way == Receive::Pause),
-    }
+    let holds = of(RECEIVES) > 0
+        && seen.iter().all(|(what, _)| what.starts_with(&own))
+        && (of(EMPTY_POLLS) > 0) <= (way == Receive::Poll)
+        && (of(PAUSES) > 0) == (way == Receive::Pause);
+    let seen = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
+    RECEIVER.evidence(holds, facts![of = test.name(), asked = way.name(), seen])
 }
 
 /// Whether the receiver's kernel was told to hand over as one what came in a row. A kernel that cannot is not a fault of the
@@ -100,13 +104,9 @@ fn joined(measurement: &Measurement) -> Evidence {
     let seen = measurement.observed.get("udp_gro").unwrap_or(&nothing);
     let words: Vec<&str> = seen.keys().map(String::as_str).collect();
     let taken = |what| measurement.observed_count("udp_bw_taken", what);
-    let said = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
-    Evidence {
-        what: "UDP_GRO at the receiver".to_owned(),
-        expected: "on, where its kernel has it".to_owned(),
-        observed: format!("{said}: {} messages came in {} pieces", taken("messages"), taken("pieces")),
-        holds: !seen.is_empty() && !seen.contains_key("off"),
-    }
+    let holds = !seen.is_empty() && !seen.contains_key("off");
+    let seen = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
+    GRO.evidence(holds, facts![seen, messages = taken("messages"), pieces = taken("pieces")])
 }
 
 /// Whether pages that were handed over with `sendfile` were sent from where they are.
@@ -114,13 +114,9 @@ fn shared(measurement: &Measurement) -> Evidence {
     let of = |what| measurement.observed_count("sendfile", what);
     let (shared, copied) = (of(SHARED), of(COPIED));
     let calls = measurement.observed_count("send_calls", "tcp_bw: sendfile");
-    Evidence {
-        what: "sendfile without a copy".to_owned(),
-        expected: "a page that is changed after it was handed over arrives changed".to_owned(),
-        observed: format!("so {shared} of {} times; {calls} calls of sendfile", shared + copied),
-        // One that arrives as it was may have been sent before it was changed, on a host that stood still.
-        holds: shared > 0 && calls > 0,
-    }
+    // One that arrives as it was may have been sent before it was changed, on a host that stood still.
+    let holds = shared > 0 && calls > 0;
+    SENDFILE.evidence(holds, facts![shared, times = shared + copied, calls])
 }
 
 /// What the kernel said of sends from memory that it was lent.
@@ -133,12 +129,7 @@ fn lent(settings: &NetworkSettings, measurement: &Measurement) -> Evidence {
         ", as it always does for a receiver on the same host"
     };
     let rest = if copied > 0 { format!("; it copied {copied} after all{why}") } else { String::new() };
-    Evidence {
-        what: "MSG_ZEROCOPY without a copy".to_owned(),
-        expected: "most sends, as the kernel says".to_owned(),
-        observed: format!("{lent} of {}{rest}", lent + copied),
-        holds: lent > copied,
-    }
+    ZEROCOPY.evidence(lent > copied, facts![lent, sends = lent + copied, rest])
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The evidence of a network: that each message went the way that was built for it, and that each setting was in effect.
 
 use plumb_host::cpu::CpuSet;
-use plumb_model::{Bytes, Evidence, Measurement, Reading};
+use plumb_model::{Bytes, Evidence, Measurement, Reading, Statement, facts, statements};
 use plumb_path::{SeenWindow, Snapshot};
 
 use super::apply::{features, wanted};
@@ -15,6 +15,29 @@ use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
 use crate::options::Fastpath;
 use crate::settings::{NetworkSettings, SystemKind, SystemSettings};
+
+statements! {
+    TUNNELLED = "packets-carried": "packets through the tunnel", CARRIED_MIN, CARRIED;
+    OVER_LINK = "packets-carried": "packets over the link between the nodes", CARRIED_MIN, CARRIED;
+    THROUGH_PORTS = "packets-carried": "packets through the pods' ports", CARRIED_MIN, CARRIED;
+    BETWEEN_HOSTS = "packets-carried": "packets between the hosts", CARRIED_MIN, CARRIED;
+    OF_PODS = "packets-carried": "packets of the pods", CARRIED_MIN, CARRIED;
+    SHORT_WAY = "packets-short-way": "packets that took the short way", "at least {least:.0}", "{packets:.0}";
+    NONE_TRACKED = "connections-tracked": "connections that are tracked", "0", "{first} before, {last} after";
+    SOME_TRACKED = "connections-tracked": "connections that are tracked", "more than 0", "{first} before, {last} after";
+    ALL_TRACKED = "packets-tracked": "packets and connection tracking", "at least {least:.0} tracked", TRACKED_OR_NOT;
+    ALL_UNTRACKED = "packets-tracked": "packets and connection tracking", "at least {least:.0} not tracked", TRACKED_OR_NOT;
+    NONE_FILTERED = "packets-tracked": "packets and connection tracking", "next to none crosses the filters", TRACKED_OR_NOT;
+    NEW_PAST_RULES = "service-rules": "new connections past all {of} service rules",
+        "at least 1 since the network was built, and none that stopped at a rule", "{passed} of {walks}";
+    PACKETS_PAST_RULES = "service-rules": "packets past all {of} service rules", "at least {least:.0}", "{passed:.0} of {walks:.0}";
+    SETTING = "network-setting": "{of}", "{asked}", "{seen}";
+}
+
+const CARRIED_MIN: &str = "at least {least_packets:.0} packets with {least_bytes:.0} B";
+const CARRIED: &str = "{packets:.0} packets with {bytes:.0} B";
+const TRACKED_OR_NOT: &str =
+    "{tracked:.0} tracked, {untracked:.0} not; entries: {first} before, {last} after";
 
 /// The share of a window's packets that its counters may miss, as they are read a little later than it opens and closes.
 const MISSED_MAX: f64 = 0.1;
@@ -79,18 +102,18 @@ impl Observation<'_> {
 
     /// That all packets went over the devices that make the network what it is.
     fn way(&self) -> Vec<Evidence> {
-        let (what, role) = match self.spec.kind {
-            SystemKind::Vxlan => ("packets through the tunnel", Role::Tunnel),
+        let (statement, role) = match self.spec.kind {
+            SystemKind::Vxlan => (TUNNELLED, Role::Tunnel),
             // What Open vSwitch says of its tunnel lags behind; the link carries nothing else.
-            SystemKind::Ovs => ("packets over the link between the nodes", Role::Wire),
-            SystemKind::Bridge => ("packets through the pods' ports", Role::Port),
-            SystemKind::Veth => ("packets between the hosts", Role::End),
+            SystemKind::Ovs => (OVER_LINK, Role::Wire),
+            SystemKind::Bridge => (THROUGH_PORTS, Role::Port),
+            SystemKind::Veth => (BETWEEN_HOSTS, Role::End),
             SystemKind::Loopback | SystemKind::External => return Vec::new(),
         };
         if self.spec.kind == SystemKind::Bridge && self.spec.fastpath == Fastpath::Redirect {
-            return vec![self.carried("packets of the pods", Role::End), self.short_way()];
+            return vec![self.carried(OF_PODS, Role::End), self.short_way()];
         }
-        let mut evidence = vec![self.carried(what, role)];
+        let mut evidence = vec![self.carried(statement, role)];
         if self.spec.kind == SystemKind::Ovs {
             evidence.push(self.read_back(TUNNEL, self.spec.tunnel.name().to_owned()));
         }
@@ -100,27 +123,18 @@ impl Observation<'_> {
         evidence
     }
 
-    fn carried(&self, what: &str, role: Role) -> Evidence {
+    fn carried(&self, statement: Statement, role: Role) -> Evidence {
         let (packets, bytes) = packets_of(role);
         let (packets, bytes) = (self.moved(packets), self.moved(bytes));
-        let Traffic { packets: packets_min, bytes: bytes_min } = self.traffic;
+        let Traffic { packets: least_packets, bytes: least_bytes } = self.traffic;
         let enough = |moved: f64, min: f64| moved >= (1.0 - MISSED_MAX) * min && moved > 0.0;
-        Evidence {
-            what: what.to_owned(),
-            expected: format!("at least {packets_min:.0} packets with {bytes_min:.0} B"),
-            observed: format!("{packets:.0} packets with {bytes:.0} B"),
-            holds: enough(packets, packets_min) && enough(bytes, bytes_min),
-        }
+        let holds = enough(packets, least_packets) && enough(bytes, least_bytes);
+        statement.evidence(holds, facts![least_packets, least_bytes, packets, bytes])
     }
 
     fn short_way(&self) -> Evidence {
-        let moved = self.moved(SHORTCUTS);
-        Evidence {
-            what: "packets that took the short way".to_owned(),
-            expected: format!("at least {:.0}", self.traffic.packets),
-            observed: format!("{moved:.0}"),
-            holds: moved > 0.0 && moved >= (1.0 - MISSED_MAX) * self.traffic.packets,
-        }
+        let (packets, least) = (self.moved(SHORTCUTS), self.traffic.packets);
+        SHORT_WAY.evidence(packets > 0.0 && packets >= (1.0 - MISSED_MAX) * least, facts![least, packets])
     }
 
     /// Whether packets cross the filters of hosts, of which nothing is known.
@@ -138,39 +152,23 @@ impl Observation<'_> {
         let entries = |snapshot: &Snapshot| snapshot.states.get(ENTRIES).cloned().unwrap_or_default();
         let (first, last) = (entries(self.before), entries(self.after));
         if !self.spec.conntrack.is_on() {
-            return vec![Evidence {
-                what: "connections that are tracked".to_owned(),
-                expected: "0".to_owned(),
-                holds: first == "0" && last == "0",
-                observed: format!("{first} before, {last} after"),
-            }];
+            return vec![NONE_TRACKED.evidence(first == "0" && last == "0", facts![first, last])];
         }
         if self.spec.kind == SystemKind::Ovs {
-            return vec![Evidence {
-                what: "connections that are tracked".to_owned(),
-                expected: "more than 0".to_owned(),
-                holds: [&first, &last]
-                    .iter()
-                    .all(|entries| entries.parse::<u64>().is_ok_and(|entries| entries > 0)),
-                observed: format!("{first} before, {last} after"),
-            }];
+            let holds =
+                [&first, &last].iter().all(|entries| entries.parse::<u64>().is_ok_and(|entries| entries > 0));
+            return vec![SOME_TRACKED.evidence(holds, facts![first, last])];
         }
         let (tracked, untracked) = (self.moved(&of_rules(TRACKED)), self.moved(&of_rules(UNTRACKED)));
-        let observed =
-            format!("{tracked:.0} tracked, {untracked:.0} not; entries: {first} before, {last} after");
-        let wanted = self.traffic.packets;
-        let enough = |count: f64| count > 0.0 && count >= (1.0 - MISSED_MAX) * wanted;
-        let few = |count: f64| count <= STRAY_MAX * wanted;
-        let (expected, holds) = match self.spec.fastpath {
-            Fastpath::Off => (format!("at least {wanted:.0} tracked"), enough(tracked) && few(untracked)),
-            Fastpath::Notrack => {
-                (format!("at least {wanted:.0} not tracked"), enough(untracked) && few(tracked))
-            }
-            Fastpath::Redirect => {
-                ("next to none crosses the filters".to_owned(), few(tracked) && few(untracked))
-            }
+        let least = self.traffic.packets;
+        let enough = |count: f64| count > 0.0 && count >= (1.0 - MISSED_MAX) * least;
+        let few = |count: f64| count <= STRAY_MAX * least;
+        let (statement, holds) = match self.spec.fastpath {
+            Fastpath::Off => (ALL_TRACKED, enough(tracked) && few(untracked)),
+            Fastpath::Notrack => (ALL_UNTRACKED, enough(untracked) && few(tracked)),
+            Fastpath::Redirect => (NONE_FILTERED, few(tracked) && few(untracked)),
         };
-        vec![Evidence { what: "packets and connection tracking".to_owned(), expected, observed, holds }]
+        vec![statement.evidence(holds, facts![least, tracked, untracked, first, last])]
     }
 
     /// That packets, or new connections, walked past all service rules; of Open vSwitch, which looks them up instead of walking
@@ -186,25 +184,15 @@ impl Observation<'_> {
         let now = |name: &str| self.after.counters.get(&of_rules(name)).copied().unwrap_or(0);
         if self.spec.conntrack.is_on() {
             let (walks, passed) = (now(WALKS), now(PASSED));
-            return Some(Evidence {
-                what: format!("new connections past all {rules} service rules"),
-                expected: "at least 1 since the network was built, and none that stopped at a rule"
-                    .to_owned(),
-                observed: format!("{passed} of {walks}"),
-                holds: walks > 0 && walks == passed,
-            });
+            let holds = walks > 0 && walks == passed;
+            return Some(NEW_PAST_RULES.evidence(holds, facts![of = rules.to_string(), passed, walks]));
         }
         let (walks, passed) = (self.moved(&of_rules(WALKS)), self.moved(&of_rules(PASSED)));
-        let wanted = self.traffic.packets;
-        Some(Evidence {
-            what: format!("packets past all {rules} service rules"),
-            expected: format!("at least {wanted:.0}"),
-            observed: format!("{passed:.0} of {walks:.0}"),
-            // The two are read one after the other while packets pass.
-            holds: passed > 0.0
-                && passed >= (1.0 - MISSED_MAX) * wanted
-                && (walks - passed).abs() <= STRAY_MAX * walks,
-        })
+        let least = self.traffic.packets;
+        // The two are read one after the other while packets pass.
+        let is_of_these = (walks - passed).abs() <= STRAY_MAX * walks;
+        let holds = passed > 0.0 && passed >= (1.0 - MISSED_MAX) * least && is_of_these;
+        Some(PACKETS_PAST_RULES.evidence(holds, facts![of = rules.to_string(), least, passed, walks]))
     }
 
     /// Every setting that is asked for, read back when the window opened and when it had closed.
@@ -253,12 +241,12 @@ impl Observation<'_> {
         evidence
     }
 
-    fn read_back(&self, name: &str, expected: String) -> Evidence {
+    fn read_back(&self, name: &str, asked: String) -> Evidence {
         let state = |snapshot: &Snapshot| snapshot.states.get(name).cloned().unwrap_or_default();
         let (first, last) = (state(self.before), state(self.after));
-        let holds = first == expected && last == expected;
-        let observed = if first == last { last } else { format!("{first} before, {last} after") };
-        Evidence { what: name.to_owned(), expected, observed, holds }
+        let holds = first == asked && last == asked;
+        let seen = if first == last { last } else { format!("{first} before, {last} after") };
+        SETTING.evidence(holds, facts![of = name, asked, seen])
     }
 }
 
