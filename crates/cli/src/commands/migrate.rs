@@ -8,7 +8,7 @@ use plumb_host::named_file;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_migration::MIGRATION;
-use plumb_migration::engine::{Listening, both, protection};
+use plumb_migration::engine::{Listening, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{NoticeKind, Reading, SlotResult, Span};
 use plumb_path::{Mark, PathSettings, Place, Settings, Sides, Window};
@@ -49,7 +49,7 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
 /// What is measured, in the first line, with a cap in bytes and in bits.
 fn what(settings: &MigrationSettings) -> String {
     let system = &settings.system;
-    let cap = system.cap.0.map_or_else(|| "no cap".to_owned(), |cap| format!("cap {}", both(cap)));
+    let cap = system.cap.0.map_or_else(|| "no cap".to_owned(), |cap| format!("cap {}", cap.with_bits()));
     format!("migrate {} · {} channels · {} · {cap}", system.memory, system.channels, system.codec.name())
 }
 

@@ -2,11 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit};
+use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit, facts, statements};
 use plumb_path::{SeenWindow, Snapshot};
 
 use super::dirty::BACKLOG_NS;
 use crate::settings::{MigrationSettings, Tls};
+
+statements! {
+    MEMORY = "memory-equal": "memory at the destination", "the source's, in every region",
+        "{equal} of {regions} regions equal, in {migrations} migrations{given_up}";
+    NOT_COMPRESSED = "codec": "packets by codec", "none compressed", BY_CODEC;
+    COMPRESSED = "codec": "packets by codec", "compressed with {asked}", BY_CODEC;
+    BY_DEVICE = "codec-device": "frames compressed by a device", "all", "{device} by a device, {software} in software";
+    WIRE = "wire-bytes": "bytes on the wire", "{sent_bytes}, and {repeated_bytes} more that TCP sent again",
+        "{received_bytes} received on the channels";
+    ENCRYPTION = "encryption": "encryption", "{asked}",
+        "connections of the source: {source}; channels at the destination: {destination}";
+    CHANNELS = "channels": "channels that carried pages", "{asked}", "{least}";
+    CAP = "bandwidth-cap": "bandwidth cap", "at most {cap_bytes_per_s:bits} in any second",
+        "{mean_bytes_per_s:bits} on average{peak}; channels waited for it for {waited:.1%} of the time";
+    DIRTIED = "dirty-rate": "pages that the guest wrote to", "{asked_bytes_per_s:bits}, within {tolerance:%}",
+        "{reached_bytes_per_s:bits}, told by {told}";
+}
+
+const BY_CODEC: &str = "{compressed} compressed, {raw} as they were, {restored} restored at the destination";
 
 /// How far a second may be over the cap.
 const CAP_TOLERANCE: f64 = 0.01;
@@ -55,15 +74,11 @@ fn ended(measurement: &Measurement) -> (u64, u64) {
 
 fn memory(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evidence {
     let equal = measurement.observed_count("regions compared", "equal");
-    let hashed = moved(before, after, "regions");
-    let (complete, given_up) = ended(measurement);
+    let regions = moved(before, after, "regions");
+    let (migrations, given_up) = ended(measurement);
     let given_up = if given_up > 0 { format!("; {given_up} given up") } else { String::new() };
-    Evidence {
-        what: "memory at the destination".to_owned(),
-        expected: "the source's, in every region".to_owned(),
-        observed: format!("{equal} of {hashed} regions equal, in {complete} migrations{given_up}"),
-        holds: equal == hashed && (equal > 0) == (complete > 0),
-    }
+    let holds = equal == regions && (equal > 0) == (migrations > 0);
+    MEMORY.evidence(holds, facts![equal, regions, migrations, given_up])
 }
 
 fn codec(
@@ -79,26 +94,19 @@ fn codec(
     let restored = moved(before, after, "compressed_packets");
     // Packets of a migration that was given up are not counted at the destination.
     let agree = restored == compressed || given_up > 0;
-    Evidence {
-        what: "packets by codec".to_owned(),
-        expected: if is_none { "none compressed".to_owned() } else { format!("compressed with {name}") },
-        observed: format!(
-            "{compressed} compressed, {raw} as they were, {restored} restored at the destination"
-        ),
-        holds: agree && if is_none { compressed == 0 } else { compressed > 0 || raw == 0 },
-    }
+    let (statement, is_asked) = match is_none {
+        true => (NOT_COMPRESSED, compressed == 0),
+        false => (COMPRESSED, compressed > 0 || raw == 0),
+    };
+    statement.evidence(agree && is_asked, facts![asked = name, compressed, raw, restored])
 }
 
 /// That a codec which was asked for as a device was one. The library behind it may have done the work in software.
 fn hardware(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evidence> {
     let by = |what: &str| measurement.observed_count("frames compressed by", what);
     let (device, software) = (by("a device"), by("software"));
-    settings.system.codec.wants_hardware().then(|| Evidence {
-        what: "frames compressed by a device".to_owned(),
-        expected: "all".to_owned(),
-        observed: format!("{device} by a device, {software} in software"),
-        holds: device > 0 && software == 0,
-    })
+    let wants_hardware = settings.system.codec.wants_hardware();
+    wants_hardware.then(|| BY_DEVICE.evidence(device > 0 && software == 0, facts![device, software]))
 }
 
 fn wire(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evidence {
@@ -112,13 +120,9 @@ fn wire(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evide
     let first = sent.saturating_sub(repeated);
     // The bytes that a channel received may include one for the end of its connection.
     let ends = u64::from(measurement.health.threads) * complete;
-    Evidence {
-        what: "bytes on the wire".to_owned(),
-        expected: format!("{first}, and {repeated} more that TCP sent again"),
-        observed: format!("{received} received on the channels"),
-        holds: received <= first + ends
-            && (given_up > 0 || first - received.min(first) <= complete * CONTROL_BYTES_MAX),
-    }
+    let holds = received <= first + ends
+        && (given_up > 0 || first - received.min(first) <= complete * CONTROL_BYTES_MAX);
+    WIRE.evidence(holds, facts![sent_bytes = first, repeated_bytes = repeated, received_bytes = received])
 }
 
 /// That every connection was encrypted where that was asked for, and none where not: by what source and destination each
@@ -132,16 +136,9 @@ pub fn protection(settings: &MigrationSettings, measurement: &Measurement) -> Ev
         let parts: Vec<String> = seen.iter().map(|(words, count)| format!("{count} by {words}")).collect();
         if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
     };
-    Evidence {
-        what: "encryption".to_owned(),
-        expected: if is_asked { "TLS 1.3 on every connection" } else { "plain TCP" }.to_owned(),
-        observed: format!(
-            "connections of the source: {}; channels at the destination: {}",
-            list(&source),
-            list(&destination)
-        ),
-        holds: !source.is_empty() && source.iter().chain(&destination).all(is_right),
-    }
+    let holds = !source.is_empty() && source.iter().chain(&destination).all(is_right);
+    let asked = if is_asked { "TLS 1.3 on every connection" } else { "plain TCP" };
+    ENCRYPTION.evidence(holds, facts![asked, source = list(&source), destination = list(&destination)])
 }
 
 fn channels(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evidence> {
@@ -150,64 +147,44 @@ fn channels(settings: &MigrationSettings, measurement: &Measurement) -> Option<E
     let migrations = ended(measurement).0 + ended(measurement).1;
     let used = measurement.observed.get("channels used")?;
     let least = used.keys().filter_map(|count| count.parse::<u32>().ok()).min()?;
-    Some(Evidence {
-        what: "channels that carried pages".to_owned(),
-        expected: asked.to_string(),
-        observed: least.to_string(),
-        holds: least == asked || packets < u64::from(asked) * PACKETS_PER_CHANNEL * migrations,
-    })
+    let holds = least == asked || packets < u64::from(asked) * PACKETS_PER_CHANNEL * migrations;
+    Some(CHANNELS.evidence(holds, facts![asked, least]))
 }
 
 fn cap(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evidence> {
     let cap = settings.system.cap.0?;
     let mean = number(measurement, "throughput").unwrap_or(0.0);
     let peak = number(measurement, "throughput_peak");
-    let wait = number(measurement, "cap_wait").unwrap_or(0.0);
-    let most = peak.unwrap_or(mean);
-    let peak =
-        peak.map(|peak| format!(", {} in the busiest second", both(ByteRate(peak)))).unwrap_or_default();
-    Some(Evidence {
-        what: "bandwidth cap".to_owned(),
-        expected: format!("at most {} in any second", both(cap)),
-        observed: format!(
-            "{} on average{peak}; channels waited for it for {:.1}% of the time",
-            both(ByteRate(mean)),
-            wait * 100.0
-        ),
-        holds: most <= cap.0 * (1.0 + CAP_TOLERANCE),
-    })
-}
-
-/// A rate in bytes and in bits, so that the one is not taken for the other.
-pub fn both(rate: ByteRate) -> String {
-    let bits = rate.0 * 8.0;
-    let scaled = |value: f64, unit: &str| match value {
-        _ if value >= 1e9 => format!("{} G{unit}/s", rounded(value / 1e9)),
-        _ if value >= 1e6 => format!("{} M{unit}/s", rounded(value / 1e6)),
-        _ => format!("{} k{unit}/s", rounded(value / 1e3)),
-    };
-    format!("{} ({})", scaled(rate.0, "B"), scaled(bits, "bit"))
-}
-
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
+    let waited = number(measurement, "cap_wait").unwrap_or(0.0);
+    let most_bytes_per_s = peak.unwrap_or(mean);
+    Some(CAP.evidence(
+        most_bytes_per_s <= cap.0 * (1.0 + CAP_TOLERANCE),
+        facts![
+            cap_bytes_per_s = cap.0,
+            mean_bytes_per_s = mean,
+            most_bytes_per_s,
+            peak = peak.map_or_else(String::new, |peak| format!(
+                ", {} in the busiest second",
+                ByteRate(peak).with_bits()
+            )),
+            waited
+        ],
+    ))
 }
 
 fn dirty(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evidence> {
-    let asked = settings.system.dirty.rate;
-    if asked.0 <= 0.0 {
+    let asked = settings.system.dirty.rate.0;
+    if asked <= 0.0 {
         return None;
     }
     let reached = number(measurement, "dirty_rate")?;
     let told = measurement.observed.get("dirty pages told by")?.keys().next()?;
     let tolerance = DIRTY_TOLERANCE + made_up_for(measurement);
-    let (least, most) = (asked.0 * (1.0 - tolerance), asked.0 * (1.0 + tolerance));
-    Some(Evidence {
-        what: "pages that the guest wrote to".to_owned(),
-        expected: format!("{}, within {:.0}%", both(asked), tolerance * 100.0),
-        observed: format!("{}, told by {told}", both(ByteRate(reached))),
-        holds: (least..=most).contains(&reached),
-    })
+    let (least, most) = (asked * (1.0 - tolerance), asked * (1.0 + tolerance));
+    Some(DIRTIED.evidence(
+        (least..=most).contains(&reached),
+        facts![asked_bytes_per_s = asked, tolerance, reached_bytes_per_s = reached, told = told.as_str()],
+    ))
 }
 
 /// What the writer may make up for, or have made up for, at the borders of a migration, as a share of its time: in short
@@ -240,13 +217,5 @@ mod tests {
         let short = dirtied(120e6, 100.0);
         assert!(short.holds && !dirtied(177e6, 100.0).holds);
         assert_eq!(short.expected, "100 MB/s (800 Mbit/s), within 30%");
-    }
-
-    #[test]
-    fn a_rate_is_said_in_bytes_and_in_bits() {
-        assert_eq!(both(ByteRate(1e9)), "1 GB/s (8 Gbit/s)");
-        assert_eq!(both(ByteRate(1.25e9)), "1.25 GB/s (10 Gbit/s)");
-        assert_eq!(both(ByteRate(125e6)), "125 MB/s (1 Gbit/s)");
-        assert_eq!(both(ByteRate(2e3)), "2 kB/s (16 kbit/s)");
     }
 }

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub use self::agent::Listening;
 use self::agent::{DestinationSystem, SourceLoad};
-pub use self::evidence::{both, protection};
+pub use self::evidence::protection;
 use crate::settings::MigrationSettings;
 
 /// Starts a destination.

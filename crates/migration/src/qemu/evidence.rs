@@ -1,11 +1,24 @@
 //! Proof that QEMU did what was asked: what both ends read back, the connections that were seen, and the memory.
 
-use plumb_model::{Evidence, Measurement, Reading};
+use plumb_model::{Evidence, Fact, Measurement, Reading, facts, statements};
 use plumb_path::{SeenWindow, Snapshot};
 
 use super::method::Method;
 use crate::metrics;
 use crate::settings::MigrationSettings;
+
+statements! {
+    CONNECTIONS = "qemu-connections": "TCP connections of QEMU", "{asked} in each", "{seen}";
+    MEMORY = "memory-equal": "memory of both sides, compared after every migration",
+        "equal in {migrations}, and received by the destination as often", "equal in {equal}, received {received}";
+    OWN_ACCOUNT = "qemu-account": "QEMU's own account of a migration", "shown beside the {wire_bytes:.0} B that its sockets carried",
+        "transferred {transferred_bytes} B, total-time {total_time_ms} ms, downtime {downtime_ms} ms, mbps {mbps}, \
+         pages-per-second {pages_per_s}";
+    VERSION = "qemu-version": "version", "one QEMU in all migrations", "{seen}";
+    PARAMETER = "qemu-parameter": "{of}, read back from both QEMUs", "{asked}", "{seen}";
+    NOT_COMPRESSED = "compression": "bytes of pages over bytes on the wire", "at most 1", "{ratio:.3}";
+    COMPRESSED = "compression": "bytes of pages over bytes on the wire", "above or below 1, because `none` gives 1", "{ratio:.3}";
+}
 
 /// Proof that QEMU did what was asked.
 pub fn evidence(
@@ -26,28 +39,16 @@ pub fn evidence(
     let told =
         told.into_iter().map(|(parameter, expected)| read_back(parameter, expected, after, measurement));
     evidence.extend(told);
-    let all = migrations(measurement);
-    let connections = format!("{} in each", channels + 1);
-    evidence.push(always(
-        "TCP connections of QEMU",
-        connections,
-        "connections",
-        &(channels + 1).to_string(),
-        measurement,
-        all,
-    ));
+    evidence.push(connections(channels + 1, measurement));
     evidence.push(compression(&method, measurement));
     let received = after.moved(before, "migrations").unwrap_or(0);
-    let converged = match measurement.readings.get(metrics::CONVERGED.name) {
+    let equal = measurement.observed_count("memory", "equal");
+    let migrations = match measurement.readings.get(metrics::CONVERGED.name) {
         Some(Reading::Share { yes, .. }) => *yes,
         _ => 0,
     };
-    evidence.push(Evidence {
-        what: "memory of both sides, compared after every migration".to_owned(),
-        expected: format!("equal in {converged}, and received by the destination as often"),
-        observed: format!("equal in {}, received {received}", measurement.observed_count("memory", "equal")),
-        holds: measurement.observed_count("memory", "equal") == converged && received == converged,
-    });
+    let holds = equal == migrations && received == migrations;
+    evidence.push(MEMORY.evidence(holds, facts![migrations, equal, received]));
     evidence.push(own_account(measurement));
     evidence
 }
@@ -59,19 +60,17 @@ fn own_account(measurement: &Measurement) -> Evidence {
         Some(Reading::Gauge(bytes)) => *bytes,
         _ => 0.0,
     };
-    Evidence {
-        what: "QEMU's own account of a migration".to_owned(),
-        expected: format!("shown beside the {wire_bytes:.0} B that its sockets carried"),
-        observed: format!(
-            "transferred {} B, total-time {} ms, downtime {} ms, mbps {}, pages-per-second {}",
-            says("transferred"),
-            says("total-time"),
-            says("downtime"),
-            says("mbps"),
-            says("pages-per-second")
-        ),
-        holds: true,
-    }
+    OWN_ACCOUNT.evidence(
+        true,
+        facts![
+            wire_bytes,
+            transferred_bytes = says("transferred"),
+            total_time_ms = says("total-time"),
+            downtime_ms = says("downtime"),
+            mbps = says("mbps"),
+            pages_per_s = says("pages-per-second"),
+        ],
+    )
 }
 
 fn version(measurement: &Measurement) -> Evidence {
@@ -82,50 +81,27 @@ fn version(measurement: &Measurement) -> Evidence {
         .flatten()
         .map(|(version, _)| version.as_str())
         .collect();
-    Evidence {
-        what: "version".to_owned(),
-        expected: "one QEMU in all migrations".to_owned(),
-        observed: versions.join(", "),
-        holds: versions.len() == 1,
-    }
-}
-
-fn migrations(measurement: &Measurement) -> u64 {
-    measurement.observed.get("program").into_iter().flat_map(|programs| programs.values()).sum()
+    VERSION.evidence(versions.len() == 1, facts![seen = versions.join(", ")])
 }
 
 /// A parameter as the destination's and the source's QEMU read it back.
-fn read_back(parameter: &str, expected: String, after: &Snapshot, measurement: &Measurement) -> Evidence {
+fn read_back(parameter: &str, asked: String, after: &Snapshot, measurement: &Measurement) -> Evidence {
     let of_source = measurement.observed.get(parameter).into_iter().flatten().map(|(value, _)| value.clone());
     let mut values: Vec<String> = of_source.chain(after.states.get(parameter).cloned()).collect();
-    let holds = values.len() == 2 && values.iter().all(|value| *value == expected);
+    let holds = values.len() == 2 && values.iter().all(|value| *value == asked);
     values.dedup();
-    Evidence {
-        what: format!("{parameter}, read back from both QEMUs"),
-        expected,
-        observed: if values.is_empty() { "nothing".to_owned() } else { values.join(" and ") },
-        holds,
-    }
+    let seen = if values.is_empty() { "nothing".to_owned() } else { values.join(" and ") };
+    PARAMETER.evidence(holds, facts![of = parameter, asked, seen])
 }
 
-/// Something that was seen in every migration.
-fn always(
-    what: &str,
-    expected: String,
-    property: &str,
-    value: &str,
-    measurement: &Measurement,
-    all: u64,
-) -> Evidence {
-    let seen = measurement.observed.get(property);
+/// How many connections QEMU had in each migration.
+fn connections(asked: u32, measurement: &Measurement) -> Evidence {
+    let seen = |property: &str| measurement.observed.get(property).into_iter().flatten();
+    let all: u64 = seen("program").map(|(_, count)| count).sum();
     let words: Vec<String> =
-        seen.into_iter().flatten().map(|(value, count)| format!("{value} in {count} of {all}")).collect();
-    Evidence {
-        what: what.to_owned(),
-        expected,
-        observed: words.join(", "),
-        holds: all > 0 && measurement.observed_count(property, value) == all,
-    }
+        seen("connections").map(|(value, count)| format!("{value} in {count} of {all}")).collect();
+    let holds = all > 0 && measurement.observed_count("connections", &asked.to_string()) == all;
+    CONNECTIONS.evidence(holds, facts![asked, seen = words.join(", ")])
 }
 
 fn compression(method: &Method, measurement: &Measurement) -> Evidence {
@@ -133,15 +109,10 @@ fn compression(method: &Method, measurement: &Measurement) -> Evidence {
         Some(Reading::Gauge(ratio)) => Some(*ratio),
         _ => None,
     };
-    let is_none = method.name == "none";
-    Evidence {
-        what: "bytes of pages over bytes on the wire".to_owned(),
-        expected: if is_none {
-            "at most 1".to_owned()
-        } else {
-            "above or below 1, because `none` gives 1".to_owned()
-        },
-        observed: ratio.map_or_else(|| "nothing".to_owned(), |ratio| format!("{ratio:.3}")),
-        holds: ratio.is_some_and(|ratio| if is_none { ratio <= 1.0 } else { (ratio - 1.0).abs() > 0.000_1 }),
-    }
+    let (statement, is_asked): (_, fn(f64) -> bool) = match method.name {
+        "none" => (NOT_COMPRESSED, |ratio| ratio <= 1.0),
+        _ => (COMPRESSED, |ratio| (ratio - 1.0).abs() > 0.000_1),
+    };
+    let ratio_or_nothing = ratio.map_or_else(|| Fact::from("nothing"), Fact::from);
+    statement.evidence(ratio.is_some_and(is_asked), facts![ratio = ratio_or_nothing])
 }
