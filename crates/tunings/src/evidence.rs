@@ -3,10 +3,14 @@
 //! Also in slots of variants that do not change it: a setting that somebody else turns on in the baseline's slots
 //! makes a comparison as worthless as one that was never on.
 
-use plumb_model::Evidence;
+use plumb_model::{Evidence, facts, statements};
 
 use crate::treatment::Treatment;
 use crate::tuner::{Sight, Tuner, Watched};
+
+statements! {
+    SETTING = "host-setting": "host: {of}", "{asked}", "{seen}";
+}
 
 impl Tuner {
     /// Evidence that the treatment of a variant was in effect from the window's opening to its close, and those of others
@@ -21,9 +25,8 @@ impl Tuner {
         }
         let settings = labels.into_iter().map(|label| self.of_label(label, treatment, stays, sights));
         let checked = self.named(treatment).filter_map(|tuning| {
-            let words = tuning.checked.clone()?;
-            let what = format!("host: {}", tuning.name);
-            Some(Evidence { what, expected: words.clone(), observed: words, holds: true })
+            let checked = tuning.checked.as_deref()?;
+            Some(SETTING.evidence(true, facts![of = tuning.name.as_str(), asked = checked, seen = checked]))
         });
         settings.chain(checked).collect()
     }
@@ -79,7 +82,7 @@ impl Tuner {
             [_, opened, closed, _] if stays && opened == closed => format!("{opened} during"),
             observed => history(observed),
         };
-        Evidence { what: format!("host: {label}"), expected: expected.join(", "), observed, holds }
+        SETTING.evidence(holds, facts![of = label, asked = expected.join(", "), seen = observed])
     }
 }
 

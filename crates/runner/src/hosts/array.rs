@@ -5,9 +5,19 @@ use std::env::VarError;
 
 use plumb_host::named_file;
 use plumb_kubernetes::{Cluster, VolumeOnArray};
-use plumb_model::{ArrayPlace, ArrayVolume, Evidence};
+use plumb_model::{ArrayPlace, ArrayVolume, Evidence, facts, statements};
 use plumb_path::DataPath;
 use plumb_path::family::{ArrayAccess, ArrayPolicy};
+
+statements! {
+    NO_VOLUME = "array-policy": "policy of the system's volume on the array", UNKNOWN, FAILED;
+    NO_POLICY = "array-policy": OF_VOLUME, UNKNOWN, FAILED;
+    POLICY = "array-policy": OF_VOLUME, "{asked}", "{seen}";
+}
+
+const OF_VOLUME: &str = "policy of the volume {of}, as the array reports it";
+const UNKNOWN: &str = "a policy that the array reports";
+const FAILED: &str = "failed to {reason}";
 
 /// An array, with its first answer for each volume.
 pub(super) struct Array {
@@ -40,26 +50,20 @@ impl Array {
         path: &DataPath,
         found: Result<VolumeOnArray, plumb_kubernetes::Error>,
     ) -> Option<Evidence> {
-        let unknown = |what: String, reason: String| Evidence {
-            what,
-            expected: "a policy that the array reports".to_owned(),
-            observed: format!("failed to {reason}"),
-            holds: false,
-        };
-        let what = "policy of the system's volume on the array";
         let VolumeOnArray { volume, policy: asked } = match found {
             Ok(found) => found,
-            Err(error) => return Some(unknown(what.to_owned(), error.to_string())),
+            Err(error) => return Some(NO_VOLUME.evidence(false, facts![reason = error.to_string()])),
         };
-        let what = format!("policy of the volume {} of {}, as the array reports it", volume.name, volume.svm);
+        let of = format!("{} of {}", volume.name, volume.svm);
         let said = match path.policy_on_array(&self.access, &volume)? {
             Ok(said) => said,
-            Err(error) => return Some(unknown(what, error.to_string())),
+            Err(error) => return Some(NO_POLICY.evidence(false, facts![of, reason = error.to_string()])),
         };
         let first = self.first.entry(volume).or_insert_with(|| said.clone());
         let expected =
             ArrayPolicy { name: asked.unwrap_or_else(|| first.name.clone()), limits: first.limits.clone() };
-        Some(Evidence { what, holds: said == expected, expected: words(&expected), observed: words(&said) })
+        let (asked, seen) = (words(&expected), words(&said));
+        Some(POLICY.evidence(said == expected, facts![of, asked, seen]))
     }
 }
 

@@ -4,9 +4,13 @@
 use std::collections::BTreeMap;
 
 use plumb_kubernetes::Cluster;
-use plumb_model::{ClusterObject, Endpoint, Evidence};
+use plumb_model::{ClusterObject, Endpoint, Evidence, facts, statements};
 
 use super::error::HostError;
+
+statements! {
+    ENDPOINT = "endpoint": "where {of} leads", "{asked}", "{seen}";
+}
 
 /// An object, and whether the loads that use it are in the cluster.
 type ObjectSeen = (ClusterObject, bool);
@@ -43,15 +47,10 @@ impl Endpoints {
         object: &ClusterObject,
         is_inside: bool,
     ) -> Option<Evidence> {
-        let expected = self.0.get(&(object.clone(), is_inside))?.to_string();
+        let asked = self.0.get(&(object.clone(), is_inside))?.to_string();
         let now = cluster?.endpoint(object, is_inside);
-        let observed = now.map_or_else(|error| format!("failed to {error}"), |now| now.to_string());
-        Some(Evidence {
-            what: format!("where {object} leads"),
-            holds: observed == expected,
-            expected,
-            observed,
-        })
+        let seen = now.map_or_else(|error| format!("failed to {error}"), |now| now.to_string());
+        Some(ENDPOINT.equal(facts![of = object.to_string(), asked, seen]))
     }
 }
 

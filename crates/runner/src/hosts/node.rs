@@ -9,10 +9,17 @@ use std::path::{Path, PathBuf};
 use plumb_host::namespace::Namespace;
 use plumb_host::network::{Counters, Feature};
 use plumb_host::qat::{QAT_REQUESTS, QAT_TELEMETRY, qat_devices_below};
-use plumb_model::Evidence;
+use plumb_model::{Evidence, Statement, facts, statements};
 use plumb_path::Snapshot;
 use serde::{Deserialize, Serialize};
 
+statements! {
+    DEVICES = "node-devices": "QAT devices of node {of}", ANY, "{seen}";
+    TUNNELS = "node-tunnels": "tunnels of node {of}", ANY, "{seen}";
+    RULES = "node-rules": "packet filter rules of node {of}", ANY, "{seen}";
+}
+
+const ANY: &str = "any, as a node counts for all of its pods";
 /// The file that lists the tables of legacy iptables. The kernel reveals no more of them without iptables
 /// itself.
 const OLD_TABLES: &str = "proc/net/ip_tables_names";
@@ -152,21 +159,13 @@ impl SeenNode {
     pub(crate) fn evidence(&self) -> Vec<Evidence> {
         let (opened, closed) = &self.ends;
         let node = &self.node;
-        let said = |what: &str, observed: String| Evidence {
-            what: format!("{what} of node {node}"),
-            expected: "any, as a node counts for all of its pods".to_owned(),
-            observed,
-            holds: true,
-        };
+        let said =
+            |statement: Statement, seen: String| statement.evidence(true, facts![of = node.as_str(), seen]);
         let devices = opened.qat.as_ref().zip(closed.qat.as_ref());
-        let devices =
-            devices.map(|(opened, closed)| said("QAT devices", devices_in_words(node, opened, closed)));
+        let devices = devices.map(|(opened, closed)| said(DEVICES, devices_in_words(node, opened, closed)));
         let networks = opened.network.as_ref().zip(closed.network.as_ref());
         let networks = networks.into_iter().flat_map(|(opened, closed)| {
-            [
-                said("tunnels", tunnels_in_words(opened, closed)),
-                said("packet filter rules", rules_in_words(opened, closed)),
-            ]
+            [said(TUNNELS, tunnels_in_words(opened, closed)), said(RULES, rules_in_words(opened, closed))]
         });
         devices.into_iter().chain(networks).collect()
     }

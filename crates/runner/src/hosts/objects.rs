@@ -7,9 +7,13 @@ use std::collections::BTreeMap;
 
 use plumb_kubernetes::{Cluster, Target};
 use plumb_model::user_change::KubernetesChange;
-use plumb_model::{Evidence, UserChange};
+use plumb_model::{Evidence, UserChange, facts, statements};
 
 use super::error::HostError;
+
+statements! {
+    OBJECT = "cluster-object": "{of}", "{asked}", "{seen}";
+}
 
 /// The objects that a run has changed so far.
 #[derive(Debug, Default)]
@@ -67,8 +71,8 @@ impl Objects {
             objects.insert(target.object(), target);
         }
         let evidence = |target: &Target| {
-            let (expected, observed) = target.look();
-            Evidence { what: target.words(), holds: expected == observed, expected, observed }
+            let (asked, seen) = target.look();
+            OBJECT.equal(facts![of = target.words(), asked, seen])
         };
         objects.into_values().map(evidence).collect()
     }

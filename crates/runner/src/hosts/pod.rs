@@ -6,11 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_kubernetes::{Error, Exec, PodSeen, Pods, VolumeOnArray};
-use plumb_model::{Evidence, PodPlace};
+use plumb_model::{Evidence, PodPlace, Statement, facts, statements};
 
 use super::connection::{Connection, Opened};
 use super::ssh::SCRIPT;
 use super::trouble::{Peer, Step, Trouble};
+
+statements! {
+    POD = "pod": "pod of {of}", "{asked}", "{seen}";
+    VOLUME = "pod-volume": "volume of {of}", "{asked}", "{seen}";
+}
 
 /// How long the connection may take to report why it ended: it waits for the last lines of standard error,
 /// then for the exit status.
@@ -79,14 +84,13 @@ impl Pod {
     /// Evidence that the pod and its volume are still as they were when the connection was opened.
     pub(super) fn evidence(&self, name: &str) -> Vec<Evidence> {
         let (before, now) = (&self.seen, self.now());
-        let one = |what: &str, words: &dyn Fn(&PodSeen) -> String| {
-            let observed = now.as_ref().map_or_else(ToString::to_string, words);
-            let expected = words(before);
-            Evidence { what: format!("{what} of {name}"), holds: expected == observed, expected, observed }
+        let one = |statement: Statement, words: &dyn Fn(&PodSeen) -> String| {
+            let (asked, seen) = (words(before), now.as_ref().map_or_else(ToString::to_string, words));
+            statement.equal(facts![of = name, asked, seen])
         };
-        let mut evidence = vec![one("pod", &words)];
+        let mut evidence = vec![one(POD, &words)];
         if before.volume.is_some() {
-            evidence.push(one("volume", &|seen| seen.volume.clone().unwrap_or_else(|| "none".to_owned())));
+            evidence.push(one(VOLUME, &|seen| seen.volume.clone().unwrap_or_else(|| "none".to_owned())));
         }
         evidence
     }

@@ -5,10 +5,15 @@ use std::collections::BTreeMap;
 use plumb_host::cpu::{CpuTime, available_cpus, tree_cpu_time};
 use plumb_host::facts::boot;
 use plumb_host::noise::{Noise as HostNoise, Snapshot};
-use plumb_model::{Evidence, Noise};
+use plumb_model::{Evidence, Noise, facts, statements};
 use serde::{Deserialize, Serialize};
 
 use super::node::NodeSight;
+
+statements! {
+    CPUS = "cpus": "CPUs of {of}", "{asked}", "{seen}, never stopped by its CPU limit";
+    CPUS_STOPPED = "cpus": "CPUs of {of}", "{asked}", "{seen}, stopped for {stopped_ms:.1} ms by its CPU limit";
+}
 
 /// A host at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,17 +66,10 @@ impl SeenHost {
         let (opened, closed) = &self.ends;
         let noise = HostNoise::between(&opened.host, &closed.host, CpuTime::default());
         let stopped_ns = noise.throttling.map_or(0, |throttling| throttling.stopped_ns);
-        let throttled = if stopped_ns == 0 {
-            "never stopped by its CPU limit".to_owned()
-        } else {
-            format!("stopped for {:.1} ms by its CPU limit", stopped_ns as f64 / 1e6)
-        };
-        Evidence {
-            what: format!("CPUs of {}", self.name),
-            expected: opened.cpus.clone(),
-            observed: format!("{}, {throttled}", closed.cpus),
-            holds: opened.cpus == closed.cpus,
-        }
+        let stopped_ms = stopped_ns as f64 / 1e6;
+        let (asked, seen) = (opened.cpus.as_str(), closed.cpus.as_str());
+        let statement = if stopped_ns == 0 { CPUS } else { CPUS_STOPPED };
+        statement.equal(facts![of = self.name.as_str(), asked, seen, stopped_ms])
     }
 }
 
