@@ -6,7 +6,9 @@
 //! safe. A variant is void only once the data say so, nothing can prove it any more, or no more blocks will
 //! follow.
 
-use plumb_model::{Evidence, Plan, PlannedVariant, RequiredSaving, Slot, SlotResult, VariantState};
+use plumb_model::{
+    Evidence, Plan, PlannedVariant, RequiredSaving, Slot, SlotResult, VariantState, facts, statements,
+};
 use plumb_stats::{self as stats, Design, Sample, Value};
 
 use crate::table::Table;
@@ -15,6 +17,11 @@ use crate::table::Table;
 /// their memory layout alone, which enough blocks would show. A treatment that takes over private-key
 /// operations saves far more.
 const SAVING_MIN: f64 = 0.02;
+
+statements! {
+    SAVING = "cpu-saving": "{of}", "at least {least:%} below that of {than}",
+        "{here_us:.0} us against {there_us:.0} us, ratio {ratio:.3}{interval} over {blocks} {unit}";
+}
 
 /// The state of a required saving after the slots so far.
 #[derive(Debug)]
@@ -81,16 +88,13 @@ impl Sides<'_> {
         let is_enough = effect.blocks >= plan.blocks.before_verdict() as usize;
         let is_saved = is_enough && effect.high < 1.0 - SAVING_MIN;
         let is_not_saved = is_enough && effect.low > 1.0 - SAVING_MIN;
-        let evidence = Evidence {
-            what: self.saving.what.clone(),
-            expected: format!("at least {:.0}% below that of {}", SAVING_MIN * 100.0, self.than),
-            observed: self.observed(&effect, sample.missing()),
-            holds: is_saved,
-        };
+        let evidence = self.evidence(&effect, sample.missing(), is_saved);
         let state = if is_saved {
             VariantState::Measured
         } else if is_not_saved || no_more {
-            VariantState::Void { reason: self.void_reason(&evidence) }
+            let hint = hint(self.saving);
+            let reason = format!("no proof that the treatment was in effect: the {evidence}{hint}");
+            VariantState::Void { reason }
         } else {
             let reason = format!(
                 "the {} should be {}, and is {} so far",
@@ -101,31 +105,29 @@ impl Sides<'_> {
         Finding { state, evidence: Some(evidence) }
     }
 
-    fn void_reason(self, evidence: &Evidence) -> String {
-        format!(
-            "no proof that the treatment was in effect: the {} should be {}, and was {}{}",
-            evidence.what,
-            evidence.expected,
-            evidence.observed,
-            hint(self.saving)
-        )
-    }
-
     /// `1203 us against 1198 us, ratio 1.004 [0.981, 1.027] over 6 blocks`.
-    fn observed(self, effect: &stats::Effect, missing: usize) -> String {
-        let (here, there) = (self.mean_us(self.name), self.mean_us(self.than));
-        let interval = match (effect.high.is_finite(), missing) {
-            (true, _) => format!(" [{:.3}, {:.3}]", effect.low, effect.high),
+    fn evidence(self, effect: &stats::Effect, missing: usize, is_saved: bool) -> Evidence {
+        let stats::Effect { ratio, low, high, blocks } = *effect;
+        let interval = match (high.is_finite(), missing) {
+            (true, _) => format!(" [{low:.3}, {high:.3}]"),
             (false, 0) => " (too few blocks for an interval)".to_owned(),
             (false, 1) => " (no interval, because 1 more block has no value)".to_owned(),
             (false, _) => format!(" (no interval, because {missing} more blocks have no value)"),
         };
-        let blocks = effect.blocks;
-        let plural = if blocks == 1 { "" } else { "s" };
-        format!(
-            "{here:.0} us against {there:.0} us, ratio {:.3}{interval} over {blocks} block{plural}",
-            effect.ratio
-        )
+        let figures = facts![
+            of = self.saving.what.as_str(),
+            than = self.than,
+            least = SAVING_MIN,
+            here_us = self.mean_us(self.name),
+            there_us = self.mean_us(self.than),
+            ratio,
+            low,
+            high,
+            interval,
+            blocks = blocks as u64,
+            unit = if blocks == 1 { "block" } else { "blocks" },
+        ];
+        SAVING.evidence(is_saved, figures)
     }
 
     fn sample(self) -> Sample {

@@ -78,12 +78,9 @@ fn state_of(plan: &Plan, slots: &[&Slot], failures: &[&str], evidence: &[Evidenc
         return VariantState::Void { reason: format!("no {} completed in any slot", plan.units) };
     }
     match evidence.iter().find(|evidence| !evidence.holds) {
-        Some(missing) => VariantState::Void {
-            reason: format!(
-                "no proof that the treatment was in effect: {} should be {}, and was {}",
-                missing.what, missing.expected, missing.observed
-            ),
-        },
+        Some(missing) => {
+            VariantState::Void { reason: format!("no proof that the treatment was in effect: {missing}") }
+        }
         None => VariantState::Measured,
     }
 }

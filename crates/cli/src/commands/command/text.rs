@@ -77,7 +77,7 @@ fn laid_out(lines: &[(String, String)], measurement: &Measurement, evidence: &[E
         lines.iter().map(|(name, value)| format!("  {name:width$}  {value}")).collect();
     let marked = |sign: &'static str| move |words: String| format!("  {sign} {words}");
     let broken = evidence.iter().filter(|evidence| !evidence.holds);
-    let broken = broken.map(|it| format!("{} should be {}, and was {}", it.what, it.expected, it.observed));
+    let broken = broken.map(ToString::to_string);
     let errors =
         measurement.errors.iter().map(|(kind, count)| format!("{kind}: {}", figures::count(*count as f64)));
     let mut notes: Vec<String> = broken.chain(errors).map(marked("✗")).collect();
