@@ -103,6 +103,7 @@ fn measured(reqs_per_s: f64, duration_ms: u64) -> SlotOutcome {
         expected: "1.00".to_owned(),
         observed: "1.00".to_owned(),
         holds: true,
+        ..Evidence::default()
     };
     let noise =
         Noise { steal: 0.002, softirq: 0.01, pressure_cpu: Some(0.05), others: 0.03, ..Noise::default() };

@@ -142,6 +142,7 @@ fn without_evidence_there_is_no_verdict() {
                 expected: "more than 0".to_owned(),
                 observed: "0".to_owned(),
                 holds: false,
+                ..Evidence::default()
             }];
         }
     });
@@ -326,6 +327,7 @@ fn hangs(variant: &str) -> impl FnMut(&mut Slot) {
                 expected: "1.3".to_owned(),
                 observed: "nothing".to_owned(),
                 holds: false,
+                ..Evidence::default()
             }];
         }
     }

@@ -1,9 +1,10 @@
-//! Evidence that a treatment was in effect, from statements and facts.
+//! Evidence that a treatment was in effect: statements of a kind, with their figures.
 //!
 //! A crate declares its statements with their words, as it declares its metrics, so that a new data path changes neither model
 //! nor report. The words are filled in here and nowhere else. Run directories have them, too: the judge, the runner and other
 //! programs that read runs know no report.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -12,8 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::{ByteRate, Bytes, Span, template};
 
 /// A counter or a readable state that proves that the treatment was in effect.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
+    /// What the statement is about, such as `io-depth`; absent in runs from before evidence had kinds.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Which of several it is of, such as a volume, a test or a setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// The host, if it is another than the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// What was looked at.
     pub what: String,
     /// What it should have been.
@@ -22,6 +32,17 @@ pub struct Evidence {
     pub observed: String,
     /// Whether the two agree.
     pub holds: bool,
+    /// The figures in both by name. A name ends with the unit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
+}
+
+impl Evidence {
+    /// The same evidence of a host that is not the system's.
+    #[must_use]
+    pub fn on(self, host: &str) -> Self {
+        Self { what: format!("{} on {host}", self.what), host: Some(host.to_owned()), ..self }
+    }
 }
 
 /// What does not hold, as a sentence without its end.
@@ -91,7 +112,16 @@ impl Statement {
             })
         };
         let [what, expected, observed] = [self.what, self.expected, self.observed].map(words);
-        Evidence { what, expected, observed, holds }
+        let (mut of, mut figures) = (None, BTreeMap::new());
+        for (name, fact) in facts {
+            match fact {
+                Fact::Text(text) if name == "of" => of = Some(text),
+                // JSON has no other numbers.
+                Fact::Figure(figure) if figure.is_finite() => drop(figures.insert(name.to_owned(), figure)),
+                Fact::Text(_) | Fact::Figure(_) => {}
+            }
+        }
+        Evidence { kind: self.kind.to_owned(), of, host: None, what, expected, observed, holds, figures }
     }
 
     /// Evidence that holds if the facts `asked` and `seen` are equal.
@@ -177,11 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_a_sentence_with_its_facts() {
+    fn a_statement_keeps_its_figures_beside_its_words() {
         let evidence = depth("vol1", 0.4567, false);
         assert_eq!(
             evidence.to_string(),
             "reads in flight of vol1 should be at least 57.6 of 64 on average, and was 45.7% (4 KiB)"
         );
+        let figures = serde_json::to_value(&evidence.figures).unwrap();
+        let expected =
+            serde_json::json!({ "achieved": 0.4567, "asked": 64.0, "least": 57.6, "size_bytes": 4096.0 });
+        assert_eq!(figures, expected);
+        let unknown = depth("vol1", f64::NAN, false);
+        let json = serde_json::to_string(&unknown).unwrap();
+        assert_eq!(serde_json::from_str::<Evidence>(&json).unwrap(), unknown);
     }
 }

@@ -370,7 +370,12 @@ impl<'a> View<'a> {
         summaries.retain(|summary| summary.variant < self.variants().len());
         for summary in summaries {
             for evidence in &summary.evidence {
-                match found.iter_mut().find(|entry| (entry.0, entry.1) == (summary.variant, evidence)) {
+                // Figures may differ where their sentences do not.
+                let words = |one: &Evidence| (one.to_string(), one.holds);
+                let known = found.iter_mut().find(|(variant, known, _)| {
+                    *variant == summary.variant && words(known) == words(evidence)
+                });
+                match known {
                     Some(entry) => entry.2.push(summary.cell),
                     None => found.push((summary.variant, evidence, vec![summary.cell])),
                 }

@@ -174,9 +174,11 @@ pub(crate) struct Proof {
 
 impl Proof {
     /// The same proof with the host's name, for a host without the system, whose settings others may share.
-    pub(crate) fn on(mut self, host: &str) -> Self {
-        self.evidence.iter_mut().for_each(|evidence| evidence.what.push_str(&format!(" on {host}")));
-        Self { notices: self.notices.into_iter().map(|notice| notice.of(host)).collect(), ..self }
+    pub(crate) fn on(self, host: &str) -> Self {
+        Self {
+            evidence: self.evidence.into_iter().map(|evidence| evidence.on(host)).collect(),
+            notices: self.notices.into_iter().map(|notice| notice.of(host)).collect(),
+        }
     }
 
     /// The proofs of several hosts as one.

@@ -200,6 +200,7 @@ mod tests {
             expected: "at least 10".to_owned(),
             observed: "8".to_owned(),
             holds,
+            ..Evidence::default()
         };
         assert_eq!(in_doubt(&[evidence(true)]), None);
         assert_eq!(

@@ -156,7 +156,8 @@ fn check_result(result: &SlotResult) -> Checked {
         check_count("system_ns", cost.system_ns)?;
         cost.components.iter().try_for_each(|(name, cpu_ns)| check_count(name, *cpu_ns))?;
     }
-    at_most("pieces of evidence", result.evidence.len(), NAMES_MAX)?;
+    let facts: usize = result.evidence.iter().map(|evidence| evidence.figures.len() + 1).sum();
+    at_most("pieces of evidence", facts, NAMES_MAX)?;
     if let Some(placement) = &result.placement {
         let sets = [&placement.ran, &placement.allowed, &placement.load];
         at_most("CPUs", sets.iter().map(|cpus| cpus.len()).sum(), ROWS_MAX)?;

@@ -216,7 +216,7 @@ mod tests {
             let share = converged.map(|(yes, no)| ("converged".to_owned(), Reading::Share { yes, no }));
             let measurement = Measurement { readings: share.into_iter().collect(), ..Measurement::default() };
             let [what, expected, observed] = ["memory", "the source's", "compared"].map(str::to_owned);
-            let evidence = vec![Evidence { what, expected, observed, holds }];
+            let evidence = vec![Evidence { what, expected, observed, holds, ..Evidence::default() }];
             code(&SlotResult { measurement, evidence, ..SlotResult::default() })
         };
         assert_eq!(result(Some((3, 0)), true), HOLDS);

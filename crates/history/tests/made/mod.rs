@@ -102,7 +102,13 @@ fn slot(block: u32, position: u32, variant: &str, throughput: f64) -> Slot {
             readings,
             ..Measurement::default()
         },
-        evidence: vec![Evidence { what, expected, observed: "1".to_owned(), holds: true }],
+        evidence: vec![Evidence {
+            what,
+            expected,
+            observed: "1".to_owned(),
+            holds: true,
+            ..Evidence::default()
+        }],
         ..SlotResult::default()
     };
     Slot {

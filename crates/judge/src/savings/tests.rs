@@ -164,6 +164,7 @@ fn a_device_that_counted_needs_no_saving() {
         expected: "some".to_owned(),
         observed: "17".to_owned(),
         holds,
+        ..Evidence::default()
     };
     assert_eq!(state(&plan(None), &slots(8, 1.3, 0.01, 1, &[counted(true)])), VariantState::Measured);
     let VariantState::Void { reason } = state(&plan(None), &slots(8, 0.5, 0.01, 1, &[counted(false)])) else {

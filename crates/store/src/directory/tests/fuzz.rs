@@ -44,7 +44,16 @@ fn measurement() -> Measurement {
 
 fn measured() -> Slot {
     let text = |text: &str| text.to_owned();
-    let evidence = Evidence { what: text("tls"), expected: text("1.2"), observed: text("1.2"), holds: true };
+    let evidence = Evidence {
+        kind: text("tls-version"),
+        of: Some(text("load")),
+        host: Some(text("client1")),
+        what: text("tls"),
+        expected: text("1.2"),
+        observed: text("1.2"),
+        holds: true,
+        figures: [(text("handshakes"), 12.0)].into(),
+    };
     let components = [(text("ingress"), 12)].into();
     let result = SlotResult {
         measurement: measurement(),
