@@ -353,7 +353,7 @@ mod tests {
             after: &inline,
             measurement: Some(&stalled),
         });
-        let version = evidence.iter().find(|evidence| evidence.what == VERSION.what).unwrap();
+        let version = evidence.iter().find(|evidence| evidence.kind == VERSION.kind).unwrap();
         assert!(version.holds, "{version:?}");
     }
 
@@ -372,7 +372,7 @@ mod tests {
             after: &inline,
             measurement: Some(&measurement("TLSv1.2", 100, 0)),
         });
-        let version = version.iter().find(|evidence| evidence.what == VERSION.what).unwrap();
+        let version = version.iter().find(|evidence| evidence.kind == VERSION.kind).unwrap();
         assert_eq!((version.expected.as_str(), version.observed.as_str()), ("TLSv1.3", "TLSv1.2 (100)"));
         let elsewhere = snapshot(&[("requests", 3)]);
         check(

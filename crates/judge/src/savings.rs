@@ -56,9 +56,9 @@ pub(crate) fn find(
     sides.judge()
 }
 
-/// Whether every slot has evidence of that name. Another check has already judged whether it holds.
-fn is_proven_otherwise(table: &Table<'_>, cell: usize, name: &str, what: &str) -> bool {
-    table.results(cell, name).all(|result| result.evidence.iter().any(|evidence| evidence.what == what))
+/// Whether every slot has evidence of that kind. Another check has already judged whether it holds.
+fn is_proven_otherwise(table: &Table<'_>, cell: usize, name: &str, kind: &str) -> bool {
+    table.results(cell, name).all(|result| result.evidence.iter().any(|evidence| evidence.is_of_kind(kind)))
 }
 
 /// A variant, and the variant that it must be cheaper than.

@@ -24,7 +24,8 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     // A slot without work negotiated nothing and moved no counter of a treatment. It is an outcome, but does
     // not show whether the treatment was in effect.
     let busy = results().filter(|result| result.measurement.work > 0);
-    let mut evidence = worst_evidence(busy.map(|result| result.evidence.as_slice()));
+    let mut evidence = Vec::new();
+    busy.flat_map(|result| &result.evidence).for_each(|one| one.add_to(&mut evidence));
     let failures: Vec<&str> = slots
         .iter()
         .filter_map(|slot| match &slot.outcome {
@@ -83,17 +84,4 @@ fn state_of(plan: &Plan, slots: &[&Slot], failures: &[&str], evidence: &[Evidenc
         }
         None => VariantState::Measured,
     }
-}
-
-/// One row per subject of evidence: the first observation that does not hold, otherwise the last one.
-fn worst_evidence<'a>(slots: impl Iterator<Item = &'a [Evidence]>) -> Vec<Evidence> {
-    let mut rows: Vec<Evidence> = Vec::new();
-    for evidence in slots.flatten() {
-        match rows.iter_mut().find(|row| row.what == evidence.what) {
-            Some(row) if row.holds => *row = evidence.clone(),
-            Some(_) => {}
-            None => rows.push(evidence.clone()),
-        }
-    }
-    rows
 }

@@ -38,10 +38,34 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Whether both are about the same thing. Evidence from before there were kinds is told by its words.
+    #[must_use]
+    pub fn is_about_same(&self, other: &Self) -> bool {
+        match self.kind.is_empty() || other.kind.is_empty() {
+            true => self.what == other.what,
+            false => (&self.kind, &self.of, &self.host) == (&other.kind, &other.of, &other.host),
+        }
+    }
+
+    /// Whether it is of a kind, given by its key, or by its words as in plans from before there were kinds.
+    #[must_use]
+    pub fn is_of_kind(&self, kind: &str) -> bool {
+        [&self.kind, &self.what].into_iter().any(|known| known == kind)
+    }
+
     /// The same evidence of a host that is not the system's.
     #[must_use]
     pub fn on(self, host: &str) -> Self {
         Self { what: format!("{} on {host}", self.what), host: Some(host.to_owned()), ..self }
+    }
+
+    /// Adds a later observation to those of other things: the first that does not hold stays, and otherwise the last.
+    pub fn add_to(&self, known: &mut Vec<Self>) {
+        match known.iter_mut().find(|known| known.is_about_same(self)) {
+            Some(known) if known.holds => known.clone_from(self),
+            Some(_) => {}
+            None => known.push(self.clone()),
+        }
     }
 }
 
@@ -220,5 +244,27 @@ mod tests {
         let unknown = depth("vol1", f64::NAN, false);
         let json = serde_json::to_string(&unknown).unwrap();
         assert_eq!(serde_json::from_str::<Evidence>(&json).unwrap(), unknown);
+    }
+
+    #[test]
+    fn evidence_is_told_by_kind_part_and_host_and_that_of_older_runs_by_its_words() {
+        let (one, other) = (depth("vol1", 0.5, true), depth("vol2", 0.5, true));
+        assert!(one.is_about_same(&depth("vol1", 0.9, false)) && !one.is_about_same(&other));
+        assert!(!one.is_about_same(&one.clone().on("client1")));
+        assert_eq!(one.clone().on("client1").what, "reads in flight of vol1 on client1");
+        let old = r#"{"what":"reads in flight of vol1","expected":"64","observed":"64","holds":true}"#;
+        let read: Evidence = serde_json::from_str(old).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), old);
+        assert!(read.is_about_same(&one) && !read.is_about_same(&other));
+        assert!(one.is_of_kind("io-depth") && read.is_of_kind("reads in flight of vol1"));
+    }
+
+    #[test]
+    fn of_observations_of_the_same_the_first_that_does_not_hold_stays() {
+        let mut known = Vec::new();
+        for (achieved, holds) in [(0.9, true), (0.8, true), (0.1, false), (0.2, false), (0.7, true)] {
+            depth("vol1", achieved, holds).add_to(&mut known);
+        }
+        assert_eq!(known, [depth("vol1", 0.1, false)]);
     }
 }

@@ -107,7 +107,8 @@ pub struct RequiredSaving {
     pub per: (String, String),
     /// Index in the plan's variants of the one that is the same but for the treatment; `None` where there is none.
     pub than: Option<usize>,
-    /// The `what` of evidence that proves the treatment by itself: with it in every slot nothing has to be saved.
+    /// The kind of evidence that proves the treatment by itself: with it in every slot nothing has to be saved. In plans from before
+    /// evidence had kinds, its `what`.
     pub unless: String,
     /// What a person should know when nothing was saved.
     pub hint: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Bounded, Contrast, Plan, PlannedVariant, Run, Shift, metric_key};
+use plumb_model::{Bounded, Contrast, Evidence, Plan, PlannedVariant, Run, Shift, metric_key};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -331,24 +331,22 @@ fn flatten(key: &str, value: &Value, found: &mut Vec<(String, String)>) {
 /// What evidence observed alike in each of a variant's slots, such as a program's version: by variant and by what it is.
 /// Counters vary, and say nothing about a setting.
 fn steady_evidence(run: &Run) -> Vec<(String, String, String)> {
-    let mut seen: Vec<(String, String, Option<String>, usize)> = Vec::new();
+    let mut seen: Vec<(&str, &Evidence, bool, usize)> = Vec::new();
     for slot in &run.slots {
         for evidence in slot.result().into_iter().flat_map(|result| &result.evidence) {
-            match seen
+            let known = seen
                 .iter_mut()
-                .find(|(variant, what, ..)| *variant == slot.variant && *what == evidence.what)
-            {
-                Some((_, _, observed, times)) => {
-                    observed.take_if(|observed| *observed != evidence.observed);
+                .find(|(variant, known, ..)| *variant == slot.variant && known.is_about_same(evidence));
+            match known {
+                Some((_, known, is_steady, times)) => {
+                    *is_steady &= known.observed == evidence.observed;
                     *times += 1;
                 }
-                None => {
-                    let (variant, what) = (slot.variant.clone(), evidence.what.clone());
-                    seen.push((variant, what, Some(evidence.observed.clone()), 1));
-                }
+                None => seen.push((slot.variant.as_str(), evidence, true, 1)),
             }
         }
     }
-    let steady = seen.into_iter().filter(|(.., times)| *times > 1);
-    steady.filter_map(|(variant, what, observed, _)| Some((variant, what, observed?))).collect()
+    let steady = seen.into_iter().filter(|(_, _, is_steady, times)| *is_steady && *times > 1);
+    let words = |text: &String| text.clone();
+    steady.map(|(variant, seen, ..)| (variant.to_owned(), words(&seen.what), words(&seen.observed))).collect()
 }

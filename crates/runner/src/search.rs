@@ -438,13 +438,8 @@ impl<'a, 'm> Trials<'a, 'm> {
 impl Kept {
     fn keep(&mut self, rank: f64, kind: TrialKind, measured: Measured) {
         self.opened.get_or_insert_with(|| (measured.opened_ns, measured.opened_at.clone()));
-        for evidence in measured.result.evidence.iter().filter(|_| kind == TrialKind::Search) {
-            match self.evidence.iter_mut().find(|known| known.what == evidence.what) {
-                Some(known) if known.holds && !evidence.holds => known.clone_from(evidence),
-                Some(_) => {}
-                None => self.evidence.push(evidence.clone()),
-            }
-        }
+        let evidence = measured.result.evidence.iter().filter(|_| kind == TrialKind::Search);
+        evidence.for_each(|evidence| evidence.add_to(&mut self.evidence));
         let SlotResult { noise, noise_by_host, measurement, .. } = &measured.result;
         if kind == TrialKind::Search {
             let window_ns = measurement.window_ns;

@@ -55,7 +55,7 @@ impl HttpSettings {
             component: "ingress".to_owned(),
             per: ("handshakes".to_owned(), "full".to_owned()),
             than: None,
-            unless: DEVICE.what.to_owned(),
+            unless: DEVICE.kind.to_owned(),
             hint: hint(asked, &HostFacts::read()),
         };
         Some((without, saving))

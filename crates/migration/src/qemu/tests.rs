@@ -95,7 +95,7 @@ fn memory_moves_and_what_moved_is_proven() {
     assert_eq!(marks, [plumb_path::Mark::Opened, plumb_path::Mark::Closed]);
     for evidence in evidence(&settings, seen(&before, &after), &measurement) {
         // The migration of the warm-up was received before the window, too.
-        assert!(evidence.holds || evidence.what.starts_with("memory"), "{evidence:?}");
+        assert!(evidence.holds || evidence.is_of_kind("memory-equal"), "{evidence:?}");
     }
     assert_eq!(measurement.work, 64 * MIB / plumb_codec::PAGE_BYTES as u64);
     let half = 32 * MIB;

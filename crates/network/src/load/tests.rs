@@ -109,7 +109,7 @@ fn ends_that_ran_elsewhere_are_no_evidence() {
     let load = LoadSettings { cpus: Placement::Shared, ..spec(&[Test::TcpLat], 1) };
     let settings = NetworkSettings { load, ..NetworkSettings::default() };
     let evidence = crate::evidence::of_load(&settings, &measurement);
-    let placed = evidence.iter().find(|evidence| evidence.what == "tcp_lat on one CPU").unwrap();
+    let placed = evidence.iter().find(|evidence| evidence.is_of_kind("one-cpu")).unwrap();
     assert!(!placed.holds, "{placed:?}");
     assert_eq!(placed.observed, "client anywhere, server anywhere");
 }
