@@ -1,4 +1,4 @@
-//! What the code may cost: `xtask/budget.txt` has the number of packages, the seconds, and the errors that are texts.
+//! What a build may cost: `xtask/budget.txt` has the number of packages and the seconds.
 //!
 //! Every package is time that each user waits before the first run. A counted number must be exact, as in the ratchet: a package
 //! more needs a reason beside a new number, and a package less is not lost again. The seconds depend on the machine, so nothing
@@ -12,14 +12,11 @@ use std::cmp::Ordering;
 pub const BUDGET: &str = "xtask/budget.txt";
 const PACKAGES: &str = "packages";
 const SECONDS: &str = "build seconds";
-const TEXT_ERRORS: &str = "text errors";
 
-/// Judges the number of packages that a build of `plumb` compiles, and the number of errors that are texts. `file` is the budget, if
-/// there is one.
-pub fn check(file: Option<&TextFile>, built: usize, text_errors: usize) -> Vec<Violation> {
+/// Judges the number of packages that a build of `plumb` compiles. `file` is the budget, if there is one.
+pub fn check(file: Option<&TextFile>, built: usize) -> Vec<Violation> {
     let Some(file) = file else {
-        let what =
-            format!("there is no budget; write `{PACKAGES}: N`, `{SECONDS}: N` and `{TEXT_ERRORS}: N`");
+        let what = format!("there is no budget; write `{PACKAGES}: N` and `{SECONDS}: N`");
         return vec![Violation::new(BUDGET, 1, what)];
     };
     let packages = compare(&file.text, (PACKAGES, built), "a build of `plumb` compiles", |more| {
@@ -28,13 +25,8 @@ pub fn check(file: Option<&TextFile>, built: usize, text_errors: usize) -> Vec<V
              normal,build` shows which crate needs which)"
         )
     });
-    let text_errors = compare(&file.text, (TEXT_ERRORS, text_errors), "the code outside tests has", |more| {
-        format!(
-            "make {more} `Result<_, String>` a type that `thiserror` derives, or return an existing error"
-        )
-    });
     let seconds = number(&file.text, SECONDS).is_none().then(|| missing(SECONDS));
-    [packages, text_errors, seconds].into_iter().flatten().collect()
+    [packages, seconds].into_iter().flatten().collect()
 }
 
 /// Compares a number with its line in the budget. `remedy` gets the excess.
@@ -70,45 +62,36 @@ fn number(text: &str, key: &str) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn check_text(text: &str, built: usize, text_errors: usize) -> Vec<String> {
+    fn check_text(text: &str, built: usize) -> Vec<String> {
         let file = TextFile { path: BUDGET.to_owned(), text: text.to_owned() };
-        check(Some(&file), built, text_errors).iter().map(ToString::to_string).collect()
+        check(Some(&file), built).iter().map(ToString::to_string).collect()
     }
 
-    const TEXT: &str = "# why\npackages: 400\nbuild seconds: 210\ntext errors: 30\n";
+    const TEXT: &str = "# why\npackages: 400\nbuild seconds: 210\n";
 
     #[test]
     fn a_package_more_needs_a_new_number() {
-        assert_eq!(check_text(TEXT, 400, 30), [""; 0]);
-        let more = check_text(TEXT, 403, 30);
+        assert_eq!(check_text(TEXT, 400), [""; 0]);
+        let more = check_text(TEXT, 403);
         assert!(more.len() == 1 && more[0].starts_with("xtask/budget.txt:2: "), "{more:?}");
         assert!(more[0].contains("403 packages") && more[0].contains("remove 3, or raise"), "{more:?}");
     }
 
     #[test]
-    fn an_error_that_is_a_text_is_refused() {
-        let more = check_text(TEXT, 400, 31);
-        let words = "xtask/budget.txt:4: the code outside tests has 31 text errors, and the budget is 30; make 1 `Result<_, String>` ";
-        assert!(more.len() == 1 && more[0].starts_with(words), "{more:?}");
-    }
-
-    #[test]
     fn a_smaller_number_is_written_down() {
-        let found = check_text(TEXT, 399, 29);
+        let found = check_text(TEXT, 399);
         assert!(
-            found.len() == 2
-                && found[0].ends_with("compiles 399 packages now, not 400; lower the number")
-                && found[1].ends_with("has 29 text errors now, not 30; lower the number"),
+            found.len() == 1 && found[0].ends_with("compiles 399 packages now, not 400; lower the number"),
             "{found:?}"
         );
     }
 
     #[test]
     fn all_numbers_stand_in_the_file() {
-        assert_eq!(check(None, 1, 1).len(), 1);
-        assert_eq!(check_text("packages: many\n", 1, 1).len(), 3);
+        assert_eq!(check(None, 1).len(), 1);
+        assert_eq!(check_text("packages: many\n", 1).len(), 2);
         assert_eq!(
-            check_text("packages: 1\nbuild seconds:\ntext errors: 2\n", 1, 2),
+            check_text("packages: 1\nbuild seconds:\n", 1),
             ["xtask/budget.txt:1: there is no line `build seconds: N`"]
         );
     }

@@ -71,10 +71,10 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(unsafe_code::check(file));
         found.extend(doors::check(file));
         found.extend(quiet::check(file));
+        found.extend(text_errors::check(file));
     }
     let budget = repository.texts.iter().find(|file| file.path == budget::BUDGET);
-    let text_errors = rust_files.iter().map(text_errors::count).sum();
-    found.extend(budget::check(budget, repository.built("plumb-cli")?.len(), text_errors));
+    found.extend(budget::check(budget, repository.built("plumb-cli")?.len()));
     found.extend(cycles::check(&rust_files));
     let data_paths = data_paths::find(&rust_files);
     found.extend(data_paths::check_files(&rust_files, &data_paths));

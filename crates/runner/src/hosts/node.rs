@@ -69,7 +69,7 @@ fn look_at_devices(root: &Path) -> BTreeMap<String, Requests> {
 }
 
 fn look_at_network(network: &Namespace, root: &Path) -> NetworkSight {
-    let tunnels = network.tunnels().map_err(|error| format!("failed to {error}"));
+    let tunnels = network.tunnels().map_err(Unread::from);
     let tunnels = tunnels.map(|tunnels| {
         let one = |tunnel: plumb_host::network::TunnelState| {
             let Counters { sent_packets, received_packets, lost_packets, .. } = tunnel.counters;
@@ -84,7 +84,7 @@ fn look_at_network(network: &Namespace, root: &Path) -> NetworkSight {
     let old = std::fs::read_to_string(root.join(OLD_TABLES)).unwrap_or_default();
     NetworkSight {
         tunnels,
-        rules: network.rule_count().map_err(|error| format!("failed to {error}")),
+        rules: network.rule_count().map_err(Unread::from),
         old_tables: old.split_ascii_whitespace().map(str::to_owned).collect(),
     }
 }
@@ -107,7 +107,7 @@ impl NodeSight {
             let kinds = |tunnels: &BTreeMap<String, TunnelSight>| {
                 listed(tunnels.iter().map(|(name, tunnel)| format!("{name} ({})", tunnel.kind)).collect())
             };
-            let tunnels = network.tunnels.as_ref().map_or_else(Clone::clone, kinds);
+            let tunnels = network.tunnels.as_ref().map_or_else(Unread::to_string, kinds);
             [("tunnels", tunnels), ("packet filter rules", rules_in_words(network, network))]
         });
         devices.chain(networks).map(|(name, value)| (name.to_owned(), value)).collect()
@@ -121,12 +121,23 @@ struct Requests {
     answered: u64,
 }
 
+/// Why something of a node cannot be read, in the words of the pod that tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("failed to {0}")]
+struct Unread(String);
+
+impl From<plumb_host::Error> for Unread {
+    fn from(error: plumb_host::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NetworkSight {
     /// Tunnels by device, or the reason why they cannot be read.
-    tunnels: Result<BTreeMap<String, TunnelSight>, String>,
+    tunnels: Result<BTreeMap<String, TunnelSight>, Unread>,
     /// The number of nftables rules, or the reason why it cannot be read.
-    rules: Result<u64, String>,
+    rules: Result<u64, Unread>,
     /// The tables of legacy iptables.
     old_tables: Vec<String>,
 }
@@ -204,7 +215,7 @@ fn devices_in_words(
 fn tunnels_in_words(opened: &NetworkSight, closed: &NetworkSight) -> String {
     let (opened, closed) = match (&opened.tunnels, &closed.tunnels) {
         (Ok(opened), Ok(closed)) => (opened, closed),
-        (Err(reason), _) | (_, Err(reason)) => return reason.clone(),
+        (Err(reason), _) | (_, Err(reason)) => return reason.to_string(),
     };
     let one = |(name, closed): (&String, &TunnelSight)| {
         let (before, after) =
@@ -227,7 +238,7 @@ fn rules_in_words(opened: &NetworkSight, closed: &NetworkSight) -> String {
     let rules = match (&opened.rules, &closed.rules) {
         (Ok(opened), Ok(closed)) if opened == closed => format!("{closed} of nftables"),
         (Ok(opened), Ok(closed)) => format!("{opened} of nftables, and {closed} when the window closed"),
-        (Err(reason), _) | (_, Err(reason)) => reason.clone(),
+        (Err(reason), _) | (_, Err(reason)) => reason.to_string(),
     };
     match closed.old_tables.as_slice() {
         [] => rules,
