@@ -124,7 +124,7 @@ impl Sides<'_> {
             low,
             high,
             interval,
-            blocks = blocks as u64,
+            blocks,
             unit = if blocks == 1 { "block" } else { "blocks" },
         ];
         SAVING.evidence(is_saved, figures)

@@ -188,34 +188,23 @@ impl<T: Into<Self>> From<Option<T>> for Fact {
     }
 }
 
-impl From<f64> for Fact {
-    fn from(figure: f64) -> Self {
-        Self::Figure(figure)
-    }
+macro_rules! from {
+    ($($from:ty => |$value:ident| $fact:expr),* $(,)?) => {
+        $(impl From<$from> for Fact {
+            fn from($value: $from) -> Self {
+                $fact
+            }
+        })*
+    };
 }
 
-impl From<u64> for Fact {
-    fn from(count: u64) -> Self {
-        Self::Figure(count as f64)
-    }
-}
-
-impl From<u32> for Fact {
-    fn from(count: u32) -> Self {
-        Self::Figure(f64::from(count))
-    }
-}
-
-impl From<String> for Fact {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&str> for Fact {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
+from! {
+    f64 => |figure| Self::Figure(figure),
+    u64 => |count| Self::Figure(count as f64),
+    u32 => |count| Self::Figure(f64::from(count)),
+    usize => |count| Self::Figure(count as f64),
+    String => |text| Self::Text(text),
+    &str => |text| Self::Text(text.to_owned()),
 }
 
 #[cfg(test)]
