@@ -18,9 +18,8 @@ pub fn evidence(settings: &CommandSettings, measurement: &Measurement) -> Vec<Ev
 
 /// A program that is built anew or updated in the middle of a run makes two variants of one.
 fn program(measurement: &Measurement) -> Evidence {
-    let values = |property: &str| -> Vec<&str> {
-        measurement.observed.get(property).into_iter().flatten().map(|(value, _)| value.as_str()).collect()
-    };
+    let values =
+        |property| -> Vec<&str> { measurement.values_of(property).map(|(value, _)| value).collect() };
     let (now, before) = (values(PROGRAM), values(PROGRAM_BEFORE));
     let holds = now.len() == 1 && before.is_empty();
     let before = before.first().map_or_else(String::new, |before| format!(": {before}"));
@@ -28,7 +27,7 @@ fn program(measurement: &Measurement) -> Evidence {
 }
 
 fn endings(settings: &CommandSettings, measurement: &Measurement) -> Evidence {
-    let endings = measurement.observed.get(ENDING).into_iter().flatten();
+    let endings = measurement.values_of(ENDING);
     let words: Vec<String> = endings.map(|(ending, count)| format!("{ending} ({count})")).collect();
     let succeeded = measurement.work;
     let (exit, endings) = (settings.load.exit.to_string(), words.join(", "));

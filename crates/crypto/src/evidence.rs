@@ -41,18 +41,15 @@ impl CryptoSettings {
 
     fn device_evidence(&self, measurement: &Measurement) -> Evidence {
         let device = self.system.device.name();
-        let keys = |property: &str| {
-            let values = measurement.observed.get(property).into_iter().flatten();
-            values.map(|(value, _)| value.as_str()).collect::<Vec<_>>().join(", ")
-        };
+        let keys =
+            |property| measurement.values_of(property).map(|(value, _)| value).collect::<Vec<_>>().join(", ");
         let holds = measurement.work > 0 && measurement.observed_count("device", device) == measurement.work;
         DEVICE.evidence(holds, facts![asked = device, devices = keys("device"), libraries = keys("library")])
     }
 
     /// The device's own count against the load's. An operation may have begun before the window or end after it.
     fn operations_evidence(&self, measurement: &Measurement) -> Evidence {
-        let counted: u64 =
-            measurement.observed.get("operations").into_iter().flatten().map(|(_, count)| count).sum();
+        let counted: u64 = measurement.values_of("operations").map(|(_, count)| count).sum();
         let asked = measurement.work * self.load.algorithm.operations();
         let slack = if self.load.algorithm.is_bulk() { 0 } else { u64::from(self.load.in_flight) };
         let holds = counted > 0 && counted.abs_diff(asked) <= slack;

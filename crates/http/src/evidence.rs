@@ -36,18 +36,9 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
     let SeenWindow { before, after, .. } = seen;
     let mut evidence = vec![];
     evidence.extend(settings.version_evidence(measurement));
-    evidence.extend(settings.choice_evidence(
-        measurement,
-        "cipher",
-        settings.load.cipher.as_deref(),
-        load::is_same_cipher,
-    ));
-    evidence.extend(settings.choice_evidence(
-        measurement,
-        "group",
-        settings.load.group.as_deref(),
-        load::is_same_group,
-    ));
+    let (cipher, group) = (settings.load.cipher.as_deref(), settings.load.group.as_deref());
+    evidence.extend(settings.choice_evidence(measurement, "cipher", cipher, load::is_same_cipher));
+    evidence.extend(settings.choice_evidence(measurement, "group", group, load::is_same_group));
     evidence.extend(match settings.load.driver {
         Driver::Native => settings.handshake_evidence(measurement),
         _ => settings.handshakes_of_the_server(before, after, measurement),
@@ -261,8 +252,8 @@ impl HttpSettings {
 
 /// `TLSv1.2 (812)`, most frequent values first.
 fn counts(measurement: &Measurement, property: &str) -> String {
-    let mut values: Vec<(&String, &u64)> = measurement.observed.get(property).into_iter().flatten().collect();
-    values.sort_by(|a, b| b.1.cmp(a.1));
+    let mut values: Vec<(&str, u64)> = measurement.values_of(property).collect();
+    values.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let words: Vec<String> = values.iter().map(|(value, count)| format!("{value} ({count})")).collect();
     words.join(", ")
 }

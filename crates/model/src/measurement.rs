@@ -394,16 +394,15 @@ impl Measurement {
 
     /// Why attempts failed, and how often for that reason: statuses of failures, errors, failed checks.
     pub fn failures(&self) -> impl Iterator<Item = (String, u64)> + '_ {
-        let of = |property: &str| self.observed.get(property).into_iter().flatten();
         let failed = |status: &str| status.parse::<u16>().is_ok_and(|status| status >= 400);
-        let statuses = || of("status").filter(move |(status, _)| failed(status));
+        let statuses = || self.values_of("status").filter(move |(status, _)| failed(status));
         // Where a check expects such a status, most of them are no failures.
-        let sum = statuses().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+        let sum = statuses().fold(0_u64, |sum, (_, count)| sum.saturating_add(count));
         let statuses = statuses().filter(move |_| sum <= self.attempts.failed);
-        let statuses = statuses.map(|(status, count)| (format!("status {status}"), *count));
+        let statuses = statuses.map(|(status, count)| (format!("status {status}"), count));
         let errors = self.errors.iter().map(|(kind, count)| (kind.clone(), *count));
-        let checks = of(Self::FAILED_CHECKS);
-        let checks = checks.map(|(check, count)| (format!("check failed: {check}"), *count));
+        let checks = self.values_of(Self::FAILED_CHECKS);
+        let checks = checks.map(|(check, count)| (format!("check failed: {check}"), count));
         statuses.chain(errors).chain(checks)
     }
 
@@ -415,6 +414,11 @@ impl Measurement {
             *sum = sum.saturating_add(count);
         }
         sums.into_iter().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
+    }
+
+    /// The values that were observed of a property, each with how often.
+    pub fn values_of(&self, property: &str) -> impl Iterator<Item = (&str, u64)> + use<'_> {
+        self.observed.get(property).into_iter().flatten().map(|(value, count)| (value.as_str(), *count))
     }
 
     /// How often a value of a property was observed.

@@ -78,12 +78,10 @@ fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
     if measurement.observed.contains_key(UNSHARED) {
         return NO_COMMON_CPU.evidence(true, facts![of = test.name()]);
     }
-    let nothing = BTreeMap::new();
-    let observed = measurement.observed.get("cpu").unwrap_or(&nothing);
     let of = |end: &str| -> BTreeMap<&str, u64> {
         let prefix = format!("{} {end}: ", test.name());
-        let cpus = observed.iter().filter_map(|(value, count)| Some((value.strip_prefix(&prefix)?, *count)));
-        cpus.collect()
+        let cpus = measurement.values_of("cpu");
+        cpus.filter_map(|(value, count)| Some((value.strip_prefix(&prefix)?, count))).collect()
     };
     let (client, server) = (of("client"), of("server"));
     let words = |cpus: &BTreeMap<&str, u64>| {

@@ -74,20 +74,14 @@ fn own_account(measurement: &Measurement) -> Evidence {
 }
 
 fn version(measurement: &Measurement) -> Evidence {
-    let versions: Vec<&str> = measurement
-        .observed
-        .get("program")
-        .into_iter()
-        .flatten()
-        .map(|(version, _)| version.as_str())
-        .collect();
+    let versions: Vec<&str> = measurement.values_of("program").map(|(version, _)| version).collect();
     VERSION.evidence(versions.len() == 1, facts![seen = versions.join(", ")])
 }
 
 /// A parameter as the destination's and the source's QEMU read it back.
 fn read_back(parameter: &str, asked: String, after: &Snapshot, measurement: &Measurement) -> Evidence {
-    let of_source = measurement.observed.get(parameter).into_iter().flatten().map(|(value, _)| value.clone());
-    let mut values: Vec<String> = of_source.chain(after.states.get(parameter).cloned()).collect();
+    let of_source = measurement.values_of(parameter).map(|(value, _)| value);
+    let mut values: Vec<&str> = of_source.chain(after.states.get(parameter).map(String::as_str)).collect();
     let holds = values.len() == 2 && values.iter().all(|value| *value == asked);
     values.dedup();
     let seen = if values.is_empty() { "nothing".to_owned() } else { values.join(" and ") };
@@ -96,10 +90,11 @@ fn read_back(parameter: &str, asked: String, after: &Snapshot, measurement: &Mea
 
 /// How many connections QEMU had in each migration.
 fn connections(asked: u32, measurement: &Measurement) -> Evidence {
-    let seen = |property: &str| measurement.observed.get(property).into_iter().flatten();
-    let all: u64 = seen("program").map(|(_, count)| count).sum();
-    let words: Vec<String> =
-        seen("connections").map(|(value, count)| format!("{value} in {count} of {all}")).collect();
+    let all: u64 = measurement.values_of("program").map(|(_, count)| count).sum();
+    let words: Vec<String> = measurement
+        .values_of("connections")
+        .map(|(value, count)| format!("{value} in {count} of {all}"))
+        .collect();
     let holds = all > 0 && measurement.observed_count("connections", &asked.to_string()) == all;
     CONNECTIONS.evidence(holds, facts![asked, seen = words.join(", ")])
 }

@@ -1,8 +1,6 @@
 //! The evidence of how messages that go one way were handed to the kernel (as many at a time as were asked for, and without a
 //! copy where that was asked for) and of how they were received.
 
-use std::collections::BTreeMap;
-
 use plumb_model::{Evidence, Measurement, facts, statements};
 
 use crate::load::{COPIED, SHARED};
@@ -51,10 +49,9 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
 fn at_a_time(test: Test, settings: &NetworkSettings, measurement: &Measurement) -> Evidence {
     let (batch, size) = (settings.load.batch, settings.load.size_of(test).0);
     let prefix = format!("{}: ", test.name());
-    let nothing = BTreeMap::new();
-    let seen = measurement.observed.get("send_calls").unwrap_or(&nothing);
+    let seen = measurement.values_of("send_calls");
     let seen: Vec<(&str, u64)> =
-        seen.iter().filter_map(|(by, count)| Some((by.strip_prefix(&prefix)?, *count))).collect();
+        seen.filter_map(|(by, count)| Some((by.strip_prefix(&prefix)?, count))).collect();
     let segments = segments_name(i32::try_from(size).unwrap_or(i32::MAX));
     let is_cut = seen.iter().any(|(by, _)| *by == segments);
     // More than fits into one call takes several of the same length but for the last.
@@ -75,10 +72,9 @@ fn at_a_time(test: Test, settings: &NetworkSettings, measurement: &Measurement) 
 /// How the receiver waited for data, as it counted its own calls.
 fn receives(test: Test, way: Receive, measurement: &Measurement) -> Evidence {
     let prefix = format!("{} ", test.name());
-    let nothing = BTreeMap::new();
-    let seen = measurement.observed.get("receive").unwrap_or(&nothing);
+    let seen = measurement.values_of("receive");
     let seen: Vec<(&str, u64)> =
-        seen.iter().filter_map(|(what, count)| Some((what.strip_prefix(&prefix)?, *count))).collect();
+        seen.filter_map(|(what, count)| Some((what.strip_prefix(&prefix)?, count))).collect();
     let own = format!("{}: ", way.name());
     let of = |what: &str| {
         let counts = seen.iter().filter(|(name, _)| name.strip_prefix(&own) == Some(what));
@@ -100,12 +96,10 @@ fn receives(test: Test, way: Receive, measurement: &Measurement) -> Evidence {
 /// Whether the receiver's kernel was told to hand over as one what came in a row. A kernel that cannot is not a fault of the
 /// batch, which is the sender's.
 fn joined(measurement: &Measurement) -> Evidence {
-    let nothing = BTreeMap::new();
-    let seen = measurement.observed.get("udp_gro").unwrap_or(&nothing);
-    let words: Vec<&str> = seen.keys().map(String::as_str).collect();
+    let seen: Vec<&str> = measurement.values_of("udp_gro").map(|(value, _)| value).collect();
     let taken = |what| measurement.observed_count("udp_bw_taken", what);
-    let holds = !seen.is_empty() && !seen.contains_key("off");
-    let seen = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
+    let holds = !seen.is_empty() && !seen.contains(&"off");
+    let seen = if seen.is_empty() { "nothing".to_owned() } else { seen.join(", ") };
     GRO.evidence(holds, facts![seen, messages = taken("messages"), pieces = taken("pieces")])
 }
 

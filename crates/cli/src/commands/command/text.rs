@@ -50,14 +50,8 @@ pub fn of_one(measurement: &Measurement, metrics: &[MetricInfo], evidence: &[Evi
         let value = measurement.readings.get(&metric.name)?.number(None, metric.unit)?;
         Some((metric.name.clone(), figures::value(value, metric.unit)))
     }));
-    lines.extend(
-        measurement
-            .observed
-            .get("program")
-            .into_iter()
-            .flatten()
-            .map(|(program, _)| ("program".to_owned(), program.clone())),
-    );
+    let programs = measurement.values_of("program");
+    lines.extend(programs.map(|(program, _)| ("program".to_owned(), program.to_owned())));
     laid_out(&lines, measurement, evidence)
 }
 
