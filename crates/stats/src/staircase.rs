@@ -13,6 +13,9 @@ use crate::moments::Moments;
 /// Rates that do not count: they say more of the start than of the system.
 const RATES_SKIPPED: usize = 2;
 
+/// Failures in a row after which a staircase has not reached the capacity yet.
+const FAILURES_MAX: usize = 5;
+
 /// The trials of one slot, and the capacity that they show.
 ///
 /// Rates may be in any one unit.
@@ -21,6 +24,8 @@ pub struct Staircase {
     ln_rate: f64,
     ln_step: f64,
     trials: usize,
+    /// The failures since a trial last met the objective.
+    failures: usize,
     /// The logarithms of the rates that count.
     ln_rates: Moments,
 }
@@ -28,7 +33,8 @@ pub struct Staircase {
 impl Staircase {
     /// Starts at the rate `start` with the relative step `step`, where 0.04 is 4%. Both are finite and above 0.
     pub fn new(start: f64, step: f64) -> Self {
-        Self { ln_rate: start.ln(), ln_step: step.ln_1p(), trials: 0, ln_rates: Moments::default() }
+        let (ln_rate, ln_step) = (start.ln(), step.ln_1p());
+        Self { ln_rate, ln_step, trials: 0, failures: 0, ln_rates: Moments::default() }
     }
 
     /// The rate of the next trial.
@@ -39,10 +45,17 @@ impl Staircase {
     /// Takes in whether the trial at [`Staircase::rate`] met the objective.
     pub fn note(&mut self, is_met: bool) {
         self.trials += 1;
+        self.failures = if is_met { 0 } else { self.failures + 1 };
         self.ln_rate += if is_met { self.ln_step } else { -self.ln_step };
         if self.trials >= RATES_SKIPPED {
             self.ln_rates.push(self.ln_rate);
         }
+    }
+
+    /// Whether the last trials all failed, so that the capacity may be far below the rates tried: what met the objective before may
+    /// be spent.
+    pub fn is_sinking(&self) -> bool {
+        self.failures >= FAILURES_MAX
     }
 
     /// The geometric mean of all rates from the third on, with that of the next trial, which the last outcome decided.
@@ -97,6 +110,17 @@ mod tests {
             assert_eq!(staircase(1000.0, few).estimate(), None);
         }
         assert!(staircase(1000.0, &[true, false, true]).estimate().is_some());
+    }
+
+    #[test]
+    fn five_failures_at_the_end_are_a_staircase_that_sinks() {
+        for (outcomes, is_sinking) in [
+            (&[true, true, false, false, false, false, false][..], true),
+            (&[false, false, false, false, false, true], false),
+            (&[true, false, false, false, false], false),
+        ] {
+            assert_eq!(staircase(1000.0, outcomes).is_sinking(), is_sinking, "{outcomes:?}");
+        }
     }
 
     proptest! {
