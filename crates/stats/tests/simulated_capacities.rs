@@ -10,10 +10,10 @@ mod noise;
 mod systems;
 
 use noise::{normal, share};
-use plumb_stats::{Design, Level, Looks, Moments, Pilot, Staircase, log_ratio, spread_above_step};
+use plumb_stats::{Design, Level, Looks, Moments, Pilot, Spent, Staircase, log_ratio, spread_above_step};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use systems::{NOISY, Noisy, QUIET, Queue, System};
+use systems::{Bucket, NOISY, Noisy, QUIET, Queue, System};
 
 const ALPHA: f64 = 0.05;
 const FIRST_LOOK: usize = 6;
@@ -84,16 +84,13 @@ fn crossing(trials: &[(f64, f64)]) -> f64 {
 }
 
 impl Plan {
-    /// The value of a slot that starts at `start`.
+    /// The value of a slot that starts at `start`. A staircase that sinks starts anew from a pilot.
     fn slot(self, system: &mut impl System, start: f64, clock: &mut usize, rng: &mut ChaCha8Rng) -> f64 {
-        let mut staircase = Staircase::new(start, self.step);
-        let mut trials = Vec::new();
-        for _ in 0..self.trials {
-            let rate = staircase.rate();
-            let p99 = system.p99(rate, *clock, rng);
-            *clock += 1;
-            staircase.note(p99 < 1.0);
-            trials.push((rate, p99));
+        let (mut staircase, mut trials) = self.staircase(system, start, clock, rng);
+        if staircase.is_sinking()
+            && let (Some(start), _) = self.pilot(system, staircase.rate(), clock, rng)
+        {
+            (staircase, trials) = self.staircase(system, start, clock, rng);
         }
         system.drain();
         let rates: Vec<f64> = trials.iter().map(|(rate, _)| *rate).chain([staircase.rate()]).collect();
@@ -105,19 +102,84 @@ impl Plan {
         }
     }
 
+    /// Trials around `start`, as rates with their p99.
+    fn staircase(
+        self,
+        system: &mut impl System,
+        start: f64,
+        clock: &mut usize,
+        rng: &mut ChaCha8Rng,
+    ) -> (Staircase, Vec<(f64, f64)>) {
+        let mut staircase = Staircase::new(start, self.step);
+        let mut trials = Vec::new();
+        for _ in 0..self.trials {
+            let rate = staircase.rate();
+            let p99 = system.p99(rate, *clock, rng);
+            *clock += 1;
+            staircase.note(p99 < 1.0);
+            trials.push((rate, p99));
+        }
+        (staircase, trials)
+    }
+
+    /// What a pilot from `guess` finds, and its trials.
+    fn pilot(
+        self,
+        system: &mut impl System,
+        guess: f64,
+        clock: &mut usize,
+        rng: &mut ChaCha8Rng,
+    ) -> (Option<f64>, Vec<(f64, f64)>) {
+        let mut pilot = Pilot::new(guess, self.step, f64::INFINITY);
+        let mut trials = Vec::new();
+        while let Some(rate) = pilot.rate() {
+            let p99 = system.p99(rate, *clock, rng);
+            *clock += 1;
+            pilot.note(p99 < 1.0);
+            trials.push((rate, p99));
+        }
+        (pilot.estimate(), trials)
+    }
+
+    /// What a slot finds whose variant has this estimate from earlier slots, or a pilot, and what the trials show of a burst.
+    fn searched(
+        self,
+        mut system: impl System,
+        known: Option<f64>,
+        rng: &mut ChaCha8Rng,
+    ) -> (f64, Option<Spent>) {
+        let (mut clock, mut all) = (0, Vec::new());
+        let (mut start, mut guess) = (known.unwrap_or(0.0), None);
+        if known.is_none() {
+            guess = Some(system.throughput() * (0.05 * normal(rng)).exp());
+        }
+        loop {
+            if let Some(from) = guess {
+                let (found, trials) = self.pilot(&mut system, from, &mut clock, rng);
+                all.extend(trials);
+                start = found.unwrap_or(from);
+            }
+            let (staircase, trials) = self.staircase(&mut system, start, &mut clock, rng);
+            let is_one_sided = trials.iter().all(|(_, p99)| *p99 < 1.0);
+            all.extend(trials);
+            guess = (staircase.is_sinking() || is_one_sided).then(|| staircase.rate());
+            if guess.is_none() || all.len() > 100 {
+                let outcomes: Vec<(f64, bool)> = all.iter().map(|(rate, p99)| (*rate, *p99 < 1.0)).collect();
+                let estimate = staircase.estimate().expect("there are enough trials");
+                return (estimate, Spent::find(known, &outcomes));
+            }
+        }
+    }
+
     /// The log ratios of an experiment's blocks.
     fn log_ratios<S: System>(self, systems: [S; 2], rng: &mut ChaCha8Rng) -> Vec<f64> {
         let mut clock = 0;
         let mut variants = systems.map(|mut system| {
             // A closed loop is not exact either.
             let guess = system.throughput() * (0.05 * normal(rng)).exp();
-            let mut pilot = Pilot::new(guess, self.step, f64::INFINITY);
-            while let Some(rate) = pilot.rate() {
-                pilot.note(system.p99(rate, clock, rng) < 1.0);
-                clock += 1;
-            }
+            let (start, _) = self.pilot(&mut system, guess, &mut clock, rng);
             system.drain();
-            Variant { system, start: pilot.estimate().unwrap_or(guess), slots: Moments::default() }
+            Variant { system, start: start.unwrap_or(guess), slots: Moments::default() }
         });
         if self.start == Start::Common {
             variants[1].start = variants[0].start;
@@ -299,6 +361,47 @@ fn a_pilot_is_seldom_far_off() {
         let trials = f64::from(trials) / f64::from(pilots);
         println!("pilot from {guess}: {:.1}% off by more than 10%, {trials:.1} trials", 100.0 * far_off);
         assert!(far_off <= far_off_max, "{guess}: {far_off}");
+    }
+}
+
+/// In a first slot, and in a later one that starts where the earlier ones ended.
+#[test]
+fn a_steady_system_has_spent_nothing() {
+    let systems = [CALM, QUIET, NOISY].into_iter().flat_map(|system| {
+        [0.9, 0.8, 0.7].map(|load| [-0.0007, 0.0, 0.0007].map(|drift| Noisy { load, drift, ..system }))
+    });
+    for system in systems.flatten() {
+        for known in [None, Some(1.0)] {
+            let found = share(20_261_127, |rng| EIGHT.searched(system, known, rng).1.is_some());
+            println!(
+                "sd {}, load {}, drift {}, known {known:?}: {:.2}% spent",
+                system.noise,
+                system.load,
+                system.drift,
+                100.0 * found
+            );
+            assert!(found <= 0.01, "{} {} {known:?}: {found}", system.noise, system.load);
+        }
+    }
+}
+
+/// Credits for this many trials at the peak, give or take a third, end in the pilot or in the staircase after it. Those that end
+/// in the last trials leave no time to see it.
+#[test]
+fn a_burst_that_ends_within_a_search_is_told_and_leaves_the_lasting_rate() {
+    for (trials, told_min, capacity_max) in [(4.0, 0.0, 1.12), (8.0, 0.6, 1.17)] {
+        for peak in [1.5, 2.0, 4.0] {
+            let mut capacities = Moments::default();
+            let told = share(20_261_127, |rng| {
+                let credits = (peak - 1.0) * trials * (0.3 * normal(rng)).exp();
+                let (capacity, spent) = EIGHT.searched(Bucket { rate: 1.0, credits, peak }, None, rng);
+                capacities.push(capacity.ln());
+                spent.is_some()
+            });
+            let capacity = capacities.mean().expect("there are searches").exp();
+            println!("peak {peak}, {trials} trials: {:.1}% told, capacity {capacity:.3}", 100.0 * told);
+            assert!(told >= told_min && capacity < capacity_max, "{peak} {trials}: {told} {capacity}");
+        }
     }
 }
 

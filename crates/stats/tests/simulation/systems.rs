@@ -64,6 +64,35 @@ impl System for Noisy {
     }
 }
 
+/// A limiter that saves up what it is not asked for: above its rate it spends credits, and fails without them.
+#[derive(Clone, Copy)]
+pub struct Bucket {
+    /// The rate for ever.
+    pub rate: f64,
+    /// The work above it that credits pay for.
+    pub credits: f64,
+    /// The rate at which even credits are of no use.
+    pub peak: f64,
+}
+
+/// What a probe for recovery leaves in a bucket, in units of its rate: a fifth of a trial at half the rate.
+const PROBED: f64 = 0.1;
+
+impl System for Bucket {
+    fn p99(&mut self, rate: f64, _: usize, _: &mut ChaCha8Rng) -> f64 {
+        self.credits -= rate - self.rate;
+        let is_met = self.credits >= 0.0 && rate < self.peak;
+        if !is_met {
+            self.credits = self.credits.max(0.0) + PROBED * self.rate;
+        }
+        if is_met { 0.5 } else { STALLED }
+    }
+
+    fn throughput(&self) -> f64 {
+        self.peak
+    }
+}
+
 /// A single server with a queue, evenly spaced arrivals and independent service times, by Lindley's recurrence (1952).
 #[derive(Clone)]
 pub struct Queue {
