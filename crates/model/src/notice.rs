@@ -87,6 +87,8 @@ pub enum NoticeKind {
     LoadsOwnLimit,
     /// The system did not recover from a rate that was too high. Figures: how long it had, in ns.
     NotRecovered,
+    /// Trials met the objectives until a burst was spent. Figures: the highest rate that did before, and the highest since.
+    BurstSpent,
 
     /// The system's counters were read late.
     CountersLate,

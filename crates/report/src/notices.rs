@@ -60,6 +60,8 @@ templates! {
     LoadsOwnLimit => "the capacity is at least {0}/s: the load was the limit before the system failed an objective"
     NotRecovered => "after a rate that was too high, the system did not meet the objectives at half of it or less within {0 ns}, so the search \
         ended there"
+    BurstSpent => "a burst was spent: rates of up to {0}/s met the objectives at first, and later none above {1}/s did. A limiter may have \
+        saved up credits; the capacity is the rate without them"
 
     CountersLate => "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact"
     ClockSkew => "the hosts' clocks may differ by {0 ns}, more than 1% of the window: CPU costs are less exact; use a longer window"
