@@ -13,7 +13,7 @@ use plumb_model::{
     SlotResult, Span, SplitMix, Strain, Trial, TrialKind, Unit,
 };
 use plumb_path::{Capacity, Window};
-use plumb_stats::{Pilot, Staircase};
+use plumb_stats::{Pilot, Spent, Staircase};
 
 use crate::clock::Patience;
 use crate::error::SlotError;
@@ -47,6 +47,10 @@ const PROBES_AT_A_RATE: u32 = 3;
 /// Where the load itself is the limit from the start on, this many rates are tried below, each this share of the one before.
 const BOUNDS_MAX: u32 = 6;
 const BOUND_STEP: f64 = 0.8;
+/// All other probes stay at their first rate for this long. What had met the objectives may be spent, as the credits of a volume.
+const PROBES_AT_HALF: u32 = 15;
+/// How often a search starts anew because its trials were not around the capacity.
+const PILOTS_MAX: u32 = 2;
 /// Probes after which the system counts as one that does not recover.
 const PROBES_MAX: u32 = 30;
 
@@ -130,37 +134,47 @@ impl<'a, 'm> Trials<'a, 'm> {
             None => trials.first_pilot()?,
         };
         let Some(start) = start else { return trials.result(None) };
-        let mut staircase = trials.staircase(start)?;
+        let (mut staircase, mut guess) = trials.staircase(start)?;
+        for _ in 0..PILOTS_MAX {
+            let Some(from) = guess else { break };
+            trials.forget();
+            let Some(start) = trials.pilot(from)? else { return trials.result(None) };
+            (staircase, guess) = trials.staircase(start)?;
+        }
         if trials.is_one_sided() {
-            // All of its trials say only where to look.
-            trials
-                .seen
-                .iter_mut()
-                .filter(|trial| trial.kind == TrialKind::Search)
-                .for_each(|trial| trial.kind = TrialKind::Pilot);
-            trials.kept.best = None;
-            let Some(start) = trials.pilot(staircase.rate())? else { return trials.result(None) };
-            staircase = trials.staircase(start)?;
-            if trials.is_one_sided() {
-                return Err(SlotError::Harness(format!(
-                    "find the capacity: all {} trials from {start:.0}/s on ended alike, after a pilot to that rate",
-                    searching.capacity.trials
-                )));
-            }
+            let (of, rate) = (searching.capacity.trials, staircase.rate());
+            return Err(SlotError::Harness(format!(
+                "find the capacity: all {of} trials up to {rate:.0}/s ended alike, after a pilot to that rate"
+            )));
         }
         trials.result(staircase.estimate())
     }
 
-    /// Makes the trials around a rate.
-    fn staircase(&mut self, start: f64) -> Result<Staircase, SlotError> {
+    /// Takes all trials so far for those of a pilot: they say only where to look.
+    fn forget(&mut self) {
+        let searched = self.seen.iter_mut().filter(|trial| trial.kind == TrialKind::Search);
+        searched.for_each(|trial| trial.kind = TrialKind::Pilot);
+        self.kept.best = None;
+    }
+
+    /// Makes the trials around a rate. Also returns the rate from which to look for another, where they were not around the
+    /// capacity.
+    fn staircase(&mut self, start: f64) -> Result<(Staircase, Option<f64>), SlotError> {
         let mut staircase = Staircase::new(start, self.searching.capacity.step);
         for _ in 0..self.searching.capacity.trials {
-            match self.trial(TrialKind::Search, staircase.rate())? {
+            let rate = staircase.rate();
+            match self.trial(TrialKind::Search, rate)? {
+                // The probes went far down, and so does the search.
+                Some(false) if self.end.is_none() && self.recovered_at < rate / 2.0 => {
+                    return Ok((staircase, Some(self.recovered_at)));
+                }
                 Some(is_met) => staircase.note(is_met),
                 None => break,
             }
         }
-        Ok(staircase)
+        let is_off = self.is_one_sided() || staircase.is_sinking();
+        let guess = (is_off && self.end.is_none()).then(|| staircase.rate());
+        Ok((staircase, guess))
     }
 
     /// Whether all trials of a search that was not cut short had the same outcome: then the capacity is beyond them.
@@ -226,7 +240,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         let is_met = self.note(kind, Some(rate), measured);
         if !is_met {
             match self.recovery_ns(kind, rate / 2.0)? {
-                Some(took_ns) if kind == TrialKind::Search => {
+                Some(took_ns) if kind == TrialKind::Search && self.recovered_at >= rate / 2.0 => {
                     self.recovery_ns = self.recovery_ns.max(Some(took_ns));
                 }
                 Some(_) => {}
@@ -290,7 +304,8 @@ impl<'a, 'm> Trials<'a, 'm> {
 
     /// Measures until the system meets the objectives at a rate, which is far below the last one. Returns how long that took; `None`
     /// if it did not.
-    fn recovery_ns(&mut self, kind: TrialKind, mut rate: f64) -> Result<Option<u64>, SlotError> {
+    fn recovery_ns(&mut self, kind: TrialKind, half: f64) -> Result<Option<u64>, SlotError> {
+        let mut rate = half;
         let began_ns = self.patience.clock.monotonic_ns();
         let mut is_disturbed = true;
         let limit_ns = self.searching.capacity.limit_ns().unwrap_or(0.0);
@@ -308,12 +323,13 @@ impl<'a, 'm> Trials<'a, 'm> {
                 self.recovered_at = rate;
                 let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(SETTLE_NS_MAX);
                 // Once for all: a trial that settles for longer overloads the system for longer.
-                if probes > 1 && kind == TrialKind::Search && self.settle_ns == 0 {
+                if probes > 1 && kind == TrialKind::Search && rate == half && self.settle_ns == 0 {
                     self.settle_ns = settle_ns;
                 }
                 return Ok(Some(self.waited_ns));
             }
-            if self.is_descending && probes % PROBES_AT_A_RATE == 0 && rate / 2.0 >= least {
+            let at_half = if self.is_descending { PROBES_AT_A_RATE } else { PROBES_AT_HALF };
+            if probes >= at_half && probes % PROBES_AT_A_RATE == 0 && rate / 2.0 >= least {
                 rate /= 2.0;
             }
         }
@@ -375,6 +391,15 @@ impl<'a, 'm> Trials<'a, 'm> {
         is_met
     }
 
+    /// What the trials show of a burst that was spent.
+    fn spent(&self) -> Option<Notice> {
+        let tried = self.seen.iter().filter(|trial| trial.kind != TrialKind::Probe);
+        let trials: Vec<(f64, bool)> =
+            tried.filter_map(|trial| Some((trial.rate_per_s?, trial.is_met))).collect();
+        let Spent { at_first, since } = Spent::find(self.searching.start, &trials)?;
+        Some(NoticeKind::BurstSpent.with([at_first, since]))
+    }
+
     fn result(self, estimate: Option<f64>) -> Result<Measured, SlotError> {
         let tried = || self.seen.iter().filter(|trial| trial.kind != TrialKind::Probe);
         let rates =
@@ -382,6 +407,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         let lowest_failed = rates(false).reduce(f64::min);
         let below = |rate: &f64| lowest_failed.is_none_or(|failed| *rate < failed);
         let highest_met = rates(true).filter(below).reduce(f64::max);
+        let spent = self.spent();
         let Some((rank, mut measured)) = self.kept.best else {
             return Err(SlotError::Harness("measure: the search had no trial".to_owned()));
         };
@@ -415,7 +441,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         measurement.notices.retain(|notice| notice.kind != NoticeKind::FewConnections);
         measurement.notices.extend(self.kept.pool);
         let trial_ns = self.kept.shortest_ns.unwrap_or(self.window.window_ns);
-        measurement.notices.extend(self.searching.capacity.short_trials(trial_ns));
+        measurement.notices.extend(self.searching.capacity.short_trials(trial_ns).into_iter().chain(spent));
         let gauges = [(CAPACITY, capacity), (CAPACITY_RECOVERY, self.recovery_ns.map(|ns| ns as f64 / 1e6))];
         for (metric, value) in gauges {
             measurement.readings.extend(value.map(|value| (metric.name.to_owned(), Reading::Gauge(value))));
@@ -600,6 +626,28 @@ mod tests {
         assert!((4500.0..5500.0).contains(&capacity), "{capacity}");
         let search = measurement.search.unwrap();
         assert_eq!(search.trials.iter().filter(|trial| trial.kind == TrialKind::Search).count(), 8);
+    }
+
+    #[test]
+    fn a_burst_that_is_spent_is_told_and_the_capacity_is_what_remains() {
+        // The earlier slots found 1000/s. The system does 300/s for ever, and more as long as its credits last.
+        let credits = std::cell::Cell::new(2500.0);
+        let meets = |window: Window| {
+            let took_s = (window.warmup_ns + window.window_ns) as f64 / 1e9;
+            let left = credits.get() + (300.0 - window.rate_per_s.unwrap_or(0.0)) * took_s;
+            credits.set(left.clamp(0.0, 2500.0));
+            if left >= 0.0 { window.window_ns / 1_000_000 } else { 0 }
+        };
+        let (found, _) = searched_beside(meets, &LoadHealth::default(), |_| 0.0);
+        let measurement = found.unwrap().result.measurement;
+        let capacity = measurement.readings[CAPACITY.name].number(None, CAPACITY.unit).unwrap();
+        assert!((290.0..350.0).contains(&capacity), "{capacity}");
+        let [notice] = &measurement.notices[..] else { panic!("{:?}", measurement.notices) };
+        assert_eq!(notice.kind, NoticeKind::BurstSpent);
+        assert!((1000.0..1200.0).contains(&notice.figures[0].most), "{notice:?}");
+        assert!((290.0..400.0).contains(&notice.figures[1].most), "{notice:?}");
+        let search = measurement.search.unwrap();
+        assert!(search.upper_bound().unwrap() < 400.0, "the trials of the burst have no part in the bounds");
     }
 
     #[test]
