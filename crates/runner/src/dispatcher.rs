@@ -7,7 +7,9 @@
 use plumb_judge::{is_proven, judge_claims};
 use plumb_model::event::TimeLeft;
 use plumb_model::metric::CAPACITY;
-use plumb_model::{Cell, ClaimVerdict, Ending, Event, Notice, NoticeKind, Plan, Slot, SlotOutcome, Verdict};
+use plumb_model::{
+    Cell, ClaimVerdict, Ending, Event, Measurement, Notice, NoticeKind, Plan, Slot, SlotOutcome, Verdict,
+};
 use plumb_path::Window;
 
 use crate::clock::{Clock, Patience};
@@ -285,13 +287,18 @@ impl Dispatch<'_, '_> {
     }
 
     /// The geometric mean of the capacities that a variant had so far; `None` if it had none. Where the load was the limit, the
-    /// capacity is only a lower bound, and so it may be where the system did not recover.
+    /// capacity is only a lower bound, and so it may be where the system did not recover. Slots before a burst was spent do not
+    /// count.
     fn capacity_so_far(&self, cell: usize, name: &str) -> Option<f64> {
         let slots = self.slots.iter().filter(|slot| slot.cell == cell && slot.variant == name);
         let measurements = slots.filter_map(|slot| Some(&slot.result()?.measurement));
         let is_sick = |notice: &Notice| notice.kind == NoticeKind::NotRecovered;
+        let has_spent = |it: &&Measurement| it.notices.iter().any(|it| it.kind == NoticeKind::BurstSpent);
         let found = measurements.filter(|it| !it.health.is_load_bound() && !it.notices.iter().any(is_sick));
-        let readings = found.filter_map(|measurement| measurement.readings.get(CAPACITY.name));
+        let found: Vec<&Measurement> = found.collect();
+        let first = found.iter().rposition(has_spent).unwrap_or(0);
+        let readings =
+            found[first..].iter().filter_map(|measurement| measurement.readings.get(CAPACITY.name));
         let logs = readings.filter_map(|reading| Some(reading.number(None, CAPACITY.unit)?.ln()));
         let (count, sum) = logs.fold((0.0, 0.0), |(count, sum), log| (count + 1.0, sum + log));
         (count > 0.0).then(|| f64::exp(sum / count))

@@ -68,6 +68,21 @@ fn each_variant_begins_with_a_pilot_and_goes_on_from_its_own_estimate() {
 }
 
 #[test]
+fn a_variant_goes_on_from_the_slot_in_which_a_burst_was_spent() {
+    let plan = searching("throughput: 1000/s", USUAL, "b.capacity >= 1.1 * a.capacity");
+    let mut slots = run(&plan, Vec::new(), &mut Faults::default(), Some(4)).slots;
+    let of_a: Vec<f64> = slots.iter().filter(|slot| slot.variant == "a").filter_map(capacity).collect();
+    assert_ne!(of_a[0], of_a[1]);
+    let second = slots.iter_mut().rfind(|slot| slot.variant == "a").unwrap();
+    let SlotOutcome::Measured(result) = &mut second.outcome else { panic!("{second:?}") };
+    result.measurement.notices.push(plumb_model::NoticeKind::BurstSpent.with([2000.0, of_a[1]]));
+    let all = run(&plan, slots, &mut Faults::default(), None).slots;
+    let third = all.iter().filter(|slot| slot.variant == "a").nth(2).unwrap();
+    let start = trials(third)[0].rate_per_s.unwrap();
+    assert!((start / of_a[1] - 1.0).abs() < 1e-9, "{start} is not {}", of_a[1]);
+}
+
+#[test]
 fn a_probe_at_half_the_rate_follows_each_trial_that_failed() {
     let plan = searching("throughput: 1000/s", USUAL, "b.capacity >= 1.1 * a.capacity");
     let slots = run(&plan, Vec::new(), &mut Faults::default(), None).slots;
