@@ -133,21 +133,26 @@ impl<'a, 'm> Trials<'a, 'm> {
             Some(start) => Some(start),
             None => trials.first_pilot()?,
         };
-        let Some(start) = start else { return trials.result(None) };
-        let (mut staircase, mut guess) = trials.staircase(start)?;
-        for _ in 0..PILOTS_MAX {
-            let Some(from) = guess else { break };
+        let Some(mut start) = start else { return trials.result(None) };
+        for pilots_left in (0..=PILOTS_MAX).rev() {
+            let (staircase, guess) = trials.staircase(start, pilots_left == 0)?;
+            let Some(from) = guess else { return trials.ended(&staircase) };
             trials.forget();
-            let Some(start) = trials.pilot(from)? else { return trials.result(None) };
-            (staircase, guess) = trials.staircase(start)?;
+            let Some(found) = trials.pilot(from)? else { break };
+            start = found;
         }
-        if trials.is_one_sided() {
-            let (of, rate) = (searching.capacity.trials, staircase.rate());
-            return Err(SlotError::Harness(format!(
-                "find the capacity: all {of} trials up to {rate:.0}/s ended alike, after a pilot to that rate"
-            )));
+        trials.result(None)
+    }
+
+    /// The result of trials around a rate.
+    fn ended(self, staircase: &Staircase) -> Result<Measured, SlotError> {
+        if !self.is_one_sided() {
+            return self.result(staircase.estimate());
         }
-        trials.result(staircase.estimate())
+        let (of, rate) = (self.searching.capacity.trials, staircase.rate());
+        Err(SlotError::Harness(format!(
+            "find the capacity: all {of} trials up to {rate:.0}/s ended alike, after a pilot to that rate"
+        )))
     }
 
     /// Takes all trials so far for those of a pilot: they say only where to look.
@@ -157,23 +162,21 @@ impl<'a, 'm> Trials<'a, 'm> {
         self.kept.best = None;
     }
 
-    /// Makes the trials around a rate. Also returns the rate from which to look for another, where they were not around the
-    /// capacity.
-    fn staircase(&mut self, start: f64) -> Result<(Staircase, Option<f64>), SlotError> {
+    /// Makes the trials around a rate. Unless they are the last ones, it also returns the rate from which to look for another, where
+    /// they were not around the capacity.
+    fn staircase(&mut self, start: f64, is_last: bool) -> Result<(Staircase, Option<f64>), SlotError> {
         let mut staircase = Staircase::new(start, self.searching.capacity.step);
         for _ in 0..self.searching.capacity.trials {
             let rate = staircase.rate();
-            match self.trial(TrialKind::Search, rate)? {
-                // The probes went far down, and so does the search.
-                Some(false) if self.end.is_none() && self.recovered_at < rate / 2.0 => {
-                    return Ok((staircase, Some(self.recovered_at)));
-                }
-                Some(is_met) => staircase.note(is_met),
-                None => break,
+            let Some(is_met) = self.trial(TrialKind::Search, rate)? else { break };
+            staircase.note(is_met);
+            // The probes went far down, and so does the search.
+            if !is_met && !is_last && self.end.is_none() && self.recovered_at < rate / 2.0 {
+                return Ok((staircase, Some(self.recovered_at)));
             }
         }
-        let is_off = self.is_one_sided() || staircase.is_sinking();
-        let guess = (is_off && self.end.is_none()).then(|| staircase.rate());
+        let is_off = !is_last && self.end.is_none() && (self.is_one_sided() || staircase.is_sinking());
+        let guess = is_off.then(|| staircase.rate());
         Ok((staircase, guess))
     }
 
@@ -305,7 +308,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     /// Measures until the system meets the objectives at a rate, which is far below the last one. Returns how long that took; `None`
     /// if it did not.
     fn recovery_ns(&mut self, kind: TrialKind, half: f64) -> Result<Option<u64>, SlotError> {
-        let mut rate = half;
+        let (mut rate, mut met_at) = (half, None);
         let began_ns = self.patience.clock.monotonic_ns();
         let mut is_disturbed = true;
         let limit_ns = self.searching.capacity.limit_ns().unwrap_or(0.0);
@@ -319,11 +322,17 @@ impl<'a, 'm> Trials<'a, 'm> {
             is_disturbed &= is_spoiled(&measured);
             // If this probe meets the objectives, the system had recovered when its window opened.
             self.waited_ns = measured.opened_ns.saturating_sub(began_ns);
-            if self.note(TrialKind::Probe, Some(rate), measured) {
-                self.recovered_at = rate;
+            let is_met = self.note(TrialKind::Probe, Some(rate), measured);
+            if is_met && rate < half && !self.is_descending && met_at.is_none() {
+                // If the system was only slow to recover, it now does half the rate, too.
+                (met_at, rate) = (Some(rate), half);
+                continue;
+            }
+            if is_met || met_at.is_some() {
+                self.recovered_at = met_at.filter(|_| !is_met).unwrap_or(rate);
                 let settle_ns = sick_ns.saturating_mul(RELAXATIONS).min(SETTLE_NS_MAX);
                 // Once for all: a trial that settles for longer overloads the system for longer.
-                if probes > 1 && kind == TrialKind::Search && rate == half && self.settle_ns == 0 {
+                if probes > 1 && kind == TrialKind::Search && is_met && self.settle_ns == 0 {
                     self.settle_ns = settle_ns;
                 }
                 return Ok(Some(self.waited_ns));
@@ -648,6 +657,27 @@ mod tests {
         assert!((290.0..400.0).contains(&notice.figures[1].most), "{notice:?}");
         let search = measurement.search.unwrap();
         assert!(search.upper_bound().unwrap() < 400.0, "the trials of the burst have no part in the bounds");
+    }
+
+    #[test]
+    fn a_system_that_is_slow_to_recover_is_not_one_that_does_less() {
+        // After an overload it does nothing for 17 probes of 0.2 s.
+        let sick_until = std::cell::Cell::new(0);
+        let now = std::cell::Cell::new(0);
+        let meets = |window: Window| {
+            now.set(now.get() + 1);
+            if window.rate_per_s.unwrap_or(0.0) >= 1010.0 {
+                sick_until.set(now.get() + 17);
+            }
+            if now.get() <= sick_until.get() { 0 } else { window.window_ns / 1_000_000 }
+        };
+        let (found, _) = searched_beside(meets, &LoadHealth::default(), |_| 0.0);
+        let measurement = found.unwrap().result.measurement;
+        assert_eq!(measurement.notices, []);
+        let trials = measurement.search.unwrap().trials;
+        assert!(trials.iter().all(|trial| trial.kind != TrialKind::Pilot), "{trials:?}");
+        let recovery = measurement.readings[CAPACITY_RECOVERY.name].number(None, CAPACITY_RECOVERY.unit);
+        assert!(recovery.unwrap() >= 3400.0, "{recovery:?}");
     }
 
     #[test]
