@@ -165,26 +165,22 @@ fn a_search_from_two_hosts_finds_the_limit_of_a_volume() {
     wait_until("the server to listen", || !hosts.enter(1, &["ss", "-Hltn", "sport = 19768"]).is_empty());
     let target = format!("nbd://{listen}/one");
     let words = ["--trials", "4", "--trial", "500ms", "--depth", "64", "--json", "--on", "host2,host3"];
-    let found = hosts.run(&[&["storage", &target, "--objective", "p90 < 50 ms"], &words[..]].concat());
-    if code(&found) == 0 {
-        let found: Value = serde_json::from_str(&stdout(&found)).unwrap();
-        // Trials of ten times the limit forgive a tenth. The rest is for a busy machine, which makes a trial fail or two.
-        let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
-        assert!((300.0..700.0).contains(&capacity), "{capacity}");
-        let trials = found["trials"].as_array().unwrap();
-        let met = trials.iter().filter(|trial| trial["is_met"] == true && trial["rate_per_s"].is_f64());
-        for trial in met {
-            let of = |name: &str| trial[name].as_f64().unwrap();
-            // One of the hosts alone would do half of it.
-            assert!((0.7..1.3).contains(&(of("done_per_s") / of("rate_per_s"))), "{trial}");
-        }
-    } else {
-        // On a busy machine, a host may miss the moment that was agreed on, or send late, or be the limit itself.
-        let late = ["at one moment", "at the same moment", "undisturbed", "ended alike"];
-        assert_eq!(code(&found), 5, "{found:?}");
-        let is_told =
-            late.iter().any(|late| stderr(&found).contains(late)) || stdout(&found).contains("no capacity");
-        assert!(is_told, "{found:?}");
+    let found = hosts.run(&[&["storage", &target, "--objective", "med < 20 ms"], &words[..]].concat());
+    // On a busy machine, a host may miss the moment that was agreed on, or send late in all attempts.
+    let late = ["at one moment", "undisturbed"];
+    if code(&found) == 5 && late.iter().any(|late| stderr(&found).contains(late)) {
+        return skip("hardware: this machine did not let two loads send on time");
+    }
+    let found: Value = serde_json::from_str(&stdout(&found)).unwrap_or_else(|_| panic!("{found:?}"));
+    // Half of the answers of a trial are late only if the rate is 8% too high, or the machine stands still for half of it.
+    let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
+    assert!((425.0..600.0).contains(&capacity), "{capacity}");
+    let trials = found["trials"].as_array().unwrap();
+    let met = trials.iter().filter(|trial| trial["is_met"] == true && trial["rate_per_s"].is_f64());
+    for trial in met {
+        let of = |name: &str| trial[name].as_f64().unwrap();
+        // One of the hosts alone would do half of it.
+        assert!((0.8..1.2).contains(&(of("done_per_s") / of("rate_per_s"))), "{trial}");
     }
 }
 
