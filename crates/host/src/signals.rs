@@ -149,12 +149,6 @@ impl Interrupts {
     pub fn is_interrupted(&self) -> bool {
         self.is_interrupted.load(Ordering::SeqCst)
     }
-
-    /// The flag itself, for threads that outlive a borrow.
-    #[must_use]
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_interrupted)
-    }
 }
 
 impl AsFd for Interrupts {

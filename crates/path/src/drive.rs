@@ -238,7 +238,8 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
     fn wait(&mut self, until_ns: impl Fn(&Self) -> u64) -> Result<bool, O::Error> {
         while self.ran.len() < self.progress.len() {
             let now_ns = monotonic_ns();
-            self.is_interrupted = self.watch.look(now_ns)? || was_asked_to_stop();
+            self.watch.look(now_ns)?;
+            self.is_interrupted = was_asked_to_stop();
             self.closing.look(now_ns, self.is_interrupted);
             let left_ns = until_ns(self).saturating_sub(now_ns);
             match self.results.recv_timeout(Duration::from_nanos(left_ns.min(self.look_ns))) {
@@ -257,8 +258,6 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -302,19 +301,21 @@ mod tests {
         Drive { threads: 3, window, rate_per_s: None, units: None, look_ns: LOOK_NS }
     }
 
-    /// Drives counters and lets counter number `failing` fail. Sets `interrupted` when the window opens, if
-    /// requested.
+    /// Drives counters and lets counter number `failing` fail. Asks the process to stop when the window opens,
+    /// if requested.
     fn run(
         drive: &Drive,
         failing: Option<u32>,
         is_interrupted: bool,
     ) -> (Result<Driven<<Counter as Worker>::Tally>, PathError>, Vec<Mark>) {
-        let (interrupted, mut marks) = (AtomicBool::new(false), Vec::new());
+        let mut marks = Vec::new();
         let mut mark = |mark| {
-            interrupted.store(is_interrupted, Ordering::Relaxed);
+            if is_interrupted {
+                plumb_host::signals::ask_to_stop();
+            }
             marks.push(mark);
         };
-        let driven = drive.run(&mut Marks { mark: &mut mark, interrupted: &interrupted }, |part| {
+        let driven = drive.run(&mut Marks(&mut mark), |part| {
             let fails = failing == Some(part.number);
             move || Ok(Counter { part, accounts: Accounts::default(), fails })
         });
@@ -384,7 +385,7 @@ mod tests {
                 }
             }
         }
-        let marks = &mut Marks { mark: &mut |_| (), interrupted: &AtomicBool::new(false) };
+        let marks = &mut Marks(&mut |_| ());
         plumb_host::signals::ask_to_stop();
         let failed = drive(600_000).run(marks, |_| || Ok(Stuck)).unwrap_err().to_string();
         assert_eq!(failed, "finish the measurement: 3 of 3 load threads still run 500 ms after the window");
@@ -399,7 +400,7 @@ mod tests {
                 std::panic::resume_unwind(Box::new(()))
             }
         }
-        let marks = &mut Marks { mark: &mut |_| (), interrupted: &AtomicBool::new(false) };
+        let marks = &mut Marks(&mut |_| ());
         let failed = drive(600_000).run(marks, |_| || Ok(Silent)).unwrap_err();
         assert_eq!(failed.cause(), plumb_model::FailureCause::Harness);
     }

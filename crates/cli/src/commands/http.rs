@@ -39,12 +39,12 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         );
     }
     let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
-    let mut load =
-        plumb_http::load::interruptible(&spec, &Target { url, ..Target::default() }, interrupts.flag())
-            .map_err(|error| match error {
-                PathError::Unreachable(reason) => Failure::harness(reason).or_interruption(),
-                error => Failure::usage(format!("failed to {error}")),
-            })?;
+    let mut load = plumb_http::load::http_load(&spec, &Target { url, ..Target::default() }).map_err(
+        |error| match error {
+            PathError::Unreachable(reason) => Failure::harness(reason).or_interruption(),
+            error => Failure::usage(format!("failed to {error}")),
+        },
+    )?;
     let course = course(&spec);
     let measured = load.measure(window, &mut |mark| watch.mark(mark, course));
     let finished = watch.finish(measured);

@@ -76,7 +76,7 @@ fn one(
         let in_flight = in_flight(load, test);
         watch.mark(mark, Course { job: &job, goal, unit: "messages", in_flight });
     };
-    let measured = client.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
+    let measured = client.measure_all(window, &mut mark);
     let measured = measured.map(Option::unwrap_or_default);
     let measurement = watch.finish(measured).map_err(failure)?;
     if measurement.window_ns == 0 {

@@ -31,10 +31,9 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     let mut watch = Watch::new(&arguments.shown, plumb_storage::system::service_at(&address));
     let measured = if arguments.suite.is_some() {
         let mut mark = |job: &str, mark| watch.mark(mark, course(&format!("{job}: "), &spec));
-        suite::measure(&spec, &prepared, window, &interrupts.flag(), &mut mark)
+        suite::measure(&spec, &prepared, window, &mut mark)
     } else {
-        let load = plumb_storage::load::storage_load(&spec, prepared.target()).map_err(failure)?;
-        let mut load = load.interruptible(interrupts.flag());
+        let mut load = plumb_storage::load::storage_load(&spec, prepared.target()).map_err(failure)?;
         load.measure(window, &mut |mark| watch.mark(mark, course("", &spec)))
     };
     let finished = watch.finish(measured);

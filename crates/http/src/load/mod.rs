@@ -25,7 +25,6 @@ mod worker;
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use plumb_host::signals::unless_asked_to_stop;
@@ -105,19 +104,7 @@ fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
 ///
 /// # Errors
 /// When the URL, a name or a file cannot be used.
-pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
-    interruptible(spec, target, Arc::default())
-}
-
-/// As [`http_load`]. Once `interrupted` is set, the window closes, and the measurement is of the time until then.
-///
-/// # Errors
-/// As [`http_load`].
-pub fn interruptible(
-    spec: &LoadSettings,
-    target: &Target,
-    interrupted: Arc<AtomicBool>,
-) -> Result<Box<dyn Load>, PathError> {
+pub fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
     let from_fault = |fault: Fault| PathError::new(format!("build the load: {fault}"));
     check(spec).map_err(from_fault)?;
     let url = Url::parse(&target.url).map_err(PathError::new)?;
@@ -130,7 +117,7 @@ pub fn interruptible(
         timeout_ns: spec.timeout.0,
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
-    Ok(Box::new(HttpLoad { spec: spec.clone(), offer, errand: Arc::new(errand), interrupted }))
+    Ok(Box::new(HttpLoad { spec: spec.clone(), offer, errand: Arc::new(errand) }))
 }
 
 /// Files that the process opens besides its connections.
@@ -185,7 +172,6 @@ struct HttpLoad {
     spec: LoadSettings,
     offer: Option<Offer>,
     errand: Arc<Errand>,
-    interrupted: Arc<AtomicBool>,
 }
 
 impl Load for HttpLoad {
@@ -199,7 +185,7 @@ impl Load for HttpLoad {
             look_ns: LOOK_NS,
         };
         let resumption = self.spec.resumption.0;
-        let driven = drive.run(&mut Marks { mark, interrupted: &self.interrupted }, |part| {
+        let driven = drive.run(&mut Marks(mark), |part| {
             let connections = part.share_of(self.spec.connections) as usize;
             // The TLS library is made ready before any thread begins.
             let security = Security::new(self.offer.as_ref(), connections);

@@ -20,6 +20,7 @@ mod tests;
 mod under_way;
 mod worker;
 
+use plumb_host::signals::was_asked_to_stop;
 use plumb_model::{Measurement, Rate};
 use plumb_pace::Schedule;
 use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
@@ -124,13 +125,13 @@ pub struct NetworkLoad {
 
 impl Load for NetworkLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        Ok(self.measure_all(window, &mut |_, moment| mark(moment), &|| false)?.unwrap_or_default())
+        Ok(self.measure_all(window, &mut |_, moment| mark(moment))?.unwrap_or_default())
     }
 }
 
 impl NetworkLoad {
-    /// As [`Load::measure`], with the test that each mark is of and an error that tells whose it is. Once `interrupted` returns
-    /// true, the window closes, and what was measured until then is returned; nothing where no window had opened.
+    /// As [`Load::measure`], with the test that each mark is of and an error that tells whose it is. Once this process is asked
+    /// to stop, the window closes, and what was measured until then is returned; nothing where no window had opened.
     ///
     /// # Errors
     /// When nothing can be measured, or the server goes away.
@@ -138,16 +139,15 @@ impl NetworkLoad {
         &mut self,
         window: Window,
         mark: &mut dyn FnMut(Test, Mark),
-        interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Measurement>, Error> {
         let rate = rate_per_s(window.rate_per_s, self.spec.rate).map(Rate);
         let spec = LoadSettings { rate, ..self.spec.clone() };
         let count = spec.tests.len();
         let moments = run::Moments::new(window, count);
-        let mut series = run::Series::new(mark, interrupted, moments);
+        let mut series = run::Series::new(mark, moments);
         let mut outcomes = Vec::with_capacity(count);
         for (at, test) in spec.tests.iter().enumerate() {
-            if interrupted() {
+            if was_asked_to_stop() {
                 break;
             }
             let prepared = prepare::prepare(&spec, &self.target, *test)?;

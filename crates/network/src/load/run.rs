@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::available_cpus;
 use plumb_host::noise::softirq_ns;
+use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Frame;
 use plumb_path::drive::{Drive, Driven, LOOK_NS, Standing, Watch, lead_ns};
@@ -64,7 +65,6 @@ pub struct Outcome {
 /// What goes on through all tests of a window.
 pub struct Series<'a> {
     mark: &'a mut dyn FnMut(Test, Mark),
-    interrupted: &'a dyn Fn() -> bool,
     opened_ns: Option<u64>,
     /// Messages since the window opened, of tests that have ended.
     work: u64,
@@ -107,12 +107,8 @@ impl Moments {
 
 impl<'a> Series<'a> {
     /// Nothing has happened yet.
-    pub fn new(
-        mark: &'a mut dyn FnMut(Test, Mark),
-        interrupted: &'a dyn Fn() -> bool,
-        moments: Moments,
-    ) -> Self {
-        Self { mark, interrupted, opened_ns: None, work: 0, moments }
+    pub fn new(mark: &'a mut dyn FnMut(Test, Mark), moments: Moments) -> Self {
+        Self { mark, opened_ns: None, work: 0, moments }
     }
 
     fn agreed(&mut self, test: Test, frame: Frame) {
@@ -193,7 +189,7 @@ impl Course<'_, '_> {
 
     /// How long flows that were told to end may take. Answers to datagrams may come until they count as lost.
     fn end_in_ns(&self) -> u64 {
-        if !self.probes.is_used || (self.series.interrupted)() {
+        if !self.probes.is_used || was_asked_to_stop() {
             return END_NS;
         }
         let round_trip = self.lives.iter().map(|live| live.round_trip_ns.load(Ordering::Relaxed)).max();
@@ -216,14 +212,14 @@ impl Course<'_, '_> {
 impl Watch for Course<'_, '_> {
     type Error = Error;
 
-    fn look(&mut self, now_ns: u64) -> Result<bool, Error> {
+    fn look(&mut self, now_ns: u64) -> Result<(), Error> {
         self.probes.look(&self.lives, &self.prepared.sockets, now_ns);
         match self.ended_ns {
             None => self.prepared.control.wait(Duration::ZERO)?,
             Some(ended_ns) if !self.is_shut && now_ns >= ended_ns + self.end_in_ns() => self.shut(),
             Some(_) => {}
         }
-        Ok((self.series.interrupted)())
+        Ok(())
     }
 
     fn agreed(&mut self, frame: Frame) {

@@ -23,7 +23,7 @@ fn measure(spec: &LoadSettings) -> Measurement {
     let window = Window::at_once(20_000_000, spec.duration.0, 1);
     let mut marks = Vec::new();
     let mut load = network_load(spec, &target).unwrap();
-    let measurement = load.measure_all(window, &mut |_, mark| marks.push(mark), &|| false).unwrap().unwrap();
+    let measurement = load.measure_all(window, &mut |_, mark| marks.push(mark)).unwrap().unwrap();
     // The moments of a single test are known before its window opens.
     let seen: Vec<&Mark> = marks.iter().skip_while(|mark| matches!(mark, Mark::Agreed { .. })).collect();
     assert_eq!((seen.first(), seen.last()), (Some(&&Mark::Opened), Some(&&Mark::Closed)));
@@ -262,26 +262,41 @@ fn a_window_that_has_a_rate_is_measured_at_it() {
     }
 }
 
-#[test]
-fn an_interruption_closes_the_window_and_keeps_what_was_measured() {
+/// Ends a closed loop, or an open one at this rate, in the first of two tests.
+fn interrupt(rate: Option<Rate>) {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
     let tests = [Test::TcpLat, Test::TcpBw];
     let window_ns = 2 * 60_000_000_000;
     let window = Window::at_once(0, window_ns, 1);
-    for rate in [None, Some(Rate(0.1)), Some(Rate(100.0))] {
-        let mut load = network_load(&LoadSettings { rate, ..spec(&tests, 1) }, &target).unwrap();
-        let is_open = AtomicBool::new(false);
-        let mut mark = |_, mark| is_open.store(matches!(mark, Mark::Progress { .. }), Ordering::Relaxed);
-        let measured = load.measure_all(window, &mut mark, &|| is_open.load(Ordering::Relaxed)).unwrap();
-        let measurement = measured.unwrap();
-        assert!((1..window_ns / 4).contains(&measurement.window_ns));
-        assert!(measurement.readings.contains_key("tcp_lat") && !measurement.readings.contains_key("tcp_bw"));
-        let due = rate.map_or(1, |rate| (rate.0 * measurement.window_ns as f64 / 1e9) as u64);
-        assert!(times(&measurement, "tcp_lat").count() >= due.max(1));
-        assert_eq!(load.measure_all(window, &mut |_, _| {}, &|| true).unwrap(), None);
-    }
+    let mut load = network_load(&LoadSettings { rate, ..spec(&tests, 1) }, &target).unwrap();
+    let mut mark = |_, mark| {
+        if matches!(mark, Mark::Progress { .. }) {
+            plumb_host::signals::ask_to_stop();
+        }
+    };
+    let measurement = load.measure_all(window, &mut mark).unwrap().unwrap();
+    assert!((1..window_ns / 4).contains(&measurement.window_ns));
+    assert!(measurement.readings.contains_key("tcp_lat") && !measurement.readings.contains_key("tcp_bw"));
+    let due = rate.map_or(1, |rate| (rate.0 * measurement.window_ns as f64 / 1e9) as u64);
+    assert!(times(&measurement, "tcp_lat").count() >= due.max(1));
+    assert_eq!(load.measure_all(window, &mut |_, _| {}).unwrap(), None);
+}
+
+#[test]
+fn an_interruption_closes_the_window_and_keeps_what_was_measured() {
+    interrupt(None);
+}
+
+#[test]
+fn an_interruption_closes_the_window_of_an_open_loop() {
+    interrupt(Some(Rate(100.0)));
+}
+
+#[test]
+fn an_interruption_does_not_wait_for_a_message_that_is_due_later() {
+    interrupt(Some(Rate(0.1)));
 }
 
 #[test]
@@ -293,7 +308,7 @@ fn progress_names_its_test_and_no_rate_reaches_over_two_of_them() {
     let window = Window::at_once(10_000_000, 180_000_000, 1);
     let mut load = network_load(&spec(&tests, 1), &target).unwrap();
     let mut marks = Vec::new();
-    load.measure_all(window, &mut |test, mark| marks.push((test, mark)), &|| false).unwrap().unwrap();
+    load.measure_all(window, &mut |test, mark| marks.push((test, mark))).unwrap().unwrap();
     let of = |mark: &Mark| match mark {
         Mark::Progress { work, .. } => *work,
         _ => 0,
@@ -353,7 +368,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let spec = LoadSettings { duration: Span(60_000_000), ..LoadSettings::default() };
     let mut load = network_load(&spec, &target).unwrap();
     let window = Window::at_once(0, spec.duration.0, 1);
-    let measurement = load.measure_all(window, &mut |_, _| {}, &|| false).unwrap().unwrap();
+    let measurement = load.measure_all(window, &mut |_, _| {}).unwrap().unwrap();
     assert!(measurement.work > 0);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
     assert!(threads < silent.len(), "{threads} threads: silent connections must not have threads");
@@ -461,7 +476,7 @@ impl Between {
     fn measure(&self, spec: &LoadSettings, mark: &mut dyn FnMut(Mark)) -> Measurement {
         let window = Window::at_once(spec.warmup.0, spec.duration.0, 1);
         let mut load = network_load(spec, &self.target()).unwrap();
-        load.measure_all(window, &mut |_, moment| mark(moment), &|| false).unwrap().unwrap()
+        load.measure_all(window, &mut |_, moment| mark(moment)).unwrap().unwrap()
     }
 }
 

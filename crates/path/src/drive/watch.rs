@@ -1,7 +1,6 @@
 //! The tasks of a load beside its threads, in the thread that watches them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use plumb_pace::Frame;
 
@@ -16,11 +15,13 @@ pub trait Watch {
     /// The error that ends the measurement.
     type Error: From<PathError>;
 
-    /// Handles whatever the threads wait for. Returns whether the user ended the measurement.
+    /// Handles whatever the threads wait for.
     ///
     /// # Errors
     /// When the measurement cannot continue.
-    fn look(&mut self, now_ns: u64) -> Result<bool, Self::Error>;
+    fn look(&mut self, _now_ns: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Called at each moment of the window.
     ///
@@ -49,26 +50,17 @@ impl Standing<'_> {
 }
 
 /// A watch that only passes marks on.
-pub struct Marks<'a> {
-    /// Receives the marks.
-    pub mark: &'a mut dyn FnMut(Mark),
-    /// Set by the user to end the measurement.
-    pub interrupted: &'a AtomicBool,
-}
+pub struct Marks<'a>(pub &'a mut dyn FnMut(Mark));
 
 impl Watch for Marks<'_> {
     type Error = PathError;
 
-    fn look(&mut self, _: u64) -> Result<bool, PathError> {
-        Ok(self.interrupted.load(Ordering::Relaxed))
-    }
-
     fn mark(&mut self, mark: Mark, _: &Standing<'_>) -> Result<(), PathError> {
-        (self.mark)(mark);
+        (self.0)(mark);
         Ok(())
     }
 
     fn agreed(&mut self, Frame { open_ns, close_ns, .. }: Frame) {
-        (self.mark)(Mark::Agreed { open_ns, close_ns });
+        (self.0)(Mark::Agreed { open_ns, close_ns });
     }
 }

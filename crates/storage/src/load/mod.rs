@@ -21,8 +21,6 @@ pub mod suite;
 mod tally;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use plumb_host::cgroup::block::Membership;
 use plumb_model::{Measurement, Notice, NoticeKind, Rate, SplitMix};
@@ -131,7 +129,6 @@ pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad,
         notices,
         group: target.group.clone(),
         limit: target.limit,
-        interrupted: Arc::default(),
     })
 }
 
@@ -200,7 +197,6 @@ pub struct StorageLoad {
     notices: Vec<Notice>,
     group: Option<PathBuf>,
     limit: Option<Limit>,
-    interrupted: Arc<AtomicBool>,
 }
 
 impl Load for StorageLoad {
@@ -218,7 +214,7 @@ impl Load for StorageLoad {
             units: self.spec.operations,
             look_ns: LOOK_NS,
         };
-        let driven = drive.run(&mut Marks { mark, interrupted: &self.interrupted }, |part| {
+        let driven = drive.run(&mut Marks(mark), |part| {
             let (spec, handle, engine) = (self.spec.clone(), self.device.handle.clone(), self.engine);
             let own = all.next();
             move || match own {
@@ -245,12 +241,6 @@ impl Load for StorageLoad {
 }
 
 impl StorageLoad {
-    /// Once `interrupted` is set, the window closes, and what was measured until then is the measurement.
-    #[must_use]
-    pub fn interruptible(self, interrupted: Arc<AtomicBool>) -> Self {
-        Self { interrupted, ..self }
-    }
-
     fn buffers(&self) -> Result<Buffers, Error> {
         let spec = &self.spec;
         let blocks = spec.depth as usize * if spec.access.reads() && spec.access.writes() { 2 } else { 1 };

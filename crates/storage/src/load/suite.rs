@@ -1,9 +1,7 @@
 //! dbench's nine jobs with its sizes and depths (logdna/dbench, docker-entrypoint.sh), as one measurement under dbench's
 //! names.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Bytes, Measurement, Merge, Metric, Notice, NoticeKind, Percent};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
@@ -88,8 +86,8 @@ impl Job {
     }
 }
 
-/// Measures one after the other; `window` is that of each job. Once `interrupted` is set, the window of the job under way
-/// closes, no further job begins, and what was measured until then is returned.
+/// Measures one after the other; `window` is that of each job. Once this process is asked to stop, the window of the job
+/// under way closes, no further job begins, and what was measured until then is returned.
 ///
 /// # Errors
 /// When one of them cannot be measured at all.
@@ -97,14 +95,12 @@ pub fn measure(
     base: &LoadSettings,
     prepared: &Prepared,
     window: Window,
-    interrupted: &Arc<AtomicBool>,
     mark: &mut dyn FnMut(&str, Mark),
 ) -> Result<Measurement, PathError> {
     let room = base.size.map_or(prepared.bytes().saturating_sub(base.offset.0), |size| size.0);
     let mut sum = Measurement::default();
     for (index, job) in (0_u64..).zip(&JOBS) {
-        let load = storage_load(&job.spec(base, room), prepared.target())?;
-        let mut load = load.interruptible(Arc::clone(interrupted));
+        let mut load = storage_load(&job.spec(base, room), prepared.target())?;
         let job_window = Window { seed: window.seed.wrapping_add(index), ..window };
         let measured = load.measure(job_window, &mut |moment| mark(job.name, moment))?;
         let window_ns = measured.window_ns;
@@ -112,7 +108,7 @@ pub fn measure(
         if window_ns > 0 {
             add(&mut sum, job, measured);
         }
-        if interrupted.load(Ordering::Relaxed) {
+        if was_asked_to_stop() {
             sum.notices.insert(0, interruption(index, window_ns, window.window_ns));
             break;
         }
@@ -216,10 +212,9 @@ impl Load for SuiteLoad {
             ..window
         };
         let mut course = Course::default();
-        let mut measured =
-            measure(&self.settings, &self.prepared, each, &Arc::default(), &mut |_, moment| {
-                course.pass(moment, mark);
-            })?;
+        let mut measured = measure(&self.settings, &self.prepared, each, &mut |_, moment| {
+            course.pass(moment, mark);
+        })?;
         measured.window_ns = course.closed_ns.saturating_sub(course.opened_ns);
         Ok(measured)
     }
