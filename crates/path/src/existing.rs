@@ -176,7 +176,7 @@ impl RunBy {
 }
 
 /// Where the processes of a system that exists already are found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Foreign {
     /// As its settings name them.
     pub run_by: RunBy,
@@ -185,6 +185,15 @@ pub struct Foreign {
 }
 
 impl Foreign {
+    /// The system at a target, with these processes.
+    ///
+    /// # Errors
+    /// When a named process, unit or group does not exist.
+    pub fn at(&self, target: &impl Serialize) -> Result<Existing, PathError> {
+        let address = self.address.as_ref().map(|(host, port)| (host.as_str(), *port));
+        Existing::at(target).run_by(self.run_by.clone(), address)
+    }
+
     /// The processes; `None` if none can be seen on this host.
     #[must_use]
     pub fn service(&self) -> Option<Service> {

@@ -30,10 +30,7 @@ pub(super) fn find(ingress: &IngressSettings, reached_at: Option<IpAddr>) -> Res
             )));
         }
         match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(_) => {
-                let host = target.connect.as_deref().unwrap_or(&parsed.host);
-                return Existing::at(&target).run_by(ingress.run_by(), Some((host, parsed.port)));
-            }
+            Ok(_) => return foreign(ingress).at(&target),
             Err(error) => result = Err(failed(format!("connect to {address}: {error}"))),
         }
     }

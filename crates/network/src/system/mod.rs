@@ -15,7 +15,7 @@ mod rules;
 use std::net::{IpAddr, Ipv4Addr};
 
 use plumb_model::CpuCost;
-use plumb_path::{Existing, Foreign, PathError, Place, Snapshot, System};
+use plumb_path::{Foreign, PathError, Place, Snapshot, System};
 
 use self::end::End;
 use crate::settings::{NetworkSettings, SystemKind, SystemSettings, Target};
@@ -38,8 +38,7 @@ pub fn start(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System
         }
         SystemKind::External => {
             let target = external(spec, load.driver.port())?;
-            let address = (target.address.as_str(), target.port);
-            Ok(Box::new(Existing::at(&target).run_by(spec.run_by(), Some(address))?))
+            Ok(Box::new(foreign(settings).at(&target)?))
         }
         SystemKind::Veth | SystemKind::Bridge | SystemKind::Vxlan | SystemKind::Ovs => match place.address {
             Some(host) => Ok(Box::new(pods::start_near(settings, host, place)?)),

@@ -97,8 +97,7 @@ fn existing(spec: &SystemSettings) -> Result<Existing, PathError> {
     let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
     let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
     if is_here {
-        let server = NbdAddress::parse(&path);
-        Existing::at(&Target::existing(path)).run_by(spec.run_by(), server.as_ref().map(NbdAddress::server))
+        foreign(spec).at(&Target::existing(path))
     } else {
         Err(PathError::new(format!("find {path}: there is no such file or device")))
     }
