@@ -242,9 +242,10 @@ pub enum PathError {
     /// The system failed, or the side cannot attribute the failure.
     #[error(transparent)]
     System(AnyError),
-    /// The system cannot be reached.
+    /// The settings ask for what is not there or not allowed, such as a file or a privilege. The user can change that, and the system
+    /// may be in order.
     #[error(transparent)]
-    Unreachable(AnyError),
+    Usage(AnyError),
     /// The load itself could not measure, independent of the system.
     #[error(transparent)]
     Load(AnyError),
@@ -261,11 +262,16 @@ impl PathError {
         Self::Load(error.into())
     }
 
+    /// Settings that ask for what is not there or not allowed.
+    pub fn usage(error: impl Into<AnyError>) -> Self {
+        Self::Usage(error.into())
+    }
+
     /// The side that failed.
     #[must_use]
     pub fn cause(&self) -> FailureCause {
         match self {
-            Self::System(_) | Self::Unreachable(_) => FailureCause::System,
+            Self::System(_) | Self::Usage(_) => FailureCause::System,
             Self::Load(_) => FailureCause::Harness,
         }
     }

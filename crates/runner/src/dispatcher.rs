@@ -145,9 +145,7 @@ impl Dispatch<'_, '_> {
                 },
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
                 Err(SlotError::Gone(reason)) => return Err(RunError::Gone(reason)),
-                Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
-                    reason
-                }
+                Err(error) => error.words(),
             };
             let has_data = self.slots.iter().any(|slot| slot.result().is_some());
             if variant.variant == self.plan.baseline && !has_data {

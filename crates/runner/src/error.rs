@@ -49,6 +49,9 @@ pub enum SlotError {
     /// The system failed, or the cause is unknown; the text completes "failed to …". This is an outcome, and
     /// the slot is not measured again.
     Failed(String),
+    /// The settings ask for what is not there or not allowed; the text completes "failed to …". In a run, this is an outcome as the
+    /// one above.
+    Usage(String),
     /// The harness could not measure, which says nothing about the variant; the text completes "failed to …".
     /// The variant may still influence such failures, so the slot is not measured again either.
     Harness(String),
@@ -73,9 +76,11 @@ impl SlotError {
     /// Its text, which completes "failed to …".
     pub(crate) fn words(self) -> String {
         match self {
-            Self::Failed(reason) | Self::Harness(reason) | Self::Killed(reason) | Self::Gone(reason) => {
-                reason
-            }
+            Self::Failed(reason)
+            | Self::Usage(reason)
+            | Self::Harness(reason)
+            | Self::Killed(reason)
+            | Self::Gone(reason) => reason,
             Self::Interrupted => "go on: it was interrupted".to_owned(),
         }
     }
@@ -83,7 +88,7 @@ impl SlotError {
     /// The slot's outcome; `None` if the error ends the run.
     pub(crate) fn into_outcome(self) -> Option<SlotOutcome> {
         let (cause, reason) = match self {
-            Self::Failed(reason) => (FailureCause::System, reason),
+            Self::Failed(reason) | Self::Usage(reason) => (FailureCause::System, reason),
             Self::Harness(reason) | Self::Killed(reason) => (FailureCause::Harness, reason),
             Self::Gone(_) | Self::Interrupted => return None,
         };

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::CpuSet;
-use plumb_model::FailureCause;
 use plumb_path::{Load, Mark, PathError, Place, System};
 use serde_json::Value;
 
@@ -83,7 +82,10 @@ impl<'a> InProcess<'a> {
 
 impl Executor for InProcess<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let measured = self.attempt(order);
+        let measured = self.attempt(order).map_err(|error| match self.patience.go_on() {
+            Ok(()) => error,
+            Err(interrupted) => interrupted,
+        });
         if measured.is_err()
             && let Some((mut system, _)) = self.systems.remove(order.name)
         {
@@ -171,9 +173,11 @@ impl Watcher<'_> {
 }
 
 fn slot_error(error: PathError) -> SlotError {
-    match error.cause() {
-        FailureCause::System => SlotError::Failed(error.to_string()),
-        FailureCause::Harness => SlotError::Harness(error.to_string()),
+    let words = error.to_string();
+    match error {
+        PathError::System(_) => SlotError::Failed(words),
+        PathError::Usage(_) => SlotError::Usage(words),
+        PathError::Load(_) => SlotError::Harness(words),
     }
 }
 

@@ -41,8 +41,8 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
     let mut load = plumb_http::load::http_load(&spec, &Target { url, ..Target::default() }).map_err(
         |error| match error {
-            PathError::Unreachable(reason) => Failure::harness(reason).or_interruption(),
-            error => Failure::usage(format!("failed to {error}")),
+            PathError::Usage(reason) => Failure::usage(format!("failed to {reason}")),
+            error => Failure::harness(error).or_interruption(),
         },
     )?;
     let course = course(&spec);

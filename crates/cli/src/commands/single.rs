@@ -158,6 +158,7 @@ pub fn by_agents(
         Err(SlotError::Interrupted) => Ok(None),
         Err(
             SlotError::Failed(reason)
+            | SlotError::Usage(reason)
             | SlotError::Harness(reason)
             | SlotError::Killed(reason)
             | SlotError::Gone(reason),

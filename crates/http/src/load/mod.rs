@@ -31,7 +31,7 @@ use plumb_host::signals::unless_asked_to_stop;
 use plumb_model::{Measurement, NoticeKind, Objective};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{AnyError, Capacity, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
+use plumb_path::{Capacity, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
@@ -105,12 +105,12 @@ fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
 /// # Errors
 /// When the URL, a name or a file cannot be used.
 pub fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
-    let from_fault = |fault: Fault| PathError::new(format!("build the load: {fault}"));
+    let from_fault = |fault: Fault| PathError::usage(format!("build the load: {fault}"));
     check(spec).map_err(from_fault)?;
-    let url = Url::parse(&target.url).map_err(PathError::new)?;
-    let offer = offer(spec, target, &url)?;
+    let url = Url::parse(&target.url).map_err(PathError::usage)?;
+    let offer = offer(spec, target, &url).map_err(PathError::usage)?;
     let errand = Errand {
-        address: target.addresses(&url).map_err(unreachable).and_then(choose_address)?,
+        address: target.addresses(&url).map_err(PathError::new).and_then(choose_address)?,
         request: Request::new(spec, &url),
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
         reuse: spec.reuse,
@@ -129,7 +129,7 @@ fn check_open_files(connections: u32, files_max: u64) -> Result<(), PathError> {
     if needed <= files_max {
         return Ok(());
     }
-    Err(PathError::new(format!(
+    Err(PathError::usage(format!(
         "open {connections} connections: this process needs {needed} open files, and its limit is {files_max}; raise the limit with \
          `ulimit -n {needed}`, or in the settings of the service or container"
     )))
@@ -159,12 +159,8 @@ fn choose_address(addresses: Vec<SocketAddr>) -> Result<SocketAddr, PathError> {
     match addresses[..] {
         [only] => Ok(only),
         _ => unless_asked_to_stop(move || *addresses.iter().find(accepts).unwrap_or(&addresses[0]))
-            .map_err(|cause| unreachable(format!("connect to the server: {cause}"))),
+            .map_err(|cause| PathError::new(format!("connect to the server: {cause}"))),
     }
-}
-
-fn unreachable(error: impl Into<AnyError>) -> PathError {
-    PathError::Unreachable(error.into())
 }
 
 /// A load that is ready to measure.

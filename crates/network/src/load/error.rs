@@ -155,6 +155,7 @@ impl From<Error> for PathError {
             Error::Starved { .. } | Error::Late { .. } | Error::Host(_) | Error::System { .. } => {
                 Self::load(error)
             }
+            error if error.is_usage() => Self::usage(error),
             _ => Self::new(error),
         }
     }

@@ -80,6 +80,9 @@ pub enum Error {
 
 impl From<Error> for PathError {
     fn from(error: Error) -> Self {
-        Self::new(error.to_string())
+        match error {
+            Error::Fill { .. } | Error::Engine { .. } | Error::Nbd { .. } => Self::new(error),
+            _ => Self::usage(error),
+        }
     }
 }
