@@ -5,7 +5,7 @@ use plumb_model::{Measurement, Reading};
 use plumb_path::Snapshot;
 
 /// Derives them from the system's states at the opening and the close of the window, if its processes are
-/// known.
+/// known. A load that reports a metric of the same name keeps its own.
 pub(crate) fn read(measurement: &mut Measurement, opened: &Snapshot, closed: &Snapshot) {
     if !closed.is_foreign {
         return;
@@ -22,7 +22,7 @@ pub(crate) fn read(measurement: &mut Measurement, opened: &Snapshot, closed: &Sn
     ];
     for (metric, value) in values {
         if let Some(value) = value {
-            measurement.readings.insert(metric.name.to_owned(), Reading::Gauge(value));
+            measurement.readings.entry(metric.name.to_owned()).or_insert(Reading::Gauge(value));
         }
     }
 }
@@ -40,16 +40,17 @@ mod tests {
             processes: Processes {
                 run_delay_ns: Some(run_delay_ns),
                 memory_bytes: Some(memory_bytes),
-                softirq_ns: None,
+                softirq_ns: Some(5),
             },
             ..Snapshot::default()
         };
         let mut measurement = Measurement { window_ns: 1_000, ..Measurement::default() };
+        measurement.readings.insert("softirq_system".to_owned(), Reading::Gauge(3.0));
         read(&mut measurement, &at(100, 5), &at(350, 7));
         let gauge = |name: &str| measurement.readings.get(name).cloned();
         assert_eq!(gauge("run_delay_system"), Some(Reading::Gauge(0.25)));
         assert_eq!(gauge("memory_system"), Some(Reading::Gauge(7.0)));
-        assert_eq!(gauge("softirq_system"), None);
+        assert_eq!(gauge("softirq_system"), Some(Reading::Gauge(3.0)), "the load's own");
         let mut built = Measurement { window_ns: 1_000, ..Measurement::default() };
         read(&mut built, &Snapshot::default(), &Snapshot::default());
         assert!(built.readings.is_empty());

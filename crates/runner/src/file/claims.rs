@@ -106,7 +106,8 @@ impl Claiming<'_> {
         let mut all: Vec<MetricInfo> = fixed.map(MetricInfo::from).collect();
         let every = || self.settings.iter().flat_map(|cell| self.variants.iter().zip(cell));
         if every().any(|(_, settings)| settings.facts().system.foreign.is_some()) {
-            all.extend(metric::OF_FOREIGN_SYSTEM.iter().map(MetricInfo::from));
+            let others = metric::OF_FOREIGN_SYSTEM.iter().filter(|metric| !own(metric));
+            all.extend(others.map(MetricInfo::from));
         }
         if self.settings.is_empty() {
             // Settings with mistakes do not tell whether their load searches for a capacity.
@@ -132,7 +133,7 @@ impl Claiming<'_> {
             let Term { variant, metric: name, .. } = term;
             let has = |metrics: &[Metric]| metrics.iter().any(|metric| metric.name == name);
             let facts = settings.facts();
-            if has(&metric::OF_FOREIGN_SYSTEM) {
+            if has(&metric::OF_FOREIGN_SYSTEM) && !has(self.path.metrics) {
                 let is_built = facts.system.foreign.is_none();
                 return is_built.then(|| format!(
                     "`{name}` is measured of external systems alone, and the system of the variant `{variant}` is built"
