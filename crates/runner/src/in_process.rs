@@ -32,6 +32,14 @@ impl<'a> InProcess<'a> {
         Self { place, patience, watch: None, sees_host: false, systems: BTreeMap::new() }
     }
 
+    /// Measures a variant against a system that is ready already, instead of the one of its settings.
+    #[must_use]
+    pub fn with_system(mut self, name: &str, system: impl System + 'static) -> Self {
+        let target = system.target();
+        self.systems.insert(name.to_owned(), (Box::new(system), target));
+        self
+    }
+
     /// Sets the function that is told the progress of measurements, and how much is in flight if the load
     /// keeps that steady.
     #[must_use]

@@ -14,11 +14,11 @@ use plumb_command::{COMMAND, CommandSettings};
 use plumb_host::signals::Interrupts;
 use plumb_model::{MetricInfo, SlotResult, Span};
 use plumb_path::{Mark, PathSettings, Settings, Sides};
-use plumb_runner::Hosts;
 
 use self::experiment::Contest;
 use super::recording::Provenance;
-use super::{planning, run, single};
+use super::single::{self, By};
+use super::{planning, run};
 use crate::args::{CommandArguments, Format, Parameter, PlanArguments, keys};
 use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
 use crate::experiments::Source;
@@ -67,8 +67,8 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     let course = Course { job: "", goal, unit: COMMAND.units, in_flight: settings.facts().load.in_flight };
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
     let of_path = PathSettings::new(settings.clone());
-    let measured =
-        single::by_agents(COMMAND, &of_path, window, Hosts::default(), &interrupts, (&watch, &|_, _| ()));
+    let by = By::Agents(Box::default());
+    let measured = single::slot((COMMAND, &of_path), by, window, &interrupts, (&watch, &|_, _| ()));
     line.clear();
     let Some(result) = measured? else {
         output::message("interrupted before the command's runs were done");

@@ -4,14 +4,12 @@ use plumb_host::signals::Interrupts;
 use plumb_http::settings::HttpSettings;
 use plumb_http::settings::LoadSettings;
 use plumb_http::{HTTP, Target};
-use plumb_model::{Evidence, Measurement, Reading};
-use plumb_path::{PathError, Settings};
-use plumb_runner::Hosts;
+use plumb_model::{Measurement, Reading};
+use plumb_path::Settings;
 
-use super::connecting;
-use super::single::{self, Watch};
+use super::single::{self, By};
 use crate::args::{HttpArguments, keys};
-use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
 use crate::live::{Course, Goal};
 
 /// Measures and prints.
@@ -19,44 +17,17 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let mut settings = arguments.keys.settings()?;
     settings.check().map_err(|fault| keys::fault::<HttpSettings>(&fault))?;
     let window = single::window(&mut settings);
-    let (url, spec) = (settings.system.ingress.url.clone().unwrap_or_default(), settings.load.clone());
-    plumb_host::limits::raise_open_files_limit();
-    let connections = plumb_report::plural(spec.connections as usize, "connection");
+    let url = settings.system.ingress.url.clone().unwrap_or_default();
+    let connections = plumb_report::plural(settings.load.connections as usize, "connection");
     single::headline(&arguments.shown, &format!("{url} · {connections}"));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let is_here = arguments.places.on.is_empty();
-    if !is_here || spec.capacity.is_some() {
-        let hosts = if is_here { Hosts::default() } else { connecting::loads(&arguments.places, None)? };
-        let course = course(&spec);
-        let judged = |measurement: &Measurement, _: &mut Vec<Evidence>| Ok(code(measurement));
-        return single::from_hosts::<HttpSettings>(
-            hosts,
-            settings,
-            (window, course),
-            &interrupts,
-            &arguments.shown,
-            judged,
-        );
-    }
-    let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
-    let mut load = plumb_http::load::http_load(&spec, &Target { url, ..Target::default() }).map_err(
-        |error| match error {
-            PathError::Usage(reason) => Failure::usage(format!("failed to {reason}")),
-            error => Failure::harness(error).or_interruption(),
-        },
-    )?;
-    let course = course(&spec);
-    let measured = load.measure(window, &mut |mark| watch.mark(mark, course));
-    let finished = watch.finish(measured);
-    let measurement = finished.map_err(|error| Failure::harness(error).or_interruption())?;
-    if interrupts.is_interrupted() && measurement.window_ns == 0 {
-        return Ok(single::interrupted(&measurement));
-    }
-    single::print(&measurement, HTTP.metrics, &[], &arguments.shown)?;
-    if interrupts.is_interrupted() {
-        return Ok(single::interrupted(&measurement));
-    }
-    Ok(single::code(&measurement, &arguments.shown, code(&measurement)))
+    let by = By::of(&settings, &arguments.places, None, &Target { url, ..Target::default() })?;
+    let course = (window, course(&settings.load));
+    let Some(result) = single::measure(by, settings, course, &interrupts, &arguments.shown)? else {
+        return Ok(INTERRUPTED);
+    };
+    single::print(&result.measurement, HTTP.metrics, &result.evidence, &arguments.shown)?;
+    Ok(single::ended(&result, &interrupts, &arguments.shown, code(&result.measurement)))
 }
 
 fn course(spec: &LoadSettings) -> Course<'static> {

@@ -12,10 +12,9 @@ use plumb_migration::engine::{Listening, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{NoticeKind, Reading, SlotResult, Span};
 use plumb_path::{Mark, PathSettings, Place, Settings, Sides, Window};
-use plumb_runner::Hosts;
 use serde_json::json;
 
-use super::single;
+use super::single::{self, By};
 use super::surroundings::Surroundings;
 use crate::args::{MigrateArguments, MigrateCommand, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
@@ -63,8 +62,8 @@ fn on_this_host(
     let line = single::live_line(&arguments.shown);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
     let of_path = PathSettings::new(settings.clone());
-    let measured =
-        single::by_agents(MIGRATION, &of_path, window, Hosts::default(), &interrupts, (&watch, &|_, _| ()));
+    let by = By::Agents(Box::default());
+    let measured = single::slot((MIGRATION, &of_path), by, window, &interrupts, (&watch, &|_, _| ()));
     line.clear();
     measured
 }

@@ -8,20 +8,23 @@ use std::cell::RefCell;
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
-use plumb_model::metric::CAPACITY;
+use plumb_model::metric::{CAPACITY, OF_FOREIGN_SYSTEM};
 use plumb_model::{
     Evidence, Measurement, Metric, MetricInfo, Notice, Plan, PodSides, Search, SlotResult, Span, Trial,
 };
-use plumb_path::{Capacity, DataPath, Mark, PathSettings, Settings, Window};
+use plumb_path::{Capacity, DataPath, Existing, Mark, PathSettings, Place, Settings, Window};
 use plumb_runner::{
-    AgentExecutor, Executor, HostClock, Hosts, Launch, Patience, Searching, SlotError, SlotOrder,
+    AgentExecutor, Executor, HostClock, Hosts, InProcess, Launch, Patience, Searching, SlotError, SlotOrder,
 };
 use plumb_tunings::Treatment;
+use serde::Serialize;
 
+use super::connecting;
 use super::surroundings::{self, Surroundings};
 use crate::args::keys::Flagged;
+use crate::args::places::OnArguments;
 use crate::args::shared::MeasurementArguments;
-use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
 use crate::live::{Course, LiveLine};
 use crate::output;
 use crate::progress::putting_back;
@@ -80,7 +83,11 @@ pub fn print(
     evidence: &[Evidence],
     shown: &MeasurementArguments,
 ) -> Result<(), Failure> {
-    let metrics: Vec<MetricInfo> = metrics.iter().map(MetricInfo::from).collect();
+    let searched = Capacity::METRICS.iter().filter(|_| measurement.search.is_some());
+    let own = |metric: &&Metric| metrics.iter().any(|own| own.name == metric.name);
+    let foreign = OF_FOREIGN_SYSTEM.iter().filter(|metric| !own(metric));
+    let metrics = metrics.iter().chain(foreign).chain(searched);
+    let metrics: Vec<MetricInfo> = metrics.map(MetricInfo::from).collect();
     if shown.json {
         return print_json(measurement, &metrics, evidence, shown);
     }
@@ -108,40 +115,76 @@ pub fn print_openings(measurement: &Measurement, shown: &MeasurementArguments) -
     openings.iter().try_for_each(|opening| output::result(&format!("✗ {opening}\n")))
 }
 
+/// What measures a single measurement.
+pub enum By {
+    /// This process, against a system that exists.
+    ThisProcess(Box<Existing>),
+    /// Agents, as in a run.
+    Agents(Box<Hosts>),
+}
+
+impl By {
+    /// Agents on the hosts that the user named. The system is seen `from` one of them, or from here. Without hosts, this process, against
+    /// the system that the settings name and loads find by `target`. A search is measured by agents also here, because they leave the
+    /// system its part of the CPUs.
+    pub fn of(
+        settings: &impl Settings,
+        places: &OnArguments,
+        from: Option<&str>,
+        target: &impl Serialize,
+    ) -> Result<Self, Failure> {
+        let facts = settings.facts();
+        if !places.on.is_empty() {
+            return connecting::loads(places, from).map(Box::new).map(Self::Agents);
+        }
+        if facts.load.capacity.is_some() {
+            return Ok(Self::Agents(Box::default()));
+        }
+        let existing = facts.system.foreign.unwrap_or_default().at(target);
+        existing.map(Box::new).map(Self::ThisProcess).map_err(Failure::harness)
+    }
+}
+
 /// Receives the progress of a measurement, and how much is in flight if the load keeps that steady.
 pub type Watched<'a> = &'a dyn Fn(Mark, Option<f64>);
 /// Receives each trial of a search.
 pub type Tried<'a> = &'a dyn Fn(&Capacity, &Trial);
 
-/// Measures one slot with agents, as a run does: one window, or a search for a capacity. `None` if it was interrupted. Noise above
-/// its limit is among the warnings.
-pub fn by_agents(
-    path: DataPath,
-    settings: &PathSettings,
+/// Measures one slot, as a run does: one window, or a search for a capacity. `None` if it was interrupted before it had a result.
+/// Noise above its limit is among the warnings.
+pub fn slot(
+    (path, settings): (DataPath, &PathSettings),
+    by: By,
     window: Window,
-    hosts: Hosts,
     interrupts: &Interrupts,
     (watch, tried): (Watched<'_>, Tried<'_>),
 ) -> Result<Option<SlotResult>, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
-    let prefix = format!("plumb-{}-", path.name);
-    let scratch = Scratch::create(&std::env::temp_dir(), &prefix).map_err(Failure::harness)?;
-    let launch = Launch {
-        program,
-        arguments: vec!["agent".to_owned()],
-        directory: scratch.path().to_owned(),
-        environment: settings.facts().environment(),
-    };
+    let scratch = Scratch::create(&std::env::temp_dir(), &format!("plumb-{}-", path.name));
+    let scratch = scratch.map_err(Failure::harness)?;
+    let directory = scratch.path().to_owned();
     let interrupted = || interrupts.is_interrupted();
     let patience = Patience { clock: &HostClock, interrupted: &interrupted };
     let announce = |what| output::message(&putting_back(&what, true));
-    let mut executor = AgentExecutor::new(path, launch, (hosts, settings.facts().system.exists), patience)
-        .watched_by(watch)
-        .announcing(&announce);
+    let facts = settings.facts();
+    let capacity = facts.load.capacity.clone();
+    let mut executor: Box<dyn Executor + '_> = match by {
+        By::ThisProcess(system) => {
+            let place = Place { scratch: directory, cpus: 1, address: None, number: 0 };
+            let executor = InProcess::new(place, patience).with_system(path.name, *system);
+            Box::new(executor.watched_by(watch).seeing_host())
+        }
+        By::Agents(hosts) => {
+            let found =
+                |error| Failure::harness(format!("find this program, to start agents with it: {error}"));
+            let program = std::env::current_exe().map_err(found)?;
+            let (has_system, arguments) = (facts.system.exists, vec!["agent".to_owned()]);
+            let launch = Launch { program, arguments, directory, environment: facts.environment() };
+            let executor = AgentExecutor::new(path, launch, (*hosts, has_system), patience);
+            Box::new(executor.watched_by(watch).announcing(&announce))
+        }
+    };
     let pods = PodSides::default();
     let treatment = Treatment::default();
-    let capacity = settings.facts().load.capacity;
     let told = |trial: &Trial| capacity.iter().for_each(|capacity| tried(capacity, trial));
     let others_max = Plan::others_max();
     let searching =
@@ -149,6 +192,7 @@ pub fn by_agents(
     let order =
         SlotOrder { name: path.name, settings, treatment, pods: &pods, cooldown_ns: 0, window, searching };
     match executor.measure(order) {
+        Ok(measured) if measured.result.measurement.window_ns == 0 && interrupted() => Ok(None),
         Ok(measured) => {
             let mut result = measured.result;
             result.measurement.judge_alone(result.system_cpu.total_ns());
@@ -156,9 +200,9 @@ pub fn by_agents(
             Ok(Some(result))
         }
         Err(SlotError::Interrupted) => Ok(None),
+        Err(SlotError::Usage(reason)) => Err(Failure::usage(format!("failed to {reason}"))),
         Err(
             SlotError::Failed(reason)
-            | SlotError::Usage(reason)
             | SlotError::Harness(reason)
             | SlotError::Killed(reason)
             | SlotError::Gone(reason),
@@ -166,15 +210,14 @@ pub fn by_agents(
     }
 }
 
-/// Measures from other hosts and prints the result. `judge` concludes, and takes away evidence that is not shown.
-pub fn from_hosts<F: Flagged>(
-    hosts: Hosts,
+/// Measures, and shows the progress. `None` if it was interrupted before it had a result, which the user was told.
+pub fn measure<F: Flagged>(
+    by: By,
     settings: F,
     (window, course): (Window, Course<'_>),
     interrupts: &Interrupts,
     shown: &MeasurementArguments,
-    judge: impl FnOnce(&Measurement, &mut Vec<Evidence>) -> Outcome,
-) -> Outcome {
+) -> Result<Option<SlotResult>, Failure> {
     let line = live_line(shown);
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
     let colour = output::colour_on_stderr();
@@ -188,19 +231,48 @@ pub fn from_hosts<F: Flagged>(
         }
     };
     let settings = PathSettings::new(settings);
-    let measured = by_agents(F::PATH, &settings, window, hosts, interrupts, (&watch, &tried));
+    let measured = slot((F::PATH, &settings), by, window, interrupts, (&watch, &tried));
     line.clear();
     let unfinished = so_far.into_inner().filter(|_| !matches!(measured, Ok(Some(_))));
     for line in unfinished.iter().flat_map(|search| plumb_report::search_so_far(search, output::width(140))) {
         output::message(&line);
     }
-    let Some(SlotResult { measurement, mut evidence, .. }) = measured? else { return Ok(INTERRUPTED) };
-    let judged = judge(&measurement, &mut evidence)?;
-    let code = if has_no_capacity(&measurement) { FAILED } else { judged };
-    let searched = Capacity::METRICS.iter().filter(|_| measurement.search.is_some());
-    let metrics: Vec<Metric> = F::PATH.metrics.iter().chain(searched).copied().collect();
-    print(&measurement, &metrics, &evidence, shown)?;
-    Ok(self::code(&measurement, shown, code))
+    if matches!(measured, Ok(None)) && unfinished.is_none() {
+        output::message("interrupted before there was a result");
+    }
+    measured
+}
+
+/// The exit code of a slot that would otherwise end with `code`: without evidence that it measured what was asked, a verdict is void.
+pub fn ended(result: &SlotResult, interrupts: &Interrupts, shown: &MeasurementArguments, code: u8) -> u8 {
+    let SlotResult { measurement, evidence, .. } = result;
+    if interrupts.is_interrupted() {
+        let measured_s = Span(measurement.window_ns).seconds();
+        output::message(&format!("interrupted after {measured_s:.1} s"));
+        return INTERRUPTED;
+    }
+    match code {
+        HOLDS | REFUTED if has_no_capacity(measurement) => FAILED,
+        HOLDS | REFUTED if evidence.iter().any(|evidence| !evidence.holds) => VOID,
+        code => self::code(measurement, shown, code),
+    }
+}
+
+/// Measures from other hosts and prints the result. `judge` concludes, and takes away evidence that is not shown.
+pub fn from_hosts<F: Flagged>(
+    hosts: Hosts,
+    settings: F,
+    course: (Window, Course<'_>),
+    interrupts: &Interrupts,
+    shown: &MeasurementArguments,
+    judge: impl FnOnce(&Measurement, &mut Vec<Evidence>) -> Outcome,
+) -> Outcome {
+    let Some(mut result) = measure(By::Agents(Box::new(hosts)), settings, course, interrupts, shown)? else {
+        return Ok(INTERRUPTED);
+    };
+    let code = judge(&result.measurement, &mut result.evidence)?;
+    print(&result.measurement, F::PATH.metrics, &result.evidence, shown)?;
+    Ok(ended(&result, interrupts, shown, code))
 }
 
 /// Whether a search found no capacity.

@@ -104,7 +104,7 @@ fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
 ///
 /// # Errors
 /// When the URL, a name or a file cannot be used.
-pub fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
+pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
     let from_fault = |fault: Fault| PathError::usage(format!("build the load: {fault}"));
     check(spec).map_err(from_fault)?;
     let url = Url::parse(&target.url).map_err(PathError::usage)?;

@@ -3,8 +3,7 @@
 use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
-use plumb_host::service::Service;
-use plumb_path::{Existing, Foreign, PathError, RunBy};
+use plumb_path::{Existing, Foreign, PathError};
 
 use crate::settings::IngressSettings;
 use crate::target::Target;
@@ -42,13 +41,6 @@ pub(crate) fn foreign(ingress: &IngressSettings) -> Foreign {
     let url = ingress.url.as_deref().and_then(|url| Url::parse(url).ok());
     let address = url.map(|Url { host, port, .. }| (ingress.connect.clone().unwrap_or(host), port));
     Foreign { run_by: ingress.run_by(), address }
-}
-
-/// The processes of this host that answer at a URL; `None` where they cannot be found, as on another host.
-#[must_use]
-pub fn service_at(url: &str) -> Option<Service> {
-    let Url { host, port, .. } = Url::parse(url).ok()?;
-    RunBy::default().find(Some((&host, port))).ok()?
 }
 
 #[cfg(test)]

@@ -29,7 +29,6 @@ pub(crate) use check::{check, feasible};
 pub(crate) use config::CONFIG_STATE;
 pub use error::{Refusal, Syntax, TemplateError};
 pub(crate) use external::foreign;
-pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, is_qat};
 pub use template::{NginxTemplate, nginx_template};
 
