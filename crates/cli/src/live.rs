@@ -16,14 +16,21 @@ pub struct LiveLine {
 }
 
 /// A measurement under way.
-#[derive(Debug, Clone, Copy)]
-pub struct Course<'a> {
-    /// The job's name with its separator, or an empty text.
-    pub job: &'a str,
+#[derive(Debug)]
+pub struct Course {
+    /// Its jobs, one after the other, all for the same time.
+    pub jobs: Vec<Job>,
     /// When it ends.
     pub goal: Goal,
     /// What is counted, in the plural.
-    pub unit: &'a str,
+    pub unit: &'static str,
+}
+
+/// A part of a measurement.
+#[derive(Debug)]
+pub struct Job {
+    /// Its name; empty where there is only one.
+    pub name: &'static str,
     /// In a closed loop, how many are in flight; half as many where the time of each is half of a round trip.
     pub in_flight: Option<f64>,
 }
@@ -62,7 +69,7 @@ impl LiveLine {
     }
 
     /// Shows how far a measurement has come, with the rate since the mark before.
-    pub fn progress(&self, mark: Mark, course: Course<'_>) {
+    pub fn progress(&self, mark: Mark, course: &Course) {
         match mark {
             Mark::Opened => self.before.set((0, 0)),
             Mark::Progress { work, elapsed_ns } => {
@@ -85,13 +92,31 @@ impl LiveLine {
     }
 }
 
-impl Course<'_> {
+impl Course {
+    /// A measurement without parts.
+    pub fn of_one(unit: &'static str, goal: Goal, in_flight: Option<f64>) -> Self {
+        Self { jobs: vec![Job { name: "", in_flight }], goal, unit }
+    }
+
+    /// The job at a time after the beginning.
+    fn job(&self, ns: u64) -> Option<&Job> {
+        let part = match self.goal {
+            Goal::Duration(all) if all.0 > 0 => ns as f64 / all.0 as f64,
+            Goal::Duration(_) | Goal::Work(_) => 0.0,
+        };
+        let at = (part * self.jobs.len() as f64) as usize;
+        self.jobs.get(at).or(self.jobs.last())
+    }
+
     fn words(&self, before: (u64, u64), now: (u64, u64)) -> String {
-        let Self { job, goal, unit, in_flight } = *self;
-        let pace = pace(before, now, in_flight).map(|pace| format!(", {pace}")).unwrap_or_default();
         let (work, ns) = now;
+        let job = self.job(ns);
+        let pace = pace(before, now, job.and_then(|job| job.in_flight));
+        let pace = pace.map(|pace| format!(", {pace}")).unwrap_or_default();
+        let name = job.map(|job| job.name).filter(|name| !name.is_empty());
+        let (job, unit) = (name.map(|name| format!("{name}: ")).unwrap_or_default(), self.unit);
         let passed_s = Span(ns).seconds();
-        match goal {
+        match self.goal {
             Goal::Duration(all) => {
                 format!("{job}{passed_s:.0} s of {:.0} s, {work} {unit}{pace}", all.seconds())
             }
@@ -120,12 +145,7 @@ mod tests {
 
     #[test]
     fn progress_has_the_rate_since_the_mark_before_and_the_time_of_each() {
-        let course = Course {
-            job: "",
-            goal: Goal::Duration(Span(10_000_000_000)),
-            unit: "requests",
-            in_flight: Some(20.0),
-        };
+        let course = Course::of_one("requests", Goal::Duration(Span(10_000_000_000)), Some(20.0));
         assert_eq!(
             course.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s of 10 s, 5000 requests, 4000/s, about 5.000 ms each"
@@ -133,10 +153,20 @@ mod tests {
         let stalled = course.words((5000, 2_000_000_000), (5000, 3_000_000_000));
         assert_eq!(stalled, "3 s of 10 s, 5000 requests, 0/s");
         assert_eq!(course.words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
-        let counted = Course { goal: Goal::of(Span(u64::MAX), Some(9000)), in_flight: None, ..course };
+        let counted = Course::of_one("requests", Goal::of(Span(u64::MAX), Some(9000)), None);
         assert_eq!(
             counted.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s, 5000 of 9000 requests, 4000/s"
         );
+    }
+
+    #[test]
+    fn progress_names_the_job_under_way() {
+        let jobs = vec![Job { name: "first", in_flight: None }, Job { name: "second", in_flight: None }];
+        let course = Course { jobs, goal: Goal::Duration(Span(10_000_000_000)), unit: "reads" };
+        let at = |ns| course.words((0, ns), (0, ns));
+        assert_eq!(at(4_900_000_000), "first: 5 s of 10 s, 0 reads");
+        assert_eq!(at(5_000_000_000), "second: 5 s of 10 s, 0 reads");
+        assert_eq!(at(10_100_000_000), "second: 10 s of 10 s, 0 reads");
     }
 }

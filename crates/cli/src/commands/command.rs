@@ -64,8 +64,8 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     let window = single::window(&mut settings);
     let line = single::live_line(&arguments.shown);
     let goal = Goal::of(settings.load.duration, settings.load.runs);
-    let course = Course { job: "", goal, unit: COMMAND.units, in_flight: settings.facts().load.in_flight };
-    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
+    let course = Course::of_one(COMMAND.units, goal, settings.facts().load.in_flight);
+    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, &course);
     let of_path = PathSettings::new(settings.clone());
     let by = By::Agents(Box::default());
     let measured = single::slot((COMMAND, &of_path), by, window, &interrupts, (&watch, &|_, _| ()));

@@ -30,9 +30,8 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     Ok(single::ended(&result, &interrupts, &arguments.shown, code(&result.measurement)))
 }
 
-fn course(spec: &LoadSettings) -> Course<'static> {
-    let goal = Goal::of(spec.duration, spec.requests);
-    Course { job: "", goal, unit: "requests", in_flight: spec.in_flight() }
+fn course(spec: &LoadSettings) -> Course {
+    Course::of_one("requests", Goal::of(spec.duration, spec.requests), spec.in_flight())
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.

@@ -16,7 +16,7 @@ use super::connecting;
 use super::single::{self, Watch};
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
-use crate::live::{Course, Goal};
+use crate::live::{Course, Goal, Job};
 use crate::output;
 
 mod qperf;
@@ -72,9 +72,8 @@ fn one(
     let server = RunBy::default().find(Some((&target.address, target.port))).ok().flatten();
     let mut watch = Watch::new(&arguments.shown, server);
     let mut mark = |test: Test, mark| {
-        let (job, goal) = (format!("{}: ", test.name()), Goal::Duration(load.duration));
-        let in_flight = in_flight(load, test);
-        watch.mark(mark, Course { job: &job, goal, unit: "messages", in_flight });
+        let jobs = vec![Job { name: test.name(), in_flight: in_flight(load, test) }];
+        watch.mark(mark, &Course { jobs, goal: Goal::Duration(load.duration), unit: "messages" });
     };
     let measured = client.measure_all(window, &mut mark);
     let measured = measured.map(Option::unwrap_or_default);
@@ -114,7 +113,7 @@ fn by_agents(
     let is_here = arguments.places.on.is_empty();
     let hosts = if is_here { Hosts::default() } else { connecting::loads(&arguments.places, None)? };
     let goal = Goal::Duration(settings.load.duration);
-    let course = Course { job: "", goal, unit: "messages", in_flight: None };
+    let course = Course::of_one("messages", goal, None);
     if !arguments.shown.json {
         output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
     }

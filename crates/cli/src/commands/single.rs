@@ -60,7 +60,7 @@ impl Watch {
     }
 
     /// A moment in the measurement.
-    pub fn mark(&mut self, mark: Mark, course: Course<'_>) {
+    pub fn mark(&mut self, mark: Mark, course: &Course) {
         self.surroundings.note(mark);
         self.live.progress(mark, course);
     }
@@ -214,12 +214,12 @@ pub fn slot(
 pub fn measure<F: Flagged>(
     by: By,
     settings: F,
-    (window, course): (Window, Course<'_>),
+    (window, course): (Window, Course),
     interrupts: &Interrupts,
     shown: &MeasurementArguments,
 ) -> Result<Option<SlotResult>, Failure> {
     let line = live_line(shown);
-    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
+    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, &course);
     let colour = output::colour_on_stderr();
     let so_far: RefCell<Option<Search>> = RefCell::default();
     let tried = |capacity: &Capacity, trial: &Trial| {
@@ -262,7 +262,7 @@ pub fn ended(result: &SlotResult, interrupts: &Interrupts, shown: &MeasurementAr
 pub fn from_hosts<F: Flagged>(
     hosts: Hosts,
     settings: F,
-    course: (Window, Course<'_>),
+    course: (Window, Course),
     interrupts: &Interrupts,
     shown: &MeasurementArguments,
     judge: impl FnOnce(&Measurement, &mut Vec<Evidence>) -> Outcome,

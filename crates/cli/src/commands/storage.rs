@@ -30,11 +30,11 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
     let mut watch = Watch::new(&arguments.shown, plumb_storage::system::service_at(&address));
     let measured = if arguments.suite.is_some() {
-        let mut mark = |job: &str, mark| watch.mark(mark, course(&format!("{job}: "), &spec));
+        let mut mark = |_: &str, mark| watch.mark(mark, &course(&spec));
         suite::measure(&spec, &prepared, window, &mut mark)
     } else {
         let mut load = plumb_storage::load::storage_load(&spec, prepared.target()).map_err(failure)?;
-        load.measure(window, &mut |mark| watch.mark(mark, course("", &spec)))
+        load.measure(window, &mut |mark| watch.mark(mark, &course(&spec)))
     };
     let finished = watch.finish(measured);
     let mut measurement = finished.map_err(|error| Failure::harness(error).or_interruption())?;
@@ -75,7 +75,7 @@ fn by_agents(arguments: &StorageArguments, mut settings: StorageSettings, window
         connecting::loads(&arguments.places, from)?
     };
     let spec = settings.load.clone();
-    let course = (window, course("", &spec));
+    let course = (window, course(&spec));
     // Warnings say what is not as it was asked for, as on this host; an experiment would be void.
     let judged = |measurement: &Measurement, evidence: &mut Vec<Evidence>| {
         evidence.clear();
@@ -109,9 +109,8 @@ fn what(arguments: &StorageArguments, spec: &LoadSettings) -> String {
     }
 }
 
-fn course<'a>(job: &'a str, spec: &LoadSettings) -> Course<'a> {
-    let goal = Goal::of(spec.duration, spec.operations);
-    Course { job, goal, unit: "reads and writes", in_flight: spec.in_flight() }
+fn course(spec: &LoadSettings) -> Course {
+    Course::of_one("reads and writes", Goal::of(spec.duration, spec.operations), spec.in_flight())
 }
 
 /// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.
