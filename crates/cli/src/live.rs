@@ -98,6 +98,12 @@ impl Course {
         Self { jobs: vec![Job { name: "", in_flight }], goal, unit }
     }
 
+    /// A measurement of jobs one after the other, which are measured for this time together. Each has a warm-up before it.
+    pub fn of_jobs(unit: &'static str, jobs: Vec<Job>, measured: Span, warmup: Span) -> Self {
+        let between = warmup.0.saturating_mul(jobs.len().saturating_sub(1) as u64);
+        Self { jobs, goal: Goal::Duration(Span(measured.0.saturating_add(between))), unit }
+    }
+
     /// The job at a time after the beginning.
     fn job(&self, ns: u64) -> Option<&Job> {
         let part = match self.goal {
@@ -163,7 +169,7 @@ mod tests {
     #[test]
     fn progress_names_the_job_under_way() {
         let jobs = vec![Job { name: "first", in_flight: None }, Job { name: "second", in_flight: None }];
-        let course = Course { jobs, goal: Goal::Duration(Span(10_000_000_000)), unit: "reads" };
+        let course = Course::of_jobs("reads", jobs, Span(8_000_000_000), Span(2_000_000_000));
         let at = |ns| course.words((0, ns), (0, ns));
         assert_eq!(at(4_900_000_000), "first: 5 s of 10 s, 0 reads");
         assert_eq!(at(5_000_000_000), "second: 5 s of 10 s, 0 reads");

@@ -27,7 +27,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         return Ok(INTERRUPTED);
     };
     single::print(&result.measurement, HTTP.metrics, &result.evidence, &arguments.shown)?;
-    Ok(single::ended(&result, &interrupts, &arguments.shown, code(&result.measurement)))
+    single::ended(&result, &interrupts, &arguments.shown, code)
 }
 
 fn course(spec: &LoadSettings) -> Course {
@@ -35,14 +35,14 @@ fn course(spec: &LoadSettings) -> Course {
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.
-fn code(measurement: &Measurement) -> u8 {
+fn code(measurement: &Measurement) -> Outcome {
     if measurement.work == 0 {
-        return FAILED;
+        return Ok(FAILED);
     }
-    match measurement.readings.get("checks") {
+    Ok(match measurement.readings.get("checks") {
         Some(Reading::Share { no, .. }) if *no > 0 => REFUTED,
         _ => HOLDS,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
         let measured = |work, no| {
             let checks = Reading::Share { yes: 1, no };
             let readings = [("checks".to_owned(), checks)].into();
-            code(&Measurement { work, readings, ..Measurement::default() })
+            code(&Measurement { work, readings, ..Measurement::default() }).unwrap()
         };
         assert_eq!([measured(0, 0), measured(1, 1), measured(1, 0)], [FAILED, REFUTED, HOLDS]);
     }

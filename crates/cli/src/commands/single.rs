@@ -243,19 +243,24 @@ pub fn measure<F: Flagged>(
     measured
 }
 
-/// The exit code of a slot that would otherwise end with `code`: without evidence that it measured what was asked, a verdict is void.
-pub fn ended(result: &SlotResult, interrupts: &Interrupts, shown: &MeasurementArguments, code: u8) -> u8 {
-    let SlotResult { measurement, evidence, .. } = result;
+/// The exit code of a slot. `judge` concludes from the measurement alone; without evidence that it measured what was asked, its verdict is
+/// void.
+pub fn ended(
+    SlotResult { measurement, evidence, .. }: &SlotResult,
+    interrupts: &Interrupts,
+    shown: &MeasurementArguments,
+    judge: impl FnOnce(&Measurement) -> Outcome,
+) -> Outcome {
     if interrupts.is_interrupted() {
         let measured_s = Span(measurement.window_ns).seconds();
         output::message(&format!("interrupted after {measured_s:.1} s"));
-        return INTERRUPTED;
+        return Ok(INTERRUPTED);
     }
-    match code {
+    Ok(match judge(measurement)? {
         HOLDS | REFUTED if has_no_capacity(measurement) => FAILED,
         HOLDS | REFUTED if evidence.iter().any(|evidence| !evidence.holds) => VOID,
         code => self::code(measurement, shown, code),
-    }
+    })
 }
 
 /// Measures from other hosts and prints the result. `judge` concludes, and takes away evidence that is not shown.
@@ -272,7 +277,7 @@ pub fn from_hosts<F: Flagged>(
     };
     let code = judge(&result.measurement, &mut result.evidence)?;
     print(&result.measurement, F::PATH.metrics, &result.evidence, shown)?;
-    Ok(ended(&result, interrupts, shown, code))
+    ended(&result, interrupts, shown, |_| Ok(code))
 }
 
 /// Whether a search found no capacity.

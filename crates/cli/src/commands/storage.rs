@@ -1,96 +1,58 @@
 //! `plumb storage TARGET`: one measurement, no comparison: the everyday replacement for fio and dbench.
 
 use plumb_host::signals::Interrupts;
-use plumb_model::{Bytes, Evidence, Measurement, Reading};
-use plumb_path::{Load, Window};
-use plumb_runner::Hosts;
-use plumb_storage::load::{Error, NULL, suite};
-use plumb_storage::settings::{LoadSettings, StorageSettings, SystemKind, SystemSettings, Target};
+use plumb_model::{Bytes, Measurement, Reading, Span};
+use plumb_storage::STORAGE;
+use plumb_storage::load::{NULL, suite};
+use plumb_storage::settings::{LoadSettings, StorageSettings, Suite, SystemKind, SystemSettings, Target};
 
-use super::connecting;
-use super::single::{self, Watch};
+use super::single::{self, By};
 use crate::args::{StorageArguments, keys};
-use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
-use crate::live::{Course, Goal};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
+use crate::live::{Course, Goal, Job};
 
 mod dbench;
 
 /// Measures and prints.
 pub fn storage(arguments: &StorageArguments) -> Outcome {
     let mut settings = arguments.keys.settings()?;
-    let window = single::window(&mut settings);
     let (address, spec) = (settings.system.path.clone().unwrap_or_default(), settings.load.clone());
     // The load alone is checked: an experiment refuses a depth that the engine does not have, and this command warns of it.
     plumb_storage::load::check(&spec).map_err(|fault| keys::fault::<StorageSettings>(&fault))?;
     single::headline(&arguments.shown, &format!("{address} · {}", what(arguments, &spec)));
-    if !arguments.places.on.is_empty() || spec.capacity.is_some() {
-        return by_agents(arguments, settings, window);
-    }
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
-    let mut watch = Watch::new(&arguments.shown, plumb_storage::system::service_at(&address));
-    let measured = if arguments.suite.is_some() {
-        let mut mark = |_: &str, mark| watch.mark(mark, &course(&spec));
-        suite::measure(&spec, &prepared, window, &mut mark)
-    } else {
-        let mut load = plumb_storage::load::storage_load(&spec, prepared.target()).map_err(failure)?;
-        load.measure(window, &mut |mark| watch.mark(mark, &course(&spec)))
+    if arguments.suite.is_some() {
+        settings.load = suite::in_one_window(&spec);
+    }
+    if spec.capacity.is_some() && arguments.places.on.is_empty() {
+        make(&mut settings);
+    }
+    let from = host_of(&address, &arguments.places.on)?;
+    let by = By::of(&settings, &arguments.places, from, &target(&address, &spec))?;
+    let course = (single::window(&mut settings), course(&settings.load));
+    let Some(mut result) = single::measure(by, settings, course, &interrupts, &arguments.shown)? else {
+        return Ok(INTERRUPTED);
     };
-    let finished = watch.finish(measured);
-    let mut measurement = finished.map_err(|error| Failure::harness(error).or_interruption())?;
-    let is_interrupted = interrupts.is_interrupted();
-    if is_interrupted && measurement.window_ns == 0 {
-        return Ok(single::interrupted(&measurement));
-    }
-    measurement.notices.splice(0..0, prepared.notices().iter().cloned());
+    // Warnings say what is not as it was asked for; an experiment would be void.
+    result.evidence.clear();
     if arguments.suite.is_some() && !arguments.shown.json {
-        dbench::print(&measurement, arguments.shown.failures_max)?;
+        dbench::print(&result.measurement, arguments.shown.failures_max)?;
     } else {
-        let metrics = plumb_storage::metrics::METRICS;
-        single::print(&measurement, metrics, &[], &arguments.shown)?;
+        single::print(&result.measurement, STORAGE.metrics, &[], &arguments.shown)?;
     }
-    if is_interrupted {
-        return Ok(single::interrupted(&measurement));
-    }
-    Ok(single::code(&measurement, &arguments.shown, code(&measurement)?))
+    single::ended(&result, &interrupts, &arguments.shown, code)
 }
 
-/// Measures from other hosts, or searches. What is not at a URL is on the one host that measures it.
-fn by_agents(arguments: &StorageArguments, mut settings: StorageSettings, window: Window) -> Outcome {
-    let address = settings.system.path.clone().unwrap_or_default();
-    let from = match arguments.places.on.as_slice() {
-        _ if address.contains("://") => None,
-        [] => None,
-        [host] => Some(host.as_str()),
+/// The host that has the target; `None` where every host reaches it.
+fn host_of<'a>(address: &str, on: &'a [String]) -> Result<Option<&'a str>, Failure> {
+    match on {
+        _ if address.contains("://") => Ok(None),
+        [] => Ok(None),
+        [host] => Ok(Some(host)),
         _ => {
             let reason = "is on each of these hosts another one; name one host in --on, or a target as nbd://HOST:PORT/NAME";
-            return Err(Failure::usage(format!("`{address}` {reason}")));
+            Err(Failure::usage(format!("`{address}` {reason}")))
         }
-    };
-    let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let hosts = if arguments.places.on.is_empty() {
-        make(&mut settings);
-        Hosts::default()
-    } else {
-        connecting::loads(&arguments.places, from)?
-    };
-    let spec = settings.load.clone();
-    let course = (window, course(&spec));
-    // Warnings say what is not as it was asked for, as on this host; an experiment would be void.
-    let judged = |measurement: &Measurement, evidence: &mut Vec<Evidence>| {
-        evidence.clear();
-        code(measurement)
-    };
-    single::from_hosts::<StorageSettings>(hosts, settings, course, &interrupts, &arguments.shown, judged)
-}
-
-/// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.
-fn failure(error: Error) -> Failure {
-    match error {
-        Error::Fill { .. } | Error::Engine { .. } | Error::Nbd { .. } => {
-            Failure::harness(error).or_interruption()
-        }
-        _ => Failure::usage(format!("failed to {error}")),
     }
 }
 
@@ -110,7 +72,13 @@ fn what(arguments: &StorageArguments, spec: &LoadSettings) -> String {
 }
 
 fn course(spec: &LoadSettings) -> Course {
-    Course::of_one("reads and writes", Goal::of(spec.duration, spec.operations), spec.in_flight())
+    let unit = "reads and writes";
+    if spec.suite == Suite::None {
+        return Course::of_one(unit, Goal::of(spec.duration, spec.operations), spec.in_flight());
+    }
+    let jobs: Vec<Job> = suite::names().map(|name| Job { name, in_flight: None }).collect();
+    let warmup = Span(spec.warmup.0 / jobs.len() as u64);
+    Course::of_jobs(unit, jobs, spec.duration, warmup)
 }
 
 /// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.

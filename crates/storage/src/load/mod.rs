@@ -32,11 +32,10 @@ use self::buffers::Buffers;
 use self::device::{Device, Handle};
 pub use self::device::{NULL, write_data};
 pub(crate) use self::engine::nbd::Address as NbdAddress;
-pub use self::error::Error;
+pub(crate) use self::error::Error;
 use self::job::{Job, JobParts};
 use self::ledger::Ledger;
 use self::offsets::Offsets;
-pub use self::prepared::{Prepared, prepare};
 use crate::settings::{Driver, EngineKind, Limit, LoadSettings, Suite, Target};
 
 /// The kernel's own limit on one read or write lies a little below 2 GiB.
@@ -98,7 +97,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 ///
 /// # Errors
 /// When a setting is wrong, or the target is not there or would lose data.
-pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad, Error> {
+pub(crate) fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad, Error> {
     check(spec)?;
     plumb_host::limits::raise_open_files_limit();
     let device = Device::open(target, spec)?;

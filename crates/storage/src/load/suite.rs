@@ -3,7 +3,7 @@
 
 use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::monotonic_ns;
-use plumb_model::{Bytes, Measurement, Merge, Metric, Notice, NoticeKind, Percent};
+use plumb_model::{Bytes, Measurement, Merge, Metric, Notice, NoticeKind, Percent, Span};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use super::prepared::{Prepared, prepare};
@@ -59,6 +59,24 @@ const fn random(
     Job { name, access, block, depth, takes }
 }
 
+/// The names of the nine, in their order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    JOBS.iter().map(|job| job.name)
+}
+
+/// The names of the metrics that they measure.
+pub fn figures() -> impl Iterator<Item = &'static str> {
+    JOBS.iter().flat_map(|job| job.takes).map(|(_, metric)| metric.name)
+}
+
+/// The settings under which the suite has the duration and the warm-up of `each` for every job.
+#[must_use]
+pub fn in_one_window(each: &LoadSettings) -> LoadSettings {
+    let of_all = |span: Span| Span(span.0.saturating_mul(JOBS.len() as u64));
+    let (duration, warmup) = (of_all(each.duration), of_all(each.warmup));
+    LoadSettings { suite: Suite::Dbench, duration, warmup, ..each.clone() }
+}
+
 impl Job {
     fn spec(&self, base: &LoadSettings, room: u64) -> LoadSettings {
         let (jobs, offset_increment) = if self.block == SEQUENTIAL_BLOCK {
@@ -91,18 +109,18 @@ impl Job {
 ///
 /// # Errors
 /// When one of them cannot be measured at all.
-pub fn measure(
+fn measure(
     base: &LoadSettings,
     prepared: &Prepared,
     window: Window,
-    mark: &mut dyn FnMut(&str, Mark),
+    mark: &mut dyn FnMut(Mark),
 ) -> Result<Measurement, PathError> {
     let room = base.size.map_or(prepared.bytes().saturating_sub(base.offset.0), |size| size.0);
     let mut sum = Measurement::default();
     for (index, job) in (0_u64..).zip(&JOBS) {
         let mut load = storage_load(&job.spec(base, room), prepared.target())?;
         let job_window = Window { seed: window.seed.wrapping_add(index), ..window };
-        let measured = load.measure(job_window, &mut |moment| mark(job.name, moment))?;
+        let measured = load.measure(job_window, mark)?;
         let window_ns = measured.window_ns;
         // A job that was interrupted in its warm-up has measured nothing.
         if window_ns > 0 {
@@ -212,10 +230,15 @@ impl Load for SuiteLoad {
             ..window
         };
         let mut course = Course::default();
-        let mut measured = measure(&self.settings, &self.prepared, each, &mut |_, moment| {
-            course.pass(moment, mark);
-        })?;
-        measured.window_ns = course.closed_ns.saturating_sub(course.opened_ns);
+        let pass = &mut |moment: Mark| course.pass(moment, mark);
+        let mut measured = measure(&self.settings, &self.prepared, each, pass)?;
+        if course.closed_jobs < JOBS.len() {
+            mark(Mark::Closed);
+        }
+        if measured.window_ns > 0 {
+            measured.window_ns = course.closed_ns.saturating_sub(course.opened_ns);
+        }
+        measured.notices.splice(0..0, self.prepared.notices().iter().cloned());
         Ok(measured)
     }
 }

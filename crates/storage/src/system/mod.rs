@@ -7,8 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use plumb_host::scratch::Scratch;
-use plumb_host::service::Service;
-use plumb_path::{Existing, Foreign, PathError, Place, RunBy, Snapshot, System};
+use plumb_path::{Existing, Foreign, PathError, Place, Snapshot, System};
 
 use crate::load::{NULL, NbdAddress, write_data};
 use crate::settings::{SystemKind, SystemSettings, Target};
@@ -77,12 +76,6 @@ impl System for OwnFile {
             _ => Ok(()),
         }
     }
-}
-
-/// The processes of this host that serve an NBD export; `None` where they cannot be found, and for files and devices.
-#[must_use]
-pub fn service_at(path: &str) -> Option<Service> {
-    RunBy::default().find(Some(NbdAddress::parse(path)?.server())).ok()?
 }
 
 /// Where the processes of an external system are found.
