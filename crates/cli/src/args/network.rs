@@ -59,6 +59,8 @@ pub enum NetworkFormat {
 impl Flagged for NetworkSettings {
     const PATH: DataPath = plumb_network::NETWORK;
 
+    const FIXED: &'static [(&'static str, &'static str)] = &[("system.kind", "external")];
+
     fn flags() -> Vec<Arg> {
         let size = |key| self::key(key, "SIZE").value_parser(|text: &str| Ok::<String, String>(binary(text)));
         let sizes = "The size of every message, or several sizes: 1,1K,64K (K is 1024). If absent, qperf's defaults: 64K for \

@@ -4,19 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use plumb_host::signals::Interrupts;
-use plumb_model::{Bytes, Evidence, Measurement, Span};
+use plumb_model::{Bytes, Measurement, SlotResult, Span};
 use plumb_network::NETWORK;
-use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
-use plumb_network::settings::{LoadSettings, NetworkSettings, SystemKind, Target, Test};
-use plumb_path::{RunBy, Window};
-use plumb_runner::Hosts;
+use plumb_network::settings::{LoadSettings, NetworkSettings, Target, Test};
 
-use super::connecting;
-use super::single::{self, Watch};
+use super::single::{self, By};
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
-use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
-use crate::live::{Course, Goal, Job};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome};
+use crate::live::{Course, Job};
 use crate::output;
 
 mod qperf;
@@ -62,70 +58,36 @@ fn one(
     with_size: bool,
     target: &Target,
     interrupts: &Interrupts,
-) -> Result<u8, Failure> {
-    let window = single::window(&mut settings);
-    if !arguments.places.on.is_empty() || settings.load.capacity.is_some() {
-        return by_agents(arguments, settings, window, interrupts);
-    }
-    let load = &mut settings.load;
-    let mut client = plumb_network::load::network_load(load, target).map_err(failure)?;
-    let server = RunBy::default().find(Some((&target.address, target.port))).ok().flatten();
-    let mut watch = Watch::new(&arguments.shown, server);
-    let mut mark = |test: Test, mark| {
-        let jobs = vec![Job { name: test.name(), in_flight: in_flight(load, test) }];
-        watch.mark(mark, &Course { jobs, goal: Goal::Duration(load.duration), unit: "messages" });
-    };
-    let measured = client.measure_all(window, &mut mark);
-    let measured = measured.map(Option::unwrap_or_default);
-    let measurement = watch.finish(measured).map_err(failure)?;
-    if measurement.window_ns == 0 {
-        return Ok(single::interrupted(&measurement));
-    }
-    // An interrupted one may have had fewer tests than were asked for.
-    load.tests.retain(|test| measurement.observed_count("flows", test.name()) > 0);
-    let evidence = plumb_network::evidence::of_load(&settings, &measurement);
+) -> Outcome {
     let shown = &arguments.shown;
+    let by = By::of(&settings, &arguments.places, None, target)?;
+    let course = (single::window(&mut settings), course(&settings.load));
+    let Some(mut result) = single::measure(by, settings.clone(), course, interrupts, shown)? else {
+        return Ok(INTERRUPTED);
+    };
+    let SlotResult { measurement, evidence, .. } = &mut result;
+    if interrupts.is_interrupted() {
+        // It may have had fewer tests than were asked for, and the others prove nothing.
+        settings.load.tests.retain(|test| measurement.observed_count("flows", test.name()) > 0);
+        *evidence = plumb_network::evidence::of_load(&settings, measurement);
+    }
     if arguments.format == NetworkFormat::Qperf {
-        if let Some(failures) = plumb_report::too_many_failures(&measurement, shown.failures_max.0) {
+        if let Some(failures) = plumb_report::too_many_failures(measurement, shown.failures_max.0) {
             output::message(&format!("✗ {failures}"));
         }
-        output::result(&qperf::text(&settings.load, &measurement, with_size))?;
+        output::result(&qperf::text(&settings.load, measurement, with_size))?;
     } else {
         if !shown.json {
             output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
         }
-        single::print(&measurement, NETWORK.metrics, &evidence, shown)?;
+        single::print(measurement, NETWORK.metrics, evidence, shown)?;
     }
-    if interrupts.is_interrupted() {
-        return Ok(single::interrupted(&measurement));
-    }
-    Ok(single::code(&measurement, shown, code(&measurement, &evidence)))
+    single::ended(&result, interrupts, shown, code)
 }
 
-/// Measures from other hosts, or searches.
-fn by_agents(
-    arguments: &NetworkArguments,
-    mut settings: NetworkSettings,
-    window: Window,
-    interrupts: &Interrupts,
-) -> Result<u8, Failure> {
-    settings.system.kind = SystemKind::External;
-    let is_here = arguments.places.on.is_empty();
-    let hosts = if is_here { Hosts::default() } else { connecting::loads(&arguments.places, None)? };
-    let goal = Goal::Duration(settings.load.duration);
-    let course = Course::of_one("messages", goal, None);
-    if !arguments.shown.json {
-        output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
-    }
-    let judged = |measurement: &Measurement, evidence: &mut Vec<Evidence>| Ok(code(measurement, evidence));
-    single::from_hosts::<NetworkSettings>(
-        hosts,
-        settings,
-        (window, course),
-        interrupts,
-        &arguments.shown,
-        judged,
-    )
+fn course(spec: &LoadSettings) -> Course {
+    let jobs = spec.tests.iter().map(|test| Job { name: test.name(), in_flight: in_flight(spec, *test) });
+    Course::of_jobs("messages", jobs.collect(), spec.duration, spec.warmup)
 }
 
 /// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.
@@ -155,23 +117,9 @@ fn sizes(spec: &LoadSettings) -> String {
     }
 }
 
-/// Nothing that got through is a failure to measure; what was not as it was asked for cannot be trusted.
-fn code(measurement: &Measurement, evidence: &[Evidence]) -> u8 {
-    if measurement.work == 0 {
-        FAILED
-    } else if evidence.iter().all(|evidence| evidence.holds) {
-        HOLDS
-    } else {
-        VOID
-    }
-}
-
-fn failure(error: Error) -> Failure {
-    if error.is_usage() {
-        Failure::usage(format!("failed to {error}"))
-    } else {
-        Failure::harness(error).or_interruption()
-    }
+/// Nothing that got through is a failure to measure.
+fn code(measurement: &Measurement) -> Outcome {
+    Ok(if measurement.work == 0 { FAILED } else { HOLDS })
 }
 
 /// Serves until it is interrupted.

@@ -6,7 +6,6 @@ mod tests;
 use std::cell::RefCell;
 
 use plumb_host::scratch::Scratch;
-use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_model::metric::{CAPACITY, OF_FOREIGN_SYSTEM};
 use plumb_model::{
@@ -20,7 +19,7 @@ use plumb_tunings::Treatment;
 use serde::Serialize;
 
 use super::connecting;
-use super::surroundings::{self, Surroundings};
+use super::surroundings;
 use crate::args::keys::Flagged;
 use crate::args::places::OnArguments;
 use crate::args::shared::MeasurementArguments;
@@ -45,35 +44,6 @@ pub fn headline(shown: &MeasurementArguments, what: &str) {
 /// The line of progress.
 pub fn live_line(shown: &MeasurementArguments) -> LiveLine {
     LiveLine::new(shown.quiet || shown.json)
-}
-
-/// The progress of a measurement, and the noise around it.
-pub struct Watch {
-    live: LiveLine,
-    surroundings: Surroundings,
-}
-
-impl Watch {
-    /// `service` is the system, where its processes run on this host.
-    pub fn new(shown: &MeasurementArguments, service: Option<Service>) -> Self {
-        Self { live: live_line(shown), surroundings: Surroundings::of(service) }
-    }
-
-    /// A moment in the measurement.
-    pub fn mark(&mut self, mark: Mark, course: &Course) {
-        self.surroundings.note(mark);
-        self.live.progress(mark, course);
-    }
-
-    /// Takes the progress away, and adds a warning for each kind of noise above its limit.
-    pub fn finish<E>(self, measured: Result<Measurement, E>) -> Result<Measurement, E> {
-        self.live.clear();
-        measured.map(|mut measurement| {
-            measurement.notices.extend(self.surroundings.notices());
-            measurement.judge_alone(self.surroundings.system_cpu().unwrap_or_default().total_ns());
-            measurement
-        })
-    }
 }
 
 /// Prints one measurement as text or as JSON. Both begin with the failures, where there are more than allowed.
@@ -263,35 +233,9 @@ pub fn ended(
     })
 }
 
-/// Measures from other hosts and prints the result. `judge` concludes, and takes away evidence that is not shown.
-pub fn from_hosts<F: Flagged>(
-    hosts: Hosts,
-    settings: F,
-    course: (Window, Course),
-    interrupts: &Interrupts,
-    shown: &MeasurementArguments,
-    judge: impl FnOnce(&Measurement, &mut Vec<Evidence>) -> Outcome,
-) -> Outcome {
-    let Some(mut result) = measure(By::Agents(Box::new(hosts)), settings, course, interrupts, shown)? else {
-        return Ok(INTERRUPTED);
-    };
-    let code = judge(&result.measurement, &mut result.evidence)?;
-    print(&result.measurement, F::PATH.metrics, &result.evidence, shown)?;
-    ended(&result, interrupts, shown, |_| Ok(code))
-}
-
 /// Whether a search found no capacity.
 fn has_no_capacity(measurement: &Measurement) -> bool {
     measurement.search.is_some() && !measurement.readings.contains_key(CAPACITY.name)
-}
-
-/// Tells the user how long an interrupted measurement had lasted, and returns the exit code.
-pub fn interrupted(measurement: &Measurement) -> u8 {
-    match measurement.window_ns {
-        0 => output::message("interrupted before anything was measured"),
-        window_ns => output::message(&format!("interrupted after {:.1} s", Span(window_ns).seconds())),
-    }
-    INTERRUPTED
 }
 
 /// The exit code of a measurement that would otherwise end with `code`. Too many failures turn "holds" into "refuted", and

@@ -26,7 +26,7 @@ use plumb_pace::Schedule;
 use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::control::Control;
-pub use self::error::Error;
+pub(crate) use self::error::Error;
 pub(crate) use self::report::own_share_max;
 pub(crate) use self::shared_pages::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
@@ -110,7 +110,7 @@ pub(crate) fn any_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn L
 ///
 /// # Errors
 /// When a setting is wrong, or the server does not answer as one.
-pub fn network_load(spec: &LoadSettings, target: &Target) -> Result<NetworkLoad, Error> {
+pub(crate) fn network_load(spec: &LoadSettings, target: &Target) -> Result<NetworkLoad, Error> {
     check(spec)?;
     Control::connect(target)?;
     Ok(NetworkLoad { spec: spec.clone(), target: target.clone() })
@@ -124,22 +124,8 @@ pub struct NetworkLoad {
 }
 
 impl Load for NetworkLoad {
+    /// Once this process is asked to stop, the window closes, and the measurement is of the time until then. Without a window it is empty.
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        Ok(self.measure_all(window, &mut |_, moment| mark(moment))?.unwrap_or_default())
-    }
-}
-
-impl NetworkLoad {
-    /// As [`Load::measure`], with the test that each mark is of and an error that tells whose it is. Once this process is asked
-    /// to stop, the window closes, and what was measured until then is returned; nothing where no window had opened.
-    ///
-    /// # Errors
-    /// When nothing can be measured, or the server goes away.
-    pub fn measure_all(
-        &mut self,
-        window: Window,
-        mark: &mut dyn FnMut(Test, Mark),
-    ) -> Result<Option<Measurement>, Error> {
         let rate = rate_per_s(window.rate_per_s, self.spec.rate).map(Rate);
         let spec = LoadSettings { rate, ..self.spec.clone() };
         let count = spec.tests.len();
@@ -154,7 +140,10 @@ impl NetworkLoad {
             outcomes.extend(run::run(prepared, moments.part(at), at + 1 == count, &mut series)?);
         }
         if outcomes.is_empty() {
-            return Ok(None);
+            return Ok(Measurement::default());
+        }
+        if outcomes.len() < count {
+            series.cut_short();
         }
         let mut measurement = report::measurement(&spec, &outcomes, series.work());
         if spec.zero_copy == ZeroCopy::Sendfile {
@@ -162,6 +151,6 @@ impl NetworkLoad {
             let seen = [(SHARED.to_owned(), changed), (COPIED.to_owned(), unchanged)];
             measurement.observed.insert("sendfile".to_owned(), seen.into_iter().collect());
         }
-        Ok(Some(measurement))
+        Ok(measurement)
     }
 }

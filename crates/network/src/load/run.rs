@@ -64,7 +64,7 @@ pub struct Outcome {
 
 /// What goes on through all tests of a window.
 pub struct Series<'a> {
-    mark: &'a mut dyn FnMut(Test, Mark),
+    mark: &'a mut dyn FnMut(Mark),
     opened_ns: Option<u64>,
     /// Messages since the window opened, of tests that have ended.
     work: u64,
@@ -107,15 +107,20 @@ impl Moments {
 
 impl<'a> Series<'a> {
     /// Nothing has happened yet.
-    pub fn new(mark: &'a mut dyn FnMut(Test, Mark), moments: Moments) -> Self {
+    pub fn new(mark: &'a mut dyn FnMut(Mark), moments: Moments) -> Self {
         Self { mark, opened_ns: None, work: 0, moments }
     }
 
-    fn agreed(&mut self, test: Test, frame: Frame) {
+    /// An interruption left tests out, the last of which would have closed the window.
+    pub fn cut_short(&mut self) {
+        (self.mark)(Mark::Closed);
+    }
+
+    fn agreed(&mut self, frame: Frame) {
         if self.opened_ns.is_none()
             && let Some(agreed) = self.moments.agreed(frame)
         {
-            (self.mark)(test, agreed);
+            (self.mark)(agreed);
         }
     }
 
@@ -125,28 +130,28 @@ impl<'a> Series<'a> {
     }
 
     /// The window of a test opens, and that of all with the first. Returns how many messages came before that of all.
-    fn open(&mut self, test: Test, sample: &Sample) -> u64 {
+    fn open(&mut self, sample: &Sample) -> u64 {
         if self.opened_ns.is_some() {
             // A rate from here on is this test's alone.
-            self.progress(test, sample.messages);
+            self.progress(sample.messages);
             return 0;
         }
         self.opened_ns = Some(sample.at_ns);
-        (self.mark)(test, Mark::Opened);
+        (self.mark)(Mark::Opened);
         sample.messages
     }
 
-    fn progress(&mut self, test: Test, messages: u64) {
+    fn progress(&mut self, messages: u64) {
         let elapsed_ns = monotonic_ns().saturating_sub(self.opened_ns.unwrap_or(0));
-        (self.mark)(test, Mark::Progress { work: self.work + messages, elapsed_ns });
+        (self.mark)(Mark::Progress { work: self.work + messages, elapsed_ns });
     }
 
-    fn close(&mut self, test: Test, messages: u64, is_last: bool) {
+    fn close(&mut self, messages: u64, is_last: bool) {
         self.work += messages;
         if is_last {
-            (self.mark)(test, Mark::Closed);
+            (self.mark)(Mark::Closed);
         } else {
-            self.progress(test, 0);
+            self.progress(0);
         }
     }
 }
@@ -223,7 +228,7 @@ impl Watch for Course<'_, '_> {
     }
 
     fn agreed(&mut self, frame: Frame) {
-        self.series.agreed(self.prepared.terms.test, frame);
+        self.series.agreed(frame);
     }
 
     fn mark(&mut self, mark: Mark, threads: &Standing<'_>) -> Result<(), Error> {
@@ -235,11 +240,11 @@ impl Watch for Course<'_, '_> {
                 Mark::Opened if sample.at_ns >= frame.close_ns.saturating_add(OVERDUE_NS) => {
                     return Err(Error::Starved { test: test.name() });
                 }
-                Mark::Opened => self.before = self.series.open(test, &sample),
+                Mark::Opened => self.before = self.series.open(&sample),
                 Mark::Agreed { .. } => {}
-                Mark::Progress { .. } => self.series.progress(test, sample.messages - self.before),
+                Mark::Progress { .. } => self.series.progress(sample.messages - self.before),
                 Mark::Closed => {
-                    self.series.close(test, sample.messages - self.before, self.is_last);
+                    self.series.close(sample.messages - self.before, self.is_last);
                     self.infos = self.prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
                 }
             }

@@ -23,7 +23,7 @@ fn measure(spec: &LoadSettings) -> Measurement {
     let window = Window::at_once(20_000_000, spec.duration.0, 1);
     let mut marks = Vec::new();
     let mut load = network_load(spec, &target).unwrap();
-    let measurement = load.measure_all(window, &mut |_, mark| marks.push(mark)).unwrap().unwrap();
+    let measurement = load.measure(window, &mut |mark| marks.push(mark)).unwrap();
     // The moments of a single test are known before its window opens.
     let seen: Vec<&Mark> = marks.iter().skip_while(|mark| matches!(mark, Mark::Agreed { .. })).collect();
     assert_eq!((seen.first(), seen.last()), (Some(&&Mark::Opened), Some(&&Mark::Closed)));
@@ -271,17 +271,17 @@ fn interrupt(rate: Option<Rate>) {
     let window_ns = 2 * 60_000_000_000;
     let window = Window::at_once(0, window_ns, 1);
     let mut load = network_load(&LoadSettings { rate, ..spec(&tests, 1) }, &target).unwrap();
-    let mut mark = |_, mark| {
+    let mut mark = |mark| {
         if matches!(mark, Mark::Progress { .. }) {
             plumb_host::signals::ask_to_stop();
         }
     };
-    let measurement = load.measure_all(window, &mut mark).unwrap().unwrap();
+    let measurement = load.measure(window, &mut mark).unwrap();
     assert!((1..window_ns / 4).contains(&measurement.window_ns));
     assert!(measurement.readings.contains_key("tcp_lat") && !measurement.readings.contains_key("tcp_bw"));
     let due = rate.map_or(1, |rate| (rate.0 * measurement.window_ns as f64 / 1e9) as u64);
     assert!(times(&measurement, "tcp_lat").count() >= due.max(1));
-    assert_eq!(load.measure_all(window, &mut |_, _| {}).unwrap(), None);
+    assert_eq!(load.measure(window, &mut |_| {}).unwrap(), Measurement::default());
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn an_interruption_does_not_wait_for_a_message_that_is_due_later() {
 }
 
 #[test]
-fn progress_names_its_test_and_no_rate_reaches_over_two_of_them() {
+fn no_rate_of_progress_reaches_over_two_tests() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
@@ -308,16 +308,14 @@ fn progress_names_its_test_and_no_rate_reaches_over_two_of_them() {
     let window = Window::at_once(10_000_000, 180_000_000, 1);
     let mut load = network_load(&spec(&tests, 1), &target).unwrap();
     let mut marks = Vec::new();
-    load.measure_all(window, &mut |test, mark| marks.push((test, mark))).unwrap().unwrap();
+    load.measure(window, &mut |mark| marks.push(mark)).unwrap();
     let of = |mark: &Mark| match mark {
         Mark::Progress { work, .. } => *work,
         _ => 0,
     };
-    let order: Vec<Test> = marks.iter().map(|(test, _)| *test).collect();
-    let expected = [Test::TcpLat, Test::TcpLat, Test::UdpLat, Test::UdpLat, Test::TcpCrr, Test::TcpCrr];
-    assert_eq!(order, expected, "where each opens and closes: {marks:?}");
-    assert_eq!((marks[0].1, marks[5].1), (Mark::Opened, Mark::Closed));
-    let work: Vec<u64> = marks[1..5].iter().map(|(_, mark)| of(mark)).collect();
+    assert_eq!(marks.len(), 6, "where each test opens and closes: {marks:?}");
+    assert_eq!((marks[0], marks[5]), (Mark::Opened, Mark::Closed));
+    let work: Vec<u64> = marks[1..5].iter().map(of).collect();
     assert!(work[0] > 0 && work.is_sorted() && work[1] < work[2], "{work:?}");
 }
 
@@ -368,7 +366,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let spec = LoadSettings { duration: Span(60_000_000), ..LoadSettings::default() };
     let mut load = network_load(&spec, &target).unwrap();
     let window = Window::at_once(0, spec.duration.0, 1);
-    let measurement = load.measure_all(window, &mut |_, _| {}).unwrap().unwrap();
+    let measurement = load.measure(window, &mut |_| {}).unwrap();
     assert!(measurement.work > 0);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
     assert!(threads < silent.len(), "{threads} threads: silent connections must not have threads");
@@ -476,7 +474,7 @@ impl Between {
     fn measure(&self, spec: &LoadSettings, mark: &mut dyn FnMut(Mark)) -> Measurement {
         let window = Window::at_once(spec.warmup.0, spec.duration.0, 1);
         let mut load = network_load(spec, &self.target()).unwrap();
-        load.measure_all(window, &mut |_, moment| mark(moment)).unwrap().unwrap()
+        load.measure(window, mark).unwrap()
     }
 }
 
