@@ -42,6 +42,8 @@ pub enum Goal {
     Duration(Span),
     /// After this much work.
     Work(u64),
+    /// At a moment that nobody knows.
+    Open,
 }
 
 impl Goal {
@@ -108,7 +110,7 @@ impl Course {
     fn job(&self, ns: u64) -> Option<&Job> {
         let part = match self.goal {
             Goal::Duration(all) if all.0 > 0 => ns as f64 / all.0 as f64,
-            Goal::Duration(_) | Goal::Work(_) => 0.0,
+            Goal::Duration(_) | Goal::Work(_) | Goal::Open => 0.0,
         };
         let at = (part * self.jobs.len() as f64) as usize;
         self.jobs.get(at).or(self.jobs.last())
@@ -127,6 +129,7 @@ impl Course {
                 format!("{job}{passed_s:.0} s of {:.0} s, {work} {unit}{pace}", all.seconds())
             }
             Goal::Work(all) => format!("{job}{passed_s:.0} s, {work} of {all} {unit}{pace}"),
+            Goal::Open => format!("{job}{passed_s:.0} s, {work} {unit}{pace}"),
         }
     }
 }

@@ -66,7 +66,6 @@ use objects::Objects;
 pub(crate) use process_log::ProcessLog;
 pub(crate) use remote::Remote;
 use running::Running;
-pub use sight::noise_between;
 pub(crate) use sight::{HostSight, SeenHost, noise_by_machine};
 
 /// The hosts of a run, connected.

@@ -1,7 +1,7 @@
 //! Measures slots in this process: it calls a data path's system and load directly.
 //!
-//! It serves data paths whose numbers do not depend on a process of their own, and the tests of everything that a run does with
-//! slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides that may crash are agents.
+//! It serves data paths whose numbers do not depend on a process of their own, single measurements of a system that exists, and the
+//! tests of everything that a run does with slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides that may crash are agents.
 
 use std::collections::BTreeMap;
 

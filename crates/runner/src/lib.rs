@@ -30,9 +30,7 @@ pub use clock::{Clock, HostClock, Patience, SimulatedClock};
 pub use dispatcher::{Dispatched, Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, Searching, SlotOrder};
-pub use hosts::{
-    Accounts, HostAccount, HostError, Hosts, Launch, accounts, host_lines, keep, noise_between, told_by,
-};
+pub use hosts::{Accounts, HostAccount, HostError, Hosts, Launch, accounts, host_lines, keep, told_by};
 pub use in_process::InProcess;
 pub use order::block_order;
 pub use prepare::{Planned, prepare};

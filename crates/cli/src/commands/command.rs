@@ -13,14 +13,14 @@ use std::path::Path;
 use plumb_command::{COMMAND, CommandSettings};
 use plumb_host::signals::Interrupts;
 use plumb_model::{MetricInfo, SlotResult, Span};
-use plumb_path::{Mark, PathSettings, Settings, Sides};
+use plumb_path::{Settings, Sides};
 
 use self::experiment::Contest;
 use super::recording::Provenance;
 use super::single::{self, By};
 use super::{planning, run};
 use crate::args::{CommandArguments, Format, Parameter, PlanArguments, keys};
-use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
+use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome};
 use crate::experiments::Source;
 use crate::live::{Course, Goal};
 use crate::output;
@@ -62,21 +62,13 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     single::headline(&arguments.shown, &command);
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let window = single::window(&mut settings);
-    let line = single::live_line(&arguments.shown);
     let goal = Goal::of(settings.load.duration, settings.load.runs);
-    let course = Course::of_one(COMMAND.units, goal, settings.facts().load.in_flight);
-    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, &course);
-    let of_path = PathSettings::new(settings.clone());
+    let course = (window, Course::of_one(COMMAND.units, goal, settings.facts().load.in_flight));
     let by = By::Agents(Box::default());
-    let measured = single::slot((COMMAND, &of_path), by, window, &interrupts, (&watch, &|_, _| ()));
-    line.clear();
-    let Some(result) = measured? else {
-        output::message("interrupted before the command's runs were done");
-        return Ok(INTERRUPTED);
-    };
+    let measured = single::measure(by, settings.clone(), course, &interrupts, &arguments.shown)?;
+    let Some(result) = measured else { return Ok(INTERRUPTED) };
     print(arguments, &settings, &result)?;
-    let is_proven = result.evidence.iter().all(|evidence| evidence.holds);
-    Ok(single::code(&result.measurement, &arguments.shown, if is_proven { HOLDS } else { VOID }))
+    single::ended(&result, &interrupts, &arguments.shown, |_| Ok(HOLDS))
 }
 
 /// The first flag that one command alone has no use for.

@@ -5,20 +5,18 @@
 use std::net::SocketAddr;
 
 use plumb_host::named_file;
-use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_migration::MIGRATION;
 use plumb_migration::engine::{Listening, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
-use plumb_model::{NoticeKind, Reading, SlotResult, Span};
-use plumb_path::{Mark, PathSettings, Place, Settings, Sides, Window};
+use plumb_model::{Measurement, NoticeKind, Reading};
+use plumb_path::{Foreign, Settings, Sides, Window};
 use serde_json::json;
 
 use super::single::{self, By};
-use super::surroundings::Surroundings;
 use crate::args::{MigrateArguments, MigrateCommand, keys};
-use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
-use crate::live::LiveLine;
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
+use crate::live::{Course, Goal};
 use crate::output;
 
 /// Measures and prints, or serves as a destination.
@@ -30,19 +28,23 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
         return serve(&settings, *listen);
     }
     single::headline(&arguments.shown, &what(&settings));
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let by = match arguments.to {
+        Some(address) => to(address, &settings, arguments)?,
+        None => By::Agents(Box::default()),
+    };
     // The memory's content is the same each time.
     let window = Window { seed: 1, ..single::window(&mut settings) };
-    let measured = match arguments.to {
-        Some(address) => to_another_host(&settings, window, address, arguments),
-        None => on_this_host(&settings, window, arguments),
-    };
-    match measured? {
-        Some(result) => {
-            print(arguments, &result)?;
-            Ok(single::code(&result.measurement, &arguments.shown, code(&result)))
-        }
-        None => Ok(INTERRUPTED),
+    let course = (window, Course::of_one("MiB on the wire", Goal::Open, None));
+    let measured = single::measure(by, settings.clone(), course, &interrupts, &arguments.shown)?;
+    let Some(mut result) = measured else { return Ok(INTERRUPTED) };
+    if arguments.to.is_some() {
+        // Nobody reads the counters of a destination that another command serves.
+        result.evidence = vec![protection(&settings, &result.measurement)];
+        result.measurement.notices.push(NoticeKind::DestinationElsewhere.into());
     }
+    single::print(&result.measurement, MIGRATION.metrics, &result.evidence, &arguments.shown)?;
+    single::ended(&result, &interrupts, &arguments.shown, code)
 }
 
 /// What is measured, in the first line, with a cap in bytes and in bits.
@@ -52,29 +54,12 @@ fn what(settings: &MigrationSettings) -> String {
     format!("migrate {} · {} channels · {} · {cap}", system.memory, system.channels, system.codec.name())
 }
 
-/// Both sides as child processes; `None` when it was interrupted.
-fn on_this_host(
-    settings: &MigrationSettings,
-    window: Window,
-    arguments: &MigrateArguments,
-) -> Result<Option<SlotResult>, Failure> {
-    let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let line = single::live_line(&arguments.shown);
-    let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
-    let of_path = PathSettings::new(settings.clone());
-    let by = By::Agents(Box::default());
-    let measured = single::slot((MIGRATION, &of_path), by, window, &interrupts, (&watch, &|_, _| ()));
-    line.clear();
-    measured
-}
-
-/// The source in this process, to a destination that was started elsewhere; `None` when it was interrupted.
-fn to_another_host(
-    settings: &MigrationSettings,
-    window: Window,
+/// The source in this process, to a destination that was started elsewhere.
+fn to(
     address: SocketAddr,
+    settings: &MigrationSettings,
     arguments: &MigrateArguments,
-) -> Result<Option<SlotResult>, Failure> {
+) -> Result<By, Failure> {
     let is_encrypted = settings.system.tls == Tls::On;
     if is_encrypted != arguments.ca.is_some() {
         return Err(Failure::usage(if is_encrypted {
@@ -85,28 +70,9 @@ fn to_another_host(
         }));
     }
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
-    let place = Place { scratch: std::env::temp_dir(), cpus: 1, address: None, number: 0 };
-    let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let loaded = settings.load(&target, &place);
-    if interrupts.is_interrupted() {
-        return Ok(None);
-    }
-    let mut load = loaded.map_err(Failure::harness)?;
-    let line = single::live_line(&arguments.shown);
     // A destination that another command serves on this host is a side of the measurement.
-    let mut surroundings = Surroundings::of(Service::listening_at(address));
-    let measured = load.measure(window, &mut |mark| {
-        surroundings.note(mark);
-        show(&line, mark);
-    });
-    line.clear();
-    if interrupts.is_interrupted() {
-        return Ok(None);
-    }
-    let mut measurement = measured.map_err(Failure::harness)?;
-    measurement.notices.extend(surroundings.notices());
-    let evidence = vec![protection(settings, &measurement)];
-    Ok(Some(SlotResult { measurement, evidence, ..SlotResult::default() }))
+    let foreign = Foreign { address: Some((address.ip().to_string(), address.port())), ..Foreign::default() };
+    foreign.at(&target).map(Box::new).map(By::ThisProcess).map_err(Failure::harness)
 }
 
 fn certificate(arguments: &MigrateArguments) -> Result<Option<String>, Failure> {
@@ -139,37 +105,17 @@ fn serve(settings: &MigrationSettings, listen: SocketAddr) -> Outcome {
     Ok(INTERRUPTED)
 }
 
-fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failure> {
-    let mut measurement = result.measurement.clone();
-    if arguments.to.is_some() {
-        measurement.notices.push(NoticeKind::DestinationElsewhere.into());
-    }
-    single::print(&measurement, MIGRATION.metrics, &result.evidence, &arguments.shown)
-}
-
-/// A migration that was given up refutes what was asked; evidence that does not hold makes the numbers void.
-fn code(result: &SlotResult) -> u8 {
-    if result.evidence.iter().any(|evidence| !evidence.holds) {
-        return VOID;
-    }
-    match result.measurement.readings.get("converged") {
+/// A migration that was given up refutes what was asked.
+fn code(measurement: &Measurement) -> Outcome {
+    Ok(match measurement.readings.get("converged") {
         Some(Reading::Share { no: 0, yes }) if *yes > 0 => HOLDS,
         Some(Reading::Share { .. }) => REFUTED,
         _ => FAILED,
-    }
-}
-
-fn show(live: &LiveLine, mark: Mark) {
-    if let Mark::Progress { work, elapsed_ns } = mark {
-        let elapsed_s = Span(elapsed_ns).seconds();
-        live.show(&format!("{elapsed_s:.1} s, {work} MiB on the wire"));
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::{Evidence, Measurement};
-
     use super::*;
     use crate::in_process::refusals;
 
@@ -210,19 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_refutes_and_what_is_not_proven_is_void() {
-        let result = |converged: Option<(u64, u64)>, holds| {
+    fn what_was_given_up_refutes() {
+        let result = |converged: Option<(u64, u64)>| {
             let share = converged.map(|(yes, no)| ("converged".to_owned(), Reading::Share { yes, no }));
-            let measurement = Measurement { readings: share.into_iter().collect(), ..Measurement::default() };
-            let [what, expected, observed] = ["memory", "the source's", "compared"].map(str::to_owned);
-            let evidence = vec![Evidence { what, expected, observed, holds, ..Evidence::default() }];
-            code(&SlotResult { measurement, evidence, ..SlotResult::default() })
+            code(&Measurement { readings: share.into_iter().collect(), ..Measurement::default() }).unwrap()
         };
-        assert_eq!(result(Some((3, 0)), true), HOLDS);
-        assert_eq!(result(Some((3, 1)), true), REFUTED);
-        assert_eq!(result(Some((0, 0)), true), REFUTED);
-        assert_eq!(result(None, true), FAILED);
-        assert_eq!(result(Some((3, 0)), false), VOID);
-        assert_eq!(result(Some((3, 1)), false), VOID);
+        assert_eq!(result(Some((3, 0))), HOLDS);
+        assert_eq!(result(Some((3, 1))), REFUTED);
+        assert_eq!(result(Some((0, 0))), REFUTED);
+        assert_eq!(result(None), FAILED);
     }
 }

@@ -33,7 +33,6 @@ pub mod run;
 pub mod schema;
 pub mod single;
 pub mod storage;
-mod surroundings;
 pub mod tune;
 pub mod ui;
 pub mod version;

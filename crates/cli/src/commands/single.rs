@@ -9,7 +9,8 @@ use plumb_host::scratch::Scratch;
 use plumb_host::signals::Interrupts;
 use plumb_model::metric::{CAPACITY, OF_FOREIGN_SYSTEM};
 use plumb_model::{
-    Evidence, Measurement, Metric, MetricInfo, Notice, Plan, PodSides, Search, SlotResult, Span, Trial,
+    Evidence, Measurement, Metric, MetricInfo, Noise, Notice, NoticeKind, Plan, PodSides, Search, SlotResult,
+    Span, Trial,
 };
 use plumb_path::{Capacity, DataPath, Existing, Mark, PathSettings, Place, Settings, Window};
 use plumb_runner::{
@@ -19,7 +20,6 @@ use plumb_tunings::Treatment;
 use serde::Serialize;
 
 use super::connecting;
-use super::surroundings;
 use crate::args::keys::Flagged;
 use crate::args::places::OnArguments;
 use crate::args::shared::MeasurementArguments;
@@ -42,7 +42,7 @@ pub fn headline(shown: &MeasurementArguments, what: &str) {
 }
 
 /// The line of progress.
-pub fn live_line(shown: &MeasurementArguments) -> LiveLine {
+fn live_line(shown: &MeasurementArguments) -> LiveLine {
     LiveLine::new(shown.quiet || shown.json)
 }
 
@@ -116,13 +116,13 @@ impl By {
 }
 
 /// Receives the progress of a measurement, and how much is in flight if the load keeps that steady.
-pub type Watched<'a> = &'a dyn Fn(Mark, Option<f64>);
+type Watched<'a> = &'a dyn Fn(Mark, Option<f64>);
 /// Receives each trial of a search.
-pub type Tried<'a> = &'a dyn Fn(&Capacity, &Trial);
+type Tried<'a> = &'a dyn Fn(&Capacity, &Trial);
 
 /// Measures one slot, as a run does: one window, or a search for a capacity. `None` if it was interrupted before it had a result.
 /// Noise above its limit is among the warnings.
-pub fn slot(
+fn slot(
     (path, settings): (DataPath, &PathSettings),
     by: By,
     window: Window,
@@ -166,7 +166,7 @@ pub fn slot(
         Ok(measured) => {
             let mut result = measured.result;
             result.measurement.judge_alone(result.system_cpu.total_ns());
-            result.measurement.notices.extend(surroundings::notices(&result.noise));
+            result.measurement.notices.extend(doubts(&result.noise));
             Ok(Some(result))
         }
         Err(SlotError::Interrupted) => Ok(None),
@@ -231,6 +231,16 @@ pub fn ended(
         HOLDS | REFUTED if evidence.iter().any(|evidence| !evidence.holds) => VOID,
         code => self::code(measurement, shown, code),
     })
+}
+
+/// A warning for each kind of noise above its limit, by the same limits as in a run.
+fn doubts(noise: &Noise) -> Vec<Notice> {
+    let found = [
+        (noise.steal > Noise::STEAL_LIMIT).then(|| NoticeKind::Stolen.with([noise.steal])),
+        (noise.others > Plan::others_max()).then(|| NoticeKind::Neighbours.with([noise.others])),
+        (noise.throttled_ns > 0).then(|| NoticeKind::Throttled.into()),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 /// Whether a search found no capacity.

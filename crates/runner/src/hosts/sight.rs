@@ -98,8 +98,7 @@ pub(crate) fn noise_by_machine(hosts: &[SeenHost]) -> BTreeMap<String, Noise> {
 }
 
 /// The other activity of a host between two moments, of which `own` was this run's own CPU time.
-#[must_use]
-pub fn noise_between(before: &Snapshot, after: &Snapshot, own: CpuTime) -> Noise {
+fn noise_between(before: &Snapshot, after: &Snapshot, own: CpuTime) -> Noise {
     let noise = HostNoise::between(before, after, own);
     Noise {
         steal: noise.steal_share,

@@ -3,6 +3,10 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 
+use plumb_host::signals::Interrupts;
+use plumb_model::{Evidence, Measurement, Noise, NoticeKind, Percent, SlotResult};
+
+use crate::args::shared::MeasurementArguments;
 use crate::in_process::{NobodyAt, plumb};
 
 /// An HTTP server that answers every request with one status. Its threads end with the test's process.
@@ -67,4 +71,28 @@ fn a_refused_connection_has_one_exit_code_everywhere() {
         assert_eq!(said.code, 5, "{command:?}: {words}");
         assert!(words.contains("refused") || words.contains("nothing listens"), "{command:?}: {words}");
     }
+}
+
+#[test]
+fn what_a_run_would_warn_of_is_warned_of() {
+    let quiet = Noise { others: 0.05, ..Noise::default() };
+    assert_eq!(super::doubts(&quiet), []);
+    let shared = Noise { steal: 0.05, others: 0.45, throttled_ns: 1, ..quiet };
+    let expected =
+        [NoticeKind::Stolen.with([0.05]), NoticeKind::Neighbours.with([0.45]), NoticeKind::Throttled.into()];
+    assert_eq!(super::doubts(&shared), expected);
+}
+
+#[test]
+fn a_verdict_without_evidence_is_void() {
+    let shown = MeasurementArguments { failures_max: Percent(0.01), json: false, quiet: true };
+    let interrupts = Interrupts::install().unwrap();
+    let code = |code, holds| {
+        let [what, expected, observed] = ["memory", "the source's", "compared"].map(str::to_owned);
+        let evidence = vec![Evidence { what, expected, observed, holds, ..Evidence::default() }];
+        let result = SlotResult { measurement: Measurement::default(), evidence, ..SlotResult::default() };
+        super::ended(&result, &interrupts, &shown, |_| Ok(code)).unwrap()
+    };
+    assert_eq!([0, 1, 5].map(|it| code(it, true)), [0, 1, 5]);
+    assert_eq!([0, 1, 5].map(|it| code(it, false)), [4, 4, 5]);
 }
