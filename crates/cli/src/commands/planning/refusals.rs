@@ -7,13 +7,18 @@ use insta::assert_snapshot;
 use super::*;
 use crate::exit::USAGE;
 
-/// The mistakes in an experiment on a data path whose baseline has this system and load, and whose variant `other` this.
-fn refused(path: &str, system: &str, load: &str, (other, claim): (&str, &str)) -> String {
+/// An experiment on a data path whose baseline has this system and load, and whose variant `other` this.
+fn source(path: &str, system: &str, load: &str, (other, claim): (&str, &str)) -> Source {
     let text = format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: x }}\nspec:\n  path: {path}\n  system: {{ {system} }}\n  \
          load: {{ {load} }}\n  baseline: base\n  variants:\n    base: {{}}\n    other: {{ {other} }}\n  claims: [{claim}]\n"
     );
-    let source = Source { name: "x.yaml".to_owned(), bytes: text.into_bytes() };
+    Source { name: "x.yaml".to_owned(), bytes: text.into_bytes() }
+}
+
+/// The mistakes in such an experiment.
+fn refused(path: &str, system: &str, load: &str, other: (&str, &str)) -> String {
+    let source = source(path, system, load, other);
     let failure = Failure::from(read(&source, &PlanArguments::default()).unwrap_err());
     assert_eq!(failure.code, USAGE);
     failure.message
@@ -45,6 +50,17 @@ fn a_system_that_exists_is_named_once_and_no_other_is_named() {
     assert_snapshot!(ingress(existing, "port: 1, pid: 1", "other.http_reqs > 1 /s"), @"x.yaml:11:35: name the system by only one of `pid`, `unit`, `cgroup` and `port`; this is so in the variant `other`");
     assert_snapshot!(ingress(existing, "pid: 1, unit: x", "other.http_reqs > 1 /s"), @"x.yaml:11:43: name the system by only one of `pid`, `unit`, `cgroup` and `port`; this is so in the variant `other`");
     assert_snapshot!(ingress("pid: 1, key: ecdsa-p256", "tls: \"1.3\"", "other.http_reqs > 1 /s"), @"x.yaml:6:24: `pid` names the processes of a system that runs already; it needs `kind: external`");
+}
+
+#[test]
+fn a_network_measures_soft_interrupts_of_every_system_by_itself() {
+    let other = ("load: { flows: 1 }", "other.softirq_system <= 2 * base.softirq_system");
+    for system in ["kind: loopback", "kind: external, address: \"127.0.0.1:1\""] {
+        let plan =
+            read(&source("network", system, "flows: 2", other), &PlanArguments::default()).unwrap().plan;
+        let named = plan.metrics.iter().filter(|metric| metric.name == "softirq_system");
+        assert_eq!(named.count(), 1, "{system}");
+    }
 }
 
 #[test]
