@@ -49,8 +49,8 @@ impl SeenSlot<'_> {
             after: &closed.system,
             measurement: Some(&measurement),
         });
-        // Without a system, no counters of it can be late.
-        let is_late = is_late && settings.facts().system.exists;
+        // Without a system, or where nothing of it can be seen, no counters can be late.
+        let is_late = is_late && closed.system != Snapshot::default();
         let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
         if is_late {
             measurement.notices.push(NoticeKind::CountersLate.into());
