@@ -63,7 +63,7 @@ templates! {
     BurstSpent => "a burst was spent: rates of up to {0}/s met the objectives at first, and later none above {1}/s did. A limiter may have \
         saved up credits; the capacity is the rate without them"
 
-    CountersLate => "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact"
+    CountersLate => "the system's counters were read late, by more than 5% of the window: its CPU costs are less exact"
     ClockSkew => "the hosts' clocks may differ by {0 ns}, more than 1% of the window: CPU costs are less exact; use a longer window"
     ProcessesReplaced => "the system's processes were replaced in some windows: CPU costs lack the last CPU time of the old ones"
     HeldByInit => "the system's CPU time is not known: only process 1 ({a}) listens at {b}, as it does for services that it starts \
