@@ -181,7 +181,8 @@ impl<W: Write> Agent<'_, W> {
                 Ok(request) => request,
                 Err(error) => {
                     let reason = format!("read a request: {error}");
-                    self.output.write(Some(&Reply::Failed { reason, cause: FailureCause::Harness }))?;
+                    let cause = FailureCause::Harness;
+                    self.output.write(Some(&Reply::Failed { reason, cause, is_usage: false }))?;
                     continue;
                 }
             };
@@ -270,7 +271,8 @@ fn own_placement() -> Placement {
 
 fn failed(error: &PathError) -> Reply {
     error!(cause = ?error.cause(), reason = %error, "the request failed");
-    Reply::Failed { reason: error.to_string(), cause: error.cause() }
+    let is_usage = matches!(error, PathError::Usage(_));
+    Reply::Failed { reason: error.to_string(), cause: error.cause(), is_usage }
 }
 
 fn write_line(output: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {

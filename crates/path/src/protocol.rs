@@ -86,6 +86,9 @@ pub enum Reply {
         reason: String,
         /// The side that failed.
         cause: FailureCause,
+        /// Whether the settings asked for what is not there or not allowed.
+        #[serde(default)]
+        is_usage: bool,
     },
 }
 

@@ -164,9 +164,10 @@ pub(crate) fn unexpected(expected: &str, reply: &Reply) -> SlotError {
 /// Parses a line from the named agent.
 fn read(name: &str, line: &str, log: &ProcessLog) -> Result<Reply, SlotError> {
     match serde_json::from_str(line) {
-        Ok(Reply::Failed { reason, cause }) => {
+        Ok(Reply::Failed { reason, cause, is_usage }) => {
             let reason = format!("{reason}{}", log.complaints(&reason));
             Err(match cause {
+                FailureCause::System if is_usage => SlotError::Usage(reason),
                 FailureCause::System => SlotError::Failed(reason),
                 FailureCause::Harness => SlotError::Harness(reason),
             })
@@ -214,6 +215,8 @@ mod tests {
         let failed = |cause: &str| {
             read("load", &format!(r#"{{"reply":"failed","reason":"measure","cause":"{cause}"}}"#), &log)
         };
+        let usage = r#"{"reply":"failed","reason":"read ca.pem","cause":"system","is_usage":true}"#;
+        assert_eq!(read("load", usage, &log), Err(SlotError::Usage("read ca.pem".to_owned())));
         assert_eq!(failed("harness"), Err(SlotError::Harness("measure".to_owned())));
         assert_eq!(failed("system"), Err(SlotError::Failed("measure".to_owned())));
         assert!(matches!(read("load", "hello", &log), Err(SlotError::Harness(_))));

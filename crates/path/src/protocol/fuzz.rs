@@ -58,7 +58,7 @@ fn replies() -> Vec<Reply> {
         Reply::Mark { mark: Mark::Opened, at_ns: 6 },
         Reply::Measured { measurement: Box::new(measurement()) },
         Reply::Stopped,
-        Reply::Failed { reason: "it was gone".to_owned(), cause },
+        Reply::Failed { reason: "it was gone".to_owned(), cause, is_usage: false },
     ]
 }
 
