@@ -9,6 +9,7 @@ use plumb_host::signals::Interrupts;
 use plumb_migration::MIGRATION;
 use plumb_migration::engine::{Listening, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
+use plumb_model::metric::{CPU_SYSTEM, OF_FOREIGN_SYSTEM};
 use plumb_model::{Measurement, NoticeKind, Reading};
 use plumb_path::{Foreign, Settings, Sides, Window};
 use serde_json::json;
@@ -42,6 +43,10 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
         // Nobody reads the counters of a destination that another command serves.
         result.evidence = vec![protection(&settings, &result.measurement)];
         result.measurement.notices.push(NoticeKind::DestinationElsewhere.into());
+        // Its process also makes memory ready and compares it, which is no cost of the migration.
+        for metric in OF_FOREIGN_SYSTEM.iter().chain([&CPU_SYSTEM]) {
+            result.measurement.readings.remove(metric.name);
+        }
     }
     single::print(&result.measurement, MIGRATION.metrics, &result.evidence, &arguments.shown)?;
     single::ended(&result, &interrupts, &arguments.shown, code)

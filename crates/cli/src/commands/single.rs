@@ -129,9 +129,11 @@ fn slot(
     interrupts: &Interrupts,
     (watch, tried): (Watched<'_>, Tried<'_>),
 ) -> Result<Option<SlotResult>, Failure> {
-    let scratch = Scratch::create(&std::env::temp_dir(), &format!("plumb-{}-", path.name));
-    let scratch = scratch.map_err(Failure::harness)?;
-    let directory = scratch.path().to_owned();
+    // A load in this process needs no files.
+    let prefix = format!("plumb-{}-", path.name);
+    let scratch = matches!(by, By::Agents(_)).then(|| Scratch::create(&std::env::temp_dir(), &prefix));
+    let scratch = scratch.transpose().map_err(Failure::harness)?;
+    let directory = scratch.as_ref().map_or_else(std::env::temp_dir, |scratch| scratch.path().to_owned());
     let interrupted = || interrupts.is_interrupted();
     let patience = Patience { clock: &HostClock, interrupted: &interrupted };
     let announce = |what| output::message(&putting_back(&what, true));
