@@ -89,6 +89,8 @@ pub enum NoticeKind {
     NotRecovered,
     /// Trials met the objectives until a burst was spent. Figures: the highest rate that did before, and the highest since.
     BurstSpent,
+    /// The closed loop of a search did far more than any later trial. Figures: its rate, and the highest rate done since.
+    FasterAtFirst,
 
     /// The system's counters were read late.
     CountersLate,

@@ -62,6 +62,8 @@ templates! {
         ended there"
     BurstSpent => "a burst was spent: rates of up to {0}/s met the objectives at first, and later none above {1}/s did. A limiter may have \
         saved up credits; the capacity is the rate without them"
+    FasterAtFirst => "the system did {0}/s in a closed loop at first, and later no more than {1}/s, although more was asked for: a burst may have \
+        been spent; the capacity is the rate without it"
 
     CountersLate => "the system's counters were read late, by more than 5% of the window: its CPU costs are less exact"
     ClockSkew => "the hosts' clocks may differ by {0 ns}, more than 1% of the window: CPU costs are less exact; use a longer window"

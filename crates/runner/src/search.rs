@@ -49,6 +49,8 @@ const BOUNDS_MAX: u32 = 6;
 const BOUND_STEP: f64 = 0.8;
 /// All other probes stay at their first rate for this long. What had met the objectives may be spent, as the credits of a volume.
 const PROBES_AT_HALF: u32 = 15;
+/// A system that does this many times as much in the closed loop as in any later trial was faster at first.
+const FASTER_AT_FIRST: f64 = 1.25;
 /// How often a search starts anew because its trials were not around the capacity.
 const PILOTS_MAX: u32 = 2;
 /// Probes after which the system counts as one that does not recover.
@@ -146,12 +148,13 @@ impl<'a, 'm> Trials<'a, 'm> {
 
     /// The result of trials around a rate.
     fn ended(self, staircase: &Staircase) -> Result<Measured, SlotError> {
-        if !self.is_one_sided() {
+        let is_off = self.is_one_sided() || self.end.is_none() && staircase.is_sinking();
+        if !is_off {
             return self.result(staircase.estimate());
         }
-        let (of, rate) = (self.searching.capacity.trials, staircase.rate());
+        let rate = staircase.rate();
         Err(SlotError::Harness(format!(
-            "find the capacity: all {of} trials up to {rate:.0}/s ended alike, after a pilot to that rate"
+            "find the capacity: the last trials before {rate:.0}/s ended alike, after a pilot to that rate"
         )))
     }
 
@@ -160,6 +163,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         let searched = self.seen.iter_mut().filter(|trial| trial.kind == TrialKind::Search);
         searched.for_each(|trial| trial.kind = TrialKind::Pilot);
         self.kept.best = None;
+        self.recovery_ns = None;
     }
 
     /// Makes the trials around a rate. Unless they are the last ones, it also returns the rate from which to look for another, where
@@ -227,10 +231,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         match health.limit() {
             Some(limit) if self.is_own(limit, &measured) => {
                 self.note(TrialKind::Pilot, Some(rate), measured);
-                let is_bound = |trial: &Trial| {
-                    trial.is_met && trial.kind != TrialKind::Probe && trial.rate_per_s.is_some()
-                };
-                if !self.seen.iter().any(is_bound) {
+                if self.bounds().0.is_none() {
                     self.bound_below(rate)?;
                 }
                 self.end = Some(End::Load(health));
@@ -259,7 +260,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             rate *= BOUND_STEP;
             let Ok(window_ns) = self.window_ns(TrialKind::Pilot, rate) else { break };
             let measured = self.window(Some(rate), window_ns, self.window.warmup_ns)?;
-            if self.note(TrialKind::Pilot, Some(rate), measured) {
+            if measured.doubt.is_none() && self.note(TrialKind::Pilot, Some(rate), measured) {
                 break;
             }
         }
@@ -283,7 +284,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             }
             // The next attempt must not be measured on a system that still works off this one.
             let is_met = objectives_met(self.searching.capacity, &measured.result.measurement).1;
-            if !is_met && self.recovery_ns(kind, rate / 2.0)?.is_none() {
+            if !is_met && self.recovery_ns(TrialKind::Pilot, rate / 2.0)?.is_none() {
                 return Ok(measured);
             }
         }
@@ -342,7 +343,14 @@ impl<'a, 'm> Trials<'a, 'm> {
                 rate /= 2.0;
             }
         }
-        if is_disturbed { Err(disturbed(rate)) } else { Ok(None) }
+        match met_at {
+            Some(rate) => {
+                self.recovered_at = rate;
+                Ok(Some(self.waited_ns))
+            }
+            None if is_disturbed => Err(disturbed(rate)),
+            None => Ok(None),
+        }
     }
 
     /// How many answers a trial needs, for enough of them above every percentile.
@@ -402,20 +410,35 @@ impl<'a, 'm> Trials<'a, 'm> {
 
     /// What the trials show of a burst that was spent.
     fn spent(&self) -> Option<Notice> {
-        let tried = self.seen.iter().filter(|trial| trial.kind != TrialKind::Probe);
+        let is_of_system = |trial: &&Trial| {
+            trial.kind != TrialKind::Probe && !trial.strain.as_ref().is_some_and(|strain| strain.is_load)
+        };
+        let tried = self.seen.iter().filter(is_of_system);
         let trials: Vec<(f64, bool)> =
             tried.filter_map(|trial| Some((trial.rate_per_s?, trial.is_met))).collect();
-        let Spent { at_first, since } = Spent::find(self.searching.start, &trials)?;
-        Some(NoticeKind::BurstSpent.with([at_first, since]))
+        if let Some(Spent { at_first, since }) = Spent::find(self.searching.start, &trials) {
+            return Some(NoticeKind::BurstSpent.with([at_first, since]));
+        }
+        // The closed loop alone may have spent it.
+        let (first, later) = self.seen.split_first().filter(|(first, _)| first.rate_per_s.is_none())?;
+        let most = later.iter().map(|trial| trial.done_per_s).reduce(f64::max)?;
+        let is_of_load = matches!(self.end, Some(End::Load(_)));
+        (first.done_per_s > FASTER_AT_FIRST * most && !is_of_load)
+            .then(|| NoticeKind::FasterAtFirst.with([first.done_per_s, most]))
     }
 
-    fn result(self, estimate: Option<f64>) -> Result<Measured, SlotError> {
+    /// The highest rate that met the objectives below all that failed, and the lowest that failed.
+    fn bounds(&self) -> (Option<f64>, Option<f64>) {
         let tried = || self.seen.iter().filter(|trial| trial.kind != TrialKind::Probe);
         let rates =
             |is_met| tried().filter(move |trial| trial.is_met == is_met).filter_map(|trial| trial.rate_per_s);
         let lowest_failed = rates(false).reduce(f64::min);
         let below = |rate: &f64| lowest_failed.is_none_or(|failed| *rate < failed);
-        let highest_met = rates(true).filter(below).reduce(f64::max);
+        (rates(true).filter(below).reduce(f64::max), lowest_failed)
+    }
+
+    fn result(self, estimate: Option<f64>) -> Result<Measured, SlotError> {
+        let (highest_met, lowest_failed) = self.bounds();
         let spent = self.spent();
         let Some((rank, mut measured)) = self.kept.best else {
             return Err(SlotError::Harness("measure: the search had no trial".to_owned()));
@@ -434,7 +457,8 @@ impl<'a, 'm> Trials<'a, 'm> {
             }
             Some(End::Sick) => {
                 measurement.notices.push(NoticeKind::NotRecovered.with([self.waited_ns as f64]));
-                estimate.or(highest_met)
+                // Without a trial that met the objectives, the estimate is a mean of rates that are too high.
+                estimate.filter(|_| rank > 0.0).or(highest_met)
             }
             None if estimate.is_some() => estimate,
             None => {
@@ -563,11 +587,20 @@ mod tests {
         health: &LoadHealth,
         others: impl Fn(usize) -> f64,
     ) -> (Result<Measured, SlotError>, Vec<Window>) {
+        searched_from(Some(1000.0), work, health, others)
+    }
+
+    /// The same from any start, or from a closed loop.
+    fn searched_from(
+        start: Option<f64>,
+        work: impl Fn(Window) -> u64,
+        health: &LoadHealth,
+        others: impl Fn(usize) -> f64,
+    ) -> (Result<Measured, SlotError>, Vec<Window>) {
         let settings =
             NULL.decode(&json!({"load": {"capacity": {"objective": ["throughput > 900/s"]}}})).unwrap();
         let capacity = settings.facts().load.capacity.unwrap();
-        let searching =
-            Searching { capacity: &capacity, start: Some(1000.0), others_max: 0.1, watch: &|_| () };
+        let searching = Searching { capacity: &capacity, start, others_max: 0.1, watch: &|_| () };
         let clock = SimulatedClock::default();
         let mut windows = Vec::new();
         let mut measure = |window: Window| {
@@ -657,6 +690,39 @@ mod tests {
         assert!((290.0..400.0).contains(&notice.figures[1].most), "{notice:?}");
         let search = measurement.search.unwrap();
         assert!(search.upper_bound().unwrap() < 400.0, "the trials of the burst have no part in the bounds");
+    }
+
+    #[test]
+    fn trials_that_all_failed_before_the_system_stayed_sick_give_no_capacity() {
+        let trials = std::cell::Cell::new(0);
+        let work = |window: Window| {
+            let is_probe = window.window_ns < 1_000_000_000;
+            trials.set(trials.get() + u32::from(!is_probe));
+            if is_probe && trials.get() < 3 { window.window_ns / 1_000_000 } else { 0 }
+        };
+        let (found, _) = searched_beside(work, &LoadHealth::default(), |_| 0.0);
+        let measurement = found.unwrap().result.measurement;
+        assert!(measurement.notices.iter().any(|notice| notice.kind == NoticeKind::NotRecovered));
+        assert!(!measurement.readings.contains_key(CAPACITY.name), "{:?}", measurement.readings);
+    }
+
+    #[test]
+    fn a_closed_loop_that_spends_the_burst_alone_is_told() {
+        // Credits for one second at 40,000/s, and then 400/s for ever.
+        let work = |window: Window| match window.rate_per_s {
+            None => 40_000,
+            Some(rate) if rate < 400.0 => window.window_ns / 1_000_000,
+            Some(_) => 0,
+        };
+        let notices = |health: &LoadHealth| {
+            let found = searched_from(None, work, health, |_| 0.0).0.unwrap();
+            let notices = found.result.measurement.notices.into_iter();
+            notices.filter(|it| it.kind == NoticeKind::FasterAtFirst).collect::<Vec<Notice>>()
+        };
+        let expected = NoticeKind::FasterAtFirst.with([40_000.0, 1000.0]);
+        assert_eq!(notices(&LoadHealth::default()), [expected]);
+        // An open loop may cost the load more than a closed one.
+        assert_eq!(notices(&LoadHealth { busiest_thread: 0.95, ..LoadHealth::default() }), []);
     }
 
     #[test]
