@@ -216,6 +216,12 @@ mod tests {
         assert_eq!(at("iteration_duraton.p99 < 10 ms").0, "iteration_duraton");
         assert_eq!(at("iteration_duration < 10 ms").0, "iteration_duration");
         assert_eq!(at("p99 == 10 ms within 1%").0, "==");
+        let inverted = at("p99 > 10 ms");
+        assert_eq!(inverted.0, ">");
+        assert_eq!(
+            inverted.1,
+            "an objective on `iteration_duration` is written with `<` or `<=`: less of it is better"
+        );
         assert!(at("p99").1.contains("relation"), "{:?}", at("p99"));
     }
 

@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::Objective;
-use crate::metric::{MetricInfo, MetricKind, Statistic};
+use crate::metric::{Better, MetricInfo, MetricKind, Statistic};
 use crate::name::suggestion;
 use crate::number::{self, NumberError};
 use crate::quantity::{Dimension, Quantity};
@@ -235,11 +235,23 @@ impl Scope<'_> {
             (None, _) => self.metric_of(left)?,
         };
         let limit = whole.part(at + symbol.len(), whole.text.len()).trimmed();
+        let relation = relation(symbol_piece, None)?;
+        // An overload would meet such a limit, and the search would never end.
+        let wrong = match (metric.better, relation) {
+            (Better::Lower, Relation::AtLeast | Relation::Above) => Some("`<` or `<=`: less of it is better"),
+            (Better::Higher, Relation::AtMost | Relation::Below) => Some("`>` or `>=`: more of it is better"),
+            _ => None,
+        };
+        if let Some(right) = wrong {
+            return Err(
+                symbol_piece.error(format!("an objective on `{}` is written with {right}", metric.name))
+            );
+        }
         Ok(Objective {
             text: whole.text.to_owned(),
             metric: metric.name.clone(),
             statistic,
-            relation: relation(symbol_piece, None)?,
+            relation,
             limit: value_in(limit, metric)?,
             unit: metric.unit,
             is_of_all: latency.contains(&metric.name.as_str()),

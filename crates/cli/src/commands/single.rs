@@ -199,17 +199,17 @@ pub fn measure<F: Flagged>(
         so_far.borrow_mut().get_or_insert_with(new).trials.push(trial.clone());
         line.clear();
         if !shown.quiet {
-            output::message(&plumb_report::trial_line(&capacity.objectives, trial, colour));
+            output::painted_message(&plumb_report::trial_line(&capacity.objectives, trial, colour));
         }
     };
     let settings = PathSettings::new(settings);
     let measured = slot((F::PATH, &settings), by, window, interrupts, (&watch, &tried));
     line.clear();
     let unfinished = so_far.into_inner().filter(|_| !matches!(measured, Ok(Some(_))));
-    for line in unfinished.iter().flat_map(|search| plumb_report::search_so_far(search, output::width(140))) {
-        output::message(&line);
-    }
-    if matches!(measured, Ok(None)) && unfinished.is_none() {
+    let so_far = unfinished.iter().flat_map(|search| plumb_report::search_so_far(search, output::width(140)));
+    let so_far: Vec<String> = so_far.collect();
+    so_far.iter().for_each(|line| output::message(line));
+    if matches!(measured, Ok(None)) && so_far.is_empty() {
         output::message("interrupted before there was a result");
     }
     measured
