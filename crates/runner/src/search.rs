@@ -49,8 +49,6 @@ const BOUNDS_MAX: u32 = 6;
 const BOUND_STEP: f64 = 0.8;
 /// All other probes stay at their first rate for this long. What had met the objectives may be spent, as the credits of a volume.
 const PROBES_AT_HALF: u32 = 15;
-/// A system that does this many times as much in the closed loop as in any later trial was faster at first.
-const FASTER_AT_FIRST: f64 = 1.25;
 /// How often a search starts anew because its trials were not around the capacity.
 const PILOTS_MAX: u32 = 2;
 /// Probes after which the system counts as one that does not recover.
@@ -138,24 +136,18 @@ impl<'a, 'm> Trials<'a, 'm> {
         let Some(mut start) = start else { return trials.result(None) };
         for pilots_left in (0..=PILOTS_MAX).rev() {
             let (staircase, guess) = trials.staircase(start, pilots_left == 0)?;
-            let Some(from) = guess else { return trials.ended(&staircase) };
+            let Some(from) = guess else { return trials.result(staircase.estimate()) };
+            if pilots_left == 0 {
+                return Err(SlotError::Harness(format!(
+                    "find the capacity: the last trials, up to or down to {from:.0}/s, all had the same outcome, and so had those \
+                     before the last {PILOTS_MAX} pilots"
+                )));
+            }
             trials.forget();
             let Some(found) = trials.pilot(from)? else { break };
             start = found;
         }
         trials.result(None)
-    }
-
-    /// The result of trials around a rate.
-    fn ended(self, staircase: &Staircase) -> Result<Measured, SlotError> {
-        let is_off = self.is_one_sided() || self.end.is_none() && staircase.is_sinking();
-        if !is_off {
-            return self.result(staircase.estimate());
-        }
-        let rate = staircase.rate();
-        Err(SlotError::Harness(format!(
-            "find the capacity: the last trials before {rate:.0}/s ended alike, after a pilot to that rate"
-        )))
     }
 
     /// Takes all trials so far for those of a pilot: they say only where to look.
@@ -166,8 +158,8 @@ impl<'a, 'm> Trials<'a, 'm> {
         self.recovery_ns = None;
     }
 
-    /// Makes the trials around a rate. Unless they are the last ones, it also returns the rate from which to look for another, where
-    /// they were not around the capacity.
+    /// Makes the trials around a rate. If they were not around the capacity, it also returns the rate from which to look for another.
+    /// All of the last ones are made.
     fn staircase(&mut self, start: f64, is_last: bool) -> Result<(Staircase, Option<f64>), SlotError> {
         let mut staircase = Staircase::new(start, self.searching.capacity.step);
         for _ in 0..self.searching.capacity.trials {
@@ -179,24 +171,30 @@ impl<'a, 'm> Trials<'a, 'm> {
                 return Ok((staircase, Some(self.recovered_at)));
             }
         }
-        let is_off = !is_last && self.end.is_none() && (self.is_one_sided() || staircase.is_sinking());
+        let is_off = self.end.is_none() && (self.is_one_sided() || staircase.is_sinking());
         let guess = is_off.then(|| staircase.rate());
         Ok((staircase, guess))
     }
 
-    /// Whether all trials of a search that was not cut short had the same outcome: then the capacity is beyond them.
+    /// Whether all trials of a search had the same outcome: then the capacity is beyond them.
     fn is_one_sided(&self) -> bool {
         let mut judged = self.seen.iter().filter(|trial| trial.kind == TrialKind::Search);
         let first = judged.next().map(|trial| trial.is_met);
-        self.end.is_none() && judged.all(|trial| Some(trial.is_met) == first)
+        judged.all(|trial| Some(trial.is_met) == first)
     }
 
     /// Finds the first estimate, from the throughput of a closed loop on.
     fn first_pilot(&mut self) -> Result<Option<f64>, SlotError> {
-        let measured = self.window(None, self.window.window_ns, self.window.warmup_ns)?;
-        let guess = done_per_s(&measured.result.measurement);
-        self.note(TrialKind::Pilot, None, measured);
-        if guess <= 0.0 { Ok(None) } else { self.pilot(guess) }
+        for _ in 0..ATTEMPTS {
+            let measured = self.window(None, self.window.window_ns, self.window.warmup_ns)?;
+            let guess = done_per_s(&measured.result.measurement);
+            self.note(TrialKind::Pilot, None, measured);
+            if guess > 0.0 {
+                return self.pilot(guess);
+            }
+            // The system may still work off what was sent before this search.
+        }
+        Ok(None)
     }
 
     fn pilot(&mut self, guess: f64) -> Result<Option<f64>, SlotError> {
@@ -423,7 +421,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         let (first, later) = self.seen.split_first().filter(|(first, _)| first.rate_per_s.is_none())?;
         let most = later.iter().map(|trial| trial.done_per_s).reduce(f64::max)?;
         let is_of_load = matches!(self.end, Some(End::Load(_)));
-        (first.done_per_s > FASTER_AT_FIRST * most && !is_of_load)
+        (first.done_per_s > Spent::RATIO_MIN * most && !is_of_load)
             .then(|| NoticeKind::FasterAtFirst.with([first.done_per_s, most]))
     }
 
@@ -587,12 +585,12 @@ mod tests {
         health: &LoadHealth,
         others: impl Fn(usize) -> f64,
     ) -> (Result<Measured, SlotError>, Vec<Window>) {
-        searched_from(Some(1000.0), work, health, others)
+        searched_from((Some(1000.0), 0.1), work, health, others)
     }
 
-    /// The same from any start, or from a closed loop.
+    /// The same from any start, or from a closed loop, where others may use any share.
     fn searched_from(
-        start: Option<f64>,
+        (start, others_max): (Option<f64>, f64),
         work: impl Fn(Window) -> u64,
         health: &LoadHealth,
         others: impl Fn(usize) -> f64,
@@ -600,7 +598,7 @@ mod tests {
         let settings =
             NULL.decode(&json!({"load": {"capacity": {"objective": ["throughput > 900/s"]}}})).unwrap();
         let capacity = settings.facts().load.capacity.unwrap();
-        let searching = Searching { capacity: &capacity, start, others_max: 0.1, watch: &|_| () };
+        let searching = Searching { capacity: &capacity, start, others_max, watch: &|_| () };
         let clock = SimulatedClock::default();
         let mut windows = Vec::new();
         let mut measure = |window: Window| {
@@ -707,6 +705,19 @@ mod tests {
     }
 
     #[test]
+    fn a_closed_loop_without_an_answer_is_tried_again() {
+        let tried = std::cell::Cell::new(0);
+        let work = |window: Window| {
+            tried.set(tried.get() + u32::from(window.rate_per_s.is_none()));
+            let meets = window.rate_per_s.is_none_or(|rate| rate < 1010.0);
+            if tried.get() > 2 && meets { window.window_ns / 1_000_000 } else { 0 }
+        };
+        let found = searched_from((None, 0.1), work, &LoadHealth::default(), |_| 0.0).0.unwrap();
+        let capacity = found.result.measurement.readings[CAPACITY.name].number(None, CAPACITY.unit).unwrap();
+        assert!((900.0..1100.0).contains(&capacity) && tried.get() == 3, "{capacity} {}", tried.get());
+    }
+
+    #[test]
     fn a_closed_loop_that_spends_the_burst_alone_is_told() {
         // Credits for one second at 40,000/s, and then 400/s for ever.
         let work = |window: Window| match window.rate_per_s {
@@ -715,7 +726,7 @@ mod tests {
             Some(_) => 0,
         };
         let notices = |health: &LoadHealth| {
-            let found = searched_from(None, work, health, |_| 0.0).0.unwrap();
+            let found = searched_from((None, 0.1), work, health, |_| 0.0).0.unwrap();
             let notices = found.result.measurement.notices.into_iter();
             notices.filter(|it| it.kind == NoticeKind::FasterAtFirst).collect::<Vec<Notice>>()
         };
@@ -757,6 +768,8 @@ mod tests {
         assert_eq!((once[0], &once[1..]), (quiet[0], quiet.as_slice()));
         let always = rates(searched_beside(meets, &healthy, |_| 0.3).1);
         assert_eq!((&always[..2], &always[2..]), (&[quiet[0]; 2][..], quiet.as_slice()));
+        let allowed = searched_from((Some(1000.0), 0.5), meets, &healthy, |_| 0.3).1;
+        assert_eq!(rates(allowed), quiet, "the experiment allows that");
     }
 
     #[test]

@@ -9,8 +9,6 @@
 const MET_MIN: usize = 2;
 /// The least number of trials that failed afterwards.
 const FAILED_MIN: usize = 5;
-/// The least ratio of the rates before and after.
-const RATIO_MIN: f64 = 1.25;
 
 /// The rates that a system met before and after it had spent what it had saved up.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,6 +20,9 @@ pub struct Spent {
 }
 
 impl Spent {
+    /// The least ratio of the rates before and after.
+    pub const RATIO_MIN: f64 = 1.25;
+
     /// Looks at trials in their order, each a rate with whether it met the objective. `known` is the capacity that still earlier
     /// trials found, which stands for enough of them that met it.
     pub fn find(known: Option<f64>, trials: &[(f64, bool)]) -> Option<Self> {
@@ -47,7 +48,7 @@ impl Spent {
         }
         let at_first = met().map(|(rate, _)| *rate).chain(known).reduce(f64::max)?;
         let since = after.iter().filter(|(_, is_met)| *is_met).map(|(rate, _)| *rate).reduce(f64::max)?;
-        (threshold >= RATIO_MIN * since).then_some(Self { at_first, since })
+        (threshold >= Self::RATIO_MIN * since).then_some(Self { at_first, since })
     }
 }
 
