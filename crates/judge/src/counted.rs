@@ -204,12 +204,11 @@ fn about_steps(table: &Table<'_>) -> Vec<Caution> {
         let searches = table.results(cell, variant).filter_map(|result| result.measurement.search.as_ref());
         let ln_step = searches.filter_map(|search| search.ln_step()).reduce(f64::max)?;
         let sample = sample(table, cell, claim)?;
+        let is_enough = sample.logs().len() >= table.plan.blocks.before_verdict() as usize;
         // A capacity alone differs less from block to block than the ratio of two.
-        let of_ratio =
-            if matches!(claim.right, Operand::Term { .. }) { 1.0 } else { std::f64::consts::SQRT_2 };
-        let logs: Vec<f64> = sample.logs().iter().map(|log| log * of_ratio).collect();
-        let is_enough = logs.len() >= table.plan.blocks.before_verdict() as usize;
-        let spread = stats::spread_above_step(&logs, ln_step).filter(|_| is_enough)?;
+        let is_ratio = matches!(claim.right, Operand::Term { .. });
+        let expected = if is_ratio { ln_step } else { ln_step / std::f64::consts::SQRT_2 };
+        let spread = stats::spread_above_step(sample.logs(), expected).filter(|_| is_enough)?;
         let (cell, left) = (table.plan.cells[cell].label(), claim.left.to_string());
         Some(Caution::SmallStep { cell, left, spread, step: ln_step.exp_m1() })
     });

@@ -347,6 +347,5 @@ fn steady_evidence(run: &Run) -> Vec<(String, String, String)> {
         }
     }
     let steady = seen.into_iter().filter(|(_, _, is_steady, times)| *is_steady && *times > 1);
-    let words = |text: &String| text.clone();
-    steady.map(|(variant, seen, ..)| (variant.to_owned(), words(&seen.what), words(&seen.observed))).collect()
+    steady.map(|(variant, seen, ..)| (variant.to_owned(), seen.what.clone(), seen.observed.clone())).collect()
 }
