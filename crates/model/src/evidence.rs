@@ -32,7 +32,7 @@ pub struct Evidence {
     pub observed: String,
     /// Whether the two agree.
     pub holds: bool,
-    /// The figures in both by name. A name ends with the unit.
+    /// The figures in both by name. The name ends with the unit, if there is one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
 }

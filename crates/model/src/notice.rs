@@ -171,7 +171,7 @@ pub enum NoticeKind {
     QemuTime,
     /// Connections of QEMU ended unseen. About: its version. Figures: connections expected.
     QemuConnections,
-    /// The destination's counters are on another host.
+    /// Another command serves the destination, and nothing reads its counters.
     DestinationElsewhere,
 
     /// An exchange of `openssl speed` is the derivation alone.

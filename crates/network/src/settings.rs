@@ -228,9 +228,8 @@ pub struct LoadSettings {
     pub warmup: Span,
     /// Messages per second of all flows together such as `1000/s`, timed from the intended sends; as fast as possible if absent.
     pub rate: Option<Rate>,
-    /// Search for the highest rate that meets objectives, such as `{ objective: [p99 < 1 ms] }`. Works with `tcp_lat`, `udp_lat` and
-    /// `tcp_crr`.
-    /// `flows` limits how many messages wait for an answer at a time.
+    /// Search for the highest rate that meets objectives, such as `{ objective: [p99 < 1 ms] }`. Only the tests `tcp_lat`, `udp_lat`
+    /// and `tcp_crr` can search. `flows` limits how many messages wait for an answer at a time.
     pub capacity: Option<CapacitySettings>,
     /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
     /// the kernel has them.

@@ -53,17 +53,17 @@ templates! {
         connection. Set more with --connections (`load.connections`)"
     NoDistribution => "{a} gives statistics without their distribution, so those of several slots cannot be merged"
 
-    ShortTrials => "trials of {0 ns} are short for a limit of {1 ns}: an overload of up to {2 %} can go unnoticed, because \
-        waits reach the limit only near the end of a trial. Set `trial` to at least 100 times the limit"
+    ShortTrials => "trials of {0 ns} are short for a limit of {1 ns}: they pass an overload of up to {2 %}, because waits reach the limit \
+        only near their end. Set `trial` to at least 100 times the limit"
     NoRateMet => "no capacity: no rate down to {0}/s met the objectives"
     NoRateFailed => "no capacity: no rate up to {0}/s failed an objective; add one that an overload breaks, such as a latency"
     LoadsOwnLimit => "the capacity is at least {0}/s: the load was the limit before the system failed an objective"
     NotRecovered => "after a rate that was too high, the system did not meet the objectives at half of it or less within {0 ns}, so the search \
         ended there"
-    BurstSpent => "a burst was spent: rates of up to {0}/s met the objectives at first, and later none above {1}/s did. A limiter may have \
-        saved up credits; the capacity is the rate without them"
-    FasterAtFirst => "the system did {0}/s in a closed loop at first, and later no more than {1}/s, although more was asked for: a burst may have \
-        been spent; the capacity is the rate without it"
+    BurstSpent => "a burst was spent: rates of up to {0}/s met the objectives at first, and later none above {1}/s did. A limiter may \
+        have allowed more for a while; the capacity is the lasting rate"
+    FasterAtFirst => "the system did {0}/s in a closed loop at first, and never more than {1}/s afterwards, although it was asked for more. \
+        It may have spent a burst; the capacity is the rate without it"
 
     CountersLate => "the system's counters were read late, by more than 5% of the window: its CPU costs are less exact"
     ClockSkew => "the hosts' clocks may differ by {0 ns}, more than 1% of the window: CPU costs are less exact; use a longer window"
@@ -120,7 +120,7 @@ templates! {
     QemuTime => "QEMU {a} reports {0} times the total time that passed until its completion event; total_time is the time until the \
         event"
     QemuConnections => "not all {0} connections of QEMU {a} were found before they ended: bytes on the wire are incomplete"
-    DestinationElsewhere => "the destination's counters are on another host: this result proves the encryption and the memory that \
+    DestinationElsewhere => "nothing reads the destination's counters: this result proves the encryption and the memory that \
         arrived, but not the codec, the cap or the bytes on the wire"
 
     DerivationAlone => "an exchange of openssl speed is the derivation alone; that of a device makes a fresh key too"

@@ -1,7 +1,8 @@
 //! Measures slots in this process: it calls a data path's system and load directly.
 //!
-//! It serves data paths whose numbers do not depend on a process of their own, single measurements of a system that exists, and the
-//! tests of everything that a run does with slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides that may crash are agents.
+//! It serves single measurements of a system that exists, data paths whose numbers do not depend on a process of their own, and
+//! tests of all that a run does with slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides
+//! that may crash are agents.
 
 use std::collections::BTreeMap;
 
@@ -173,7 +174,7 @@ impl Watcher<'_> {
         let (at_ns, at) = (self.clock.monotonic_ns(), self.clock.wall_clock_rfc3339());
         let system = self.system.snapshot().map_err(slot_error)?;
         let read_ns = self.clock.monotonic_ns();
-        // What else the host does is worth a warning. A host that does not tell can be measured on all the same.
+        // What else the host does is only worth a warning, so a host on which it cannot be read is measured on as well.
         let host = self.sees_host.then(HostSight::take).and_then(Result::ok);
         let at_ns = planned_ns.unwrap_or(at_ns);
         Ok((Sight { at_ns, at, read_ns, system, settings: None }, host))

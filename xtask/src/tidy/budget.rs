@@ -16,7 +16,7 @@ const SECONDS: &str = "build seconds";
 /// Judges the number of packages that a build of `plumb` compiles. `file` is the budget, if there is one.
 pub fn check(file: Option<&TextFile>, built: usize) -> Vec<Violation> {
     let Some(file) = file else {
-        let what = format!("there is no budget; write `{PACKAGES}: N` and `{SECONDS}: N`");
+        let what = format!("the budget is missing; write `{PACKAGES}: N` and `{SECONDS}: N` into this file");
         return vec![Violation::new(BUDGET, 1, what)];
     };
     let packages = compare(&file.text, (PACKAGES, built), "a build of `plumb` compiles", |more| {

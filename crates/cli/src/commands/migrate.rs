@@ -43,7 +43,7 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
         // Nobody reads the counters of a destination that another command serves.
         result.evidence = vec![protection(&settings, &result.measurement)];
         result.measurement.notices.push(NoticeKind::DestinationElsewhere.into());
-        // Its process also makes memory ready and compares it, which is no cost of the migration.
+        // The CPU time of its process includes preparing memory before a migration and checking it afterwards.
         for metric in OF_FOREIGN_SYSTEM.iter().chain([&CPU_SYSTEM]) {
             result.measurement.readings.remove(metric.name);
         }

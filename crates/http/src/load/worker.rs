@@ -198,7 +198,7 @@ impl HttpWorker {
         }
     }
 
-    /// Handles the events of unfinished handshakes, and sends what is due before each. Returns the time afterwards.
+    /// Handles the events of unfinished handshakes. Before each one, it sends the requests that are due. Returns the current time.
     fn shake_hands(&mut self, mut now_ns: u64) -> u64 {
         let mut opening = std::mem::take(&mut self.opening);
         for ready in opening.drain(..) {
