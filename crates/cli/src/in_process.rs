@@ -12,7 +12,7 @@ use crate::args::Arguments;
 use crate::exit::{Outcome, USAGE};
 use crate::output::caught;
 
-#[path = "../../history/tests/made/mod.rs"]
+#[path = "../../results/history/tests/made/mod.rs"]
 pub mod made;
 
 /// What a command printed, and its exit code.

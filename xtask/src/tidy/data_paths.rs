@@ -39,7 +39,7 @@ fn is_family(item: &syn::Item) -> bool {
 /// Judges the names of the files: a reader of one data path finds the way in every other.
 pub fn check_files(files: &[RustFile], data_paths: &BTreeSet<String>) -> Vec<Violation> {
     let missing = |package: &String| {
-        let directory = format!("crates/{}/src", package.trim_start_matches("plumb-"));
+        let directory = format!("crates/paths/{}/src", package.trim_start_matches("plumb-"));
         let is_missing =
             |name: &&&str| !files.iter().any(|file| file.path == format!("{directory}/{name}.rs"));
         let words = |name: &str| {
@@ -75,10 +75,13 @@ mod tests {
     #[test]
     fn a_data_path_is_a_crate_that_implements_the_trait() {
         let files = [
-            sample("crates/http/src/family.rs", "//! A.\nimpl plumb_path::Settings for HttpSettings {}\n"),
-            sample("crates/devices/src/lib.rs", "//! A.\nimpl Device for OpenSsl {}\n"),
-            sample("crates/path/src/null.rs", "//! A.\nimpl Settings for NullSettings {}\n"),
-            sample("crates/runner/src/lib.rs", "//! A.\n#[cfg(test)]\nimpl Settings for Test {}\n"),
+            sample(
+                "crates/paths/http/src/family.rs",
+                "//! A.\nimpl plumb_path::Settings for HttpSettings {}\n",
+            ),
+            sample("crates/paths/devices/src/lib.rs", "//! A.\nimpl Device for OpenSsl {}\n"),
+            sample("crates/engine/path/src/null.rs", "//! A.\nimpl Settings for NullSettings {}\n"),
+            sample("crates/engine/runner/src/lib.rs", "//! A.\n#[cfg(test)]\nimpl Settings for Test {}\n"),
         ];
         assert_eq!(find(&files).into_iter().collect::<Vec<_>>(), ["plumb-http"]);
     }
@@ -86,12 +89,14 @@ mod tests {
     #[test]
     fn a_data_path_has_the_files_of_the_others() {
         let data_paths: BTreeSet<String> = ["plumb-http".to_owned()].into();
-        let mut files: Vec<RustFile> =
-            FILES.iter().map(|name| sample(&format!("crates/http/src/{name}.rs"), "//! A.\n")).collect();
+        let mut files: Vec<RustFile> = FILES
+            .iter()
+            .map(|name| sample(&format!("crates/paths/http/src/{name}.rs"), "//! A.\n"))
+            .collect();
         assert_eq!(check_files(&files, &data_paths).len(), 0);
         files.remove(2);
         let found = check_files(&files, &data_paths);
-        assert!(found.len() == 1 && found[0].what.contains("crates/http/src/check.rs"), "{found:?}");
+        assert!(found.len() == 1 && found[0].what.contains("crates/paths/http/src/check.rs"), "{found:?}");
     }
 
     #[test]

@@ -26,12 +26,13 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
             return;
         }
         if names_command(tail) {
-            let what = "`std::process::Command` outside of crates/host; use host's own, so that it is accounted for and ended with us";
+            let what = "`std::process::Command` outside of crates/machine/host; use host's own, so that it is accounted for and ended with us";
             found.push(Violation::new(&file.path, line, what));
         }
         if let Some(path) = kernel_path(&tail[0]) {
-            let what =
-                format!("{path:?} is the kernel's; read or write it through a function of crates/host");
+            let what = format!(
+                "{path:?} is the kernel's; read or write it through a function of crates/machine/host"
+            );
             found.push(Violation::new(&file.path, line, what));
         }
     });
@@ -92,8 +93,8 @@ mod tests {
 
     #[test]
     fn only_host_starts_processes_and_opens_kernel_files() {
-        assert_eq!(lines(&check(&sample("crates/runner/src/lib.rs", SAMPLE))), [1, 4, 5, 6]);
-        assert_eq!(check(&sample("crates/host/src/lib.rs", SAMPLE)), []);
+        assert_eq!(lines(&check(&sample("crates/engine/runner/src/lib.rs", SAMPLE))), [1, 4, 5, 6]);
+        assert_eq!(check(&sample("crates/machine/host/src/lib.rs", SAMPLE)), []);
     }
 
     #[test]
@@ -105,7 +106,7 @@ mod tests {
             "use tokio::process::Command;",
             "fn a() { b!(std::process::Command::new(\"c\")) }",
         ] {
-            assert_eq!(lines(&check(&sample("crates/http/src/lib.rs", text))), [1], "{text}");
+            assert_eq!(lines(&check(&sample("crates/paths/http/src/lib.rs", text))), [1], "{text}");
         }
     }
 

@@ -7,11 +7,14 @@ use super::rust_file::RustFile;
 use super::tokens;
 use super::violation::Violation;
 
-/// Directories under `crates/` whose code may log.
+/// Directories of crates whose code may log.
 const MAY_LOG: [&str; 4] = ["host", "path", "runner", "tunings"];
 /// Beginnings of paths in them that are silent as well.
-const SILENT: [&str; 3] =
-    ["crates/host/src/epoll.rs", "crates/host/src/process/measured.rs", "crates/path/src/drive"];
+const SILENT: [&str; 3] = [
+    "crates/machine/host/src/epoll.rs",
+    "crates/machine/host/src/process/measured.rs",
+    "crates/engine/path/src/drive",
+];
 
 pub fn check(file: &RustFile) -> Vec<Violation> {
     let is_silent = SILENT.iter().any(|beginning| file.path.starts_with(beginning));
@@ -23,7 +26,7 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
         let line = tokens::line(&tail[0]);
         if tokens::is_ident(&tail[0], "tracing") && !file.in_test(line) {
             let what = format!(
-                "`tracing` in code that measures or is measured; log the step around it, in crates/{{{}}}",
+                "`tracing` in code that measures or is measured; log the step around it, in {{{}}}",
                 MAY_LOG.join(",")
             );
             found.push(Violation::new(&file.path, line, what));
@@ -43,10 +46,10 @@ mod tests {
     #[test]
     fn code_that_measures_does_not_log() {
         for path in [
-            "crates/http/src/load/worker.rs",
-            "crates/volumes/src/limiter/mod.rs",
-            "crates/path/src/drive/window.rs",
-            "crates/host/src/epoll.rs",
+            "crates/paths/http/src/load/worker.rs",
+            "crates/volumes/volumes/src/limiter/mod.rs",
+            "crates/engine/path/src/drive/window.rs",
+            "crates/machine/host/src/epoll.rs",
         ] {
             assert_eq!(lines(&check(&sample(path, SAMPLE))), [1, 3], "{path}");
         }
@@ -54,8 +57,11 @@ mod tests {
 
     #[test]
     fn the_steps_around_it_may_be_logged() {
-        for path in ["crates/runner/src/session.rs", "crates/host/src/process/child.rs", "xtask/src/main.rs"]
-        {
+        for path in [
+            "crates/engine/runner/src/session.rs",
+            "crates/machine/host/src/process/child.rs",
+            "xtask/src/main.rs",
+        ] {
             assert_eq!(check(&sample(path, SAMPLE)), [], "{path}");
         }
     }

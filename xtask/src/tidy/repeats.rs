@@ -51,7 +51,7 @@ mod tests {
             for path in ["crates/cli/tests/e2e/common.rs", "scripts/test.sh"] {
                 assert_eq!(found(path, text.clone()), [2], "{path}: {helper}");
             }
-            assert_eq!(found("crates/http/src/load/worker.rs", text), [0; 0]);
+            assert_eq!(found("crates/paths/http/src/load/worker.rs", text), [0; 0]);
         }
     }
 

@@ -51,9 +51,11 @@ impl RustFile {
         (1..=self.text.lines().count()).filter(|line| !self.in_test(*line)).count()
     }
 
-    /// The directory name under `crates/`, where the file is in one.
+    /// The name of the crate's directory, which is under `crates/` or in a group there, where the file is in one.
     pub fn crate_directory(&self) -> Option<&str> {
-        self.path.strip_prefix("crates/")?.split('/').next()
+        let parts: Vec<&str> = self.path.strip_prefix("crates/")?.split('/').collect();
+        let inside = parts.iter().position(|part| matches!(*part, "src" | "tests" | "benches"))?;
+        Some(parts[inside.checked_sub(1)?])
     }
 }
 
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn test_items_are_marked_with_their_attributes() {
         let file = sample(
-            "crates/model/src/lib.rs",
+            "crates/core/model/src/lib.rs",
             "//! A.\nfn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n#[cfg(all(test, unix))]\nfn c() {}\n",
         );
         let marked: Vec<usize> = (1..=8).filter(|line| file.in_test(*line)).collect();
@@ -153,7 +155,7 @@ mod tests {
     #[test]
     fn code_for_everything_but_tests_is_no_test() {
         let file = sample(
-            "crates/model/src/lib.rs",
+            "crates/core/model/src/lib.rs",
             "#[cfg(not(test))]\nfn a() {}\n#[cfg(any(test, unix))]\nfn b() {}\n",
         );
         assert_eq!(file.lines_without_tests(), 4);
@@ -164,7 +166,7 @@ mod tests {
         for path in ["tests/run.rs", "crates/cli/tests/run/mod.rs", "benches/http.rs", "xtask/src/main.rs"] {
             assert!(sample(path, "").is_test, "{path}");
         }
-        for path in ["crates/stats/src/tests_of_fit.rs", "crates/host/src/benches.rs"] {
+        for path in ["crates/core/stats/src/tests_of_fit.rs", "crates/machine/host/src/benches.rs"] {
             assert!(!sample(path, "").is_test, "{path}");
         }
     }

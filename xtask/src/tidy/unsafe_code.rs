@@ -8,7 +8,7 @@ use super::tokens;
 use super::violation::Violation;
 use proc_macro2::{Delimiter, TokenTree};
 
-/// Directories under `crates/`, each with the reason it is here.
+/// Directories of crates, each with the reason it is here.
 const MAY_BE_UNSAFE: [(&str, &str); 9] = [
     ("host", "it calls the kernel"),
     ("http", "its event loop calls the kernel, and OpenSSL"),
@@ -33,10 +33,8 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
         let line = tokens::line(keyword);
         if !allowed {
             let names: Vec<&str> = MAY_BE_UNSAFE.iter().map(|(name, _)| *name).collect();
-            let what = format!(
-                "`unsafe` outside of crates/{{{}}}; put it behind a safe function there",
-                names.join(",")
-            );
+            let what =
+                format!("`unsafe` outside of {{{}}}; put it behind a safe function there", names.join(","));
             found.push(Violation::new(&file.path, line, what));
         } else if makes_a_promise(rest) && !has_safety_comment(&source, line) {
             let what = "no `// SAFETY:` above it; say why the promise that `unsafe` makes is kept";
@@ -80,8 +78,8 @@ mod tests {
     #[test]
     fn unsafe_stays_in_its_crates() {
         let text = "// SAFETY: so.\nunsafe impl Send for A {}\nfn a() {\n    // SAFETY: so.\n    unsafe { b() }\n}\n";
-        assert_eq!(check(&sample("crates/host/src/lib.rs", text)), []);
-        assert_eq!(lines(&check(&sample("crates/model/src/lib.rs", text))), [2, 5]);
+        assert_eq!(check(&sample("crates/machine/host/src/lib.rs", text)), []);
+        assert_eq!(lines(&check(&sample("crates/core/model/src/lib.rs", text))), [2, 5]);
         assert_eq!(lines(&check(&sample("xtask/src/main.rs", "#[unsafe(no_mangle)]\nfn a() {}\n"))), [1]);
     }
 
@@ -89,7 +87,7 @@ mod tests {
     fn each_promise_is_justified() {
         let text = "unsafe impl Send for A {}\n\nfn a() {\n    // Not that word.\n    unsafe { b() };\n    \
                     assert!(unsafe { c() });\n    // SAFETY: of another statement.\n    d();\n    unsafe { e() }\n}\n";
-        assert_eq!(lines(&check(&sample("crates/host/src/lib.rs", text))), [1, 5, 6, 9]);
+        assert_eq!(lines(&check(&sample("crates/machine/host/src/lib.rs", text))), [1, 5, 6, 9]);
     }
 
     #[test]
@@ -97,12 +95,12 @@ mod tests {
         let text = "fn a() {\n    // SAFETY: so,\n    // and so.\n    #[expect(x, reason = \"y\")]\n    let a =\n        \
                     unsafe { b() };\n    // SAFETY: so.\n    assert_eq!(\n        unsafe { c() }, 1\n    );\n\
                         d(unsafe { e() }); // SAFETY: so.\n}\n";
-        assert_eq!(check(&sample("crates/http/src/lib.rs", text)), []);
+        assert_eq!(check(&sample("crates/paths/http/src/lib.rs", text)), []);
     }
 
     #[test]
     fn declarations_ask_for_a_promise_and_make_none() {
         let text = "/// # Safety\n/// So.\npub unsafe fn a() {}\npub unsafe trait B {}\nunsafe extern \"C\" { fn c(); }\n";
-        assert_eq!(check(&sample("crates/host/src/lib.rs", text)), []);
+        assert_eq!(check(&sample("crates/machine/host/src/lib.rs", text)), []);
     }
 }

@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn it_prints_as_a_place_that_an_editor_can_open() {
-        let violation = Violation::new("crates/model/src/lib.rs", 7, "a; b");
-        assert_eq!(violation.to_string(), "crates/model/src/lib.rs:7: a; b");
+        let violation = Violation::new("crates/core/model/src/lib.rs", 7, "a; b");
+        assert_eq!(violation.to_string(), "crates/core/model/src/lib.rs:7: a; b");
     }
 }

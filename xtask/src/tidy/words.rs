@@ -35,7 +35,7 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
     let judge = |(name, line): (String, usize)| {
         let stem = name.strip_suffix(SYNONYM).filter(|stem| !stem.is_empty());
         let what = if directory != WORDS_CRATE && WORDS.contains(&name.as_str()) {
-            format!("`{name}` is the type of crates/{WORDS_CRATE}; call this one what sets it apart")
+            format!("`{name}` is the type of `{WORDS_CRATE}`; call this one what sets it apart")
         } else if VAGUE.contains(&name.as_str()) {
             format!("`{name}` says nothing alone; say of what, as in `Metric{name}`")
         } else {
@@ -87,14 +87,14 @@ mod tests {
     #[test]
     fn a_word_of_the_glossary_is_no_other_type() {
         let text = "enum Other {}\nstruct Slot;\nstruct SlotTable;\n#[cfg(test)]\nstruct Plan;\n";
-        assert_eq!(lines(&check(&sample("crates/http/src/load.rs", text))), [2]);
-        assert_eq!(lines(&check(&sample("crates/model/src/slot.rs", text))), NONE);
+        assert_eq!(lines(&check(&sample("crates/paths/http/src/load.rs", text))), [2]);
+        assert_eq!(lines(&check(&sample("crates/core/model/src/slot.rs", text))), NONE);
     }
 
     #[test]
     fn a_type_says_of_what_it_is_the_kind_and_settings_are_settings() {
         let text = "pub enum Kind {}\npub enum MetricKind {}\npub struct LoadSpec;\npub struct Spec;\n";
-        let found = check(&sample("crates/model/src/metric.rs", text));
+        let found = check(&sample("crates/core/model/src/metric.rs", text));
         assert_eq!(lines(&found), [1, 3]);
         assert!(found[1].what.contains("`LoadSettings`"), "{found:?}");
     }

@@ -1,8 +1,8 @@
 //! `plumb history` with what only processes show: several writers, Postgres, and gates between revisions.
 
-#[path = "../../../history/tests/made/mod.rs"]
+#[path = "../../../results/history/tests/made/mod.rs"]
 mod made;
-#[path = "../../../history/tests/server/mod.rs"]
+#[path = "../../../results/history/tests/server/mod.rs"]
 mod server;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! `plumb ui` and the runs that it starts and stops, which are processes of their own.
 
-#[path = "../../../ui/tests/client/mod.rs"]
+#[path = "../../../results/ui/tests/client/mod.rs"]
 mod client;
 
 use std::fs;

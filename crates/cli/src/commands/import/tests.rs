@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::in_process::{plumb, write};
 
 fn fixture(name: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/fixtures");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/tools/tests/fixtures");
     root.join(name).display().to_string()
 }
 
@@ -302,7 +302,7 @@ fn what_cannot_be_compared_is_refused_by_name() {
 
 #[test]
 fn metrics_of_tools_are_those_of_the_data_paths() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/fixtures");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/tools/tests/fixtures");
     let folders = std::fs::read_dir(root).unwrap().filter_map(Result::ok).filter(|it| it.path().is_dir());
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
     let paths = crate::data_paths::all();
