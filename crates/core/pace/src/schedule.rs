@@ -12,6 +12,8 @@ const FIXED_POINT: f64 = 18_446_744_073_709_551_616.0;
 pub struct Schedule {
     /// Nanoseconds between arrivals, 64.64 fixed point, never 0.
     period: u128,
+    /// When arrival 0 is due, 64.64 fixed point.
+    first: u128,
 }
 
 impl Schedule {
@@ -19,7 +21,14 @@ impl Schedule {
     #[must_use]
     pub fn constant(rate_per_s: f64) -> Option<Self> {
         let is_rate = rate_per_s.is_finite() && rate_per_s > 0.0;
-        is_rate.then(|| Self { period: ((SECOND_NS / rate_per_s * FIXED_POINT) as u128).max(1) })
+        is_rate.then(|| Self { period: ((SECOND_NS / rate_per_s * FIXED_POINT) as u128).max(1), first: 0 })
+    }
+
+    /// The schedule, later by this part of its interval: several loads that share a rate send in turn, so that their
+    /// arrivals together are even.
+    #[must_use]
+    pub fn later(self, phase: f64) -> Self {
+        Self { first: (self.period as f64 * phase.clamp(0.0, 1.0)) as u128, ..self }
     }
 
     /// When arrival `index` (from 0) is due, in ns after the origin; the end of time where that is later.
@@ -27,14 +36,14 @@ impl Schedule {
     pub fn due_ns(&self, index: u64) -> u64 {
         self.period
             .checked_mul(u128::from(index))
-            .and_then(|due| u64::try_from(due >> 64).ok())
+            .and_then(|due| u64::try_from(due.checked_add(self.first)? >> 64).ok())
             .unwrap_or(u64::MAX)
     }
 
     /// The first arrival that is due at `offset_ns` or later.
     #[must_use]
     pub fn first_at_or_after(&self, offset_ns: u64) -> u64 {
-        let index = (u128::from(offset_ns) << 64).div_ceil(self.period);
+        let index = (u128::from(offset_ns) << 64).saturating_sub(self.first).div_ceil(self.period);
         let index = u64::try_from(index).unwrap_or(u64::MAX);
         // Times are rounded down to whole nanoseconds, which can push an arrival back over the edge.
         if self.due_ns(index) < offset_ns { index.saturating_add(1) } else { index }
@@ -98,6 +107,16 @@ mod tests {
         // A day at 3/s: the last arrival of 259,200 is due one third of a second before its end.
         let schedule = Schedule::constant(3.0).unwrap();
         assert!(schedule.due_ns(259_200).abs_diff(86_400_000_000_000) <= 20);
+    }
+
+    #[test]
+    fn loads_that_share_a_rate_send_in_turn() {
+        let whole = Schedule::constant(1000.0).unwrap();
+        let loads = [0.0, 0.25, 0.5, 0.75].map(|phase| Schedule::constant(250.0).unwrap().later(phase));
+        let mut due: Vec<u64> = (0..50).flat_map(|index| loads.map(|load| load.due_ns(index))).collect();
+        due.sort_unstable();
+        assert_eq!(due, (0..200).map(|index| whole.due_ns(index)).collect::<Vec<_>>());
+        assert_eq!(loads.map(|load| load.first_at_or_after(2_000_000)), [1, 1, 0, 0]);
     }
 
     #[test]

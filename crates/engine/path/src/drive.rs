@@ -121,7 +121,7 @@ impl Drive {
     }
 
     fn schedule(&self) -> Option<Schedule> {
-        self.rate_per_s.and_then(Schedule::constant)
+        Some(Schedule::constant(self.rate_per_s?)?.later(self.window.phase))
     }
 
     /// The planned moments of the measurement. The window of a schedule ends after its last unit of work, if

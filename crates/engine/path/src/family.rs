@@ -158,13 +158,17 @@ pub struct Window {
     /// The rate of an open loop in place of that in the settings, in units of work per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
+    /// The part of its interval by which an open loop begins later: loads that share a rate send in turn.
+    #[serde(default)]
+    pub phase: f64,
 }
 
 impl Window {
     /// A first window that begins at once.
     #[must_use]
     pub fn at_once(warmup_ns: u64, window_ns: u64, seed: u64) -> Self {
-        Self { warmup_ns, window_ns, seed, index: 0, attempt: 0, start_ns: 0, gap_ns: 0, rate_per_s: None }
+        let (index, attempt, start_ns, gap_ns) = (0, 0, 0, 0);
+        Self { warmup_ns, window_ns, seed, index, attempt, start_ns, gap_ns, rate_per_s: None, phase: 0.0 }
     }
 }
 

@@ -148,8 +148,8 @@ impl Course<'_> {
         for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
             let seed = if number == 0 { window.seed } else { SplitMix::seed_of(window.seed, number) };
             let start_ns = start_ns.map_or(0, |start_ns| clock.theirs(start_ns));
-            let rate_per_s = window.rate_per_s.map(|rate| rate * self.parts[number as usize]);
-            load.send(&Request::Measure { window: Window { seed, start_ns, gap_ns, rate_per_s, ..window } })?;
+            let window = share_of(window, self.parts, number as usize);
+            load.send(&Request::Measure { window: Window { seed, start_ns, gap_ns, ..window } })?;
         }
         Ok(())
     }
@@ -288,6 +288,12 @@ fn waiting(progress: &Progress) -> Option<Vec<usize>> {
     (!waiting.is_empty()).then_some(waiting)
 }
 
+/// A load's part of the rate, in turn with those of the others.
+fn share_of(window: Window, parts: &[f64], number: usize) -> Window {
+    let rate_per_s = window.rate_per_s.map(|rate| rate * parts[number]);
+    Window { rate_per_s, phase: parts[..number].iter().sum(), ..window }
+}
+
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
@@ -365,6 +371,14 @@ mod tests {
         assert_eq!(moments(&seen.opened), (SECOND, SECOND + late));
         assert_eq!(moments(&seen.closed), (SECOND + WINDOW, SECOND + WINDOW));
         assert_eq!((seen.opened.at.as_str(), seen.skew_ns), ("1970-01-01T00:00:01.000Z", None));
+    }
+
+    #[test]
+    fn loads_that_share_a_rate_send_in_turn() {
+        let window = Window { rate_per_s: Some(1000.0), ..Window::at_once(0, 1, 1) };
+        let shares = [0, 1, 2].map(|number| share_of(window, &[0.5, 0.25, 0.25], number));
+        assert_eq!(shares.map(|share| share.rate_per_s), [Some(500.0), Some(250.0), Some(250.0)]);
+        assert_eq!(shares.map(|share| share.phase), [0.0, 0.5, 0.75]);
     }
 
     #[test]
