@@ -21,6 +21,9 @@ statements! {
         "at least {least:.1} of {asked:.0} on average (where the storage takes no more, lower `load.depth`)", "{achieved:.1}";
 }
 
+/// The kind of the statement on the depth that was reached.
+pub const IO_DEPTH: &str = DEPTH.kind;
+
 /// Proof, from counters before and after the window, that a slot did what was asked.
 pub fn evidence(
     settings: &StorageSettings,
