@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn wrong_flags_are_usage_errors_that_name_the_flag() {
-        let lines: [&[&str]; 9] = [
+        let lines: [&[&str]; 10] = [
             &["migrate", "--memory", "5 kB"],
             &["migrate", "--channels", "0"],
             &["migrate", "--cap", "10 Gbps"],
@@ -135,6 +135,7 @@ mod tests {
             &["migrate", "--ca", "ca.pem"],
             &["migrate", "-q", "--to", "127.0.0.1:1", "--memory", "1 MiB", "--tls", "on"],
             &["migrate", "-q", "--to", "127.0.0.1:1", "--memory", "1 MiB", "--ca", "ca.pem"],
+            &["migrate", "-q", "--to", "127.0.0.1:1", "--memory", "1 MiB", "--file", "/nowhere"],
             &["migrate", "-q", "--to", "127.0.0.1:1", "--memory", "1 MiB"],
         ];
         insta::assert_snapshot!(refusals(&lines), @"
@@ -147,6 +148,7 @@ mod tests {
           --to <ADDRESS:PORT>
         2 --tls on: the source must know the destination's certificate: save what `plumb migrate --tls on serve` prints, and name the file with `--ca FILE`
         2 --ca: only encrypted connections have a certificate: add `--tls on`
+        2 failed to read /nowhere: No such file or directory (os error 2)
         5 failed to connect to the destination at 127.0.0.1:1: Connection refused (os error 111)
         ");
     }

@@ -178,6 +178,9 @@ impl MigrationError {
 
 impl From<MigrationError> for PathError {
     fn from(error: MigrationError) -> Self {
-        Self::new(error.to_string())
+        // The user names the content of memory.
+        let is_usage =
+            matches!(&error, MigrationError::Content(content) if *content != ContentError::Interrupted);
+        if is_usage { Self::usage(error.to_string()) } else { Self::new(error.to_string()) }
     }
 }

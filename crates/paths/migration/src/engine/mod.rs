@@ -23,6 +23,7 @@ use serde_json::Value;
 
 pub use self::agent::Listening;
 use self::agent::{DestinationSystem, SourceLoad};
+pub(crate) use self::error::MigrationError;
 pub use self::evidence::protection;
 use crate::settings::MigrationSettings;
 

@@ -5,6 +5,7 @@ use plumb_path::PathError;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
+use crate::engine::MigrationError;
 use plumb_codec::PAGE_BYTES;
 use plumb_codec::content::{CONTENT_SEED, ContentError, ContentSettings};
 
@@ -37,7 +38,7 @@ pub(super) struct GuestMemory {
 impl GuestMemory {
     /// Fills it, when it is all zero, with this many threads.
     pub(super) fn fill(&self, content: &ContentSettings, threads: usize) -> Result<(), PathError> {
-        let failed = |error: ContentError| PathError::new(error.to_string());
+        let failed = |error: ContentError| PathError::from(MigrationError::from(error));
         let content = content.open(CONTENT_SEED).map_err(failed)?;
         let mut region = vec![0; REGION_BYTES.min(self.bytes)];
         let mut at = 0;
