@@ -13,6 +13,7 @@ pub mod state;
 
 mod service;
 mod volume;
+mod waiter;
 
 pub use service::{Report, Service, ServiceError, VolumeFault, VolumeReport};
 pub use volume::{Volume, VolumeLimiter};

@@ -10,8 +10,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::limiter::Limiter;
-use crate::nbd::Waiter;
 use crate::private;
+use crate::waiter::Waiter;
 
 /// The limiter of the server's connections.
 pub type VolumeLimiter = Limiter<Waiter>;

@@ -13,9 +13,9 @@ use super::handshake::{Handshake, Step, greeting};
 use super::mailbox::Letter;
 use super::places::Place;
 use super::transmission::{Progress, Tools, Transmission};
-use super::waiter::Waiter;
 use super::workers::Workers;
 use crate::volume::VolumeLimiter;
+use crate::waiter::Waiter;
 
 /// Steps before others get their turn.
 const STEPS_MAX: usize = 512;

@@ -20,9 +20,9 @@ use super::buffer::Pool;
 use super::connection::{Connection, Fate, Lent};
 use super::mailbox::{Letter, Mailbox};
 use super::places::Places;
-use super::waiter::Waiter;
 use super::workers::Workers;
 use crate::volume::VolumeLimiter;
+use crate::waiter::Waiter;
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;

@@ -21,7 +21,6 @@ mod options;
 mod places;
 mod server;
 mod transmission;
-mod waiter;
 mod wire;
 mod work;
 mod workers;
@@ -31,7 +30,6 @@ mod tests;
 
 pub use address::{Address, NotAddress};
 pub use server::{Server, ServerError};
-pub use waiter::Waiter;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::waiter::Waiter;
+use crate::waiter::Waiter;
 
 /// Descriptors for everything but connections: volumes, the database, the REST interface.
 const KEPT_DESCRIPTORS: u64 = 640;

@@ -13,10 +13,10 @@ use super::address::{Address, Listener};
 use super::event_loop::{Common, EventLoop};
 use super::mailbox::{Letter, Mailbox};
 use super::places::{Bounds, Places};
-use super::waiter::Waiter;
 use super::workers::{DURABLE, FETCHING};
 use crate::limiter::{Floor, Limits};
 use crate::volume::{Volume, VolumeLimiter};
+use crate::waiter::Waiter;
 
 /// Why a server could not start; completes "failed to …".
 #[derive(Debug, thiserror::Error)]

@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::buffer::{Buffer, Pool};
-use super::waiter::Waiter;
 use super::wire::{Command, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, Refusal, Request, flag};
 use super::work::Work;
 use super::workers::{Job, Workers};
 use crate::limiter::{Answer, Flow};
 use crate::volume::{Volume, VolumeLimiter};
+use crate::waiter::Waiter;
 
 /// The largest piece of a read or a write.
 pub(super) const PIECE_BYTES: u32 = 128 << 10;

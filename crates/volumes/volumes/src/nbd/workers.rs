@@ -12,10 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::mailbox::{Letter, Mailbox};
-use super::waiter::Waiter;
 use super::wire::Refusal;
 use super::work::Work;
 use crate::volume::{Fault, Volume};
+use crate::waiter::Waiter;
 
 /// A number of threads that share a queue.
 #[derive(Debug, Clone, Copy)]

@@ -25,6 +25,7 @@ use crate::Service;
 use crate::limiter::{Limiter, Limits};
 use crate::policy::{Fixed, Policy};
 use crate::state::{State, StateError};
+use crate::waiter::Waiter;
 
 const SIZE_BYTES: u64 = 64 << 20;
 const READ: u16 = 0;

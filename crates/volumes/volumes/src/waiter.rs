@@ -3,6 +3,6 @@
 /// A waiting connection, which a limiter knows by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiter {
-    pub(super) thread: usize,
-    pub(super) connection: u64,
+    pub(crate) thread: usize,
+    pub(crate) connection: u64,
 }
