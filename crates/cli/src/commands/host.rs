@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use plumb_devices::DeviceKind;
-use plumb_host::accelerators::{AccelerationLibrary, CpuFeature, acceleration_libraries, cpu_features};
+use plumb_host::acceleration::{AccelerationLibrary, CpuFeature, acceleration_libraries, cpu_features};
 use plumb_host::assessment::{Assessment, assessments};
 use plumb_host::cpu::{CpuTime, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;

@@ -21,7 +21,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSupply, process_cpu_time};
+use plumb_host::cpu::process_cpu_time;
+use plumb_host::demand::CpuSupply;
 use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::{keep_exact_timers, monotonic_ns, sleep};
 use plumb_model::{Span, SplitMix};

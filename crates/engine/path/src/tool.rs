@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuTime, Demand, TreeDemand};
+use plumb_host::cpu::CpuTime;
+use plumb_host::demand::{Demand, TreeDemand};
 use plumb_host::process::{Command, Exit, Finished, Keep, Written, run_for_output, run_measured, which};
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Evidence, LoadHealth, Measurement, Metric, Statistic, facts, metric_key, statements};

@@ -1,21 +1,17 @@
-//! Accelerators: the devices, CPU instructions and libraries that can take encryption, compression and copies off a
-//! program, what state they are in, and, for each that cannot be used, what to do about it.
+//! Accelerators: the devices that can take encryption, compression and copies off a program, what state they are in, and,
+//! for each that cannot be used, what to do about it.
 //!
 //! Devices are found by their PCI ids, since one without a driver has nothing else to be found by. All is read from
 //! /sys; nothing is written, and no foreign code is loaded into this process.
 
 mod accelerator;
-mod features;
 mod idxd;
-mod libraries;
 mod pci;
 mod qat;
 
 use std::path::Path;
 
 pub use accelerator::{Accelerator, AcceleratorKind};
-pub use features::{CpuFeature, cpu_features};
-pub use libraries::{AccelerationLibrary, acceleration_libraries};
 
 /// The devices of this machine, by their addresses.
 #[must_use]
@@ -62,4 +58,4 @@ pub fn is_part_of_another(device: &Accelerator, devices: &[Accelerator]) -> bool
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,22 +1,17 @@
 //! CPUs: which there are, who may use them, and how much time was spent on them.
 
 mod affinity;
-mod demand;
 mod placement;
-mod set;
 mod slice;
 mod time;
-mod tree_demand;
 
+pub use crate::cpu_set::{CpuSet, NotCpuList};
 pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides, with_siblings};
-pub use demand::{CpuSupply, Demand, Shortage, ThreadAccount};
 pub use placement::Placement;
-pub use set::{CpuSet, NotCpuList};
 pub use slice::{run_behind, run_first, run_last, run_soon};
 pub(crate) use time::ns_per_tick;
 pub use time::{
     CpuTime, ThreadTime, current_thread_cpu_ns, current_thread_cpu_time, process_cpu_time, thread_cpu_times,
     tree_cpu_time,
 };
-pub use tree_demand::TreeDemand;

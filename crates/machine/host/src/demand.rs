@@ -8,13 +8,17 @@
 //! which it was throttled: under a quota of 10% CPU time and run delay of a busy loop make up the whole time, on Linux 6.18 as
 //! before. Throttled time therefore only names the cause, and replaces the run delay where the kernel counts none.
 
+mod tree;
+
 use std::path::Path;
 
-use super::{CpuSet, CpuTime, available_cpus, current_thread_cpu_time};
 use crate::cgroup::CpuGroups;
+use crate::cpu::{CpuSet, CpuTime, available_cpus, current_thread_cpu_time};
 use crate::noise::{CpuLedger, cpu_ledger_on};
 use crate::text;
 use crate::time::monotonic_ns;
+
+pub use tree::TreeDemand;
 
 /// From this share of the time on, CPU time that a thread wanted and did not get is worth a cause.
 const SHORTAGE_MIN: f64 = 0.01;

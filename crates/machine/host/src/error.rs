@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cpu::{CpuSet, NotCpuList};
+use crate::cpu_set::{CpuSet, NotCpuList};
 
 /// A failure to do something to, or to learn something from, this machine.
 #[derive(Debug, thiserror::Error)]

@@ -165,12 +165,6 @@ impl HostFacts {
     }
 }
 
-/// The kernel's name for the time since its last boot, which no two hosts have in common.
-#[must_use]
-pub fn boot() -> Option<String> {
-    text::read("/proc/sys/kernel/random/boot_id")
-}
-
 fn cpu_file(file: &str) -> PathBuf {
     Path::new(CPU_DIRECTORY).join(file)
 }

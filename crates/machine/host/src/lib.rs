@@ -6,10 +6,12 @@
 //! Parsers of kernel text take `&str` and are total: a kernel that writes something unforeseen costs a
 //! missing value, never a panic.
 
+pub mod acceleration;
 pub mod accelerators;
 pub mod address;
 pub mod assessment;
 pub mod cpu;
+pub mod demand;
 pub mod epoll;
 pub mod extents;
 pub mod facts;
@@ -18,7 +20,6 @@ pub mod loop_device;
 pub mod memory;
 pub mod mounts;
 pub mod named_file;
-pub mod namespace;
 pub mod network;
 pub mod noise;
 pub mod process;
@@ -30,6 +31,7 @@ pub mod signals;
 pub mod time;
 
 pub mod cgroup;
+mod cpu_set;
 mod error;
 mod ethtool;
 mod own_build;
@@ -40,4 +42,5 @@ mod unprivileged;
 
 pub use cgroup::Throttling;
 pub use error::Error;
+pub use network::namespace;
 pub use own_build::{file_digest, own_build, own_program};

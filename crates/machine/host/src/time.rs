@@ -95,6 +95,12 @@ fn civil_date(unix_day: i64) -> (i64, i64, i64) {
     (year, month, day_of_month)
 }
 
+/// The kernel's name for the time since its last boot, which no two hosts have in common.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    crate::text::read("/proc/sys/kernel/random/boot_id")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use plumb_devices::{DeviceError, DeviceKind};
 
-use crate::measure::algorithm::Algorithm;
+use crate::algorithm::Algorithm;
 
 /// Why a device has no figures.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 //! [`measure`] is the engine, for the command `plumb crypto` and for the data path [`Crypto`]. The devices themselves are in
 //! `plumb-devices`.
 
+mod algorithm;
 mod check;
 mod driver;
 mod error;

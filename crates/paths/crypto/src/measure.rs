@@ -5,7 +5,6 @@
 //! the user time that `openssl speed` takes unless it is told otherwise. A fast device that is wrong is worth nothing, so
 //! that each can be asked for known answers first ([`check_answers`]).
 
-pub(crate) mod algorithm;
 mod answers;
 mod bulk;
 mod closed_loop;
@@ -18,12 +17,12 @@ mod work;
 use std::sync::Arc;
 
 use plumb_devices::{Counters, Device, DeviceError, DeviceKind};
-use plumb_host::cpu::CpuSupply;
+use plumb_host::demand::CpuSupply;
 use plumb_host::time::monotonic_ns;
 use plumb_model::Measurement;
 use plumb_path::{Mark, Window};
 
-pub use algorithm::Algorithm;
+pub use crate::algorithm::Algorithm;
 pub use answers::{Answers, check_answers};
 pub use series::{Fill, Series, fill};
 pub use sweep::{Absent, Keys, Point, Row, Source, Sweep};

@@ -7,6 +7,8 @@ mod far;
 pub mod load;
 pub mod metrics;
 pub mod options;
+mod own_share;
+mod placement;
 pub mod server;
 pub mod settings;
 mod share;

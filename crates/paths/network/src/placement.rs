@@ -2,7 +2,7 @@
 //! same CPUs: what is shared says which host's they are.
 
 use plumb_host::cpu::{CpuSet, available_cpus, pin_current_thread};
-use plumb_host::facts::boot;
+use plumb_host::time::boot_id;
 use serde::{Deserialize, Serialize};
 
 /// The CPUs of one host that the flows' threads run on in turn, at both ends.
@@ -20,7 +20,7 @@ impl SharedCpus {
     /// # Errors
     /// When the kernel does not say which these are.
     pub fn ours() -> Result<Self, plumb_host::Error> {
-        Ok(Self { boot: boot().unwrap_or_default(), cpus: available_cpus()?.iter().collect() })
+        Ok(Self { boot: boot_id().unwrap_or_default(), cpus: available_cpus()?.iter().collect() })
     }
 
     /// Those that are also among the others.
@@ -35,7 +35,7 @@ impl SharedCpus {
     /// Whether they are this host's.
     #[must_use]
     pub fn are_here(&self) -> bool {
-        boot().is_some_and(|boot| boot == self.boot)
+        boot_id().is_some_and(|boot| boot == self.boot)
     }
 
     /// The one for a flow's thread.

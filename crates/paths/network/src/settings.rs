@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use self::driver::{DEFAULT_PORT, Driver};
 use crate::metrics;
 use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
-use crate::wire::placement::SharedCpus;
+use crate::placement::SharedCpus;
 
 /// What a `network` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ mod stack;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plumb_host::{facts, loop_device, mounts};
+use plumb_host::{loop_device, mounts, time};
 use plumb_volumes::state::VolumeRow;
 
 use self::daemon::StorageDaemon;
@@ -79,7 +79,7 @@ impl Node {
     /// A volume's record. A record of an earlier boot is removed, since nothing that it names still exists.
     fn record(&self, uuid: &str) -> Result<Option<Record>, Fault> {
         let Some(record) = self.records.read(uuid)? else { return Ok(None) };
-        if record.boot == facts::boot() {
+        if record.boot == time::boot_id() {
             return Ok(Some(record));
         }
         self.records.remove(uuid)?;
@@ -113,7 +113,7 @@ impl Node {
             Usage::Mounted(options) => Some(options),
         };
         let new = Record {
-            boot: facts::boot(),
+            boot: time::boot_id(),
             staging,
             mount_options,
             daemon: None,
@@ -376,7 +376,7 @@ impl Node {
     fn look_after_one(&self, uuid: &str) -> Option<String> {
         // Reserve the volume only if there is something to repair, so that calls need not wait.
         if let Ok(Some(record)) = self.records.read(uuid)
-            && record.boot == facts::boot()
+            && record.boot == time::boot_id()
             && matches!(self.stack(uuid).defect(&record), Ok(None))
         {
             return None;

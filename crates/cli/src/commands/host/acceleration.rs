@@ -1,8 +1,7 @@
 //! What can take encryption, compression and copies off a program here, as text.
 
-use plumb_host::accelerators::{
-    AccelerationLibrary, Accelerator, AcceleratorKind, CpuFeature, is_part_of_another,
-};
+use plumb_host::acceleration::{AccelerationLibrary, CpuFeature};
+use plumb_host::accelerators::{Accelerator, AcceleratorKind, is_part_of_another};
 use plumb_report::wrap;
 
 /// Devices, instructions and libraries: what is there, and what to do about what cannot be used.

@@ -1,7 +1,8 @@
 //! The results of a load's threads, and the figures that every load derives from them alike: the actual
 //! window, CPU cost, health and the longest stall.
 
-use plumb_host::cpu::{CpuSupply, CpuTime, Demand, ThreadAccount};
+use plumb_host::cpu::CpuTime;
+use plumb_host::demand::{CpuSupply, Demand, ThreadAccount};
 use plumb_model::Measurement;
 use plumb_pace::Frame;
 

@@ -1,6 +1,6 @@
 //! The health of a load: the CPU time that its threads had, wanted and lacked.
 
-use plumb_host::cpu::{self, Demand};
+use plumb_host::demand::{self, Demand};
 use plumb_model::{LoadHealth, Shortage};
 use plumb_pace::Lateness;
 
@@ -25,11 +25,11 @@ pub fn load_health(demands: impl IntoIterator<Item = Demand>, lateness: &Latenes
     health
 }
 
-fn cause(shortage: cpu::Shortage) -> Shortage {
+fn cause(shortage: demand::Shortage) -> Shortage {
     match shortage {
-        cpu::Shortage::Quota => Shortage::Quota,
-        cpu::Shortage::Neighbour => Shortage::Neighbour,
-        cpu::Shortage::Steal => Shortage::Steal,
+        demand::Shortage::Quota => Shortage::Quota,
+        demand::Shortage::Neighbour => Shortage::Neighbour,
+        demand::Shortage::Steal => Shortage::Steal,
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
     fn the_thread_that_wanted_most_decides_whatever_the_others_had() {
         let demands = [
             Demand { ran: 0.3, ran_user: 0.1, wanted: 0.35, shortage: None },
-            Demand { ran: 0.1, ran_user: 0.1, wanted: 0.98, shortage: Some(cpu::Shortage::Quota) },
+            Demand { ran: 0.1, ran_user: 0.1, wanted: 0.98, shortage: Some(demand::Shortage::Quota) },
         ];
         let health = load_health(demands, &Lateness::default());
         assert_eq!((health.threads, health.busiest_thread, health.wanted), (2, 0.3, 0.98));

@@ -1,6 +1,6 @@
 //! Facts about a host, as lines for people.
 
-use plumb_host::accelerators::cpu_features;
+use plumb_host::acceleration::cpu_features;
 use plumb_host::cpu::Sides;
 use plumb_host::facts::HostFacts;
 

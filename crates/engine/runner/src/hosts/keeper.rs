@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::cpu::{CpuSet, available_cpus, split_sides};
-use plumb_host::facts::{HostFacts, boot};
+use plumb_host::facts::HostFacts;
 use plumb_host::own_program;
 use plumb_host::process::{Command, output_of};
+use plumb_host::time::boot_id;
 use plumb_host::time::monotonic_ns;
 use plumb_path::log::Log;
 use plumb_path::{DataPath, find};
@@ -334,7 +335,7 @@ fn hello() -> Result<Hello, plumb_host::Error> {
     let address = words.nth(1).and_then(|word| word.parse().ok());
     Ok(Hello {
         build: plumb_host::own_build()?,
-        boot: boot(),
+        boot: boot_id(),
         cpus: cpus.to_string(),
         halves: (halves.system.to_string(), halves.load.to_string()),
         is_root: plumb_host::process::is_root(),

@@ -1,7 +1,7 @@
 //! Finds hosts that are one machine: two names of it, containers on it, or pods on one node.
 
 use plumb_host::cpu::CpuSet;
-use plumb_host::facts::boot;
+use plumb_host::time::boot_id;
 use plumb_model::PlaceOf;
 
 use super::{Hosts, Remote};
@@ -24,7 +24,7 @@ impl Machine {
         let own: Vec<&&PlaceOf> = places.iter().filter(|place| place.is_here()).collect();
         let each: Option<Vec<CpuSet>> = own.iter().map(|place| cpus(place)).collect();
         let cpus = each.map(|sets| sets.iter().flat_map(CpuSet::iter).collect());
-        (!own.is_empty()).then(|| Self { name: HERE.to_owned(), boot: boot(), cpus })
+        (!own.is_empty()).then(|| Self { name: HERE.to_owned(), boot: boot_id(), cpus })
     }
 
     /// The machine of a place that is not here.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuTime, available_cpus, tree_cpu_time};
-use plumb_host::facts::boot;
 use plumb_host::noise::{Noise as HostNoise, Snapshot};
+use plumb_host::time::boot_id;
 use plumb_model::{Evidence, Noise, facts, statements};
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ pub(crate) struct SeenHost {
 impl SeenHost {
     /// This host.
     pub(crate) fn here(foreign: CpuTime, ends: (HostSight, HostSight)) -> Self {
-        Self { name: "here".to_owned(), boot: boot(), foreign, ends }
+        Self { name: "here".to_owned(), boot: boot_id(), foreign, ends }
     }
 
     /// Evidence that it had the same CPUs throughout, with the time for which its CPU limit stopped it.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::accelerator::{Accelerator, AcceleratorKind};
+use crate::accelerators::{Accelerator, AcceleratorKind};
 use crate::facts::HostFacts;
 use crate::process::run_for_output;
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::demand::{CpuSupply, Demand, ThreadAccount};
-use super::{available_cpus, process_cpu_time};
+use super::{CpuSupply, Demand, ThreadAccount};
+use crate::cpu::{available_cpus, process_cpu_time};
 use crate::procfs;
 use crate::time::monotonic_ns;
 

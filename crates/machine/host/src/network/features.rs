@@ -4,9 +4,9 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketType, socket};
 
+use super::namespace::Namespace;
 use crate::Error;
 use crate::ethtool::{self, Argument};
-use crate::namespace::Namespace;
 
 /// What a device can take over from the CPU or the stack can put off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

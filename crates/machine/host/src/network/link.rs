@@ -12,8 +12,8 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use super::namespace::Namespace;
 use crate::Error;
-use crate::namespace::Namespace;
 
 /// A device's name and what it is made with.
 #[derive(Debug, Clone, Copy)]

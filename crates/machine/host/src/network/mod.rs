@@ -5,6 +5,7 @@
 
 pub(crate) mod features;
 mod link;
+pub mod namespace;
 pub(crate) mod netlink;
 mod packet_filter;
 mod qdisc;

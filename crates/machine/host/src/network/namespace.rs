@@ -16,8 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
+use super::netlink::Netlink;
 use crate::Error;
-use crate::network::netlink::Netlink;
 
 /// A network namespace that this process holds.
 #[derive(Debug)]

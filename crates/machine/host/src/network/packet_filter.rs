@@ -12,9 +12,9 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 use netlink_sys::{Socket, SocketAddr};
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use super::namespace::Namespace;
 use super::netlink::attribute;
 use crate::Error;
-use crate::namespace::Namespace;
 use crate::process::{Command, Output, Stream, output_of, which};
 
 /// Ten thousand rules take a second on a slow machine.

@@ -6,9 +6,9 @@ use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_REPLACE, Nla, NlasIter
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
 
+use super::namespace::Namespace;
 use super::netlink::attribute;
 use crate::Error;
-use crate::namespace::Namespace;
 
 /// `TCA_OPTIONS` of a message (include/uapi/linux/rtnetlink.h).
 const OPTIONS: u16 = 2;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use super::namespace::Namespace;
 use crate::Error;
 use crate::cpu::CpuSet;
-use crate::namespace::Namespace;
 
 /// Which way packets go through a queue.
 #[derive(Debug, Clone, Copy)]

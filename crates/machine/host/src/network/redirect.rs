@@ -9,8 +9,8 @@ use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle};
 
+use super::namespace::Namespace;
 use crate::Error;
-use crate::namespace::Namespace;
 
 /// Commands, types and helpers (include/uapi/linux/bpf.h).
 const MAP_CREATE: libc::c_long = 0;

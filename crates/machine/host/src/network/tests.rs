@@ -4,9 +4,9 @@ use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
+use super::namespace::{Namespace, may_create};
 use super::{Feature, Impairment, Link, Redirect, Shape, TokenBucket, Tunnel};
 use crate::cpu::CpuSet;
-use crate::namespace::{Namespace, may_create};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);

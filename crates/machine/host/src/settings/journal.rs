@@ -56,7 +56,7 @@ impl Writer {
             format: FORMAT.to_owned(),
             pid,
             started_ticks: Stat::read(pid).map_or(0, |stat| stat.started_ticks),
-            boot: crate::facts::boot().unwrap_or_default(),
+            boot: crate::time::boot_id().unwrap_or_default(),
             network_namespace: namespace.to_string_lossy().into_owned(),
         }
     }

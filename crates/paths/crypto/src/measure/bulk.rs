@@ -15,9 +15,9 @@ use openssl::hash::{Hasher, MessageDigest};
 use plumb_devices::{DeviceError, DeviceKind};
 use plumb_host::time::monotonic_ns;
 
-use super::algorithm::Algorithm;
 use super::tally::Tally;
 use super::work::Work;
+use crate::algorithm::Algorithm;
 use crate::error::CryptoError;
 
 const BURST_NS_MIN: u64 = 20_000;
@@ -220,7 +220,7 @@ fn openssl_failed(error: ErrorStack) -> CryptoError {
 
 #[cfg(test)]
 mod tests {
-    use plumb_host::cpu::CpuSupply;
+    use plumb_host::demand::CpuSupply;
     use plumb_model::Bytes;
 
     use super::*;

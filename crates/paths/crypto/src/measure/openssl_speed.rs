@@ -10,7 +10,7 @@ use plumb_path::AnyError;
 use plumb_path::tool::{Invocation, Program, Tool, whole_seconds};
 use plumb_tools::{ToolRun, format_named, only, read_as};
 
-use super::algorithm::Algorithm;
+use crate::algorithm::Algorithm;
 use crate::metrics::{CPU_LOAD, METRICS, OPS};
 
 /// The program.

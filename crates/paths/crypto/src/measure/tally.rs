@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::{CpuSupply, Demand, ThreadAccount};
+use plumb_host::demand::{CpuSupply, Demand, ThreadAccount};
 use plumb_model::{Histogram, Measurement, Reading};
 use plumb_path::drive::load_health;
 

@@ -3,7 +3,7 @@
 use plumb_model::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::algorithm::Algorithm;
+use crate::algorithm::Algorithm;
 
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -12,9 +12,9 @@ use plumb_path::drive::{Accounts, Part};
 
 use super::tally::{Live, Tally};
 use crate::options::ZeroCopy;
+use crate::placement::pin;
 use crate::settings::Test;
 use crate::wire::control::SocketTerms;
-use crate::wire::placement::pin;
 
 /// How often a flow that waits for its turn checks whether the test is over.
 pub(super) const LOOK_NS: u64 = 50_000_000;

@@ -27,7 +27,6 @@ use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_pe
 
 use self::control::Control;
 pub(crate) use self::error::Error;
-pub(crate) use self::report::own_share_max;
 pub(crate) use self::shared_pages::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
 use crate::settings::{Driver, LoadSettings, Target, Test};

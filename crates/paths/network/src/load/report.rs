@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::Demand;
+use plumb_host::demand::Demand;
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{
     Bytes, LoadHealth, Measurement, Merge, Metric, Notice, NoticeKind, Reading, SteadyRate, hidden_stall,
@@ -13,13 +13,8 @@ use super::run::{Outcome, Sample};
 use super::shared_pages::{COPIED, SHARED};
 use super::tally::{Ends, Tally};
 use crate::metrics;
+use crate::own_share::own_share_max;
 use crate::settings::{LoadSettings, Test};
-
-/// A busy thread counts as the limit if it spends more than this share of its time in user mode: the rest is the kernel's
-/// work for the message, and that is what is measured.
-const OWN_SHARE_MAX: f64 = 0.25;
-/// How often most kernels look in which mode a CPU is. All that they tell of user mode is from those looks.
-const TICK_NS: f64 = 4e6;
 
 /// Puts all tests together: the window is from the opening of the first to the close of the last, and `work` are the messages in it.
 #[must_use]
@@ -275,12 +270,6 @@ impl TestCounts<'_> {
     }
 }
 
-/// The share of a thread's time in user mode that is more than [`OWN_SHARE_MAX`] beyond what so few looks may err by.
-pub(crate) fn own_share_max(busy_ns: f64) -> f64 {
-    let looks = (busy_ns / TICK_NS).max(1.0);
-    OWN_SHARE_MAX + 2.0 * (OWN_SHARE_MAX * (1.0 - OWN_SHARE_MAX) / looks).sqrt()
-}
-
 /// The demand of a flow's thread. `related` is the share of the window for which its CPU worked for other flows of this test, or
 /// for the other end: waiting for that is part of the message.
 fn own_demand(demand: Demand, related: f64, window_ns: u64) -> Demand {
@@ -369,19 +358,5 @@ impl Costs {
         self.server_ns += server(|sample| sample.server.cpu_user_ns + sample.server.cpu_system_ns);
         self.client_softirq_ns += server(|sample| sample.softirq_ns);
         self.server_softirq_ns += server(|sample| sample.server.softirq_ns);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_looks_at_a_thread_do_not_make_it_the_limit() {
-        // 19 looks of which 7 were in user mode, and 500 of which as large a share was.
-        assert!(7.0 / 19.0 < own_share_max(75e6));
-        assert!(7.0 / 19.0 > own_share_max(2e9));
-        assert!(own_share_max(1e12) - OWN_SHARE_MAX < 0.002);
-        assert!(own_share_max(0.0) < 1.2, "one look says nothing, and is not infinitely little");
     }
 }

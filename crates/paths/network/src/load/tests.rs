@@ -11,10 +11,10 @@ use plumb_path::{SeenWindow, Settings};
 
 use super::*;
 use crate::options::Placement;
+use crate::placement::SharedCpus;
 use crate::server::{Server, ServerOptions};
 use crate::settings::{Driver, NetworkSettings};
 use crate::wire::control::Terms;
-use crate::wire::placement::SharedCpus;
 
 fn measure(spec: &LoadSettings) -> Measurement {
     let server = Server::start(&ServerOptions::default()).unwrap();

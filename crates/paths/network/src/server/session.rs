@@ -18,10 +18,10 @@ use super::admission::Admitted;
 use super::answer;
 use super::flow::{Flow, Report, Tallies};
 use super::held::held;
+use crate::placement::pin;
 use crate::settings::Test;
 use crate::wire::control::{Counters, Terms, Totals};
 use crate::wire::options::{self, Observed};
-use crate::wire::placement::pin;
 use crate::wire::socket;
 
 /// How long flows may take to arrive.

@@ -22,8 +22,8 @@ use super::apply::apply;
 use super::layout::{Layout, Role, TUNNEL_BYTES, tunnel_link};
 use super::observe::observe;
 use crate::options::{Offloads, TunnelType};
+use crate::placement::SharedCpus;
 use crate::settings::{Apart, SystemKind, SystemSettings};
-use crate::wire::placement::SharedCpus;
 
 /// The state that says that the ends are on different hosts, and whose filters packets cross first.
 pub(super) const APART: &str = "ends on different hosts";

@@ -8,9 +8,9 @@ use plumb_tools::ToolRun;
 
 use super::program;
 use super::series::Series;
-use crate::load::own_share_max;
 use crate::metrics::METRICS;
 use crate::options::ZeroCopy;
+use crate::own_share::own_share_max;
 use crate::settings::{Driver, LoadSettings, Target, Test};
 
 /// Significant digits that qperf prints; it prints three unless it is asked for more.

@@ -9,8 +9,8 @@ use std::io::{self, BufRead, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::placement::SharedCpus;
 use crate::options::Receive;
+use crate::placement::SharedCpus;
 use crate::settings::Test;
 
 /// No line is longer.

@@ -7,7 +7,6 @@ pub mod control;
 pub mod datagram;
 pub mod hello;
 pub mod options;
-pub mod placement;
 pub mod socket;
 pub mod tcp_info;
 pub mod zero_copy;
