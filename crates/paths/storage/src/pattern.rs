@@ -1,6 +1,9 @@
 //! What is written: data that neither compresses nor dedupes, as storage that does either would otherwise measure its
 //! own cleverness; and, to be checked later, patterns that say where and when they were written.
 
+use std::fs::File;
+use std::io::{self, Write};
+
 use plumb_model::SplitMix;
 use twox_hash::XxHash3_64;
 
@@ -11,6 +14,9 @@ const CHUNK_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"plumbln1");
 /// Magic, offset, generation, length, checksum.
 pub const HEADER_BYTES: usize = 40;
+
+/// A file is filled in pieces of this size.
+pub const FILL_BYTES: usize = 1 << 20;
 
 /// Fills a block with random bytes, and the last `compressible` (0 to 1) of every chunk with zeros.
 pub fn fill(block: &mut [u8], compressible: f64, seed: u64) {
@@ -102,6 +108,24 @@ pub fn read(block: &[u8], offset: u64) -> Result<u64, Mismatch> {
 
 fn checksum(offset: u64, generation: u64, body: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(offset ^ generation.rotate_left(32), body)
+}
+
+/// Writes `bytes` of data that neither compresses nor dedupes, and waits until they are stored.
+///
+/// # Errors
+/// When the kernel cannot store them.
+pub fn write_data(mut file: &File, bytes: u64, compressible: f64) -> io::Result<()> {
+    let mut piece = vec![0; FILL_BYTES];
+    let mut number = plumb_host::time::monotonic_ns();
+    fill(&mut piece, compressible, number);
+    let mut left = bytes;
+    while left > 0 {
+        make_unique(&mut piece, compressible, &mut number);
+        let length = usize::try_from(left).unwrap_or(FILL_BYTES).min(FILL_BYTES);
+        file.write_all(&piece[..length])?;
+        left -= length as u64;
+    }
+    file.sync_all()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The `system` and `load` of a `storage` experiment as types, under the names that users of fio know.
 
 mod driver;
+pub mod ontap;
 mod volume;
 
 use std::path::PathBuf;
@@ -10,8 +11,8 @@ use plumb_path::{Capacity, CapacitySettings, Fault, RunBy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::ontap::{Assignment, OntapSettings};
 use crate::metrics;
-use crate::system::ontap::settings::{Assignment, OntapSettings};
 
 pub use driver::{Driver, Suite};
 pub use volume::{AdaptiveSettings, Allocation, FixedSettings, Layer, PolicySettings, VolumeSettings};
@@ -302,6 +303,9 @@ impl Default for LoadSettings {
         }
     }
 }
+
+/// The address of the target that does nothing.
+pub const NULL: &str = "null:";
 
 /// What the load needs to reach a system.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use plumb_model::{Notice, NoticeKind};
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::sync::Arc;
@@ -11,37 +11,23 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fstatfs, statx};
 
 use super::buffers::Buffers;
-use super::engine::nbd::{Address, Nbd};
-use super::engine::{Engine, Request};
+use super::engine::nbd::Nbd;
+use super::engine::{Engine, Handle, Request};
 use super::error::Error;
-use super::pattern;
-use crate::settings::{LoadSettings, Target};
+use crate::nbd_address::NbdAddress;
+use crate::pattern::{FILL_BYTES, write_data};
+use crate::settings::{LoadSettings, NULL, Target};
 
-/// The address of the target that does nothing.
-pub const NULL: &str = "null:";
 /// How large that is when nothing is said.
 const NULL_BYTES: u64 = 1 << 40;
 /// What the kernel asks for at most where it does not say what it asks for.
 const SECTOR_BYTES: u32 = 512;
-/// A new file is filled in pieces of this size.
-const FILL_BYTES: usize = 1 << 20;
 /// A block device is looked at in this many places before it counts as empty.
 const PROBES: u64 = 256;
 const PROBE_BYTES: usize = 64 << 10;
 /// What is read is looked at in this many places: few, because a volume may allow only some reads per second.
 const GLANCES: u64 = 16;
 const GLANCE_BYTES: usize = 4096;
-
-/// How the engines reach it.
-#[derive(Debug, Clone)]
-pub enum Handle {
-    /// Not at all.
-    Null,
-    /// By a file descriptor.
-    File(Arc<File>),
-    /// By a connection of each job.
-    Nbd(Arc<Address>),
-}
 
 /// Whether the page cache is passed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +115,7 @@ impl Device {
 
     fn remote(path: String, target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
         let wrong = |message: &str| Error::Nbd { address: path.clone(), message: message.to_owned() };
-        let address = Address::parse(&path).ok_or_else(|| wrong("an address is nbd://HOST:PORT/NAME"))?;
+        let address = NbdAddress::parse(&path).ok_or_else(|| wrong("an address is nbd://HOST:PORT/NAME"))?;
         let mut connection = Nbd::connect(&address, 1)?;
         let export = connection.export();
         if spec.access.writes() {
@@ -354,24 +340,6 @@ fn fill(file: &File, bytes: u64, spec: &LoadSettings) -> io::Result<()> {
         Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes),
         allocated => allocated.map_err(io::Error::from),
     }
-}
-
-/// Writes `bytes` of data that neither compresses nor dedupes, and waits until they are stored.
-///
-/// # Errors
-/// When the kernel cannot store them.
-pub fn write_data(mut file: &File, bytes: u64, compressible: f64) -> io::Result<()> {
-    let mut piece = vec![0; FILL_BYTES];
-    let mut number = plumb_host::time::monotonic_ns();
-    pattern::fill(&mut piece, compressible, number);
-    let mut left = bytes;
-    while left > 0 {
-        pattern::make_unique(&mut piece, compressible, &mut number);
-        let length = usize::try_from(left).unwrap_or(FILL_BYTES).min(FILL_BYTES);
-        file.write_all(&piece[..length])?;
-        left -= length as u64;
-    }
-    file.sync_all()
 }
 
 /// Whether its file system keeps files in memory only. A device's own name may well be in such a one.

@@ -16,7 +16,8 @@ use plumb_path::{Load, Mark, PathError, Window};
 use self::dbench::{BASH, DbenchTool};
 use self::fio::{FIO, FioTool};
 use self::job_file::JobFile;
-use super::device::{Device, Handle};
+use super::device::Device;
+use super::engine::Handle;
 use crate::settings::{Access, Driver, LoadSettings, Target};
 
 pub(crate) use self::abilities::{check, lacks};

@@ -16,8 +16,8 @@ use super::engine::{Completion, Engine, Request};
 use super::error::Error;
 use super::ledger::Ledger;
 use super::offsets::Offsets;
-use super::pattern;
 use super::tally::{Seat, Tally};
+use crate::pattern;
 use crate::settings::Access;
 
 /// One batch in this many has its hand-over timed by itself, which takes one more system call.
@@ -396,8 +396,8 @@ mod tests {
 
     use plumb_pace::{Closing, Frame, Schedule};
 
-    use super::super::device::Handle;
     use super::super::engine;
+    use super::super::engine::Handle;
     use super::*;
     use crate::settings::EngineKind;
 

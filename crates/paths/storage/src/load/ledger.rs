@@ -3,7 +3,7 @@
 //! No two reads or writes of one block are ever under way together, so that each block's pattern is known whenever it
 //! is read.
 
-use super::pattern::{self, Mismatch};
+use crate::pattern::{self, Mismatch};
 
 /// More blocks than this would need more memory for the record than a load should take.
 pub const BLOCKS_MAX: u64 = 1 << 28;

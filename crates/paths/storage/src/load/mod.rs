@@ -13,7 +13,6 @@ mod job;
 mod ledger;
 pub(crate) mod limiter;
 mod offsets;
-mod pattern;
 mod prepared;
 mod report;
 mod steady;
@@ -29,13 +28,15 @@ use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
 
 use self::buffers::Buffers;
-use self::device::{Device, Handle};
-pub use self::device::{NULL, write_data};
-pub(crate) use self::engine::nbd::Address as NbdAddress;
+use self::device::Device;
+use self::engine::Handle;
 pub(crate) use self::error::Error;
 use self::job::{Job, JobParts};
 use self::ledger::Ledger;
 use self::offsets::Offsets;
+use crate::pattern;
+pub use crate::pattern::write_data;
+pub use crate::settings::NULL;
 use crate::settings::{Driver, EngineKind, Limit, LoadSettings, Suite, Target};
 
 /// The kernel's own limit on one read or write lies a little below 2 GiB.

@@ -6,9 +6,10 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use super::device::{Device, Handle, NULL};
+use super::device::Device;
+use super::engine::Handle;
 use super::error::Error;
-use crate::settings::{LoadSettings, Target};
+use crate::settings::{LoadSettings, NULL, Target};
 
 /// A target, ready.
 #[derive(Debug)]

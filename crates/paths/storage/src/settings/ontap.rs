@@ -257,8 +257,8 @@ fn block_size(size: Option<Bytes>) -> Result<Option<String>, Fault> {
 /// What the load needs besides a path: the volume and the policy to put it under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    pub(super) volume_uuid: String,
-    pub(super) policy: String,
+    pub(crate) volume_uuid: String,
+    pub(crate) policy: String,
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use plumb_host::scratch::Scratch;
 use plumb_path::{Existing, Foreign, PathError, Place, Snapshot, System};
 
-use crate::load::{NULL, NbdAddress, write_data};
-use crate::settings::{SystemKind, SystemSettings, Target};
+use crate::nbd_address::NbdAddress;
+use crate::pattern::write_data;
+use crate::settings::{NULL, SystemKind, SystemSettings, Target};
 
 /// Builds the system.
 ///

@@ -5,10 +5,9 @@ use plumb_model::metric::CPU_LOAD;
 use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
-use super::super::device::NULL;
 use super::job_file::{JobFile, is_rate, refused_option};
 use crate::metrics::METRICS;
-use crate::settings::{Driver, LoadSettings, StorageSettings, Suite, SystemKind};
+use crate::settings::{Driver, LoadSettings, NULL, StorageSettings, Suite, SystemKind};
 
 /// Refuses what the tool cannot do.
 ///

@@ -10,10 +10,24 @@ mod uring;
 
 pub use interface::{Completion, Engine, Request};
 
+use std::fs::File;
+use std::sync::Arc;
+
 use super::buffers::Buffers;
-use super::device::Handle;
 use super::error::Error;
+use crate::nbd_address::NbdAddress;
 use crate::settings::EngineKind;
+
+/// How engines reach the storage.
+#[derive(Debug, Clone)]
+pub enum Handle {
+    /// Not at all.
+    Null,
+    /// By a file descriptor.
+    File(Arc<File>),
+    /// By a connection of each job.
+    Nbd(Arc<NbdAddress>),
+}
 
 /// Builds the engine of one job. `buffers` outlive it.
 ///

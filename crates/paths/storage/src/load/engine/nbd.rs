@@ -8,13 +8,13 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use plumb_host::address::from_url;
 use plumb_host::signals::unless_asked_to_stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::error::Error;
 use super::interface::{Completion, Engine, Request};
 use super::timed::Timed;
+use crate::nbd_address::NbdAddress;
 
 const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -36,16 +36,6 @@ const INPUT_BYTES: usize = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most facts about an export that the server may send. The protocol has five kinds.
 const FACTS_MAX: usize = 64;
-const PORT: u16 = 10809;
-
-/// Where an export is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    text: String,
-    host: String,
-    port: u16,
-    name: String,
-}
 
 /// What the server says of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,28 +59,7 @@ impl Export {
     }
 }
 
-impl Address {
-    /// Reads `nbd://HOST:PORT/NAME`; `None` where the text is not such an address.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let rest = text.strip_prefix("nbd://")?;
-        let (authority, name) = rest.split_once('/').unwrap_or((rest, ""));
-        let host_end = authority
-            .rfind(']')
-            .map_or_else(|| authority.find(':').unwrap_or(authority.len()), |end| end + 1);
-        let (host, port) = authority.split_at(host_end);
-        let host = from_url(host.trim_start_matches('[').trim_end_matches(']'));
-        let port = if port.is_empty() { PORT } else { port.strip_prefix(':')?.parse().ok()? };
-        let is_named = !host.is_empty() && name.len() < 4096;
-        is_named.then(|| Self { text: text.to_owned(), host, port, name: name.to_owned() })
-    }
-
-    /// The host and the port.
-    #[must_use]
-    pub fn server(&self) -> (&str, u16) {
-        (&self.host, self.port)
-    }
-
+impl NbdAddress {
     fn unanswered(&self, cause: &io::Error) -> Error {
         self.error(match (cause.raw_os_error(), cause.kind()) {
             (Some(libc::EMFILE | libc::ENFILE), _) => format!("no connection can be opened here: {cause}"),
@@ -109,7 +78,7 @@ impl Address {
 /// One connection.
 #[derive(Debug)]
 pub struct Nbd {
-    address: Address,
+    address: NbdAddress,
     stream: TcpStream,
     export: Export,
     /// What is under way, by seat.
@@ -124,11 +93,11 @@ pub struct Nbd {
 
 impl Nbd {
     /// Connects and negotiates, unless this process is asked to stop meanwhile.
-    pub fn connect(address: &Address, depth: u32) -> Result<Self, Error> {
+    pub fn connect(address: &NbdAddress, depth: u32) -> Result<Self, Error> {
         Self::connect_within(PATIENCE, address, depth)
     }
 
-    fn connect_within(patience: Duration, address: &Address, depth: u32) -> Result<Self, Error> {
+    fn connect_within(patience: Duration, address: &NbdAddress, depth: u32) -> Result<Self, Error> {
         let to = address.clone();
         let reached = unless_asked_to_stop(move || reach(patience, &to));
         let (stream, export) = reached.map_err(|cause| address.unanswered(&cause))??;
@@ -273,7 +242,7 @@ impl Nbd {
 }
 
 /// Connects to a server, and negotiates the export.
-fn reach(patience: Duration, address: &Address) -> Result<(TcpStream, Export), Error> {
+fn reach(patience: Duration, address: &NbdAddress) -> Result<(TcpStream, Export), Error> {
     let failed = |cause: io::Error| address.unanswered(&cause);
     let mut timed = Timed::connect(patience, address.server()).map_err(failed)?;
     timed.stream.set_nodelay(true).map_err(failed)?;
@@ -365,7 +334,7 @@ impl Drop for Nbd {
     }
 }
 
-fn negotiate(stream: &mut (impl Read + Write), address: &Address) -> Result<Export, Error> {
+fn negotiate(stream: &mut (impl Read + Write), address: &NbdAddress) -> Result<Export, Error> {
     let failed = |cause: io::Error| address.error(format!("the negotiation failed: {cause}"));
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).map_err(failed)?;
@@ -418,7 +387,7 @@ fn ask(stream: &mut impl Write, option: u32, data: &[u8]) -> io::Result<()> {
 }
 
 /// The kind of the next answer to an option, and its data.
-fn answer(stream: &mut impl Read, option: u32, address: &Address) -> Result<(u32, Vec<u8>), Error> {
+fn answer(stream: &mut impl Read, option: u32, address: &NbdAddress) -> Result<(u32, Vec<u8>), Error> {
     let failed = |cause: io::Error| address.error(format!("the negotiation failed: {cause}"));
     let mut header = [0; 20];
     stream.read_exact(&mut header).map_err(failed)?;
@@ -441,22 +410,10 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    #[test]
-    fn addresses_lead_to_a_server_and_an_export() {
-        let parts = |text| Address::parse(text).map(|it| (it.host, it.port, it.name));
-        let expected = |host: &str, port, name: &str| Some((host.to_owned(), port, name.to_owned()));
-        assert_eq!(parts("nbd://a:1/b/c"), expected("a", 1, "b/c"));
-        assert_eq!(parts("nbd://a"), expected("a", 10809, ""));
-        assert_eq!(parts("nbd://[::1]:7/x"), expected("::1", 7, "x"));
-        for text in ["nbd://", "nbd://:1/x", "nbd://a:b/", "/dev/nbd0"] {
-            assert_eq!(parts(text), None, "{text}");
-        }
-    }
-
     /// What a client makes of a server that sends these bytes and closes.
     fn client_of(bytes: Vec<u8>) -> Result<Nbd, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Address::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
+        let address = NbdAddress::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.write_all(&bytes);
@@ -473,7 +430,7 @@ mod tests {
     /// The error of a client whose server sends these bytes over and over, with a wait after each time.
     fn given_up(bytes: &'static [u8], wait: Duration) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Address::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
+        let address = NbdAddress::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.write_all(&greeting()[..38]);
@@ -489,7 +446,7 @@ mod tests {
 
     #[test]
     fn the_server_is_blamed_only_for_what_it_did() {
-        let address = Address::parse("nbd://192.0.2.1/x").unwrap();
+        let address = NbdAddress::parse("nbd://192.0.2.1/x").unwrap();
         let text = |cause: io::Error| {
             let text = address.unanswered(&cause).to_string();
             text.strip_prefix("use nbd://192.0.2.1/x: ").unwrap().to_owned()

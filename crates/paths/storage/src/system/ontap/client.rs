@@ -15,7 +15,7 @@ use serde_json::Value;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
-use super::settings::OntapSettings;
+use crate::settings::ontap::OntapSettings;
 
 const REQUEST_TIME: Duration = Duration::from_secs(20);
 /// How long a job may take, and how often it is asked about.

@@ -6,8 +6,6 @@
 //! The names of the policies on the array record what to put back: `plumb_RUN_of_VOLUME_was_POLICY`. So the next start finds it
 //! even if this host was switched off in between.
 
-pub mod settings;
-
 mod client;
 
 use std::collections::BTreeMap;
@@ -18,8 +16,8 @@ use plumb_path::{PathError, Snapshot, System};
 use serde_json::{Value, json};
 
 use self::client::Client;
-use self::settings::{Assignment, OntapSettings, described};
 use crate::settings::Target;
+use crate::settings::ontap::{Assignment, OntapSettings, described};
 
 const POLICIES: &str = "/api/storage/qos/policies";
 const VOLUMES: &str = "/api/storage/volumes";
@@ -259,6 +257,7 @@ fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::ontap::OntapPolicy;
 
     #[test]
     fn names_say_what_to_put_back() {
@@ -273,10 +272,7 @@ mod tests {
 
     #[test]
     fn what_the_array_says_otherwise_is_no_evidence() {
-        let policy = settings::OntapPolicy {
-            max_iops: Some(plumb_model::Rate(500.0)),
-            ..settings::OntapPolicy::default()
-        };
+        let policy = OntapPolicy { max_iops: Some(plumb_model::Rate(500.0)), ..OntapPolicy::default() };
         let spec = OntapSettings { policy: Some(policy), ..OntapSettings::default() };
         let said = |max: u64| {
             let policy = json!({ "name": "x", "fixed": { "capacity_shared": false, "max_throughput_iops": max,

@@ -14,7 +14,7 @@ use plumb_path::{PathError, Place, Snapshot, System};
 
 use super::backing::{home, make};
 use super::names;
-use crate::evidence::volume::{kernel_limits, known_limit};
+use crate::policy::{kernel_limits, known_limit};
 use crate::settings::{SystemSettings, Target};
 
 /// See the module.

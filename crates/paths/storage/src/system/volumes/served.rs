@@ -17,7 +17,7 @@ use plumb_volumes::{Service, VolumeReport};
 
 use super::backing::{home, make};
 use super::names;
-use crate::evidence::volume::{known_limit, policy};
+use crate::policy::{known_limit, policy};
 use crate::settings::{Limit, SystemSettings, Target};
 
 const NAME: &str = "volume";

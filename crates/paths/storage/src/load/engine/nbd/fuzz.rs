@@ -158,7 +158,7 @@ fn check_requests(output: &[u8]) {
 /// A connected client whose socket nobody uses.
 fn client() -> (Nbd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = Address::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
+    let address = NbdAddress::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let depth = REQUESTS.len();
     let client = Nbd {
