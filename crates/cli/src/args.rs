@@ -19,12 +19,14 @@ mod network;
 pub mod places;
 pub mod shared;
 mod storage;
+pub mod tune;
 mod ui;
+pub mod volumes;
 
 use std::path::PathBuf;
 
-use crate::commands::tune::arguments::TuneCommand;
-use crate::commands::volumes::arguments::VolumesArguments;
+use self::tune::TuneCommand;
+use self::volumes::VolumesArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plumb_codec::CodecSettings;

@@ -1,6 +1,5 @@
 //! `plumb tune`: what a host can be set to, applied until it is put back.
 
-pub mod arguments;
 mod listing;
 
 use std::fmt::Write;
@@ -13,7 +12,7 @@ use plumb_tunings::{
 };
 use serde_json::json;
 
-use self::arguments::TuneCommand;
+use crate::args::tune::TuneCommand;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome};
 use crate::output;
 

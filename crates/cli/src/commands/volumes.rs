@@ -1,7 +1,6 @@
 //! `plumb volumes`: volumes under QoS policies, served by NBD.
 
 mod access;
-pub mod arguments;
 mod csi;
 mod serve;
 
@@ -15,7 +14,7 @@ use plumb_volumes::policy::{Adaptive, Fixed, Policy};
 use plumb_volumes::state::{PolicyRow, State, VolumeRow};
 use serde_json::{Value, json};
 
-use self::arguments::{PolicyArguments, PolicyCommand, VolumesArguments, VolumesCommand};
+use crate::args::volumes::{PolicyArguments, PolicyCommand, VolumesArguments, VolumesCommand};
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 

@@ -8,7 +8,7 @@ use plumb_ontap::{command, passwords};
 use plumb_volumes::state::State;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use super::arguments::{SvmCommand, UserCommand};
+use crate::args::volumes::{SvmCommand, UserCommand};
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 

@@ -11,7 +11,7 @@ use plumb_csi::{Driver, Fault, Mode};
 use plumb_host::signals::Interrupts;
 use plumb_host::time::sleep;
 
-use super::arguments::{CsiArguments, CsiMode};
+use crate::args::volumes::{CsiArguments, CsiMode};
 use crate::exit::{Failure, INTERRUPTED, Outcome};
 use crate::output;
 

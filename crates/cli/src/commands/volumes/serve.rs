@@ -15,7 +15,7 @@ use plumb_ontap::server::{Identity, Server, ServerError};
 use plumb_volumes::state::State;
 use plumb_volumes::{Service, private};
 
-use super::arguments::ServeArguments;
+use crate::args::volumes::ServeArguments;
 use crate::exit::{Failure, INTERRUPTED, Outcome};
 use crate::output;
 
