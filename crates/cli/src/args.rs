@@ -265,7 +265,7 @@ pub struct PlanArguments {
     /// The seed of the random orders; a new one is drawn and printed if absent.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// See [`plumb_runner::file::ReadOptions::may_repeat`].
+    /// See [`plumb_experiment::ReadOptions::may_repeat`].
     #[arg(skip)]
     pub may_repeat: bool,
 }

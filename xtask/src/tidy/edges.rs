@@ -56,10 +56,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-history", &["plumb-digest", "plumb-model", "plumb-stats"]),
     ("plumb-report", &["plumb-digest", "plumb-model", "plumb-stats"]),
     ("plumb-export", &["plumb-model", "plumb-stats"]),
+    ("plumb-experiment", &["plumb-model", "plumb-host", "plumb-path", "plumb-tunings"]),
     (
         "plumb-runner",
         &[
             "plumb-model",
+            "plumb-experiment",
             "plumb-judge",
             "plumb-host",
             "plumb-kubernetes",
@@ -117,6 +119,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-history",
     "plumb-report",
     "plumb-export",
+    "plumb-experiment",
     "plumb-runner",
     "plumb-ui",
 ];
@@ -153,6 +156,7 @@ const MEASURES: &[&str] = &[
     "plumb-digest",
     "plumb-host",
     "plumb-path",
+    "plumb-experiment",
     "plumb-tools",
     "plumb-audit",
     "plumb-tunings",
@@ -216,7 +220,7 @@ const BANS: &[Ban] = &[
         libraries: &["saphyr*", "serde_yaml*", "serde-saphyr", "toml*", "csv*", "ciborium", "bincode"],
         crates: COMPUTES,
         reach: Reach::Linked,
-        reason: "the in-memory type is not the file format: `store` and `runner` convert",
+        reason: "the in-memory type is not the file format: `store` and `experiment` convert",
     },
     Ban {
         libraries: &["serde_json"],

@@ -152,7 +152,7 @@ fn minutes(total_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plumb_runner::file::{ReadOptions, read};
+    use plumb_experiment::{ReadOptions, read};
 
     use crate::data_paths;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use plumb_host::named_file;
 use plumb_model::{PlaceOf, Places};
 use plumb_runner::Hosts;
-use plumb_runner::file::read_places;
+use plumb_experiment::read_places;
 
 use crate::args::places::{OnArguments, PlacesArguments};
 use crate::commands::version::own_build;

@@ -18,7 +18,7 @@ use plumb_host::time::monotonic_ns;
 use plumb_judge::judge;
 use plumb_model::{Judgement, Operand, Plan, Run, Span, Verdict};
 use plumb_report::{figures, plural};
-use plumb_runner::file::{ReadOptions, read};
+use plumb_experiment::{ReadOptions, read};
 use plumb_runner::{HostClock, Hosts, Patience, prepare};
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 

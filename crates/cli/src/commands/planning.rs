@@ -1,6 +1,6 @@
 //! From an experiment's name to a plan that is checked against this host.
 
-use plumb_runner::file::{self, Experiment, FileError, ReadOptions};
+use plumb_experiment::{Experiment, FileError, ReadOptions};
 use plumb_runner::{Hosts, Planned, prepare};
 
 use crate::args::PlanArguments;
@@ -38,7 +38,7 @@ pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Experiment, Fi
         may_repeat: arguments.may_repeat,
         ..ReadOptions::default()
     };
-    file::read(&source.name, &source.bytes, &options, &data_paths::all())
+    plumb_experiment::read(&source.name, &source.bytes, &options, &data_paths::all())
 }
 
 impl From<FileError> for Failure {

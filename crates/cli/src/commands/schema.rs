@@ -7,7 +7,7 @@ use crate::{data_paths, output};
 /// Prints a schema.
 pub fn schema(arguments: &SchemaArguments) -> Outcome {
     let text = match arguments.of {
-        SchemaOf::Experiment => plumb_report::pretty(&plumb_runner::file::schema(&data_paths::all())),
+        SchemaOf::Experiment => plumb_report::pretty(&plumb_experiment::schema(&data_paths::all())),
         SchemaOf::Run => plumb_report::json_schema(),
         SchemaOf::Audit => super::audit::audit_json_schema(),
         SchemaOf::Compare => plumb_report::contrast_json_schema(),

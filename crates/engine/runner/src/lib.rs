@@ -1,4 +1,4 @@
-//! Runs experiments: from an experiment file to a plan, blocks, slots and a stream of events.
+//! Runs experiments: from an experiment to blocks, slots and a stream of events.
 //!
 //! The runner knows data paths only through [`plumb_path::DataPath`], and the caller only as a function that takes events. It knows
 //! sides through agents and the line protocol, or calls them in its own process where their settings allow that. It decides no exit
@@ -11,7 +11,6 @@ mod course;
 mod dispatcher;
 mod error;
 mod executor;
-pub mod file;
 mod foreign;
 mod host_tunings;
 mod hosts;

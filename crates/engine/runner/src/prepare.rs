@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use plumb_experiment::Experiment;
 use plumb_host::namespace::{has_other_setting, is_of_device};
 use plumb_host::settings::Setting;
 use plumb_model::{Cell, Header, Notice, Places, Plan, PlannedVariant, RequiredSaving};
 use plumb_path::{DataPath, PathError, PathSettings, find};
 
 use crate::error::RunError;
-use crate::file::Experiment;
 use crate::host_tunings;
 use crate::hosts::{HostError, Hosts, Side};
 

@@ -3,6 +3,7 @@
 use std::cell::{Cell as Flag, RefCell};
 use std::time::Duration;
 
+use plumb_experiment::{ReadOptions, read};
 use plumb_model::{
     Blocks, Caution, Cell, Claim, Ending, Event, FailureCause, Header, MetricInfo, Plan, PlannedVariant,
     RequiredSaving, Slot, SlotOutcome, SlotResult, Variant, VariantState, Verdict, claim::Scope,
@@ -12,9 +13,10 @@ use plumb_path::null::NULL;
 use serde_json::{Value, json};
 
 mod capacity;
+#[path = "../../experiment/src/tests/family.rs"]
+mod family;
 
-use super::file::tests::TEST;
-use super::file::{ReadOptions, read};
+use self::family::TEST;
 use super::time_left::is_out_of_time;
 use super::*;
 
@@ -419,8 +421,7 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
 }
 
 fn prepared(text: &str) -> Planned {
-    let paths = [TEST, NULL];
-    let experiment = read("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths);
+    let experiment = read("x.yaml", text.as_bytes(), &ReadOptions::default(), &[TEST, NULL]);
     prepare(experiment.unwrap_or_else(|error| panic!("{}", error)), Hosts::default()).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! The places of a file's parts, as a reader of an error expects them.
 
-use crate::file::parse::parse;
+use crate::parse::parse;
 
 #[test]
 fn a_part_of_a_text_has_its_own_place_unless_the_file_spells_it_differently() {

@@ -5,7 +5,7 @@ use plumb_model::Blocks;
 use serde_json::Value;
 
 use super::*;
-use crate::file::schema;
+use crate::schema;
 
 fn settings(plan: &Plan, cell: usize, variant: usize) -> Value {
     serde_json::from_str(&plan.cells[cell].variants[variant].settings).unwrap()

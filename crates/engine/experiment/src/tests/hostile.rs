@@ -96,7 +96,7 @@ proptest! {
     #[test]
     fn every_scalar_stands_where_the_tree_says(words in prop::collection::vec("[a-zß漢]{1,4}", 1..6)) {
         let text: String = words.iter().enumerate().map(|(at, word)| format!("k{at}: {word} # é\n")).collect();
-        let root = crate::file::parse::parse(&text).unwrap();
+        let root = crate::parse::parse(&text).unwrap();
         for (at, word) in words.iter().enumerate() {
             let scalar = root.get(&format!("k{at}")).unwrap().scalar().unwrap();
             let Some(inset) = scalar.inset else { continue };

@@ -52,7 +52,7 @@ pub fn pruned(node: &Node) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::parse::parse;
+    use crate::parse::parse;
     use plumb_path::tree::Location;
     use proptest::prelude::*;
 

@@ -11,7 +11,7 @@
 
 mod claims;
 mod document;
-pub mod error;
+mod error;
 mod matrix;
 mod merge;
 mod parse;
@@ -28,4 +28,4 @@ pub use plan::{Experiment, ReadOptions, read};
 pub use schema::schema;
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
