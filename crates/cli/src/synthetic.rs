@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use plumb_model::{Event, Judgement, Run};
-use plumb_runner::{Patience, Planned, Session, SimulatedClock};
+use plumb_places::{Patience, SimulatedClock};
+use plumb_runner::{Planned, Session};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -57,6 +57,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-report", &["plumb-digest", "plumb-model", "plumb-stats"]),
     ("plumb-export", &["plumb-model", "plumb-stats"]),
     ("plumb-experiment", &["plumb-model", "plumb-host", "plumb-path", "plumb-tunings"]),
+    ("plumb-places", &["plumb-model", "plumb-host", "plumb-kubernetes", "plumb-path", "plumb-tunings"]),
     (
         "plumb-runner",
         &[
@@ -64,7 +65,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plumb-experiment",
             "plumb-judge",
             "plumb-host",
-            "plumb-kubernetes",
+            "plumb-places",
             "plumb-path",
             "plumb-stats",
             "plumb-store",
@@ -120,6 +121,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-report",
     "plumb-export",
     "plumb-experiment",
+    "plumb-places",
     "plumb-runner",
     "plumb-ui",
 ];
@@ -190,7 +192,7 @@ const BANS: &[Ban] = &[
         libraries: RUNTIMES,
         // They link those of the REST interface, the page, the CSI driver, the cluster's client and Postgres' client, and have no use
         // for one themselves.
-        crates: &["plumb-history", "plumb-runner", "plumb-cli", "plumb-benches"],
+        crates: &["plumb-history", "plumb-places", "plumb-runner", "plumb-cli", "plumb-benches"],
         reach: Reach::Named,
         reason: "only `plumb-background`, `plumb-ontap`, `plumb-ui`, `plumb-csi` and `plumb-kubernetes` have an async runtime",
     },
@@ -396,6 +398,7 @@ mod tests {
             "plumb-csi",
             "plumb-kubernetes",
             "plumb-history",
+            "plumb-places",
             "plumb-runner",
             "plumb-ui",
             "plumb-cli",

@@ -1,6 +1,6 @@
 //! Code that measures, or is measured, does not log: a line in a hot loop would be a part of what is measured.
 //!
-//! `host` logs which processes start and end, `path` and `runner` the steps of a slot, `tunings` what changes on a host.
+//! `host` logs which processes start and end, `path`, `places` and `runner` the steps of a slot, `tunings` what changes on a host.
 //! A data path's own steps are thus in the log without a line of its own.
 
 use super::rust_file::RustFile;
@@ -8,7 +8,7 @@ use super::tokens;
 use super::violation::Violation;
 
 /// Directories of crates whose code may log.
-const MAY_LOG: [&str; 4] = ["host", "path", "runner", "tunings"];
+const MAY_LOG: [&str; 5] = ["host", "path", "places", "runner", "tunings"];
 /// Beginnings of paths in them that are silent as well.
 const SILENT: [&str; 3] = [
     "crates/machine/host/src/epoll.rs",

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use plumb_experiment::read_places;
 use plumb_host::named_file;
 use plumb_model::{PlaceOf, Places};
-use plumb_runner::Hosts;
-use plumb_experiment::read_places;
+use plumb_places::Hosts;
 
 use crate::args::places::{OnArguments, PlacesArguments};
 use crate::commands::version::own_build;

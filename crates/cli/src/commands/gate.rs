@@ -13,13 +13,14 @@ mod trees;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plumb_experiment::{ReadOptions, read};
 use plumb_host::signals::Interrupts;
 use plumb_host::time::monotonic_ns;
 use plumb_judge::judge;
 use plumb_model::{Judgement, Operand, Plan, Run, Span, Verdict};
+use plumb_places::{HostClock, Hosts, Patience};
 use plumb_report::{figures, plural};
-use plumb_experiment::{ReadOptions, read};
-use plumb_runner::{HostClock, Hosts, Patience, prepare};
+use plumb_runner::prepare;
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 
 use self::made::{Made, command_line};

@@ -52,14 +52,14 @@ pub fn host(arguments: &HostArguments) -> Outcome {
     let on = on.map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(place) = on.filter(|place| !place.is_here()) {
         let words: &[&str] = if arguments.json { &["host", "--json"] } else { &["host"] };
-        let told = plumb_runner::told_by(&place, &own_build()?, words).map_err(Failure::harness)?;
+        let told = plumb_places::told_by(&place, &own_build()?, words).map_err(Failure::harness)?;
         output::result(told.trim_end())?;
         return Ok(HOLDS);
     }
     let facts = HostFacts::read();
     let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
     if !arguments.json {
-        let lines = plumb_runner::host_lines(&facts, &sides);
+        let lines = plumb_places::host_lines(&facts, &sides);
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let lines: Vec<String> =
             lines.iter().map(|(name, value)| format!("{name:width$}  {value}")).collect();

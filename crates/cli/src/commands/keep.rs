@@ -16,7 +16,7 @@ pub fn keep(arguments: &KeepArguments) -> Outcome {
     };
     put_back_leftovers(false)?;
     plumb_host::limits::raise_open_files_limit();
-    plumb_runner::keep(&data_paths::all(), directory, BufReader::new(stdin()), stdout())
+    plumb_places::keep(&data_paths::all(), directory, BufReader::new(stdin()), stdout())
         .map(|()| HOLDS)
         .map_err(Failure::harness)
 }

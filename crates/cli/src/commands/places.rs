@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use plumb_runner::Accounts;
+use plumb_places::Accounts;
 use serde_json::json;
 
 use crate::args::places::{PlacesCheckArguments, PlacesCommand};
@@ -24,7 +24,7 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     };
     places.name_pods();
     let build = own_build()?;
-    let accounts = plumb_runner::accounts(&places, &build).map_err(Failure::harness)?;
+    let accounts = plumb_places::accounts(&places, &build).map_err(Failure::harness)?;
     let is_whole = accounts.hosts.iter().all(|account| account.trouble.is_none());
     if arguments.json {
         output::json(&json!({

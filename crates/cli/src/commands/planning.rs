@@ -1,7 +1,8 @@
 //! From an experiment's name to a plan that is checked against this host.
 
 use plumb_experiment::{Experiment, FileError, ReadOptions};
-use plumb_runner::{Hosts, Planned, prepare};
+use plumb_places::Hosts;
+use plumb_runner::{Planned, prepare};
 
 use crate::args::PlanArguments;
 use crate::exit::{Failure, USAGE};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use plumb_host::signals::Interrupts;
 use plumb_judge::judge;
 use plumb_model::{Judgement, Run, Verdict};
-use plumb_runner::{HostClock, Patience, Planned, RunError, Session};
+use plumb_places::{HostClock, Patience};
+use plumb_runner::{Planned, RunError, Session};
 use plumb_store::StoreError;
 
 use crate::args::{BLOCKS_MAX, Format, RUNS, RunArguments};

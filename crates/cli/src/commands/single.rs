@@ -13,9 +13,8 @@ use plumb_model::{
     Span, Trial,
 };
 use plumb_path::{Capacity, DataPath, Existing, Mark, PathSettings, Place, Settings, Window};
-use plumb_runner::{
-    AgentExecutor, Executor, HostClock, Hosts, InProcess, Launch, Patience, Searching, SlotError, SlotOrder,
-};
+use plumb_places::{HostClock, Hosts, Launch, Patience, SlotError};
+use plumb_runner::{AgentExecutor, Executor, InProcess, Searching, SlotOrder};
 use plumb_tunings::Treatment;
 use serde::Serialize;
 

@@ -11,18 +11,19 @@ use plumb_model::event::PuttingBack;
 use plumb_model::{Evidence, Measurement, Span};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
+use plumb_places::host_tunings::{self, Proof};
+use plumb_places::{
+    Agent, HostError, Hosts, Launch, Patience, Rights, SeenNode, Side, SlotError, unexpected,
+};
 use plumb_tunings::{Treatment, Tuner};
 use serde_json::Value;
 
-use crate::agent::{Agent, unexpected};
-use crate::clock::Patience;
 use crate::course::{Course, SeenWindow};
-use crate::error::{RunError, SlotError};
+use crate::error::RunError;
 use crate::executor::{Executor, Measured, SlotOrder};
-use crate::host_tunings::{self, Proof, SettingsSeen};
-use crate::hosts::{HostError, Hosts, Launch, Rights, SeenNode, Side};
 use crate::search::Trials;
 use crate::seen_slot::{SeenSlot, is_late};
+use crate::treatments::{self, SettingsSeen};
 
 /// How long a system may take to start and to answer.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -315,12 +316,12 @@ impl<'a> AgentExecutor<'a> {
         }
         let proof = self.end_on_others(attempted.is_ok());
         let (mut measured, of_here) = match (self.tuner.as_deref_mut(), before) {
-            (Some(tuner), Some(before)) => host_tunings::end(tuner, here.as_treatment(), before, attempted)?,
+            (Some(tuner), Some(before)) => treatments::end(tuner, here.as_treatment(), before, attempted)?,
             _ => (attempted?.0, Proof::default()),
         };
         let has_system = self.hosts.is_here(Side::System);
-        if has_system { of_here } else { of_here.on("this host") }.add_to(&mut measured);
-        proof?.add_to(&mut measured);
+        measured.add(if has_system { of_here } else { of_here.on("this host") });
+        measured.add(proof?);
         // A condition that held before the slot must also hold after it.
         let after = self.hosts.look_at_objects();
         let worse = |(before, after): (Evidence, Evidence)| if before.holds { after } else { before };

@@ -9,12 +9,11 @@ use std::time::Duration;
 use plumb_model::{Measurement, Span, SplitMix};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{Mark, Window};
+use plumb_places::{
+    Agent, ClockOffset, GLANCE, HostSight, Hosts, Patience, SeenHost, SeenNode, Side, SlotError, unexpected,
+};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
 
-use crate::agent::{Agent, GLANCE, unexpected};
-use crate::clock::Patience;
-use crate::error::SlotError;
-use crate::hosts::{ClockOffset, HostSight, Hosts, SeenHost, SeenNode, Side};
 use crate::seen_slot::{Sight, foreign_cpu_time, is_cut_short};
 
 /// How long a system may take to report its counters.
@@ -301,8 +300,8 @@ mod tests {
     use plumb_path::Snapshot;
 
     use super::*;
-    use crate::clock::{Clock, SimulatedClock};
     use crate::scripted;
+    use plumb_places::{Clock, SimulatedClock};
 
     const SECOND: Duration = Duration::from_secs(1);
     const WINDOW: Duration = Duration::from_secs(30);

@@ -11,11 +11,11 @@ use plumb_model::{
     Cell, ClaimVerdict, Ending, Event, Measurement, Notice, NoticeKind, Plan, Slot, SlotOutcome, Verdict,
 };
 use plumb_path::Window;
+use plumb_places::host_tunings::treatment;
+use plumb_places::{Clock, Patience, SlotError};
 
-use crate::clock::{Clock, Patience};
-use crate::error::{RunError, SlotError};
+use crate::error::RunError;
 use crate::executor::{Executor, Measured, Searching, SlotOrder};
-use crate::host_tunings::treatment;
 use crate::order::{block_order, slot_seed};
 use crate::prepare::Planned;
 use crate::time_left::{at_most_s, is_out_of_time, time_left};

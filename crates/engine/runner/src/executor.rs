@@ -2,9 +2,9 @@
 
 use plumb_model::{PodSides, SlotResult, Trial};
 use plumb_path::{Capacity, PathSettings, Window};
+use plumb_places::SlotError;
+use plumb_places::host_tunings::Proof;
 use plumb_tunings::Treatment;
-
-use crate::error::SlotError;
 
 /// A slot to measure.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +62,14 @@ pub struct Measured {
     /// Why the result neither proves nor disproves the treatment; `None` without doubt. It completes "failed
     /// to …".
     pub doubt: Option<String>,
+}
+
+impl Measured {
+    /// Adds the proof of a treatment.
+    pub(crate) fn add(&mut self, Proof { evidence, notices }: Proof) {
+        self.result.evidence.extend(evidence);
+        self.result.measurement.notices.extend(notices);
+    }
 }
 
 /// Something that measures slots.

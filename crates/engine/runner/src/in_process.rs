@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::CpuSet;
 use plumb_path::{Load, Mark, PathError, Place, System};
+use plumb_places::{Clock, HostSight, Patience, SeenHost, SlotError};
 use serde_json::Value;
 
-use crate::clock::{Clock, Patience};
-use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
-use crate::hosts::{HostSight, SeenHost};
 use crate::search::Trials;
 use crate::seen_slot::{SeenSlot, Sight, foreign_cpu_time, is_cut_short, is_late};
 
@@ -201,7 +199,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::clock::SimulatedClock;
+    use plumb_places::SimulatedClock;
 
     /// A load that does this at these times after its beginning, and then ends.
     struct Marking<'a> {

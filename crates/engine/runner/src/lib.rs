@@ -4,16 +4,12 @@
 //! sides through agents and the line protocol, or calls them in its own process where their settings allow that. It decides no exit
 //! code and draws nothing.
 
-mod agent;
 mod agent_executor;
-mod clock;
 mod course;
 mod dispatcher;
 mod error;
 mod executor;
 mod foreign;
-mod host_tunings;
-mod hosts;
 mod in_process;
 mod moment;
 mod narration;
@@ -23,13 +19,12 @@ mod search;
 mod seen_slot;
 mod session;
 mod time_left;
+mod treatments;
 
 pub use agent_executor::AgentExecutor;
-pub use clock::{Clock, HostClock, Patience, SimulatedClock};
 pub use dispatcher::{Dispatched, Outlets, dispatch};
-pub use error::{RunError, SlotError};
+pub use error::RunError;
 pub use executor::{Executor, Measured, Searching, SlotOrder};
-pub use hosts::{Accounts, HostAccount, HostError, Hosts, Launch, accounts, host_lines, keep, told_by};
 pub use in_process::InProcess;
 pub use order::block_order;
 pub use prepare::{Planned, prepare};
@@ -37,6 +32,9 @@ pub use session::Session;
 pub use time_left::at_most_s;
 
 #[cfg(test)]
+use plumb_places::{Agent, Ended, Link, ProcessLog, Received, SimulatedClock};
+#[cfg(test)]
+#[path = "../../places/src/scripted.rs"]
 mod scripted;
 #[cfg(test)]
 mod tests;

@@ -12,10 +12,11 @@ use plumb_host::namespace::{has_other_setting, is_of_device};
 use plumb_host::settings::Setting;
 use plumb_model::{Cell, Header, Notice, Places, Plan, PlannedVariant, RequiredSaving};
 use plumb_path::{DataPath, PathError, PathSettings, find};
+use plumb_places::host_tunings::treatment;
+use plumb_places::{HostError, Hosts, Side};
 
 use crate::error::RunError;
-use crate::host_tunings;
-use crate::hosts::{HostError, Hosts, Side};
+use crate::treatments::{mark_impossible, treatments};
 
 /// A plan whose variants were checked against the hosts, with everything needed to run it.
 #[derive(Debug)]
@@ -139,7 +140,7 @@ impl Planned {
     /// Whether no variant needs agents: neither its settings, nor a place, nor a treatment of a host.
     pub(crate) fn runs_in_process(&self, hosts: &Hosts) -> bool {
         hosts.places().is_none()
-            && host_tunings::treatments(&self.plan).is_empty()
+            && treatments(&self.plan).is_empty()
             && self.settings.iter().flatten().all(|settings| settings.facts().run_in_process())
     }
 
@@ -203,7 +204,7 @@ fn mark_infeasible(
         }
     }
     hosts.turn_back();
-    host_tunings::mark_impossible(plan, |variant, base| hosts.impossible(variant, base))
+    mark_impossible(plan, |variant, base| hosts.impossible(variant, base))
 }
 
 /// Why a variant cannot run on the run's hosts, if so.
@@ -220,7 +221,7 @@ fn misplaced(path: &DataPath, settings: &PathSettings, hosts: &Hosts) -> Option<
 
 /// Why a sysctl of a variant would not reach the sockets of its system on this host, if so.
 fn out_of_reach(variant: &PlannedVariant, settings: &PathSettings, hosts: &Hosts) -> Option<String> {
-    let sysctls = host_tunings::treatment(variant).network_sysctls();
+    let sysctls = treatment(variant).network_sysctls();
     if sysctls.is_empty() || !hosts.is_here(Side::System) || hosts.places().is_some_and(Places::are_apart) {
         return None;
     }
@@ -246,11 +247,11 @@ fn out_of_reach(variant: &PlannedVariant, settings: &PathSettings, hosts: &Hosts
 fn require_savings(cell: &mut Cell, settings: &[PathSettings]) {
     let all = cell.variants.clone();
     for (at, (variant, settings)) in cell.variants.iter_mut().zip(settings).enumerate() {
-        let treatment = host_tunings::treatment(&all[at]);
+        let own = treatment(&all[at]);
         variant.saving = settings.facts().load.saving.map(|(without, saving)| {
             let without = without.to_json().map(|json| json.to_string()).ok();
             let is_without = |other: &&plumb_model::PlannedVariant| {
-                Some(&other.settings) == without.as_ref() && host_tunings::treatment(other) == treatment
+                Some(&other.settings) == without.as_ref() && treatment(other) == own
             };
             RequiredSaving { than: all.iter().find(is_without).map(|other| other.variant), ..saving }
         });

@@ -13,10 +13,9 @@ use plumb_model::{
     SlotResult, Span, SplitMix, Strain, Trial, TrialKind, Unit,
 };
 use plumb_path::{Capacity, Window};
+use plumb_places::{Patience, SlotError};
 use plumb_stats::{Pilot, Spent, Staircase};
 
-use crate::clock::Patience;
-use crate::error::SlotError;
 use crate::executor::{Measured, Searching};
 
 /// How many answers have to be above a percentile.
@@ -565,7 +564,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::clock::SimulatedClock;
+    use plumb_places::SimulatedClock;
 
     /// A search around 1000/s in which every trial does this much and has this health.
     fn searched(work: u64, health: &LoadHealth) -> (Result<Measured, SlotError>, usize) {
@@ -612,7 +611,7 @@ mod tests {
             let health = if can_send { LoadHealth::default() } else { health.clone() };
             let measurement = Measurement { work, window_ns, readings, health, ..Measurement::default() };
             let result = SlotResult { measurement, noise, ..SlotResult::default() };
-            let opened_ns = crate::clock::Clock::monotonic_ns(&clock).saturating_sub(window.window_ns);
+            let opened_ns = plumb_places::Clock::monotonic_ns(&clock).saturating_sub(window.window_ns);
             Ok(Measured { result, opened_ns, opened_at: String::new(), doubt: None })
         };
         let patience = Patience { clock: &clock, interrupted: &|| false };

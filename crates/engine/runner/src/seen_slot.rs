@@ -6,11 +6,11 @@ use plumb_host::cpu::{CpuSet, CpuTime};
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{CpuCost, Evidence, Measurement, Noise, NoticeKind, Placement, SlotResult};
 use plumb_path::{PathSettings, SeenWindow, Snapshot};
+use plumb_places::{SeenHost, noise_by_machine};
 use plumb_tunings::Sight as SettingsSight;
 
 use crate::executor::Measured;
 use crate::foreign;
-use crate::hosts::{SeenHost, noise_by_machine};
 
 /// One end of a window, as seen by everyone but the loads. All moments are on the runner's clock.
 pub(crate) struct Sight {

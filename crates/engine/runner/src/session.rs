@@ -13,19 +13,18 @@ use plumb_host::scratch::Scratch;
 use plumb_model::event::PuttingBack;
 use plumb_model::{Ending, Event, Header, Plan, Run, Slot, Source, VariantState};
 use plumb_path::{Mark, Place};
+use plumb_places::{HostError, Hosts, Launch, Patience, Side, host_tunings};
 use plumb_store::RunDirectory;
 use plumb_tunings::{Treatment, Tuner};
 
 use crate::agent_executor::AgentExecutor;
-use crate::clock::Patience;
 use crate::dispatcher::{Dispatched, Outlets, dispatch};
 use crate::error::RunError;
-use crate::host_tunings;
-use crate::hosts::{HostError, Hosts, Launch, Side};
 use crate::in_process::InProcess;
 use crate::moment::Moment;
 use crate::narration::{Narration, narrate};
 use crate::prepare::Planned;
+use crate::treatments::{treatments, try_out};
 
 /// The inputs of a run beside its plan.
 pub struct Session<'a> {
@@ -213,7 +212,7 @@ fn measure(
         let mut executor = InProcess::new(place, outlets.patience).watched_by(watch).seeing_host();
         return (dispatch(planned, slots, &mut executor, outlets), Ok(()));
     }
-    let treatments = host_tunings::treatments(planned.plan());
+    let treatments = treatments(planned.plan());
     let mut executor =
         AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), outlets.patience)
             .watched_by(watch)
@@ -226,7 +225,7 @@ fn measure(
 
 /// A tuner of this host, if variants change something on it.
 fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
-    let parts = host_tunings::treatments(plan).into_iter().map(|treatment| hosts.part_here(treatment));
+    let parts = treatments(plan).into_iter().map(|treatment| hosts.part_here(treatment));
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
     let treatments: Vec<_> = parts.iter().map(|part| part.as_treatment()).collect();
     Ok((!treatments.is_empty()).then(|| host_tunings::open(&treatments)).transpose()?)
@@ -240,8 +239,8 @@ fn try_treatments(
 ) -> Result<Option<Tuner>, RunError> {
     let mut tuner = tuner(planned.plan(), hosts)?;
     let before = planned.plan().clone();
-    let treatments = host_tunings::treatments(&before);
-    host_tunings::try_out(planned.plan_mut(), |treatment| {
+    let treatments = treatments(&before);
+    try_out(planned.plan_mut(), |treatment| {
         let here = hosts.part_here(treatment);
         if let Some(tuner) = tuner.as_mut().filter(|_| !here.is_empty())
             && let Some(refused) = host_tunings::try_one(tuner, here.as_treatment())?

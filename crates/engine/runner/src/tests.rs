@@ -10,6 +10,7 @@ use plumb_model::{
 };
 use plumb_path::Place;
 use plumb_path::null::NULL;
+use plumb_places::{Clock, Hosts, Patience, SlotError};
 use serde_json::{Value, json};
 
 mod capacity;

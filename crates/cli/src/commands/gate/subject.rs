@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use plumb_experiment::{ReadOptions, read};
 use plumb_host::named_file;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Better, MetricInfo, MetricKind, Plan, Statistic};
-use plumb_experiment::{ReadOptions, read};
 
 use super::directory::SIDES;
 use super::trees::Trees;

@@ -1,0 +1,504 @@
+//! The hosts of a run, on which agents run: this one, and others through a keeper.
+
+mod cpus;
+pub(crate) mod machines;
+pub(crate) mod readers;
+mod running;
+mod treated_host;
+mod variants;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plumb_host::cpu::CpuTime;
+use plumb_host::signals::was_asked_to_stop;
+use plumb_kubernetes::{Cluster, Pods};
+use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
+use plumb_path::{DataPath, PathSettings, Place, Sides};
+use plumb_tunings::Treatment;
+
+use self::running::Running;
+use crate::agent::Agent;
+use crate::array::Array;
+use crate::clock::Patience;
+use crate::clock_offset::ClockOffset;
+use crate::endpoints::Endpoints;
+use crate::error::HostError;
+use crate::host_reading::{HostSight, SeenHost};
+use crate::link::Link;
+use crate::local::{Launch, LocalLink, Rights};
+use crate::objects::Objects;
+use crate::process_log::ProcessLog;
+use crate::remote::{Remote, pod};
+use crate::slot_error::SlotError;
+
+pub use treated_host::TreatedHost;
+
+/// The hosts of a run, connected.
+#[derive(Default)]
+pub struct Hosts {
+    /// The places as given.
+    given: Places,
+    /// The places with the current variant's pods.
+    places: Places,
+    build: String,
+    others: Vec<Other>,
+    /// Systems that run here already.
+    running: Running,
+    /// Pods that read the counters of nodes.
+    readers: Vec<Other>,
+    cluster: Option<Cluster>,
+    /// The cluster's objects that variants change.
+    objects: Objects,
+    /// The endpoints of cluster objects that stand for systems.
+    endpoints: Endpoints,
+    /// The array behind the pods' volumes.
+    array: Option<Array>,
+    /// The pods among the places. They are deleted after the connections to them have ended.
+    pods: Option<Arc<Pods>>,
+}
+
+/// Another host.
+pub(crate) struct Other {
+    /// Where it is.
+    place: PlaceOf,
+    pub(crate) remote: Remote,
+}
+
+impl Other {
+    fn host(&self) -> Host<'_> {
+        self.place.host()
+    }
+}
+
+/// A side of a run. Loads are numbered from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The system.
+    System,
+    /// A load, by its number.
+    Load(usize),
+}
+
+impl std::fmt::Debug for Hosts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Hosts").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Hosts {
+    /// Connects to the hosts of `places`, all at the same time. `build` is this program's, see
+    /// [`plumb_host::own_build`].
+    ///
+    /// # Errors
+    /// When a host cannot be used.
+    pub fn connect(mut places: Places, build: &str) -> Result<Self, HostError> {
+        if places.load.is_empty() {
+            places.load.push(PlaceOf::default());
+        }
+        places.name_pods();
+        let cluster = cluster(&places)?;
+        let pods = pods(cluster.as_ref(), &places)?;
+        let (given, build) = (places.clone(), build.to_owned());
+        let array = places.kubernetes.as_ref().and_then(|cluster| cluster.array.as_ref());
+        let array = array.map(|array| Array::of(array, cluster.as_ref())).transpose()?;
+        let mut hosts = Self { given, places, build, cluster, array, pods, ..Self::default() };
+        hosts.connect_missing()?;
+        Ok(hosts)
+    }
+
+    /// Connects to those current hosts that have no connection yet.
+    fn connect_missing(&mut self) -> Result<(), HostError> {
+        let Self { places, build, others, pods, .. } = self;
+        let missing: Vec<PlaceOf> = places
+            .others()
+            .into_iter()
+            .filter(|place| others.iter().all(|other| other.host() != place.host()))
+            .cloned()
+            .collect();
+        let (build, pods) = (build.as_str(), pods.as_ref());
+        let connect =
+            |place: PlaceOf| first_connection(&place, build, pods).map(|remote| Other { place, remote });
+        let connected = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                missing.into_iter().map(|place| scope.spawn(move || connect(place))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<Vec<Other>, _>>()
+        })?;
+        self.others.extend(connected);
+        self.connect_readers()
+    }
+
+    /// Makes the cluster's objects match a variant's treatment exactly.
+    ///
+    /// # Errors
+    /// When an object does not match.
+    pub fn change_objects(&mut self, treatment: Treatment<'_>) -> Result<(), HostError> {
+        self.objects.turn_to(self.cluster.as_ref(), treatment.changes)
+    }
+
+    /// Restores all of the cluster's objects.
+    ///
+    /// # Errors
+    /// When an object is not restored.
+    pub fn put_objects_back(&mut self) -> Result<(), HostError> {
+        self.objects.put_back()
+    }
+
+    /// Whether each cluster object that any variant changes is as it should be now.
+    pub fn look_at_objects(&self) -> Vec<Evidence> {
+        self.objects.look()
+    }
+
+    /// Evidence from the cluster about the current pods, and from the looks at both ends of a window; empty
+    /// without pods.
+    pub fn evidence_of_pods(&self, seen: &[SeenHost]) -> Vec<Evidence> {
+        let at_hand = self.places.others();
+        let is_at_hand = |other: &&Other| {
+            other.place.pod.is_some() && at_hand.iter().any(|place| place.host() == other.place.host())
+        };
+        let evidence = |other: &Other| {
+            let cpus = seen.iter().find(|seen| seen.name == other.remote.name());
+            other
+                .remote
+                .evidence()
+                .into_iter()
+                .chain(cpus.map(SeenHost::evidence_of_cpus))
+                .collect::<Vec<_>>()
+        };
+        self.others.iter().filter(is_at_hand).flat_map(evidence).collect()
+    }
+
+    /// Ends the connection to a pod that somebody has deleted, so that it is replaced, and says why. What was measured with such a
+    /// pod has no proof.
+    pub fn cut_deleted(&mut self) -> Option<String> {
+        let pods = self.pods.as_ref()?;
+        self.others.iter_mut().find_map(|other| {
+            let error = pods.deletion(pod::name_of(other.place.pod.as_ref()?))?;
+            other.remote.cut();
+            Some(error.to_string())
+        })
+    }
+
+    /// Why a connection has ended or is about to end, if one has: an agent's end may be noticed before that
+    /// of its pod.
+    pub fn why_lost(&mut self) -> Option<String> {
+        let mut all = self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote);
+        all.find_map(|remote| (remote.is_lost() || remote.is_going()).then(|| remote.why_lost().to_string()))
+    }
+
+    /// Where the sides are; `None` where both are here, with one load.
+    #[must_use]
+    pub fn places(&self) -> Option<&Places> {
+        let is_plain = self.others.is_empty() && self.places.load.len() < 2;
+        (!is_plain || self.places.system.cpus.is_some()).then_some(&self.given)
+    }
+
+    /// How many load agents there are.
+    pub fn loads(&self) -> usize {
+        self.places.load.len().max(1)
+    }
+
+    /// Reconnects to hosts whose connection has ended. Returns whether there were any. A host that stays away
+    /// ends the run, which can be continued later.
+    pub fn revive(&mut self, patience: Patience<'_>) -> Result<bool, SlotError> {
+        // A pod may have to be replaced, on a node that the scheduler has to find first.
+        let end_ns = patience.end_ns(if self.pods.is_some() { PATIENCE_WITH_PODS } else { PATIENCE });
+        let is_one_lost = self.others.iter_mut().any(|other| other.remote.is_lost());
+        for other in &mut self.others {
+            // The cause of one lost pod may be about to take another.
+            if is_one_lost && !other.remote.is_lost() && other.remote.is_going() {
+                other.remote.cut();
+            }
+            while other.remote.is_lost() {
+                let connect = || {
+                    let host = other.remote.name();
+                    Remote::connect(&other.place, &self.build, self.pods.as_ref())
+                        .inspect_err(|reason| tracing::debug!(host, %reason, "the host is still away"))
+                };
+                other.remote = match patience.keep_trying((end_ns, PAUSE), connect) {
+                    Err(SlotError::Gone(reason)) => {
+                        return Err(SlotError::Gone(format!("{reason}{}", other.remote.last_lines())));
+                    }
+                    tried => tried?,
+                };
+            }
+        }
+        // A pod may now be on another node.
+        self.connect_readers().map_err(lost)?;
+        Ok(is_one_lost)
+    }
+
+    /// Why a host with a side of the run cannot build a variant, if so.
+    ///
+    /// # Errors
+    /// When a host cannot be asked.
+    pub fn lacking(&mut self, path: &DataPath, settings: &PathSettings) -> Result<Option<String>, HostError> {
+        if self.has_one_here()
+            && let Err(error) = settings.feasible(self.sides_on(Host::Here))
+        {
+            return Ok(Some(error.to_string()));
+        }
+        let json = settings.to_json()?;
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
+        // Pods of other variants have no side of this one.
+        let asked = self.others.iter_mut().zip(sides).filter(|(_, at)| at.system || at.load);
+        for (other, at) in asked {
+            if let Some(reason) = other.remote.lacking(path.name, json.clone(), at)? {
+                return Ok(Some(format!("on {}: {reason}", other.remote.name())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts an agent. `has_system` says whether a load shares its host with a system.
+    pub fn start(
+        &mut self,
+        launch: &Launch,
+        (side, name): (Side, &str),
+        rights: Rights,
+        has_system: bool,
+    ) -> Result<Agent, SlotError> {
+        let cpus = self.cpus(side, has_system)?;
+        let label = self.label(side, name);
+        let address = self.address(side)?;
+        let number = match side {
+            Side::System => 0,
+            Side::Load(load) => u32::try_from(load).unwrap_or(u32::MAX),
+        };
+        let (link, place, log): (Box<dyn Link>, _, _) = match self.other(side) {
+            None => {
+                let log = ProcessLog::here(&label);
+                let cpus = cpus.parse().map_err(HostError::Cpus)?;
+                let (link, place) = LocalLink::start(launch, name, &cpus, rights, log.clone())?;
+                (Box::new(link), place, log)
+            }
+            Some(other) => {
+                let log = other.remote.log_of(&label);
+                let started = other.remote.start((name, log.clone()), &cpus, rights, &launch.environment);
+                let (link, place) = started?;
+                (Box::new(link), place, log)
+            }
+        };
+        tracing::info!(agent = label, cpus = place.cpus, "started an agent");
+        Ok(Agent::new(label, link, Place { address, number, ..place }, log))
+    }
+
+    /// The current estimate of a side's clock.
+    pub fn clock(&mut self, side: Side) -> ClockOffset {
+        self.other(side).map_or_else(ClockOffset::default, |other| other.remote.clock())
+    }
+
+    /// Compares the clocks of all hosts with this one's.
+    pub fn compare_clocks(&mut self) -> Result<(), SlotError> {
+        self.remotes().try_for_each(Remote::compare_clocks).map_err(lost)
+    }
+
+    /// How far in advance the moments of a load with this many threads have to be agreed on, and the pause between two of its tests,
+    /// in ns; both 0 if all sides are here and there is one load.
+    pub fn ahead_ns(&self, threads: u32) -> (u64, u64) {
+        if self.others.is_empty() && self.loads() == 1 {
+            return (0, 0);
+        }
+        let all = self.others.iter().chain(&self.readers);
+        let trip_ns = all.map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
+        let threads_ns = plumb_path::drive::lead_ns(threads);
+        // A round trip from a load to the system takes at most as long as one to each of them from here.
+        (LEAD_NS + 3 * trip_ns + threads_ns, GAP_NS + 2 * GAP_TRIPS * trip_ns + threads_ns)
+    }
+
+    /// The uncertainty between a window's moments on the hosts of a run; `None` if all share one clock.
+    pub fn skew_ns(&mut self) -> Option<u64> {
+        let sides: Vec<Side> = (0..self.loads()).map(Side::Load).chain([Side::System]).collect();
+        let mut hosts: Vec<Host<'_>> = sides.iter().map(|side| self.place(*side).host()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        if hosts.len() == 1 {
+            return None;
+        }
+        let bound = |host: &Host<'_>| {
+            let other = self.others.iter().find(|other| other.host() == *host);
+            other.map_or(0, |other| other.remote.clock().bound_ns)
+        };
+        let mut bounds: Vec<u64> = hosts.iter().map(bound).collect();
+        bounds.sort_unstable();
+        Some(bounds.iter().rev().take(2).sum())
+    }
+
+    /// Whether this host has a side.
+    pub fn is_here(&self, side: Side) -> bool {
+        self.place(side).is_here()
+    }
+
+    /// Whether this host has any side.
+    pub fn has_one_here(&self) -> bool {
+        (0..self.loads()).map(Side::Load).chain([Side::System]).any(|side| self.is_here(side))
+    }
+
+    /// Whether the two sides are on the same host.
+    pub fn are_together(&self, one: Side, two: Side) -> bool {
+        self.place(one).host() == self.place(two).host()
+    }
+
+    /// The name of a side's host.
+    pub fn name(&self, side: Side) -> String {
+        self.place(side).name().to_owned()
+    }
+
+    /// Begins another window, which later looks belong to.
+    pub fn begin_window(&mut self) {
+        self.remotes().for_each(Remote::begin_window);
+    }
+
+    /// A load's name: its host's name, with a number if the host has several loads.
+    pub fn load_name(&self, load: usize) -> String {
+        let name = self.name(Side::Load(load));
+        let before =
+            (0..load).filter(|other| self.are_together(Side::Load(*other), Side::Load(load))).count();
+        if before == 0 { name } else { format!("{name} ({})", before + 1) }
+    }
+
+    /// A key that identifies this group of loads.
+    pub fn names_of_loads(&self) -> String {
+        (0..self.loads()).map(|load| self.load_name(load)).collect::<Vec<_>>().join(",")
+    }
+
+    /// Makes every other host look at itself: at these moments of this clock, or at once.
+    pub fn look_at(&mut self, moments_ns: &[Option<u64>]) -> Result<(), SlotError> {
+        self.remotes().try_for_each(|remote| {
+            let clock = remote.clock();
+            let theirs = |at_ns: &Option<u64>| at_ns.map_or(0, |at_ns| clock.theirs(at_ns));
+            let moments: Vec<u64> = moments_ns.iter().map(theirs).collect();
+            remote.look_at(&moments).map_err(lost)
+        })
+    }
+
+    /// Makes the other hosts take their pending looks at once.
+    pub fn hurry(&mut self) -> Result<(), SlotError> {
+        self.remotes().try_for_each(Remote::hurry).map_err(lost)
+    }
+
+    /// The next look of each other host, and then of each reader.
+    pub fn looked(&mut self) -> Result<Vec<HostSight>, SlotError> {
+        self.remotes().map(Remote::looked).collect::<Result<_, _>>().map_err(lost)
+    }
+
+    /// All connected hosts: the other hosts, and then the readers.
+    fn remotes(&mut self) -> impl Iterator<Item = &mut Remote> {
+        self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote)
+    }
+
+    /// The hosts as seen at both ends of a window: this one, if it was looked at, and all others. `foreign`
+    /// is the CPU time of a system that this program did not start.
+    pub fn seen(
+        &self,
+        here: Option<(HostSight, HostSight)>,
+        others: (Vec<HostSight>, Vec<HostSight>),
+        foreign: CpuTime,
+    ) -> Vec<SeenHost> {
+        let system = self.place(Side::System).host();
+        let foreign = |host: Host<'_>| if system == host { foreign } else { CpuTime::default() };
+        let here = here.map(|ends| SeenHost::here(foreign(Host::Here), ends));
+        let others = self.others.iter().zip(others.0.into_iter().zip(others.1));
+        let others = others.map(|(Other { remote, place }, ends)| SeenHost {
+            name: remote.name().to_owned(),
+            boot: remote.hello().boot.clone(),
+            foreign: foreign(place.host()),
+            ends,
+        });
+        here.into_iter().chain(others).collect()
+    }
+
+    /// The address by which loads on other hosts reach the system; `None` if there are no such loads.
+    pub fn address(&self, side: Side) -> Result<Option<IpAddr>, HostError> {
+        if side != Side::System || !self.places.are_apart() {
+            return Ok(None);
+        }
+        let place = self.place(side);
+        let known = match self.others.iter().find(|other| other.host() == place.host()) {
+            Some(other) => other.remote.hello().address,
+            // The address from which the first load's host sees this one.
+            None => self.others.first().and_then(|other| other.remote.hello().peer),
+        };
+        let unknown = || HostError::NoAddress { host: place.name().to_owned() };
+        place.address.or(known).map(Some).ok_or_else(unknown)
+    }
+
+    /// The sides that a host has.
+    fn sides_on(&self, host: Host<'_>) -> Sides {
+        let has = |side| self.place(side).host() == host;
+        Sides { system: has(Side::System), load: (0..self.loads()).map(Side::Load).any(has) }
+    }
+
+    fn place(&self, side: Side) -> &PlaceOf {
+        match side {
+            Side::System => &self.places.system,
+            // Without places there is one load, on the system's host.
+            Side::Load(load) => self.places.load.get(load).unwrap_or(&self.places.system),
+        }
+    }
+
+    fn other(&mut self, side: Side) -> Option<&mut Other> {
+        let at = self.others.iter().position(|other| other.host() == self.place(side).host())?;
+        self.others.get_mut(at)
+    }
+
+    /// The name of an agent in messages.
+    fn label(&self, side: Side, name: &str) -> String {
+        if self.is_here(side) { name.to_owned() } else { format!("{name} on {}", self.name(side)) }
+    }
+}
+
+/// How long a host whose connection ended is tried again, without and with pods, and how often.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(1);
+/// How many pods are created for a place until one of them can be reached.
+const PODS_MAX: u32 = 3;
+/// The time that agents need to begin, beside round trips.
+const LEAD_NS: u64 = 50_000_000;
+/// The time that a load needs between two tests, beside round trips to the system, and how many of these it needs.
+const GAP_NS: u64 = 250_000_000;
+const GAP_TRIPS: u64 = 6;
+
+/// Connects to a host for the first time. A pod that somebody deletes meanwhile is replaced.
+fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Remote, HostError> {
+    let was_deleted = || {
+        let pod = place.pod.as_ref().zip(pods);
+        pod.is_some_and(|(pod, pods)| pods.deletion(pod::name_of(pod)).is_some())
+    };
+    for _ in 1..PODS_MAX {
+        let connected = Remote::connect(place, build, pods);
+        if connected.is_ok() || was_asked_to_stop() || !was_deleted() {
+            return connected;
+        }
+    }
+    Remote::connect(place, build, pods)
+}
+
+/// The cluster of places, if they name one.
+///
+/// # Errors
+/// When it cannot be used.
+pub(crate) fn cluster(places: &Places) -> Result<Option<Cluster>, HostError> {
+    Ok(places.kubernetes.as_ref().map(Cluster::connect).transpose()?)
+}
+
+/// The maker of the places' pods, if there are any.
+///
+/// # Errors
+/// When there can be none.
+pub(crate) fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, HostError> {
+    let others = places.others();
+    let made: Vec<&PodPlace> = others.iter().filter_map(|place| place.pod.as_ref()).collect();
+    let Some(cluster) = cluster.filter(|_| !made.is_empty()) else { return Ok(None) };
+    Ok(Some(Arc::new(Pods::begin(cluster, &made)?)))
+}
+
+/// The error for a connection that ended, which says nothing about the variant.
+fn lost(error: HostError) -> SlotError {
+    SlotError::Killed(error.to_string())
+}

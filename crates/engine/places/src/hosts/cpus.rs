@@ -1,0 +1,116 @@
+//! The CPUs of each side, and the words for them.
+
+use std::collections::BTreeMap;
+
+use plumb_host::cpu::{CpuSet, Sides, available_cpus, sides, split_sides};
+use plumb_host::facts::HostFacts;
+use plumb_path::PathSettings;
+
+use super::running::Running;
+use super::{Hosts, Other, Side};
+use crate::error::HostError;
+use crate::facts::{self, host_lines};
+
+impl Hosts {
+    /// Finds the systems of these settings that run on this host already.
+    pub fn find_running<'s>(&mut self, settings: impl Iterator<Item = &'s PathSettings>) {
+        let Some(available) = available_cpus().ok().filter(|_| self.is_here(Side::System)) else { return };
+        let built = split_sides(&available).system;
+        // Finding a process takes long, and most cells differ in the load alone.
+        let mut found: BTreeMap<String, (bool, CpuSet)> = BTreeMap::new();
+        for settings in settings.filter(|settings| settings.facts().system.exists) {
+            let mut json = settings.to_json().unwrap_or_default();
+            if let Some(keys) = json.as_object_mut() {
+                keys.remove("load");
+            }
+            found.entry(json.to_string()).or_insert_with(|| match settings.facts().system.foreign {
+                Some(foreign) => {
+                    (true, foreign.service().and_then(|it| it.allowed_cpus()).unwrap_or_default())
+                }
+                None => (false, built.clone()),
+            });
+        }
+        let are_running = !found.is_empty() && found.values().all(|(is_running, _)| *is_running);
+        let systems: Vec<CpuSet> = found.into_values().map(|(_, cpus)| cpus).collect();
+        self.running = Running::of(&available, &systems, are_running);
+    }
+
+    /// The CPUs of all loads on the system's host.
+    pub fn cpus_beside_system(&self, has_system: bool) -> Result<CpuSet, HostError> {
+        let beside = (0..self.loads()).map(Side::Load).filter(|load| self.are_together(*load, Side::System));
+        let sets = beside.map(|load| Ok(self.cpus(load, has_system)?.parse::<CpuSet>()?));
+        Ok(sets.collect::<Result<Vec<_>, HostError>>()?.iter().flat_map(CpuSet::iter).collect())
+    }
+
+    /// The CPUs of a side.
+    pub fn cpus(&self, side: Side, has_system: bool) -> Result<String, HostError> {
+        let place = self.place(side);
+        if let Some(cpus) = &place.cpus {
+            return Ok(cpus.clone());
+        }
+        let shared = match side {
+            Side::System => {
+                has_system && (0..self.loads()).any(|load| self.are_together(Side::Load(load), side))
+            }
+            Side::Load(_) => has_system && self.are_together(Side::System, side),
+        };
+        let other = self.others.iter().find(|other| other.host() == place.host());
+        Ok(match (other, shared, side) {
+            (None, true, Side::System) => sides(has_system)?.system.to_string(),
+            (None, true, Side::Load(_)) => match &self.running.load {
+                Some(cpus) => cpus.to_string(),
+                None => sides(true)?.load.to_string(),
+            },
+            (None, false, _) => available_cpus()?.to_string(),
+            (Some(other), true, Side::System) => other.remote.hello().halves.0.clone(),
+            (Some(other), true, Side::Load(_)) => other.remote.hello().halves.1.clone(),
+            (Some(other), false, _) => other.remote.hello().cpus.clone(),
+        })
+    }
+
+    /// Facts about every host with a side, as lines, with the CPUs of each side.
+    pub fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, HostError> {
+        if self.others.is_empty() && self.places.system.cpus.is_none() {
+            let sides = sides(has_system)?;
+            let load = self.running.load.clone().unwrap_or(sides.load);
+            let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
+            let system = lines.iter_mut().find(|(name, _)| name == facts::SYSTEM_ON_CPUS);
+            if let (Some((_, value)), Some(words)) = (system, self.running.words()) {
+                *value = words;
+            }
+            return Ok(lines);
+        }
+        let mut lines = Vec::new();
+        if self.has_one_here() {
+            lines.extend(facts::of_host(&HostFacts::read()));
+        }
+        for Other { remote, .. } in &self.others {
+            let named =
+                |(name, value): &(String, String)| (format!("{}: {name}", remote.name()), value.clone());
+            lines.extend(remote.hello().facts.iter().map(named));
+            lines.extend(remote.lines().iter().map(named));
+            let trip_ms = remote.round_trip_ns() as f64 / 1e6;
+            lines.push((format!("{}: round trip", remote.name()), format!("{trip_ms:.2} ms")));
+        }
+        if has_system {
+            lines.push((facts::SYSTEM_ON_CPUS.to_owned(), self.cpus_of(Side::System, has_system)?));
+        }
+        lines.push(("load on cpus".to_owned(), self.cpus_of_loads(has_system)?));
+        Ok(lines)
+    }
+
+    /// The CPUs of a side in words, with its host unless that is this one.
+    pub fn cpus_of(&self, side: Side, has_system: bool) -> Result<String, HostError> {
+        if let Some(words) = self.running.words().filter(|_| side == Side::System) {
+            return Ok(words);
+        }
+        let cpus = self.cpus(side, has_system)?;
+        Ok(if self.is_here(side) { cpus } else { format!("{cpus} of {}", self.name(side)) })
+    }
+
+    /// The CPUs of all loads.
+    pub fn cpus_of_loads(&self, has_system: bool) -> Result<String, HostError> {
+        let each = (0..self.loads()).map(|load| self.cpus_of(Side::Load(load), has_system));
+        Ok(each.collect::<Result<Vec<_>, _>>()?.join(", "))
+    }
+}

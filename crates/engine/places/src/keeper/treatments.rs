@@ -1,0 +1,84 @@
+//! Treatments of another host, as its keeper carries them out.
+
+use plumb_tunings::{Sight, Tuner};
+use tracing::info;
+
+use crate::error::HostError;
+use crate::host_tunings;
+use crate::wire::{Answer, OwnTreatment, Treat};
+
+/// The treatments of this host.
+#[derive(Default)]
+pub(crate) struct Treatments {
+    tuner: Option<Tuner>,
+    /// The treatment in effect for the current slot, and the settings before it.
+    slot: Option<(OwnTreatment, Sight)>,
+    /// The settings at the opening and the close of the window.
+    seen: Vec<Sight>,
+}
+
+impl Treatments {
+    /// Reads the settings as part of a look at the host.
+    pub(crate) fn look(&mut self) {
+        self.seen.extend(self.tuner.as_ref().map(Tuner::look));
+    }
+
+    /// Carries out a request.
+    pub(crate) fn answer(&mut self, ask: Treat) -> Result<Answer, HostError> {
+        match ask {
+            Treat::Impossible { variant, base } => {
+                let obstacle = host_tunings::impossible(&variant, base.as_deref());
+                Ok(Answer::Obstacle { obstacle })
+            }
+            Treat::Know { treatments } => self.open(&treatments),
+            Treat::TryOut { treatment } => self.try_out(&treatment),
+            Treat::Begin { treatment } => self.begin(treatment),
+            Treat::End { is_ok } => self.end(is_ok),
+            Treat::PutBack => self.put_back(),
+        }
+    }
+
+    fn open(&mut self, treatments: &[OwnTreatment]) -> Result<Answer, HostError> {
+        let treatments: Vec<_> = treatments.iter().map(OwnTreatment::as_treatment).collect();
+        // The previous tuner holds the lock that the new one needs.
+        self.tuner = None;
+        self.tuner = Some(host_tunings::open(&treatments)?);
+        Ok(Answer::Done)
+    }
+
+    fn tuner(&mut self) -> Result<&mut Tuner, HostError> {
+        self.tuner.as_mut().ok_or(HostError::NoTreatments)
+    }
+
+    fn try_out(&mut self, treatment: &OwnTreatment) -> Result<Answer, HostError> {
+        Ok(Answer::Feasible { reason: host_tunings::try_one(self.tuner()?, treatment.as_treatment())? })
+    }
+
+    fn begin(&mut self, treatment: OwnTreatment) -> Result<Answer, HostError> {
+        info!("beginning a slot's changes");
+        let before = host_tunings::begin(self.tuner()?, treatment.as_treatment())?;
+        self.slot = Some((treatment, before));
+        self.seen.clear();
+        Ok(Answer::Done)
+    }
+
+    fn end(&mut self, is_ok: bool) -> Result<Answer, HostError> {
+        let (treatment, before) = self.slot.take().ok_or(HostError::NoneBegun)?;
+        let seen = match self.seen.as_slice() {
+            [opened, .., closed] => Some((opened.clone(), closed.clone())),
+            _ => None,
+        };
+        let (treatment, tuner) = (treatment.as_treatment(), self.tuner()?);
+        let back = host_tunings::undo(tuner, treatment, is_ok)?;
+        info!("undid a slot's changes");
+        if !is_ok {
+            return Ok(Answer::Done);
+        }
+        host_tunings::prove(tuner, treatment, before, seen, back).map(Answer::Proof)
+    }
+
+    fn put_back(&mut self) -> Result<Answer, HostError> {
+        host_tunings::all_is_back(self.tuner.take())?;
+        Ok(Answer::Done)
+    }
+}

@@ -1,0 +1,46 @@
+//! The places of a run: this host, and others by ssh or as pods of a cluster. Agents start there, clocks are compared, hosts are
+//! looked at, and what a variant changes is changed and put back.
+//!
+//! A *keeper* (`plumb keep`) does on another host what this crate does here.
+
+mod agent;
+mod array;
+mod check;
+mod clock;
+mod clock_offset;
+mod connection_error;
+mod endpoints;
+mod error;
+mod facts;
+mod host_reading;
+pub mod host_tunings;
+mod hosts;
+mod intake;
+mod keeper;
+mod link;
+mod local;
+mod node;
+mod objects;
+mod process_log;
+mod remote;
+mod service;
+mod slot_error;
+mod wire;
+
+pub use agent::{Agent, GLANCE, unexpected};
+pub use check::{Accounts, HostAccount, accounts, told_by};
+pub use clock::{Clock, HostClock, Patience, SimulatedClock};
+pub use clock_offset::ClockOffset;
+pub use error::HostError;
+pub use facts::host_lines;
+pub use host_reading::{HostSight, SeenHost, noise_by_machine};
+pub use hosts::{Hosts, Side, TreatedHost};
+pub use keeper::keep;
+pub use link::{Ended, Link, Received};
+pub use local::{Launch, Rights};
+pub use node::SeenNode;
+pub use process_log::ProcessLog;
+pub use slot_error::SlotError;
+
+#[cfg(test)]
+mod scripted;
