@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use plumb_places::Accounts;
+use plumb_places::CheckedHosts;
 use serde_json::json;
 
 use crate::args::places::{PlacesCheckArguments, PlacesCommand};
@@ -24,16 +24,16 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     };
     places.name_pods();
     let build = own_build()?;
-    let accounts = plumb_places::accounts(&places, &build).map_err(Failure::harness)?;
-    let is_whole = accounts.hosts.iter().all(|account| account.trouble.is_none());
+    let checked = plumb_places::check(&places, &build).map_err(Failure::harness)?;
+    let is_whole = checked.hosts.iter().all(|host| host.trouble.is_none());
     if arguments.json {
         output::json(&json!({
             "format": "plumbline.places/1",
-            "hosts": accounts.hosts,
-            "on_one_machine": accounts.on_one_machine,
+            "hosts": checked.hosts,
+            "on_one_machine": checked.on_one_machine,
         }))?;
     } else {
-        output::result(&describe(&accounts))?;
+        output::result(&describe(&checked))?;
     }
     if let (Some(experiment), true) = (&arguments.experiment, is_whole) {
         let planned = planning::on(experiment, &Default::default(), || connect(places))?;
@@ -44,20 +44,20 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     Ok(if is_whole { HOLDS } else { FAILED })
 }
 
-fn describe(accounts: &Accounts) -> String {
+fn describe(checked: &CheckedHosts) -> String {
     let mut text = String::new();
-    for account in &accounts.hosts {
+    for host in &checked.hosts {
         // Writing to a String cannot fail.
-        let _ = match &account.trouble {
-            Some(trouble) => writeln!(text, "✗ {}: failed to {trouble}", account.host),
-            None => writeln!(text, "✓ {}", account.host),
+        let _ = match &host.trouble {
+            Some(trouble) => writeln!(text, "✗ {}: failed to {trouble}", host.host),
+            None => writeln!(text, "✓ {}", host.host),
         };
-        let width = account.facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, value) in &account.facts {
+        let width = host.facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in &host.facts {
             let _ = writeln!(text, "  {name:width$}  {value}");
         }
     }
-    for names in &accounts.on_one_machine {
+    for names in &checked.on_one_machine {
         let _ = writeln!(text, "! {}", one_machine(names));
     }
     text.trim_end().to_owned()

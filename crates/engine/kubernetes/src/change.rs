@@ -47,7 +47,7 @@ const GROUPS: [(&str, &str); 17] = [
 
 /// The object that a change applies to.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct ChangedObject {
     cluster: Cluster,
     change: KubernetesChange,
     path: String,
@@ -58,7 +58,7 @@ pub struct Target {
     applied: Option<Value>,
 }
 
-impl Target {
+impl ChangedObject {
     /// Finds the kind of the object, and puts the object back where an earlier run left it changed.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ mod volume;
 
 pub use access::Right;
 pub use api::Cluster;
-pub use change::Target;
+pub use change::ChangedObject;
 pub use error::{Error, Unfound};
 pub use exec::Exec;
 pub use pod::NODE_ROOT;

@@ -15,7 +15,7 @@ use crate::remote::Remote;
 
 /// A host, or why it cannot be used.
 #[derive(Debug, Clone, Serialize)]
-pub struct HostAccount {
+pub struct CheckedHost {
     /// The host as the places name it.
     pub host: String,
     /// Why it cannot be used; completes "failed to ...".
@@ -27,9 +27,9 @@ pub struct HostAccount {
 
 /// The hosts of places.
 #[derive(Debug, Clone, Serialize)]
-pub struct Accounts {
+pub struct CheckedHosts {
     /// Each host.
-    pub hosts: Vec<HostAccount>,
+    pub hosts: Vec<CheckedHost>,
     /// The names of hosts that are one machine, in groups.
     pub on_one_machine: Vec<Vec<String>>,
 }
@@ -39,11 +39,11 @@ pub struct Accounts {
 ///
 /// # Errors
 /// When the cluster cannot be used at all.
-pub fn accounts(places: &Places, build: &str) -> Result<Accounts, HostError> {
+pub fn check(places: &Places, build: &str) -> Result<CheckedHosts, HostError> {
     let cluster = cluster(places)?;
     let pods = pods(cluster.as_ref(), places)?;
     let pods = pods.as_ref();
-    let mut accounts: Vec<HostAccount> = cluster.iter().map(HostAccount::of_cluster).collect();
+    let mut hosts: Vec<CheckedHost> = cluster.iter().map(CheckedHost::of_cluster).collect();
     // Without places for the load, it is here.
     let load = if places.load.is_empty() { &[PlaceOf::default()][..] } else { &places.load };
     let sides: Vec<&PlaceOf> = std::iter::once(&places.system).chain(load).collect();
@@ -55,16 +55,16 @@ pub fn accounts(places: &Places, build: &str) -> Result<Accounts, HostError> {
         nodes.extend(connected.as_ref().ok().and_then(Remote::node).map(str::to_owned));
         machines.extend(connected.as_ref().ok().map(|remote| Machine::of(place, remote)));
         let host = place.ssh.clone().unwrap_or_else(|| place.name().to_owned());
-        accounts.push(HostAccount::of(host, connected.map(|remote| facts(&remote))));
+        hosts.push(CheckedHost::of(host, connected.map(|remote| facts(&remote))));
     }
     if let Some(asked) = places.kubernetes.as_ref().and_then(|cluster| cluster.readers.as_ref()) {
-        let of_node = |node: &String| HostAccount::of_reader(node, asked, build, pods);
-        accounts.extend(nodes.iter().map(of_node));
+        let of_node = |node: &String| CheckedHost::of_reader(node, asked, build, pods);
+        hosts.extend(nodes.iter().map(of_node));
     }
-    Ok(Accounts { hosts: accounts, on_one_machine: machines::shared(&machines) })
+    Ok(CheckedHosts { hosts, on_one_machine: machines::shared(&machines) })
 }
 
-impl HostAccount {
+impl CheckedHost {
     fn of_cluster(cluster: &Cluster) -> Self {
         Self { host: "cluster".to_owned(), trouble: None, facts: cluster.facts() }
     }

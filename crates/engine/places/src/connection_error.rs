@@ -25,7 +25,7 @@ pub enum Step {
 
 /// Why a connection could not be made, or has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ConnectionError {
     /// The progress of the connection.
     pub step: Step,
     /// The other end.
@@ -79,7 +79,7 @@ const REMEDIES: [(&[&str], &str); 2] = [
     ),
 ];
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ConnectionError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = self.why();
         let (at, to, remedy) = match &self.peer {
@@ -106,7 +106,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl Trouble {
+impl ConnectionError {
     fn why(&self) -> String {
         let silence = self.waited.map(|waited| format!("no answer within {waited:?}"));
         let lines = self.said.iter().map(|line| line.trim().trim_end_matches('.'));
@@ -149,7 +149,7 @@ mod tests {
 
     fn text(step: Step, code: i32, said: &str) -> String {
         let said = said.lines().map(str::to_owned).collect();
-        Trouble { step, peer: host(Some(Exit::Code(code))), said, waited: None }.to_string()
+        ConnectionError { step, peer: host(Some(Exit::Code(code))), said, waited: None }.to_string()
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         );
         let waited = Some(Duration::from_secs(9));
         insta::assert_snapshot!(
-            Trouble { step: Step::Reach, peer: host(None), said: Vec::new(), waited },
+            ConnectionError { step: Step::Reach, peer: host(None), said: Vec::new(), waited },
             @"reach h: no answer within 9s; see that `ssh -F lab -o BatchMode=yes h true` works"
         );
     }
@@ -192,7 +192,8 @@ mod tests {
         let text = |waited, cause| {
             let peer =
                 Peer::Pod { name: "p".to_owned(), exit: Some("it ended with code 1".to_owned()), cause };
-            Trouble { step: Step::Lost, peer, said: vec!["no space left.".to_owned()], waited }.to_string()
+            ConnectionError { step: Step::Lost, peer, said: vec!["no space left.".to_owned()], waited }
+                .to_string()
         };
         let gone = plumb_kubernetes::Error::Pod { pod: "p".to_owned(), reason: "it was deleted".to_owned() };
         let waited = Some(Duration::from_secs(9));

@@ -10,7 +10,7 @@ use plumb_path::PathError;
 use plumb_tunings::TuningError;
 
 use crate::array::AccountError;
-use crate::connection_error::Trouble;
+use crate::connection_error::ConnectionError;
 use crate::intake::Excess;
 
 /// Why a host of a run cannot be used, or be changed as a variant asks.
@@ -58,7 +58,7 @@ pub enum HostError {
     },
     /// The connection could not be made, or has ended.
     #[error("{0}")]
-    Connection(Box<Trouble>),
+    Connection(Box<ConnectionError>),
     /// A host was reached, and cannot be used.
     #[error("use {host}: {cause}")]
     Unfit {

@@ -8,7 +8,7 @@ use plumb_host::time::boot_id;
 use plumb_model::{Evidence, Noise, facts, statements};
 use serde::{Deserialize, Serialize};
 
-use crate::node::NodeSight;
+use crate::node::NodeReading;
 
 statements! {
     CPUS = "cpus": "CPUs of {of}", "{asked}", "{seen}, never stopped by its CPU limit";
@@ -17,7 +17,7 @@ statements! {
 
 /// A host at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HostSight {
+pub struct HostReading {
     host: Snapshot,
     /// The CPUs that it may use. Those of a container may change while it runs.
     cpus: String,
@@ -27,10 +27,10 @@ pub struct HostSight {
     own: CpuTime,
     /// The node's counters, if this is a pod that reads them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<NodeSight>,
+    pub(super) node: Option<NodeReading>,
 }
 
-impl HostSight {
+impl HostReading {
     /// Looks at this host.
     pub fn take() -> Result<Self, plumb_host::Error> {
         let own = tree_cpu_time(std::process::id())?;
@@ -38,7 +38,7 @@ impl HostSight {
     }
 
     /// The same look with the node's counters.
-    pub(super) fn with_node(self, node: Option<NodeSight>) -> Self {
+    pub(super) fn with_node(self, node: Option<NodeReading>) -> Self {
         Self { node, ..self }
     }
 }
@@ -52,12 +52,12 @@ pub struct SeenHost {
     /// The CPU time in the window of a system on it that this program did not start.
     pub foreign: CpuTime,
     /// The host at the opening and at the close of the window.
-    pub ends: (HostSight, HostSight),
+    pub ends: (HostReading, HostReading),
 }
 
 impl SeenHost {
     /// This host.
-    pub fn here(foreign: CpuTime, ends: (HostSight, HostSight)) -> Self {
+    pub fn here(foreign: CpuTime, ends: (HostReading, HostReading)) -> Self {
         Self { name: "here".to_owned(), boot: boot_id(), foreign, ends }
     }
 
@@ -116,13 +116,13 @@ mod tests {
 
     #[test]
     fn hosts_of_one_machine_are_no_noise_to_each_other() {
-        let opened = HostSight::take().unwrap();
+        let opened = HostReading::take().unwrap();
         let busy_ns = plumb_host::time::monotonic_ns() + 50_000_000;
         while plumb_host::time::monotonic_ns() < busy_ns {}
-        let closed = HostSight::take().unwrap();
+        let closed = HostReading::take().unwrap();
         // One host's own time accounts for all usage; the other's accounts for none.
-        let idle = HostSight { own: opened.own, ..closed.clone() };
-        let seen = |name: &str, boot: &str, closed: &HostSight| SeenHost {
+        let idle = HostReading { own: opened.own, ..closed.clone() };
+        let seen = |name: &str, boot: &str, closed: &HostReading| SeenHost {
             name: name.to_owned(),
             boot: Some(boot.to_owned()),
             foreign: CpuTime::default(),

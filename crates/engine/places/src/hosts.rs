@@ -25,7 +25,7 @@ use crate::clock::Patience;
 use crate::clock_offset::ClockOffset;
 use crate::endpoints::Endpoints;
 use crate::error::HostError;
-use crate::host_reading::{HostSight, SeenHost};
+use crate::host_reading::{HostReading, SeenHost};
 use crate::link::Link;
 use crate::local::{Launch, LocalLink, Rights};
 use crate::objects::Objects;
@@ -382,7 +382,7 @@ impl Hosts {
     }
 
     /// The next look of each other host, and then of each reader.
-    pub fn looked(&mut self) -> Result<Vec<HostSight>, SlotError> {
+    pub fn looked(&mut self) -> Result<Vec<HostReading>, SlotError> {
         self.remotes().map(Remote::looked).collect::<Result<_, _>>().map_err(lost)
     }
 
@@ -395,8 +395,8 @@ impl Hosts {
     /// is the CPU time of a system that this program did not start.
     pub fn seen(
         &self,
-        here: Option<(HostSight, HostSight)>,
-        others: (Vec<HostSight>, Vec<HostSight>),
+        here: Option<(HostReading, HostReading)>,
+        others: (Vec<HostReading>, Vec<HostReading>),
         foreign: CpuTime,
     ) -> Vec<SeenHost> {
         let system = self.place(Side::System).host();

@@ -31,12 +31,12 @@ use self::leftovers::{lock, sweep};
 use self::treatments::Treatments;
 use crate::error::HostError;
 use crate::facts;
-use crate::host_reading::HostSight;
+use crate::host_reading::HostReading;
 use crate::intake::Intake;
 use crate::link::Ended;
 use crate::local::{Launch, Local, Rights};
 use crate::node::NodeReader;
-use crate::wire::{Answer, Ask, Hello, of_agent};
+use crate::wire::{Hello, KeeperReply, KeeperRequest, of_agent};
 
 /// How long an agent that closed its output may take to end, and how long all may take once the runner is
 /// gone.
@@ -73,8 +73,8 @@ pub fn keep(
     let (reader, beats) = (sender.clone(), Arc::clone(&output));
     std::thread::spawn(move || {
         for line in input.lines().map_while(Result::ok) {
-            if matches!(serde_json::from_str(&line), Ok(Ask::Beat)) {
-                say(&beats, &Answer::Beat);
+            if matches!(serde_json::from_str(&line), Ok(KeeperRequest::Beat)) {
+                say(&beats, &KeeperReply::Beat);
             }
             if reader.send(Happening::Line(line)).is_err() {
                 return;
@@ -99,7 +99,7 @@ pub fn keep(
         treating: Treatments::default(),
         node: None,
     };
-    keeper.say(&Answer::Hello(Box::new(hello()?)));
+    keeper.say(&KeeperReply::Hello(Box::new(hello()?)));
     let all_sent = send_log(&keeper.output);
     info!(pid = std::process::id(), "keeping this host");
     match keeper.serve(&happenings) {
@@ -122,7 +122,7 @@ fn send_log(output: &Output) -> Receiver<()> {
         let Some(log) = log else { return };
         loop {
             let is_open = log.wait();
-            log.take().into_iter().for_each(|(_, line)| say(&output, &Answer::Log(line)));
+            log.take().into_iter().for_each(|(_, line)| say(&output, &KeeperReply::Log(line)));
             if !is_open {
                 break;
             }
@@ -200,17 +200,19 @@ impl Keeper<'_> {
             Err(error) => {
                 let reason = error.to_string();
                 warn!(reason, "the request failed");
-                self.say(&Answer::Failed { reason });
+                self.say(&KeeperReply::Failed { reason });
             }
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Option<Answer>, HostError> {
+    fn answer(&mut self, ask: KeeperRequest) -> Result<Option<KeeperReply>, HostError> {
         match ask {
-            Ask::Beat => return Ok(None),
-            Ask::Treat(treat) => return self.treating.answer(treat).map(Some),
-            Ask::Clock { sent_ns } => return Ok(Some(Answer::Clock { sent_ns, at_ns: monotonic_ns() })),
-            Ask::Feasible { path, settings, at } => {
+            KeeperRequest::Beat => return Ok(None),
+            KeeperRequest::Treat(treat) => return self.treating.answer(treat).map(Some),
+            KeeperRequest::Clock { sent_ns } => {
+                return Ok(Some(KeeperReply::Clock { sent_ns, at_ns: monotonic_ns() }));
+            }
+            KeeperRequest::Feasible { path, settings, at } => {
                 let path = find(self.paths, &path)?;
                 let settings = path.decode(&settings)?;
                 if settings.facts().system.needs_namespaces {
@@ -218,35 +220,35 @@ impl Keeper<'_> {
                     let _ = plumb_host::namespace::become_root_if_needed();
                 }
                 let lacking = settings.feasible(at).err();
-                return Ok(Some(Answer::Feasible { reason: lacking.map(|error| error.to_string()) }));
+                return Ok(Some(KeeperReply::Feasible { reason: lacking.map(|error| error.to_string()) }));
             }
-            Ask::Start { agent, name, cpus, rights, environment } => {
+            KeeperRequest::Start { agent, name, cpus, rights, environment } => {
                 return self.start(agent, &name, &cpus, rights, environment).map(Some);
             }
-            Ask::Close { agent } => {
+            KeeperRequest::Close { agent } => {
                 if let Some(agent) = self.agents.get_mut(&agent) {
                     agent.close();
                 }
             }
-            Ask::Kill { agent } => {
+            KeeperRequest::Kill { agent } => {
                 if let Some(agent) = self.agents.get_mut(&agent) {
                     agent.kill();
                 }
             }
-            Ask::Look { window, at_ns } => self.agenda.add(window, at_ns),
-            Ask::WatchNode { watched } => {
+            KeeperRequest::Look { window, at_ns } => self.agenda.add(window, at_ns),
+            KeeperRequest::WatchNode { watched } => {
                 self.node = Some(NodeReader::open(watched)?);
-                return Ok(Some(Answer::Done));
+                return Ok(Some(KeeperReply::Done));
             }
-            Ask::Hurry => {
+            KeeperRequest::Hurry => {
                 while let Some(window) = self.agenda.due(u64::MAX) {
                     self.look(window);
                 }
             }
-            Ask::Tell { arguments } => {
+            KeeperRequest::Tell { arguments } => {
                 let command = Command::new(own_program()).args(&arguments);
                 let said = output_of(command, "plumb", TELL_TIMEOUT)?;
-                return Ok(Some(Answer::Told { text: said.stdout }));
+                return Ok(Some(KeeperReply::Told { text: said.stdout }));
             }
         }
         Ok(None)
@@ -259,7 +261,7 @@ impl Keeper<'_> {
         cpus: &str,
         rights: Rights,
         environment: Vec<String>,
-    ) -> Result<Answer, HostError> {
+    ) -> Result<KeeperReply, HostError> {
         let cpus = cpus.parse::<CpuSet>()?;
         let launch = Launch { environment, ..self.launch.clone() };
         let (output, sender) = (Arc::clone(&self.output), self.sender.clone());
@@ -271,7 +273,7 @@ impl Keeper<'_> {
         let (local, place) = Local::start(&launch, name, &cpus, rights, Intake::default(), deliver)?;
         info!(agent, name, %cpus, "started an agent");
         self.agents.insert(agent, local);
-        Ok(Answer::Started { place })
+        Ok(KeeperReply::Started { place })
     }
 
     /// Handles the end of an agent's output, and reports how the agent ended.
@@ -282,20 +284,21 @@ impl Keeper<'_> {
             Ended { how: "closed its output".to_owned(), is_from_outside: false }
         });
         info!(agent, how = ended.how, "an agent ended");
-        self.say(&Answer::Ended { agent, ended });
+        self.say(&KeeperReply::Ended { agent, ended });
     }
 
     fn look(&mut self, window: u64) {
         // The look at the host comes first, because users' commands that verify a change take time.
-        let sight = HostSight::take().map(|sight| sight.with_node(self.node.as_ref().map(NodeReader::look)));
+        let sight =
+            HostReading::take().map(|sight| sight.with_node(self.node.as_ref().map(NodeReader::look)));
         self.treating.look();
         self.say(&match sight {
-            Ok(sight) => Answer::Looked { window, sight: Box::new(sight) },
-            Err(error) => Answer::Failed { reason: error.to_string() },
+            Ok(sight) => KeeperReply::Looked { window, sight: Box::new(sight) },
+            Err(error) => KeeperReply::Failed { reason: error.to_string() },
         });
     }
 
-    fn say(&self, answer: &Answer) {
+    fn say(&self, answer: &KeeperReply) {
         say(&self.output, answer);
     }
 
@@ -313,7 +316,7 @@ impl Keeper<'_> {
     }
 }
 
-fn say(output: &Output, answer: &Answer) {
+fn say(output: &Output, answer: &KeeperReply) {
     if let Ok(line) = serde_json::to_string(answer) {
         write_line(output, &line);
     }

@@ -28,12 +28,12 @@ mod slot_error;
 mod wire;
 
 pub use agent::{Agent, GLANCE, unexpected};
-pub use check::{Accounts, HostAccount, accounts, told_by};
+pub use check::{CheckedHost, CheckedHosts, check, told_by};
 pub use clock::{Clock, HostClock, Patience, SimulatedClock};
 pub use clock_offset::ClockOffset;
 pub use error::HostError;
 pub use facts::host_lines;
-pub use host_reading::{HostSight, SeenHost, noise_by_machine};
+pub use host_reading::{HostReading, SeenHost, noise_by_machine};
 pub use hosts::{Hosts, Side, TreatedHost};
 pub use keeper::keep;
 pub use link::{Ended, Link, Received};

@@ -51,8 +51,8 @@ impl NodeReader {
     }
 
     /// Looks at the node.
-    pub(super) fn look(&self) -> NodeSight {
-        NodeSight {
+    pub(super) fn look(&self) -> NodeReading {
+        NodeReading {
             qat: self.watched.fw_counters.then(|| look_at_devices(&self.watched.root)),
             network: self.network.as_ref().map(|network| look_at_network(network, &self.watched.root)),
         }
@@ -91,13 +91,13 @@ fn look_at_network(network: &Namespace, root: &Path) -> NetworkSight {
 
 /// A node at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeSight {
+pub struct NodeReading {
     /// Requests by device, if they are read.
     qat: Option<BTreeMap<String, Requests>>,
     network: Option<NetworkSight>,
 }
 
-impl NodeSight {
+impl NodeReading {
     /// The devices, tunnels and rules of the node, as lines.
     pub(super) fn facts(&self) -> Vec<(String, String)> {
         let listed = |names: Vec<String>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -162,7 +162,7 @@ pub struct SeenNode {
     /// Its name.
     pub node: String,
     /// The node at the opening and at the close of the window.
-    pub ends: (NodeSight, NodeSight),
+    pub ends: (NodeReading, NodeReading),
 }
 
 impl SeenNode {
@@ -252,14 +252,14 @@ fn rules_in_words(opened: &NetworkSight, closed: &NetworkSight) -> String {
 mod tests {
     use super::*;
 
-    fn sight(requests: Option<u64>, sent: u64, rules: u64) -> NodeSight {
+    fn sight(requests: Option<u64>, sent: u64, rules: u64) -> NodeReading {
         let device = |sent| ("qat_4xxx_0000:6b:00.0".to_owned(), Requests { sent, answered: sent });
         let tunnel = TunnelSight {
             kind: "vxlan".to_owned(),
             packets: Packets { sent, received: 2 * sent, lost: 0 },
             features: vec!["tso".to_owned()],
         };
-        NodeSight {
+        NodeReading {
             qat: Some(requests.map(device).into_iter().collect()),
             network: Some(NetworkSight {
                 tunnels: Ok([("flannel.1".to_owned(), tunnel)].into()),
@@ -304,7 +304,7 @@ mod tests {
         let watched = Watched { root: "/".into(), fw_counters: true, network: true };
         let sight = NodeReader::open(watched).unwrap().look();
         let line = serde_json::to_string(&sight).unwrap();
-        assert_eq!(serde_json::from_str::<NodeSight>(&line).unwrap(), sight);
+        assert_eq!(serde_json::from_str::<NodeReading>(&line).unwrap(), sight);
         assert!(sight.network.unwrap().tunnels.is_ok());
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_kubernetes::{Cluster, Target};
+use plumb_kubernetes::{ChangedObject, Cluster};
 use plumb_model::user_change::KubernetesChange;
 use plumb_model::{Evidence, UserChange, facts, statements};
 
@@ -19,7 +19,7 @@ statements! {
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     /// Every change so far, with its object.
-    known: Vec<(KubernetesChange, Target)>,
+    known: Vec<(KubernetesChange, ChangedObject)>,
     /// Indexes of the changes in effect now, in the order in which they were made.
     changed: Vec<usize>,
 }
@@ -62,7 +62,7 @@ impl Objects {
     /// Evidence whether each object is as this program left it. If several changes concern one object, the
     /// last one determines its expected state.
     pub(crate) fn look(&self) -> Vec<Evidence> {
-        let mut objects: BTreeMap<&str, &Target> = BTreeMap::new();
+        let mut objects: BTreeMap<&str, &ChangedObject> = BTreeMap::new();
         for (_, target) in &self.known {
             objects.entry(target.object()).or_insert(target);
         }
@@ -70,7 +70,7 @@ impl Objects {
             let target = &self.known[*at].1;
             objects.insert(target.object(), target);
         }
-        let evidence = |target: &Target| {
+        let evidence = |target: &ChangedObject| {
             let (asked, seen) = target.look();
             OBJECT.equal(facts![of = target.words(), asked, seen])
         };
@@ -83,7 +83,7 @@ impl Objects {
         }
         let what = || format!("change {} {}", change.kind, change.name);
         let cluster = cluster.ok_or_else(|| HostError::NoCluster { what: what() })?;
-        let target = Target::find(cluster, change)?;
+        let target = ChangedObject::find(cluster, change)?;
         self.known.push((change.clone(), target));
         Ok(self.known.len() - 1)
     }

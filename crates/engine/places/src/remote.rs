@@ -27,13 +27,13 @@ use self::ssh::{Client, LACKS, Shell};
 use crate::clock_offset::{ClockOffset, Clocks};
 use crate::connection_error::Step;
 use crate::error::{HostError, Unfit};
-use crate::host_reading::HostSight;
+use crate::host_reading::HostReading;
 use crate::host_tunings::{Obstacle, Proof};
 use crate::intake::{Held, Intake};
 use crate::local::Rights;
 use crate::node::Watched;
 use crate::process_log::ProcessLog;
-use crate::wire::{Answer, Ask, Hello, OwnTreatment, Treat};
+use crate::wire::{Hello, KeeperReply, KeeperRequest, OwnTreatment, Treat};
 
 /// How long a host may take until its shell answers. If the network does not answer, the client gives up
 /// before that.
@@ -69,7 +69,7 @@ pub(crate) struct Remote {
     clocks: Clocks,
     /// The current window, and its looks that arrived while another answer was awaited.
     window: u64,
-    looks: VecDeque<HostSight>,
+    looks: VecDeque<HostReading>,
     next_agent: u32,
     shell: Shell,
     hello: Hello,
@@ -204,9 +204,9 @@ impl Remote {
 
     /// Compares the clocks again.
     pub(crate) fn compare_clocks(&mut self) -> Result<(), HostError> {
-        self.say(&Ask::Clock { sent_ns: monotonic_ns() })?;
+        self.say(&KeeperRequest::Clock { sent_ns: monotonic_ns() })?;
         match self.answer()? {
-            (came_ns, Answer::Clock { sent_ns, at_ns }) => {
+            (came_ns, KeeperReply::Clock { sent_ns, at_ns }) => {
                 self.clocks.add(sent_ns, at_ns, came_ns);
                 self.log.set_clock(self.clock());
                 Ok(())
@@ -222,9 +222,9 @@ impl Remote {
         settings: Value,
         at: Sides,
     ) -> Result<Option<String>, HostError> {
-        self.say(&Ask::Feasible { path: path.to_owned(), settings, at })?;
+        self.say(&KeeperRequest::Feasible { path: path.to_owned(), settings, at })?;
         match self.answer()?.1 {
-            Answer::Feasible { reason } => Ok(reason),
+            KeeperReply::Feasible { reason } => Ok(reason),
             other => Err(self.odd(&other)),
         }
     }
@@ -236,9 +236,9 @@ impl Remote {
         base: Option<PlannedVariant>,
     ) -> Result<Option<Obstacle>, HostError> {
         let (variant, base) = (Box::new(variant), base.map(Box::new));
-        self.say(&Ask::Treat(Treat::Impossible { variant, base }))?;
+        self.say(&KeeperRequest::Treat(Treat::Impossible { variant, base }))?;
         match self.slow_answer()? {
-            Answer::Obstacle { obstacle } => Ok(obstacle),
+            KeeperReply::Obstacle { obstacle } => Ok(obstacle),
             other => Err(self.odd(&other)),
         }
     }
@@ -248,29 +248,29 @@ impl Remote {
         if std::mem::replace(&mut self.is_treated, true) {
             return Ok(());
         }
-        self.do_slowly(&Ask::Treat(Treat::Know { treatments }))
+        self.do_slowly(&KeeperRequest::Treat(Treat::Know { treatments }))
     }
 
     /// Tries a treatment out on the host. Returns the reason if the host refuses it.
     pub(crate) fn try_out(&mut self, treatment: OwnTreatment) -> Result<Option<String>, HostError> {
-        self.say(&Ask::Treat(Treat::TryOut { treatment }))?;
+        self.say(&KeeperRequest::Treat(Treat::TryOut { treatment }))?;
         match self.slow_answer()? {
-            Answer::Feasible { reason } => Ok(reason),
+            KeeperReply::Feasible { reason } => Ok(reason),
             other => Err(self.odd(&other)),
         }
     }
 
     /// Applies a treatment on the host for a slot.
     pub(crate) fn begin_treatment(&mut self, treatment: OwnTreatment) -> Result<(), HostError> {
-        self.do_slowly(&Ask::Treat(Treat::Begin { treatment }))
+        self.do_slowly(&KeeperRequest::Treat(Treat::Begin { treatment }))
     }
 
     /// Undoes a treatment on the host after its slot.
     pub(crate) fn end_treatment(&mut self, is_ok: bool) -> Result<Proof, HostError> {
-        self.say(&Ask::Treat(Treat::End { is_ok }))?;
+        self.say(&KeeperRequest::Treat(Treat::End { is_ok }))?;
         match self.slow_answer()? {
-            Answer::Proof(proof) => Ok(proof),
-            Answer::Done => Ok(Proof::default()),
+            KeeperReply::Proof(proof) => Ok(proof),
+            KeeperReply::Done => Ok(Proof::default()),
             other => Err(self.odd(&other)),
         }
     }
@@ -278,22 +278,22 @@ impl Remote {
     /// Makes the host restore everything.
     pub(crate) fn put_back(&mut self) -> Result<(), HostError> {
         self.is_treated = false;
-        self.do_slowly(&Ask::Treat(Treat::PutBack))
+        self.do_slowly(&KeeperRequest::Treat(Treat::PutBack))
     }
 
-    fn do_slowly(&mut self, ask: &Ask) -> Result<(), HostError> {
+    fn do_slowly(&mut self, ask: &KeeperRequest) -> Result<(), HostError> {
         self.say(ask)?;
         match self.slow_answer()? {
-            Answer::Done => Ok(()),
+            KeeperReply::Done => Ok(()),
             other => Err(self.odd(&other)),
         }
     }
 
     /// The answer to a request that may run a command of the user.
-    fn slow_answer(&mut self) -> Result<Answer, HostError> {
+    fn slow_answer(&mut self) -> Result<KeeperReply, HostError> {
         loop {
             match self.hear_within(TREATMENT_TIMEOUT)?.1 {
-                Answer::Looked { window, sight } => self.note(window, *sight),
+                KeeperReply::Looked { window, sight } => self.note(window, *sight),
                 answer => return Ok(answer),
             }
         }
@@ -302,9 +302,9 @@ impl Remote {
     /// The output of this program on the host.
     pub(crate) fn tell(&mut self, arguments: &[&str]) -> Result<String, HostError> {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        self.say(&Ask::Tell { arguments })?;
+        self.say(&KeeperRequest::Tell { arguments })?;
         match self.answer()?.1 {
-            Answer::Told { text } => Ok(text),
+            KeeperReply::Told { text } => Ok(text),
             other => Err(self.odd(&other)),
         }
     }
@@ -318,16 +318,16 @@ impl Remote {
     /// Makes the host look at itself, at moments of its own clock.
     pub(crate) fn look_at(&mut self, moments_ns: &[u64]) -> Result<(), HostError> {
         let window = self.window;
-        moments_ns.iter().try_for_each(|at_ns| self.say(&Ask::Look { window, at_ns: *at_ns }))
+        moments_ns.iter().try_for_each(|at_ns| self.say(&KeeperRequest::Look { window, at_ns: *at_ns }))
     }
 
     /// Adds the counters of a pod's node to every later look, for a pod that sees its node.
     pub(crate) fn watch_node(&mut self, watched: Watched) -> Result<(), HostError> {
-        self.do_slowly(&Ask::WatchNode { watched })
+        self.do_slowly(&KeeperRequest::WatchNode { watched })
     }
 
     /// Makes the host look at itself now.
-    pub(crate) fn look(&mut self) -> Result<HostSight, HostError> {
+    pub(crate) fn look(&mut self) -> Result<HostReading, HostError> {
         self.begin_window();
         self.look_at(&[0])?;
         self.looked()
@@ -340,23 +340,23 @@ impl Remote {
 
     /// Makes the host take its pending looks at once.
     pub(crate) fn hurry(&mut self) -> Result<(), HostError> {
-        self.say(&Ask::Hurry)
+        self.say(&KeeperRequest::Hurry)
     }
 
     /// The next look.
-    pub(crate) fn looked(&mut self) -> Result<HostSight, HostError> {
+    pub(crate) fn looked(&mut self) -> Result<HostReading, HostError> {
         loop {
             if let Some(sight) = self.looks.pop_front() {
                 return Ok(sight);
             }
             match self.hear()?.1 {
-                Answer::Looked { window, sight } => self.note(window, *sight),
+                KeeperReply::Looked { window, sight } => self.note(window, *sight),
                 other => return Err(self.odd(&other)),
             }
         }
     }
 
-    fn note(&mut self, window: u64, sight: HostSight) {
+    fn note(&mut self, window: u64, sight: HostReading) {
         if window == self.window {
             self.looks.push_back(sight);
         }
@@ -376,7 +376,7 @@ impl Remote {
         if let Some(routes) = &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
             routes.insert(agent, Route { replies, log });
         }
-        self.say(&Ask::Start {
+        self.say(&KeeperRequest::Start {
             agent,
             name: name.to_owned(),
             cpus: cpus.to_owned(),
@@ -384,7 +384,7 @@ impl Remote {
             environment: environment.to_vec(),
         })?;
         match self.answer()?.1 {
-            Answer::Started { place } => {
+            KeeperReply::Started { place } => {
                 let writer = Arc::clone(&self.writer);
                 Ok((RemoteLink::new(agent, self.destination.clone(), writer, lines), place))
             }
@@ -409,29 +409,29 @@ impl Remote {
         self.connection.kill();
     }
 
-    fn say(&mut self, ask: &Ask) -> Result<(), HostError> {
+    fn say(&mut self, ask: &KeeperRequest) -> Result<(), HostError> {
         say(&self.writer, ask).map_err(|_| self.why_lost())
     }
 
     /// The next answer that is not a look.
-    fn answer(&mut self) -> Result<(u64, Answer), HostError> {
+    fn answer(&mut self) -> Result<(u64, KeeperReply), HostError> {
         loop {
             match self.hear()? {
-                (_, Answer::Looked { window, sight }) => self.note(window, *sight),
+                (_, KeeperReply::Looked { window, sight }) => self.note(window, *sight),
                 heard => return Ok(heard),
             }
         }
     }
 
-    fn hear(&mut self) -> Result<(u64, Answer), HostError> {
+    fn hear(&mut self) -> Result<(u64, KeeperReply), HostError> {
         self.hear_within(ANSWER_TIMEOUT)
     }
 
-    fn hear_within(&mut self, timeout: Duration) -> Result<(u64, Answer), HostError> {
+    fn hear_within(&mut self, timeout: Duration) -> Result<(u64, KeeperReply), HostError> {
         let host = || self.destination.clone();
         match self.heard.recv_timeout(timeout) {
-            Ok((Heard::Answer(_, Answer::Failed { reason }), _)) => Err(HostError::Keeper(reason)),
-            Ok((Heard::Answer(came_ns, answer), _)) => Ok((came_ns, answer)),
+            Ok((Heard::KeeperReply(_, KeeperReply::Failed { reason }), _)) => Err(HostError::Keeper(reason)),
+            Ok((Heard::KeeperReply(came_ns, answer), _)) => Ok((came_ns, answer)),
             Ok((Heard::Shell(line), _)) => {
                 Err(HostError::Odd { host: host(), said: format!("`{line:.100}`") })
             }
@@ -440,7 +440,7 @@ impl Remote {
         }
     }
 
-    fn odd(&self, answer: &Answer) -> HostError {
+    fn odd(&self, answer: &KeeperReply) -> HostError {
         let words = serde_json::to_string(answer).unwrap_or_default();
         HostError::Odd { host: self.destination.clone(), said: format!("{words:.200}") }
     }
@@ -497,8 +497,8 @@ fn begin(
 ) -> Result<(Shell, Hello, bool), Stuck> {
     let line = |timeout: Duration, step| match receive_unless_asked_to_stop(heard, timeout) {
         Ok((Heard::Shell(line), _)) => Ok(Ok(line)),
-        Ok((Heard::Answer(_, Answer::Hello(hello)), _)) => Ok(Err(hello)),
-        Ok((Heard::Answer(..), _)) => Err(Stuck::Because(Unfit::NoHello)),
+        Ok((Heard::KeeperReply(_, KeeperReply::Hello(hello)), _)) => Ok(Err(hello)),
+        Ok((Heard::KeeperReply(..), _)) => Err(Stuck::Because(Unfit::NoHello)),
         Err(RecvTimeoutError::Timeout) if was_asked_to_stop() => Err(Stuck::Because(Unfit::NoAnswerYet)),
         Err(RecvTimeoutError::Timeout) => Err(Stuck::At(step, Some(timeout))),
         Err(RecvTimeoutError::Disconnected) => Err(Stuck::At(step, None)),
@@ -550,7 +550,7 @@ fn send(to: &mut Input, (size, mut bytes): (u64, Box<dyn Read>)) -> std::io::Res
 }
 
 fn beat(writer: &Writer) {
-    while say(writer, &Ask::Beat).is_ok() {
+    while say(writer, &KeeperRequest::Beat).is_ok() {
         sleep(BEAT);
     }
 }

@@ -9,7 +9,7 @@ use plumb_tunings::Treatment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::host_reading::HostSight;
+use crate::host_reading::HostReading;
 use crate::host_tunings::{self, Obstacle, Proof};
 use crate::link::Ended;
 use crate::local::Rights;
@@ -18,7 +18,7 @@ use crate::node::Watched;
 /// A runner's request to a keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ask {
+pub enum KeeperRequest {
     /// A sign of life from the runner, which asks for one from the keeper. The keeper answers it at once,
     /// even during other work.
     Beat,
@@ -120,7 +120,7 @@ pub enum Treat {
 /// A keeper's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum KeeperReply {
     /// The first line.
     Hello(Box<Hello>),
     /// The keeper is still there.
@@ -154,7 +154,7 @@ pub enum Answer {
         /// The window that it is for.
         window: u64,
         /// The look.
-        sight: Box<HostSight>,
+        sight: Box<HostReading>,
     },
     /// A slot's evidence and notices about a treatment.
     Proof(Proof),
@@ -253,9 +253,9 @@ mod tests {
 
     #[test]
     fn a_look_at_a_host_travels_as_it_is() {
-        let looked = Answer::Looked { window: 7, sight: Box::new(HostSight::take().unwrap()) };
+        let looked = KeeperReply::Looked { window: 7, sight: Box::new(HostReading::take().unwrap()) };
         let line = serde_json::to_string(&looked).unwrap();
-        assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), looked);
+        assert_eq!(serde_json::from_str::<KeeperReply>(&line).unwrap(), looked);
     }
 
     #[test]
@@ -279,9 +279,12 @@ mod tests {
     #[test]
     fn lines_of_agents_are_told_from_those_of_keepers() {
         assert_eq!(of_agent(r#"7 {"reply":"stopped"}"#), Some((7, r#"{"reply":"stopped"}"#)));
-        for line in
-            [serde_json::to_string(&Ask::Look { window: 1, at_ns: 1 }).unwrap().as_str(), "", "7", "-1 {}"]
-        {
+        for line in [
+            serde_json::to_string(&KeeperRequest::Look { window: 1, at_ns: 1 }).unwrap().as_str(),
+            "",
+            "7",
+            "-1 {}",
+        ] {
             assert_eq!(of_agent(line), None, "{line}");
         }
     }

@@ -18,12 +18,12 @@ use plumb_places::{
 use plumb_tunings::{Treatment, Tuner};
 use serde_json::Value;
 
-use crate::course::{Course, SeenWindow};
 use crate::error::RunError;
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::search::Trials;
 use crate::seen_slot::{SeenSlot, is_late};
 use crate::treatments::{self, SettingsSeen};
+use crate::window_run::{SeenWindow, WindowRun};
 
 /// How long a system may take to start and to answer.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -217,7 +217,7 @@ impl<'a> AgentExecutor<'a> {
                 watch(mark, order.settings.facts().load.in_flight);
             }
         };
-        let course = Course {
+        let run = WindowRun {
             loads: self.loads.entry(self.hosts.names_of_loads()).or_default(),
             system,
             hosts: &mut self.hosts,
@@ -227,7 +227,7 @@ impl<'a> AgentExecutor<'a> {
             watch: &tell,
             patience: self.patience,
         };
-        let seen = course.run(order.window)?;
+        let seen = run.measure(order.window)?;
         // What the null path measures is made up.
         if !self.path.synthetic {
             seen.believe()?;

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::CpuSet;
 use plumb_path::{Load, Mark, PathError, Place, System};
-use plumb_places::{Clock, HostSight, Patience, SeenHost, SlotError};
+use plumb_places::{Clock, HostReading, Patience, SeenHost, SlotError};
 use serde_json::Value;
 
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::search::Trials;
-use crate::seen_slot::{SeenSlot, Sight, foreign_cpu_time, is_cut_short, is_late};
+use crate::seen_slot::{SeenSlot, WindowEdge, foreign_cpu_time, is_cut_short, is_late};
 
 /// Measures slots in this process.
 pub struct InProcess<'a> {
@@ -124,7 +124,7 @@ struct Watcher<'a> {
 }
 
 /// One end of a window.
-type End = (Sight, Option<HostSight>);
+type End = (WindowEdge, Option<HostReading>);
 
 impl Watcher<'_> {
     fn watch(
@@ -173,9 +173,9 @@ impl Watcher<'_> {
         let system = self.system.snapshot().map_err(slot_error)?;
         let read_ns = self.clock.monotonic_ns();
         // What else the host does is only worth a warning, so a host on which it cannot be read is measured on as well.
-        let host = self.sees_host.then(HostSight::take).and_then(Result::ok);
+        let host = self.sees_host.then(HostReading::take).and_then(Result::ok);
         let at_ns = planned_ns.unwrap_or(at_ns);
-        Ok((Sight { at_ns, at, read_ns, system, settings: None }, host))
+        Ok((WindowEdge { at_ns, at, read_ns, system, settings: None }, host))
     }
 }
 

@@ -5,7 +5,6 @@
 //! code and draws nothing.
 
 mod agent_executor;
-mod course;
 mod dispatcher;
 mod error;
 mod executor;
@@ -20,6 +19,7 @@ mod seen_slot;
 mod session;
 mod time_left;
 mod treatments;
+mod window_run;
 
 pub use agent_executor::AgentExecutor;
 pub use dispatcher::{Dispatched, Outlets, dispatch};

@@ -13,7 +13,7 @@ use crate::executor::Measured;
 use crate::foreign;
 
 /// One end of a window, as seen by everyone but the loads. All moments are on the runner's clock.
-pub(crate) struct Sight {
+pub(crate) struct WindowEdge {
     /// The moment, in ns.
     pub at_ns: u64,
     /// The moment as wall-clock time.
@@ -29,7 +29,7 @@ pub(crate) struct SeenSlot<'a> {
     /// The measurement of all loads together.
     pub measurement: Measurement,
     /// Both ends of the window.
-    pub ends: (&'a Sight, &'a Sight),
+    pub ends: (&'a WindowEdge, &'a WindowEdge),
     /// The hosts, at both ends.
     pub hosts: &'a [SeenHost],
     /// The uncertainty between moments of different hosts.
@@ -96,7 +96,7 @@ pub(crate) fn is_cut_short(closed_ns: u64, planned_ns: u64) -> bool {
 
 fn assemble(
     mut measurement: Measurement,
-    (opened, closed): (&Sight, &Sight),
+    (opened, closed): (&WindowEdge, &WindowEdge),
     hosts: &[SeenHost],
     evidence: Vec<Evidence>,
 ) -> SlotResult {
@@ -127,7 +127,7 @@ const LAG_NS: u64 = 20_000_000;
 
 /// Whether the system's counters were read too far from the opening and the close of the window. Both
 /// readings may be late by the same time, which the time between them does not show.
-pub(crate) fn is_late((opened, closed): (&Sight, &Sight), window_ns: u64) -> bool {
+pub(crate) fn is_late((opened, closed): (&WindowEdge, &WindowEdge), window_ns: u64) -> bool {
     let tolerance_ns = (window_ns as f64 * TOLERANCE) as u64;
     let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
     let lag_ns = opened.read_ns.abs_diff(opened.at_ns).max(closed.read_ns.abs_diff(closed.at_ns));
@@ -164,13 +164,13 @@ mod tests {
     use plumb_model::Evidence;
     use plumb_path::Snapshot;
 
-    use super::{Sight, in_doubt, is_late};
+    use super::{WindowEdge, in_doubt, is_late};
 
     const MS: u64 = 1_000_000;
 
     /// Whether counters are late if they were read this long after the opening and the close of a window.
     fn read_after(opened_ms: u64, closed_ms: u64, window_ms: u64) -> bool {
-        let sight = |at_ms: u64, after_ms: u64| Sight {
+        let sight = |at_ms: u64, after_ms: u64| WindowEdge {
             at_ns: at_ms * MS,
             at: String::new(),
             read_ns: (at_ms + after_ms) * MS,

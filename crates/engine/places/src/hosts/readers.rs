@@ -7,7 +7,7 @@ use plumb_model::{Json, JsonValue, PlaceOf, PodPlace, Readers};
 
 use super::{Hosts, Other, Side, first_connection};
 use crate::error::HostError;
-use crate::host_reading::HostSight;
+use crate::host_reading::HostReading;
 use crate::node::{SeenNode, Watched};
 
 impl Hosts {
@@ -36,7 +36,7 @@ impl Hosts {
 
     /// The nodes with readers as seen at both ends of a window, from the looks of all hosts and then of all
     /// readers.
-    pub fn seen_nodes(&self, (opened, closed): (&[HostSight], &[HostSight])) -> Vec<SeenNode> {
+    pub fn seen_nodes(&self, (opened, closed): (&[HostReading], &[HostReading])) -> Vec<SeenNode> {
         let ends = opened.iter().zip(closed).skip(self.others.len());
         let nodes = self.readers.iter().zip(ends).filter_map(|(reader, (opened, closed))| {
             let ends = (opened.node.clone()?, closed.node.clone()?);

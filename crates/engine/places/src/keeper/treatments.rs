@@ -5,7 +5,7 @@ use tracing::info;
 
 use crate::error::HostError;
 use crate::host_tunings;
-use crate::wire::{Answer, OwnTreatment, Treat};
+use crate::wire::{KeeperReply, OwnTreatment, Treat};
 
 /// The treatments of this host.
 #[derive(Default)]
@@ -24,11 +24,11 @@ impl Treatments {
     }
 
     /// Carries out a request.
-    pub(crate) fn answer(&mut self, ask: Treat) -> Result<Answer, HostError> {
+    pub(crate) fn answer(&mut self, ask: Treat) -> Result<KeeperReply, HostError> {
         match ask {
             Treat::Impossible { variant, base } => {
                 let obstacle = host_tunings::impossible(&variant, base.as_deref());
-                Ok(Answer::Obstacle { obstacle })
+                Ok(KeeperReply::Obstacle { obstacle })
             }
             Treat::Know { treatments } => self.open(&treatments),
             Treat::TryOut { treatment } => self.try_out(&treatment),
@@ -38,31 +38,31 @@ impl Treatments {
         }
     }
 
-    fn open(&mut self, treatments: &[OwnTreatment]) -> Result<Answer, HostError> {
+    fn open(&mut self, treatments: &[OwnTreatment]) -> Result<KeeperReply, HostError> {
         let treatments: Vec<_> = treatments.iter().map(OwnTreatment::as_treatment).collect();
         // The previous tuner holds the lock that the new one needs.
         self.tuner = None;
         self.tuner = Some(host_tunings::open(&treatments)?);
-        Ok(Answer::Done)
+        Ok(KeeperReply::Done)
     }
 
     fn tuner(&mut self) -> Result<&mut Tuner, HostError> {
         self.tuner.as_mut().ok_or(HostError::NoTreatments)
     }
 
-    fn try_out(&mut self, treatment: &OwnTreatment) -> Result<Answer, HostError> {
-        Ok(Answer::Feasible { reason: host_tunings::try_one(self.tuner()?, treatment.as_treatment())? })
+    fn try_out(&mut self, treatment: &OwnTreatment) -> Result<KeeperReply, HostError> {
+        Ok(KeeperReply::Feasible { reason: host_tunings::try_one(self.tuner()?, treatment.as_treatment())? })
     }
 
-    fn begin(&mut self, treatment: OwnTreatment) -> Result<Answer, HostError> {
+    fn begin(&mut self, treatment: OwnTreatment) -> Result<KeeperReply, HostError> {
         info!("beginning a slot's changes");
         let before = host_tunings::begin(self.tuner()?, treatment.as_treatment())?;
         self.slot = Some((treatment, before));
         self.seen.clear();
-        Ok(Answer::Done)
+        Ok(KeeperReply::Done)
     }
 
-    fn end(&mut self, is_ok: bool) -> Result<Answer, HostError> {
+    fn end(&mut self, is_ok: bool) -> Result<KeeperReply, HostError> {
         let (treatment, before) = self.slot.take().ok_or(HostError::NoneBegun)?;
         let seen = match self.seen.as_slice() {
             [opened, .., closed] => Some((opened.clone(), closed.clone())),
@@ -72,13 +72,13 @@ impl Treatments {
         let back = host_tunings::undo(tuner, treatment, is_ok)?;
         info!("undid a slot's changes");
         if !is_ok {
-            return Ok(Answer::Done);
+            return Ok(KeeperReply::Done);
         }
-        host_tunings::prove(tuner, treatment, before, seen, back).map(Answer::Proof)
+        host_tunings::prove(tuner, treatment, before, seen, back).map(KeeperReply::Proof)
     }
 
-    fn put_back(&mut self) -> Result<Answer, HostError> {
+    fn put_back(&mut self) -> Result<KeeperReply, HostError> {
         host_tunings::all_is_back(self.tuner.take())?;
-        Ok(Answer::Done)
+        Ok(KeeperReply::Done)
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use crate::connection_error::{Step, Trouble};
+use crate::connection_error::{ConnectionError, Step};
 
 /// The input of a host.
 pub(crate) type Input = Box<dyn Write + Send>;
@@ -20,7 +20,7 @@ pub(crate) struct Opened {
 /// The transport by which a host was reached.
 pub(crate) trait Connection: Send {
     /// Why the connection ended in this step, or why nothing came for so long.
-    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> Trouble;
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> ConnectionError;
 
     /// Ends it by force. The other end notices by its closed input.
     fn kill(&mut self);

@@ -10,14 +10,14 @@ use super::connection::Output;
 use super::remote_link::Route;
 use crate::intake::{Held, Intake, LINE_BYTES_MAX, PREFIX_BYTES_MAX};
 use crate::process_log::ProcessLog;
-use crate::wire::{Answer, of_agent};
+use crate::wire::{KeeperReply, of_agent};
 
 /// A line from the shell or the keeper of a host.
 pub(crate) enum Heard {
     /// A line of the shell, before there is a keeper.
     Shell(String),
     /// An answer, and when it came.
-    Answer(u64, Answer),
+    KeeperReply(u64, KeeperReply),
 }
 
 /// The receivers of agents' lines; `None` once no more lines come.
@@ -39,16 +39,16 @@ pub(crate) fn sort(
             continue;
         }
         let is_wanted = match serde_json::from_str(&line) {
-            Ok(Answer::Beat) => true,
-            Ok(Answer::Log(line)) => {
+            Ok(KeeperReply::Beat) => true,
+            Ok(KeeperReply::Log(line)) => {
                 log.take(line.bounded());
                 true
             }
-            Ok(Answer::Ended { agent, ended }) => {
+            Ok(KeeperReply::Ended { agent, ended }) => {
                 to_agent(routes, agent, |route| route.end(ended));
                 true
             }
-            Ok(answer) => heard.send((Heard::Answer(came_ns, answer), held)).is_ok(),
+            Ok(answer) => heard.send((Heard::KeeperReply(came_ns, answer), held)).is_ok(),
             Err(_) => heard.send((Heard::Shell(line), held)).is_ok(),
         };
         if !is_wanted {

@@ -10,7 +10,7 @@ use plumb_model::{Evidence, PodPlace, Statement, facts, statements};
 
 use super::connection::{Connection, Opened};
 use super::ssh::SCRIPT;
-use crate::connection_error::{Peer, Step, Trouble};
+use crate::connection_error::{ConnectionError, Peer, Step};
 
 statements! {
     POD = "pod": "pod of {of}", "{asked}", "{seen}";
@@ -101,11 +101,11 @@ impl Pod {
 }
 
 impl Connection for InPod {
-    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> Trouble {
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> ConnectionError {
         let exit = if waited.is_none() { self.exec.ended(LAST_WORDS).map(str::to_owned) } else { None };
         // The cluster knows more than the connection: a container out of memory, a node that is gone.
         let peer = Peer::Pod { name: self.pod.seen.pod.clone(), exit, cause: self.pod.end() };
-        Trouble { step, peer, said: self.exec.words(), waited }
+        ConnectionError { step, peer, said: self.exec.words(), waited }
     }
 
     fn kill(&mut self) {

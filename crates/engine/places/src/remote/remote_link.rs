@@ -12,7 +12,7 @@ use super::connection::Input;
 use crate::intake::Held;
 use crate::link::{Ended, Link, Received};
 use crate::process_log::ProcessLog;
-use crate::wire::Ask;
+use crate::wire::KeeperRequest;
 
 /// Where the lines of an agent go.
 pub(crate) struct Route {
@@ -54,7 +54,7 @@ pub(crate) enum FromAgent {
 pub(crate) type Writer = Arc<Mutex<Option<Input>>>;
 
 /// Sends a request to a keeper.
-pub(crate) fn say(writer: &Writer, ask: &Ask) -> io::Result<()> {
+pub(crate) fn say(writer: &Writer, ask: &KeeperRequest) -> io::Result<()> {
     let mut line = serde_json::to_vec(ask)?;
     line.push(b'\n');
     write(writer, &line)
@@ -118,7 +118,7 @@ impl Link for RemoteLink {
 
     fn close(&mut self) {
         // Without a connection, the input is closed already.
-        let _ = say(&self.writer, &Ask::Close { agent: self.agent });
+        let _ = say(&self.writer, &KeeperRequest::Close { agent: self.agent });
     }
 
     fn ended(&mut self, wait: Duration) -> Option<Ended> {
@@ -134,7 +134,7 @@ impl Link for RemoteLink {
     }
 
     fn kill(&mut self) {
-        let _ = say(&self.writer, &Ask::Kill { agent: self.agent });
+        let _ = say(&self.writer, &KeeperRequest::Kill { agent: self.agent });
     }
 }
 

@@ -18,7 +18,7 @@ use plumb_host::own_program;
 use plumb_host::process::{Child, Command, Stream};
 
 use super::connection::{Connection, Opened};
-use crate::connection_error::{Peer, Step, Trouble};
+use crate::connection_error::{ConnectionError, Peer, Step};
 use crate::error::{HostError, Unfit};
 
 /// The variable that names another client, with its options.
@@ -124,7 +124,7 @@ impl Client {
 }
 
 impl Connection for Client {
-    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> Trouble {
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> ConnectionError {
         let mut exit = None;
         if waited.is_none() {
             exit = self.child.wait_timeout(LAST_WORDS).ok().flatten();
@@ -133,7 +133,7 @@ impl Connection for Client {
         }
         let said = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let peer = Peer::Host { destination: self.destination.clone(), client: client(), exit };
-        Trouble { step, peer, said, waited }
+        ConnectionError { step, peer, said, waited }
     }
 
     fn kill(&mut self) {

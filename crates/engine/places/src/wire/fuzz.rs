@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 
-fn asks() -> Vec<Ask> {
+fn asks() -> Vec<KeeperRequest> {
     let change = |json: &str| serde_json::from_str::<UserChange>(json).unwrap();
     let changes = vec![
         change(r#"{"sysctl":{"net.core.busy_read":"50","place":"load"}}"#),
@@ -14,35 +14,38 @@ fn asks() -> Vec<Ask> {
     let treatment = OwnTreatment { tunings: vec!["busy-poll".to_owned()], changes: changes.clone() };
     let variant = PlannedVariant { changes, ..PlannedVariant::new(1, "{}".to_owned()) };
     let watched = Watched { root: "/node".into(), fw_counters: true, network: false };
-    let start = Ask::Start {
+    let start = KeeperRequest::Start {
         agent: 7,
         name: "load-b".to_owned(),
         cpus: "0-3".to_owned(),
         rights: Rights::Kept,
         environment: vec!["PATH".to_owned()],
     };
-    let feasible = Ask::Feasible {
+    let feasible = KeeperRequest::Feasible {
         path: "null".to_owned(),
         settings: serde_json::json!({ "a": 1.1, "b": [1, null] }),
         at: Sides { system: true, load: false },
     };
     vec![
-        Ask::Beat,
-        Ask::Clock { sent_ns: u64::MAX },
+        KeeperRequest::Beat,
+        KeeperRequest::Clock { sent_ns: u64::MAX },
         feasible,
         start,
-        Ask::Kill { agent: 7 },
-        Ask::Look { window: 3, at_ns: 9 },
-        Ask::WatchNode { watched },
-        Ask::Treat(Treat::Impossible { variant: Box::new(variant.clone()), base: Some(Box::new(variant)) }),
-        Ask::Treat(Treat::Know { treatments: vec![treatment.clone(), OwnTreatment::default()] }),
-        Ask::Treat(Treat::Begin { treatment }),
-        Ask::Treat(Treat::End { is_ok: true }),
-        Ask::Tell { arguments: vec!["host".to_owned(), "--json".to_owned()] },
+        KeeperRequest::Kill { agent: 7 },
+        KeeperRequest::Look { window: 3, at_ns: 9 },
+        KeeperRequest::WatchNode { watched },
+        KeeperRequest::Treat(Treat::Impossible {
+            variant: Box::new(variant.clone()),
+            base: Some(Box::new(variant)),
+        }),
+        KeeperRequest::Treat(Treat::Know { treatments: vec![treatment.clone(), OwnTreatment::default()] }),
+        KeeperRequest::Treat(Treat::Begin { treatment }),
+        KeeperRequest::Treat(Treat::End { is_ok: true }),
+        KeeperRequest::Tell { arguments: vec!["host".to_owned(), "--json".to_owned()] },
     ]
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<KeeperReply> {
     let hello = Hello {
         build: "1f".to_owned(),
         boot: Some("b".to_owned()),
@@ -55,16 +58,16 @@ fn answers() -> Vec<Answer> {
     };
     let ended = Ended { how: "ended with 1".to_owned(), is_from_outside: true };
     vec![
-        Answer::Hello(Box::new(hello)),
-        Answer::Clock { sent_ns: 1, at_ns: 2 },
-        Answer::Feasible { reason: Some("no".to_owned()) },
-        Answer::Obstacle { obstacle: Some(Obstacle::Already("x".to_owned())) },
-        Answer::Looked { window: 7, sight: Box::new(HostSight::take().unwrap()) },
-        Answer::Proof(Proof::default()),
-        Answer::Told { text: "a\nb".to_owned() },
-        Answer::Failed { reason: "no".to_owned() },
-        Answer::Log(plumb_path::log::line_now(plumb_model::LogLevel::Warn, "plumb_x", "careful")),
-        Answer::Ended { agent: 7, ended },
+        KeeperReply::Hello(Box::new(hello)),
+        KeeperReply::Clock { sent_ns: 1, at_ns: 2 },
+        KeeperReply::Feasible { reason: Some("no".to_owned()) },
+        KeeperReply::Obstacle { obstacle: Some(Obstacle::Already("x".to_owned())) },
+        KeeperReply::Looked { window: 7, sight: Box::new(HostReading::take().unwrap()) },
+        KeeperReply::Proof(Proof::default()),
+        KeeperReply::Told { text: "a\nb".to_owned() },
+        KeeperReply::Failed { reason: "no".to_owned() },
+        KeeperReply::Log(plumb_path::log::line_now(plumb_model::LogLevel::Warn, "plumb_x", "careful")),
+        KeeperReply::Ended { agent: 7, ended },
     ]
 }
 
@@ -102,6 +105,6 @@ fn fuzz_keeper_lines() {
                 "what is written is read back"
             );
         }
-        [read::<Ask>(&text), read::<Answer>(&text)]
+        [read::<KeeperRequest>(&text), read::<KeeperReply>(&text)]
     });
 }

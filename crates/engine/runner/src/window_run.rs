@@ -10,11 +10,11 @@ use plumb_model::{Measurement, Span, SplitMix};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{Mark, Window};
 use plumb_places::{
-    Agent, ClockOffset, GLANCE, HostSight, Hosts, Patience, SeenHost, SeenNode, Side, SlotError, unexpected,
+    Agent, ClockOffset, GLANCE, HostReading, Hosts, Patience, SeenHost, SeenNode, Side, SlotError, unexpected,
 };
 use plumb_tunings::{Sight as SettingsSight, Tuner};
 
-use crate::seen_slot::{Sight, foreign_cpu_time, is_cut_short};
+use crate::seen_slot::{WindowEdge, foreign_cpu_time, is_cut_short};
 
 /// How long a system may take to report its counters.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ const WORK_PER_NS: u64 = 1000;
 const APART_NS: u64 = 1_000_000;
 
 /// The participants of a window.
-pub(crate) struct Course<'a> {
+pub(crate) struct WindowRun<'a> {
     /// The loads.
     pub loads: &'a mut [Agent],
     /// The system.
@@ -52,8 +52,8 @@ pub(crate) struct Course<'a> {
 pub(crate) struct SeenWindow {
     /// The measurement of each load, in the order of the loads.
     pub measurements: Vec<Measurement>,
-    pub opened: Sight,
-    pub closed: Sight,
+    pub opened: WindowEdge,
+    pub closed: WindowEdge,
     /// The uncertainty between moments of different hosts.
     pub skew_ns: Option<u64>,
     /// The hosts, at both ends.
@@ -77,7 +77,7 @@ impl SeenWindow {
 struct End {
     at_ns: u64,
     at: String,
-    host: Option<HostSight>,
+    host: Option<HostReading>,
     settings: Option<SettingsSight>,
 }
 
@@ -95,9 +95,9 @@ struct Progress {
     measurements: Vec<Option<Measurement>>,
 }
 
-impl Course<'_> {
+impl WindowRun<'_> {
     /// Measures a window.
-    pub(crate) fn run(mut self, window: Window) -> Result<SeenWindow, SlotError> {
+    pub(crate) fn measure(mut self, window: Window) -> Result<SeenWindow, SlotError> {
         let clocks: Vec<ClockOffset> =
             (0..self.loads.len()).map(|load| self.hosts.clock(Side::Load(load))).collect();
         let begun_ns = self.patience.clock.monotonic_ns();
@@ -243,19 +243,19 @@ impl Course<'_> {
     /// Takes a look at this host at an end of the window.
     fn look(&self, at_ns: u64) -> Result<End, SlotError> {
         let at = self.patience.clock.wall_clock_rfc3339();
-        let host = self.hosts.has_one_here().then(HostSight::take).transpose();
+        let host = self.hosts.has_one_here().then(HostReading::take).transpose();
         let host = host.map_err(|error| SlotError::Harness(error.to_string()))?;
         Ok(End { at_ns, at, host, settings: self.tuner.map(Tuner::look) })
     }
 
     /// Adds the system's answer and the looks at this host and the others.
-    fn sight(&mut self, end: End) -> Result<(Sight, Option<HostSight>, Vec<HostSight>), SlotError> {
+    fn sight(&mut self, end: End) -> Result<(WindowEdge, Option<HostReading>, Vec<HostReading>), SlotError> {
         let End { at_ns, at, host, settings } = end;
         let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.patience)? {
             Reply::Snapshot { at_ns, snapshot } => (self.hosts.clock(Side::System).ours(at_ns), snapshot),
             other => return Err(unexpected("snapshot", &other)),
         };
-        Ok((Sight { at_ns, at, read_ns, system, settings }, host, self.hosts.looked()?))
+        Ok((WindowEdge { at_ns, at, read_ns, system, settings }, host, self.hosts.looked()?))
     }
 }
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     /// Runs a window with agents that reply so. Also returns how long that took.
-    fn course(
+    fn run(
         load: &[(Duration, Reply)],
         system: &[(Duration, Reply)],
         interrupted: &dyn Fn(Duration) -> bool,
@@ -340,7 +340,7 @@ mod tests {
         let mut system = scripted::agent("system-b", &clock, system);
         let now = || Duration::from_nanos(clock.monotonic_ns());
         let interrupted = || interrupted(now());
-        let course = Course {
+        let run = WindowRun {
             loads: &mut loads,
             system: &mut system,
             hosts: &mut Hosts::default(),
@@ -351,7 +351,7 @@ mod tests {
             patience: Patience { clock: &*clock, interrupted: &interrupted },
         };
         let window = Window::at_once(SECOND.as_nanos() as u64, WINDOW.as_nanos() as u64, 1);
-        (course.run(window), now())
+        (run.measure(window), now())
     }
 
     fn failure((seen, took): (Result<SeenWindow, SlotError>, Duration)) -> (SlotError, Duration) {
@@ -362,11 +362,11 @@ mod tests {
     fn a_window_is_seen_at_the_moments_that_its_load_announced() {
         let late = Duration::from_millis(3);
         let system = [(Duration::ZERO, snapshot(SECOND + late)), (Duration::ZERO, snapshot(SECOND + WINDOW))];
-        let (seen, took) = course(&load(SECOND + WINDOW), &system, &|_| false);
+        let (seen, took) = run(&load(SECOND + WINDOW), &system, &|_| false);
         let seen = seen.unwrap();
         assert_eq!(took, SECOND + WINDOW);
         let moments =
-            |sight: &Sight| (Duration::from_nanos(sight.at_ns), Duration::from_nanos(sight.read_ns));
+            |sight: &WindowEdge| (Duration::from_nanos(sight.at_ns), Duration::from_nanos(sight.read_ns));
         assert_eq!(moments(&seen.opened), (SECOND, SECOND + late));
         assert_eq!(moments(&seen.closed), (SECOND + WINDOW, SECOND + WINDOW));
         assert_eq!((seen.opened.at.as_str(), seen.skew_ns), ("1970-01-01T00:00:01.000Z", None));
@@ -384,7 +384,7 @@ mod tests {
     fn a_window_that_closes_early_ends_then() {
         let (until, moment) = (20 * SECOND, Duration::ZERO);
         let system = [(moment, snapshot(SECOND)), (moment, snapshot(until))];
-        let seen = course(&load(until), &system, &|_| false).0.unwrap();
+        let seen = run(&load(until), &system, &|_| false).0.unwrap();
         assert_eq!(Duration::from_nanos(seen.closed.at_ns), until);
     }
 
@@ -392,20 +392,20 @@ mod tests {
     fn a_load_that_never_ends_is_given_up_a_minute_after_its_window() {
         let limit = SECOND + WINDOW + MEASURE_SLACK;
         let silence = SlotError::Failed(format!("get an answer from the agent load within {limit:?}"));
-        assert_eq!(failure(course(&load(SECOND + WINDOW)[..2], &[], &|_| false)), (silence, limit));
+        assert_eq!(failure(run(&load(SECOND + WINDOW)[..2], &[], &|_| false)), (silence, limit));
     }
 
     #[test]
     fn a_system_that_does_not_report_its_counters_fails_the_slot() {
         let silence = SlotError::Failed("get an answer from the agent system-b within 10s".to_owned());
         let end = SECOND + WINDOW + SNAPSHOT_TIMEOUT;
-        assert_eq!(failure(course(&load(SECOND + WINDOW), &[], &|_| false)), (silence, end));
+        assert_eq!(failure(run(&load(SECOND + WINDOW), &[], &|_| false)), (silence, end));
     }
 
     #[test]
     fn the_user_ends_a_window_at_once() {
         let asks = 7 * SECOND;
-        let (error, took) = failure(course(&load(SECOND + WINDOW), &[], &|now| now >= asks));
+        let (error, took) = failure(run(&load(SECOND + WINDOW), &[], &|now| now >= asks));
         assert_eq!((error, took), (SlotError::Interrupted, asks));
     }
 
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_load_without_marks_has_measured_nothing() {
-        let (error, _) = failure(course(&load(SECOND + WINDOW)[3..], &[], &|_| false));
+        let (error, _) = failure(run(&load(SECOND + WINDOW)[3..], &[], &|_| false));
         let words = "measure: the load never opened or closed its window".to_owned();
         assert_eq!(error, SlotError::Harness(words));
     }
