@@ -7,7 +7,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Measurement, SlotResult, Span};
 use plumb_network::NETWORK;
 use plumb_network::server::{Server, ServerOptions};
-use plumb_network::settings::{LoadSettings, NetworkSettings, Target, Test};
+use plumb_network::settings::{LoadSettings, NetworkSettings, NetworkTarget, Test};
 
 use super::single::{self, By};
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
@@ -56,7 +56,7 @@ fn one(
     arguments: &NetworkArguments,
     mut settings: NetworkSettings,
     with_size: bool,
-    target: &Target,
+    target: &NetworkTarget,
     interrupts: &Interrupts,
 ) -> Outcome {
     let shown = &arguments.shown;

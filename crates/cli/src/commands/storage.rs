@@ -5,7 +5,9 @@ use plumb_model::{Bytes, Measurement, Reading, Span};
 use plumb_storage::STORAGE;
 use plumb_storage::evidence::IO_DEPTH;
 use plumb_storage::load::{NULL, suite};
-use plumb_storage::settings::{LoadSettings, StorageSettings, Suite, SystemKind, SystemSettings, Target};
+use plumb_storage::settings::{
+    LoadSettings, StorageSettings, StorageTarget, Suite, SystemKind, SystemSettings,
+};
 
 use super::single::{self, By};
 use crate::args::{StorageArguments, keys};
@@ -113,10 +115,10 @@ fn make(settings: &mut StorageSettings) {
 }
 
 /// A file that does not exist is made as large as the regions of all jobs need.
-fn target(address: &str, spec: &LoadSettings) -> Target {
+fn target(address: &str, spec: &LoadSettings) -> StorageTarget {
     let further = spec.offset_increment.0.saturating_mul(u64::from(spec.jobs.saturating_sub(1)));
     let create = spec.size.map(|size| Bytes(spec.offset.0.saturating_add(further).saturating_add(size.0)));
-    Target { create, ..Target::existing(address) }
+    StorageTarget { create, ..StorageTarget::existing(address) }
 }
 
 #[cfg(test)]

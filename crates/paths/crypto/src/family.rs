@@ -11,7 +11,7 @@ use plumb_path::{
 use serde_json::Value;
 
 use crate::measure::{Algorithm, Work};
-use crate::settings::{CryptoSettings, Driver, Target};
+use crate::settings::{CryptoSettings, CryptoTarget, Driver};
 use crate::{check, driver, evidence, load, metrics, system};
 
 /// The data path `crypto`.
@@ -78,7 +78,7 @@ impl Settings for CryptoSettings {
     }
 
     fn load(&self, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = read_target(target)?;
+        let target: CryptoTarget = read_target(target)?;
         match driver::driven_load(&self.load)? {
             Some(driven) => Ok(driven),
             None => load::device_load(self, &target),

@@ -7,14 +7,17 @@ use plumb_path::{Load, Mark, PathError, Window};
 use zeroize::Zeroizing;
 
 use crate::measure::Bench;
-use crate::settings::{CryptoSettings, Target};
+use crate::settings::{CryptoSettings, CryptoTarget};
 
 /// A load that drives the settings' device.
 ///
 /// # Errors
 ///
 /// When the device is not there, or cannot use the key.
-pub(crate) fn device_load(settings: &CryptoSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
+pub(crate) fn device_load(
+    settings: &CryptoSettings,
+    target: &CryptoTarget,
+) -> Result<Box<dyn Load>, PathError> {
     let key = target.key.as_ref().map(|key| STANDARD.decode(key).map(Zeroizing::new)).transpose();
     let key = key.map_err(|error| PathError::new(format!("read the system's key: {error}")))?;
     let key = key.as_deref().map(Vec::as_slice);
@@ -74,9 +77,9 @@ mod tests {
     fn a_key_of_another_kind_is_no_load() {
         let settings = CryptoSettings::default();
         for target in [
-            Target { key: None },
-            Target { key: Some("AAAA".to_owned()) },
-            Target { key: Some("?".to_owned()) },
+            CryptoTarget { key: None },
+            CryptoTarget { key: Some("AAAA".to_owned()) },
+            CryptoTarget { key: Some("?".to_owned()) },
         ] {
             assert!(device_load(&settings, &target).is_err());
         }

@@ -99,7 +99,7 @@ impl Default for LoadSettings {
 
 /// What the system tells the load.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Target {
+pub(crate) struct CryptoTarget {
     /// The private key in PKCS#8, as base64; generated for the run and worth nothing after it.
     pub(crate) key: Option<String>,
 }

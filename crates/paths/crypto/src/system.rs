@@ -10,7 +10,7 @@ use plumb_path::{PathError, Snapshot, System};
 use serde_json::Value;
 
 use crate::measure::Algorithm;
-use crate::settings::Target;
+use crate::settings::CryptoTarget;
 
 /// A system that is a private key, where the algorithm has one.
 ///
@@ -23,7 +23,7 @@ pub(crate) fn key_holder(algorithm: Algorithm) -> Result<Box<dyn System>, PathEr
         .map(generate_key)
         .transpose()
         .map_err(|error| PathError::new(error.to_string()))?;
-    let target = Target { key: key.map(|key| STANDARD.encode(&*key)) };
+    let target = CryptoTarget { key: key.map(|key| STANDARD.encode(&*key)) };
     let target =
         serde_json::to_value(&target).map_err(|error| PathError::new(format!("write the key: {error}")))?;
     Ok(Box::new(KeyHolder { target }))

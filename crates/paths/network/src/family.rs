@@ -9,7 +9,7 @@ use plumb_path::{
 };
 use serde_json::Value;
 
-use crate::settings::{LoadSettings, NetworkSettings, SystemKind, Target};
+use crate::settings::{LoadSettings, NetworkSettings, NetworkTarget, SystemKind};
 use crate::{check, evidence, far, load, metrics, share, system, tools};
 
 /// The data path `network`.
@@ -84,7 +84,7 @@ impl Settings for NetworkSettings {
 
     fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
         check::check_own_load(self)?;
-        let target: Target = read_target(target)?;
+        let target: NetworkTarget = read_target(target)?;
         match &target.apart {
             Some(apart) => Ok(Box::new(far::far_load(self, &target, apart, place.number)?)),
             None => load::any_load(&self.load, &target),

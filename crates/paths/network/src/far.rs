@@ -10,7 +10,7 @@ use plumb_path::{Load, Mark, PathError, Snapshot, Window};
 
 use crate::load::any_load;
 use crate::options::Placement;
-use crate::settings::{Apart, NetworkSettings, Target};
+use crate::settings::{Apart, NetworkSettings, NetworkTarget};
 use crate::system::half::{Half, of_client};
 use crate::system::halves::note;
 
@@ -31,12 +31,12 @@ struct FarLoad {
 /// When something cannot be made, or the server does not answer.
 pub(crate) fn far_load(
     settings: &NetworkSettings,
-    target: &Target,
+    target: &NetworkTarget,
     apart: &Apart,
     number: u32,
 ) -> Result<impl Load + use<>, PathError> {
     let half = of_client(&settings.system, apart, number)?;
-    let target = Target { netns: half.netns(), ..target.clone() };
+    let target = NetworkTarget { netns: half.netns(), ..target.clone() };
     let is_unshared = settings.load.cpus == Placement::Shared && target.common_cpus()?.is_none();
     let load = any_load(&settings.load, &target).map_err(|error| {
         PathError::new(format!("reach the server's end from this host: {error}; {}", half.way()))

@@ -313,7 +313,7 @@ impl LoadSettings {
 
 /// What the load needs to reach the server's end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct NetworkTarget {
     /// The server's host name or address.
     pub address: String,
     /// Its port, for TCP and UDP.
@@ -326,7 +326,7 @@ pub struct Target {
     pub apart: Option<Apart>,
 }
 
-impl Target {
+impl NetworkTarget {
     /// The CPUs on which both ends of a flow can run; none where they are on different hosts, or have no CPU in common.
     pub(crate) fn common_cpus(&self) -> Result<Option<SharedCpus>, plumb_host::Error> {
         let ours = SharedCpus::ours()?;

@@ -9,7 +9,7 @@ use plumb_path::{
 };
 use serde_json::Value;
 
-use crate::settings::{LoadSettings, StorageSettings, Suite, SystemKind, Target};
+use crate::settings::{LoadSettings, StorageSettings, StorageTarget, Suite, SystemKind};
 use crate::{check, evidence, load, metrics, share, system};
 
 /// The data path `storage`.
@@ -109,7 +109,7 @@ impl Settings for StorageSettings {
     }
 
     fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = read_target(target)?;
+        let target: StorageTarget = read_target(target)?;
         if let (Some(array), Some(assignment)) = (&self.system.ontap, &target.assignment) {
             system::ontap::apply(array, assignment)?;
         }

@@ -309,7 +309,7 @@ pub const NULL: &str = "null:";
 
 /// What the load needs to reach a system.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Target {
+pub struct StorageTarget {
     /// A path, `nbd://HOST:PORT/NAME`, or `null:`.
     pub address: String,
     /// Its name in messages, if that is not its address.
@@ -337,7 +337,7 @@ pub struct Limit {
     pub bytes_per_s: Option<f64>,
 }
 
-impl Target {
+impl StorageTarget {
     /// Something that exists.
     #[must_use]
     pub fn existing(address: impl Into<String>) -> Self {

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 use crate::error::UiError;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 
 const SECRET_BYTES: usize = 32;
 
@@ -50,7 +50,7 @@ impl Secret {
 
 /// The headers that decide whether a request is admitted.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Papers<'a> {
+pub struct AccessHeaders<'a> {
     pub host: Option<&'a str>,
     pub cookie: Option<&'a str>,
     pub authorization: Option<&'a str>,
@@ -113,9 +113,9 @@ impl Door {
     ///
     /// # Errors
     /// When it was not.
-    pub fn check_host(&self, papers: &Papers<'_>) -> Result<(), Fault> {
-        let Some(host) = papers.host else {
-            return Err(Fault::bad("The request does not say for which host it is."));
+    pub fn check_host(&self, headers: &AccessHeaders<'_>) -> Result<(), RequestError> {
+        let Some(host) = headers.host else {
+            return Err(RequestError::bad("The request does not say for which host it is."));
         };
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
@@ -131,7 +131,7 @@ impl Door {
         if is_ours && port == Some(self.address.port()) {
             return Ok(());
         }
-        Err(Fault::forbidden(
+        Err(RequestError::forbidden(
             "The request is for another host than this server's. Open the address that plumb ui printed.",
         ))
     }
@@ -140,18 +140,18 @@ impl Door {
     ///
     /// # Errors
     /// When it does not.
-    pub fn check_token(&self, papers: &Papers<'_>) -> Result<(), Fault> {
-        let bearer = papers.authorization.and_then(|header| header.split_once(' '));
+    pub fn check_token(&self, headers: &AccessHeaders<'_>) -> Result<(), RequestError> {
+        let bearer = headers.authorization.and_then(|header| header.split_once(' '));
         let bearer =
             bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, said)| said.trim());
         let name = self.cookie_name();
-        let cookies = papers.cookie.unwrap_or_default().split(';');
+        let cookies = headers.cookie.unwrap_or_default().split(';');
         let mut cookies = cookies.filter_map(|pair| pair.trim().split_once('='));
         let cookie = cookies.find(|(known, _)| *known == name).map(|(_, said)| said);
         if bearer.into_iter().chain(cookie).any(|said| self.token.is(said)) {
             return Ok(());
         }
-        Err(Fault::forbidden(
+        Err(RequestError::forbidden(
             "The request does not show this server's token. Open the address that plumb ui printed: the token is in it.",
         ))
     }
@@ -160,25 +160,25 @@ impl Door {
     ///
     /// # Errors
     /// When it does not, or does not say where it comes from.
-    pub fn check_origin(&self, papers: &Papers<'_>) -> Result<(), Fault> {
-        let own = papers.host.map(|host| format!("http://{host}"));
-        let is_own = match (papers.origin, papers.fetch_site) {
+    pub fn check_origin(&self, headers: &AccessHeaders<'_>) -> Result<(), RequestError> {
+        let own = headers.host.map(|host| format!("http://{host}"));
+        let is_own = match (headers.origin, headers.fetch_site) {
             (Some(origin), _) => own.as_deref() == Some(origin),
             (None, Some(site)) => site == "same-origin",
             (None, None) => false,
         };
-        if is_own { Ok(()) } else { Err(Fault::forbidden("The form was sent by another site.")) }
+        if is_own { Ok(()) } else { Err(RequestError::forbidden("The form was sent by another site.")) }
     }
 
     /// Checks that this server made a form.
     ///
     /// # Errors
     /// When it was not.
-    pub fn check_form(&self, said: Option<&str>) -> Result<(), Fault> {
+    pub fn check_form(&self, said: Option<&str>) -> Result<(), RequestError> {
         if said.is_some_and(|said| self.form.is(said)) {
             return Ok(());
         }
-        Err(Fault::forbidden("The form is of an earlier plumb ui. Load its page again."))
+        Err(RequestError::forbidden("The form is of an earlier plumb ui. Load its page again."))
     }
 }
 
@@ -190,8 +190,8 @@ mod tests {
         Door::new(address.parse().unwrap()).unwrap()
     }
 
-    fn for_host(host: &str) -> Papers<'_> {
-        Papers { host: Some(host), ..Papers::default() }
+    fn for_host(host: &str) -> AccessHeaders<'_> {
+        AccessHeaders { host: Some(host), ..AccessHeaders::default() }
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
         for bad in bad {
             assert_eq!(door.check_host(&for_host(bad)).unwrap_err().status, 403, "{bad}");
         }
-        assert_eq!(door.check_host(&Papers::default()).unwrap_err().status, 400);
+        assert_eq!(door.check_host(&AccessHeaders::default()).unwrap_err().status, 400);
     }
 
     #[test]
@@ -242,21 +242,27 @@ mod tests {
         assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
         let pair = cookie.split(';').next().unwrap();
         let among = format!("other=1; {pair}; more=2");
-        let with = |cookie| Papers { cookie: Some(cookie), ..Papers::default() };
+        let with = |cookie| AccessHeaders { cookie: Some(cookie), ..AccessHeaders::default() };
         assert!(door.check_token(&with(&among)).is_ok());
         assert!(door.check_token(&with(&pair.replace("plumb-4000", "plumb-4001"))).is_err());
         let bearer = format!("Bearer {}", door.token.text());
-        assert!(door.check_token(&Papers { authorization: Some(&bearer), ..Papers::default() }).is_ok());
+        assert!(
+            door.check_token(&AccessHeaders { authorization: Some(&bearer), ..AccessHeaders::default() })
+                .is_ok()
+        );
         for bad in ["Bearer", "Bearer x", "Basic x"] {
-            assert!(door.check_token(&Papers { authorization: Some(bad), ..Papers::default() }).is_err());
+            assert!(
+                door.check_token(&AccessHeaders { authorization: Some(bad), ..AccessHeaders::default() })
+                    .is_err()
+            );
         }
-        assert!(door.check_token(&Papers::default()).is_err());
+        assert!(door.check_token(&AccessHeaders::default()).is_err());
     }
 
     #[test]
     fn forms_of_other_sites_are_refused() {
         let door = door("127.0.0.1:4000");
-        let from = |origin, fetch_site| Papers { origin, fetch_site, ..for_host("127.0.0.1:4000") };
+        let from = |origin, fetch_site| AccessHeaders { origin, fetch_site, ..for_host("127.0.0.1:4000") };
         assert!(door.check_origin(&from(Some("http://127.0.0.1:4000"), None)).is_ok());
         assert!(door.check_origin(&from(None, Some("same-origin"))).is_ok());
         for (origin, site) in [

@@ -1,6 +1,6 @@
 //! A request as the pages see it: path, fields, and the few headers that matter.
 
-use crate::fault::Fault;
+use crate::fault::RequestError;
 
 /// The most fields of a request, more than any form of the page has.
 const FIELDS_MAX: usize = 100;
@@ -36,17 +36,17 @@ impl Fields {
     ///
     /// # Errors
     /// When a field is not UTF-8, or there are too many.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, RequestError> {
         let pieces: Vec<&str> = text.split('&').filter(|piece| !piece.is_empty()).collect();
         if pieces.len() > FIELDS_MAX {
-            return Err(Fault::bad("The request has too many fields."));
+            return Err(RequestError::bad("The request has too many fields."));
         }
         let field = |piece: &&str| {
             let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
             Some((decoded(name, true)?, decoded(value, true)?))
         };
         let fields: Option<Vec<(String, String)>> = pieces.iter().map(field).collect();
-        fields.map(Self).ok_or_else(|| Fault::bad("A field of the request is not encoded as UTF-8."))
+        fields.map(Self).ok_or_else(|| RequestError::bad("A field of the request is not encoded as UTF-8."))
     }
 
     /// The first value of that name that is not empty.

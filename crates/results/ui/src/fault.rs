@@ -4,14 +4,14 @@ use std::fmt::Display;
 
 /// Why a request was refused or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct RequestError {
     /// The HTTP status.
     pub status: u16,
     /// What is wrong and how to correct it, in sentences.
     pub words: String,
 }
 
-impl Fault {
+impl RequestError {
     /// The request makes no sense.
     pub fn bad(words: impl Into<String>) -> Self {
         Self { status: 400, words: words.into() }

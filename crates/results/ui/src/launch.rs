@@ -11,7 +11,7 @@ use plumb_store::Stamp;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::site::Site;
 
 /// The file with the run's output, which says why a run did not begin.
@@ -60,20 +60,20 @@ impl Order {
 ///
 /// # Errors
 /// When the directory or the log cannot be created, or the process cannot be started.
-pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
+pub fn launch(site: &Site, order: &Order) -> Result<Launched, RequestError> {
     let name = plumb_store::run_name(&plain(&order.name), &wall_clock_rfc3339());
-    let directory = plumb_store::make_unique(&folder(site).join(name)).map_err(Fault::broken)?;
+    let directory = plumb_store::make_unique(&folder(site).join(name)).map_err(RequestError::broken)?;
     let log = directory.join(LOG);
     let file = log_file(&log).map_err(|error| {
         discard(&directory);
-        Fault::broken(format!("write {}: {error}", log.display()))
+        RequestError::broken(format!("write {}: {error}", log.display()))
     })?;
     let command = Command::new(&site.settings.program)
         .args(order.arguments())
         .args(["--quiet", "--output"])
         .arg(&directory)
         .stderr(Stream::File(file));
-    let process = command.spawn_detached().map_err(Fault::broken)?;
+    let process = command.spawn_detached().map_err(RequestError::broken)?;
     site.started(process);
     let until_ns = monotonic_ns() + PATIENCE_NS;
     while monotonic_ns() < until_ns {
@@ -134,23 +134,25 @@ fn text_of(path: &Path) -> String {
 ///
 /// # Errors
 /// When there is no such process, or it may not be signalled.
-pub fn interrupt(path: &Path) -> Result<(), Fault> {
-    let gone = || Fault::bad("Nothing writes this run: it has ended, or it was killed.");
+pub fn interrupt(path: &Path) -> Result<(), RequestError> {
+    let gone = || RequestError::bad("Nothing writes this run: it has ended, or it was killed.");
     if !plumb_store::is_being_written(path) {
         return Err(gone());
     }
     let now = plumb_store::now(path).ok_or_else(|| {
-        Fault::bad("The run does not say which process it is. Stop it where it was started, with Ctrl-C.")
+        RequestError::bad(
+            "The run does not say which process it is. Stop it where it was started, with Ctrl-C.",
+        )
     })?;
     let process = Detached { pid: now.pid, started_ticks: now.started_ticks };
     let lock = plumb_store::lock_of(path);
     if !process.is_running() || !plumb_host::process::has_open(process.pid, &lock) {
-        return Err(Fault::forbidden(format!(
+        return Err(RequestError::forbidden(format!(
             "Process {}, which the run names, does not hold the run's lock, or belongs to another user or host. Nothing was done.",
             now.pid
         )));
     }
-    process.interrupt().map_err(Fault::broken)?;
+    process.interrupt().map_err(RequestError::broken)?;
     Ok(())
 }
 

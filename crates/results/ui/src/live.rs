@@ -14,7 +14,7 @@ use plumb_model::{Slot, SlotOutcome, Verdict};
 use plumb_store::{Now, Phase, Stamp, is_being_written, now};
 use serde_json::json;
 
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::pages::compare::opened;
 use crate::pages::live::{Parts, parts};
 use crate::shelf::{OpenError, Opened};
@@ -66,9 +66,9 @@ impl Follower {
     ///
     /// # Errors
     /// When there is no such run, or it cannot be read.
-    pub fn new(site: &Site, id: &str, told: usize, is_behind: bool) -> Result<Self, Fault> {
+    pub fn new(site: &Site, id: &str, told: usize, is_behind: bool) -> Result<Self, RequestError> {
         let run = opened(site, id)?;
-        let path = site.shelf.path(id).ok_or_else(|| Fault::missing("There is no such run."))?;
+        let path = site.shelf.path(id).ok_or_else(|| RequestError::missing("There is no such run."))?;
         let (slots, verdicts) = {
             let run = run.lock().unwrap_or_else(PoisonError::into_inner);
             (run.run().slots.len(), verdicts(&run))

@@ -2,11 +2,11 @@
 
 use crate::answer::Answer;
 use crate::asked::{Asked, Method};
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::pages::{assets, compare, history, hosts, metrics, run, runs, series, start, stop};
 use crate::site::Site;
 
-type Page = fn(&Site, &Asked) -> Result<Answer, Fault>;
+type Page = fn(&Site, &Asked) -> Result<Answer, RequestError>;
 
 /// Method, address and page; `*` stands for one part of the address.
 const ROUTES: &[(Method, &str, Page)] = &[
@@ -38,14 +38,14 @@ pub fn events_of(path: &str) -> Option<&str> {
 ///
 /// # Errors
 /// When there is no such page, or the page refuses the request.
-pub fn answer(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn answer(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let fitting = || ROUTES.iter().filter(|(_, address, _)| fits(address, &asked.path));
     match fitting().find(|(method, ..)| *method == asked.method) {
         Some((_, _, page)) => page(site, asked),
         None if fitting().next().is_some() => {
-            Err(Fault { status: 405, words: "The address takes another method.".to_owned() })
+            Err(RequestError { status: 405, words: "The address takes another method.".to_owned() })
         }
-        None => Err(Fault::missing("No page has this address.")),
+        None => Err(RequestError::missing("No page has this address.")),
     }
 }
 

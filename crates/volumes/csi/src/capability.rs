@@ -1,6 +1,6 @@
 //! The ways in which a volume can be used.
 
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::messages::{AccessMode, AccessType, VolumeCapability};
 
 /// The only file system that the driver creates.
@@ -31,8 +31,8 @@ impl Access {
     ///
     /// # Errors
     /// When it is absent or incomplete, or asks for something that the driver does not support.
-    pub fn required(capability: Option<&VolumeCapability>) -> Result<Self, Fault> {
-        let absent = || Fault::Invalid("the request has no volume capability".to_owned());
+    pub fn required(capability: Option<&VolumeCapability>) -> Result<Self, CallError> {
+        let absent = || CallError::Invalid("the request has no volume capability".to_owned());
         Self::of(capability.ok_or_else(absent)?)
     }
 
@@ -40,8 +40,8 @@ impl Access {
     ///
     /// # Errors
     /// As [`Access::required`].
-    pub fn of(capability: &VolumeCapability) -> Result<Self, Fault> {
-        let invalid = |text: String| Err(Fault::Invalid(text));
+    pub fn of(capability: &VolumeCapability) -> Result<Self, CallError> {
+        let invalid = |text: String| Err(CallError::Invalid(text));
         let usage = match &capability.access_type {
             None => return invalid("the volume capability has no access type".to_owned()),
             Some(AccessType::Block(_)) => Usage::Block,
@@ -105,7 +105,7 @@ mod tests {
             none,
         ];
         for capability in refused {
-            assert!(matches!(Access::of(&capability), Err(Fault::Invalid(_))), "{capability:?}");
+            assert!(matches!(Access::of(&capability), Err(CallError::Invalid(_))), "{capability:?}");
         }
         assert!(Access::required(None).is_err());
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plumb_volumes::state::{State, VolumeRow};
 
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::identity::{NodeName, VolumeId, missing};
 
 /// The driver's directory within the state directory.
@@ -28,12 +28,12 @@ impl Common {
     ///
     /// # Errors
     /// When it cannot be used.
-    pub fn open(directory: &Path, node: NodeName) -> Result<Self, Fault> {
+    pub fn open(directory: &Path, node: NodeName) -> Result<Self, CallError> {
         let state = State::open(directory)?;
         // Programs that outlive this process use the path from any working directory.
         let absolute = std::fs::canonicalize(directory);
         let absolute =
-            absolute.map_err(|cause| Fault::host(format!("find {}: {cause}", directory.display())))?;
+            absolute.map_err(|cause| CallError::host(format!("find {}: {cause}", directory.display())))?;
         Ok(Self { state: Mutex::new(state), directory: absolute, node, busy: Mutex::default() })
     }
 
@@ -58,7 +58,7 @@ impl Common {
     ///
     /// # Errors
     /// When the database fails.
-    pub fn row(&self, uuid: &str) -> Result<Option<VolumeRow>, Fault> {
+    pub fn row(&self, uuid: &str) -> Result<Option<VolumeRow>, CallError> {
         Ok(self.state().volumes()?.into_iter().find(|row| row.uuid == uuid))
     }
 
@@ -66,7 +66,7 @@ impl Common {
     ///
     /// # Errors
     /// When there is none, or the database fails.
-    pub fn volume(&self, id: &str) -> Result<VolumeRow, Fault> {
+    pub fn volume(&self, id: &str) -> Result<VolumeRow, CallError> {
         let uuid = VolumeId::on(&self.node, id)?;
         self.row(&uuid)?.ok_or_else(|| missing(id))
     }
@@ -75,12 +75,12 @@ impl Common {
     ///
     /// # Errors
     /// When another call holds it.
-    pub fn reserve(&self, key: &str) -> Result<Reserved<'_>, Fault> {
+    pub fn reserve(&self, key: &str) -> Result<Reserved<'_>, CallError> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         if busy.insert(key.to_owned()) {
             return Ok(Reserved { common: self, key: key.to_owned() });
         }
-        Err(Fault::Busy(format!("another call for `{key}` is under way; try again later")))
+        Err(CallError::Busy(format!("another call for `{key}` is under way; try again later")))
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let common = Common::open(directory.path(), NodeName::new("a").unwrap()).unwrap();
         let first = common.reserve("vol1").unwrap();
-        assert!(matches!(common.reserve("vol1"), Err(Fault::Busy(_))));
+        assert!(matches!(common.reserve("vol1"), Err(CallError::Busy(_))));
         drop(common.reserve("vol2").unwrap());
         drop(first);
         drop(common.reserve("vol1").unwrap());

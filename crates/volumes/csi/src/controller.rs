@@ -7,7 +7,7 @@ use plumb_volumes::state::VolumeRow;
 
 use crate::capability::Access;
 use crate::common::Common;
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::identity::{VolumeId, check_id, volume_name};
 use crate::messages::{
     CapacityRange, Confirmed, ControllerExpandRequest, ControllerExpandResponse, CreateVolumeRequest,
@@ -44,13 +44,13 @@ impl Controller {
     ///
     /// # Errors
     /// When the request cannot be met, or the volume of that name differs from the request.
-    pub fn create(&self, request: &CreateVolumeRequest) -> Result<CreateVolumeResponse, Fault> {
+    pub fn create(&self, request: &CreateVolumeRequest) -> Result<CreateVolumeResponse, CallError> {
         if request.name.is_empty() {
-            return Err(Fault::Invalid("the request has no name".to_owned()));
+            return Err(CallError::Invalid("the request has no name".to_owned()));
         }
         check_capabilities(&request.volume_capabilities)?;
         if request.volume_content_source.is_some() {
-            return Err(Fault::Invalid("a volume cannot be made as a copy".to_owned()));
+            return Err(CallError::Invalid("a volume cannot be made as a copy".to_owned()));
         }
         self.check_place(request)?;
         let range = request.capacity_range.unwrap_or_default();
@@ -72,7 +72,7 @@ impl Controller {
         }
         let row = found(state.volumes()?);
         row.map(|row| self.created(&row))
-            .ok_or_else(|| Fault::host(format!("find the volume `{name}` again")))
+            .ok_or_else(|| CallError::host(format!("find the volume `{name}` again")))
     }
 
     fn created(&self, row: &VolumeRow) -> CreateVolumeResponse {
@@ -88,14 +88,14 @@ impl Controller {
         }
     }
 
-    fn check_place(&self, request: &CreateVolumeRequest) -> Result<(), Fault> {
+    fn check_place(&self, request: &CreateVolumeRequest) -> Result<(), CallError> {
         let Some(places) = &request.accessibility_requirements else { return Ok(()) };
         // Without requisite places, the preferred ones only state an order.
         if places.requisite.is_empty() || places.requisite.iter().any(|place| self.common.node.is_in(place)) {
             return Ok(());
         }
         let node = self.common.node.as_str();
-        Err(Fault::Exhausted(format!(
+        Err(CallError::Exhausted(format!(
             "volumes of this driver are on the node `{node}`, which was not asked for"
         )))
     }
@@ -104,16 +104,18 @@ impl Controller {
     ///
     /// # Errors
     /// When it is in use on this node.
-    pub fn delete(&self, request: &DeleteVolumeRequest) -> Result<Empty, Fault> {
+    pub fn delete(&self, request: &DeleteVolumeRequest) -> Result<Empty, CallError> {
         let uuid = match VolumeId::on(&self.common.node, &request.volume_id) {
             Ok(uuid) => uuid,
-            Err(Fault::Missing(_)) if !is_elsewhere(&self.common, &request.volume_id) => return Ok(Empty {}),
+            Err(CallError::Missing(_)) if !is_elsewhere(&self.common, &request.volume_id) => {
+                return Ok(Empty {});
+            }
             Err(fault) => return Err(fault),
         };
         let _reserved = self.common.reserve(&uuid)?;
         if self.records.read(&uuid)?.is_some() {
             let id = &request.volume_id;
-            return Err(Fault::Precondition(format!("the volume `{id}` is staged; unstage it first")));
+            return Err(CallError::Precondition(format!("the volume `{id}` is staged; unstage it first")));
         }
         if let Some(row) = self.common.row(&uuid)? {
             self.common.state().delete_volume(&row.name)?;
@@ -127,10 +129,10 @@ impl Controller {
     ///
     /// # Errors
     /// When the volume does not exist, or the request names no capability.
-    pub fn validate(&self, request: &ValidateRequest) -> Result<ValidateResponse, Fault> {
+    pub fn validate(&self, request: &ValidateRequest) -> Result<ValidateResponse, CallError> {
         check_id(&request.volume_id)?;
         if request.volume_capabilities.is_empty() {
-            return Err(Fault::Invalid("the request has no volume capabilities".to_owned()));
+            return Err(CallError::Invalid("the request has no volume capabilities".to_owned()));
         }
         self.common.volume(&request.volume_id)?;
         let unmet = request.volume_capabilities.iter().find_map(|asked| Access::of(asked).err());
@@ -150,15 +152,17 @@ impl Controller {
     ///
     /// # Errors
     /// When the token comes from no earlier answer.
-    pub fn list(&self, request: &ListVolumesRequest) -> Result<ListVolumesResponse, Fault> {
+    pub fn list(&self, request: &ListVolumesRequest) -> Result<ListVolumesResponse, CallError> {
         if request.max_entries < 0 {
-            return Err(Fault::Invalid("the number of entries is negative".to_owned()));
+            return Err(CallError::Invalid("the number of entries is negative".to_owned()));
         }
         let rows = self.common.state().volumes()?;
         // The token is the last volume's name: the order of names holds while volumes come and go.
         let after = request.starting_token.as_str();
         if !after.is_empty() && !rows.iter().any(|row| row.name == after) {
-            return Err(Fault::Busy(format!("`{after}` is not where an earlier list ended; begin again")));
+            return Err(CallError::Busy(format!(
+                "`{after}` is not where an earlier list ended; begin again"
+            )));
         }
         let mut left = rows.iter().filter(|row| row.name.as_str() > after).peekable();
         let most = usize::try_from(request.max_entries).ok().filter(|most| *most > 0).unwrap_or(usize::MAX);
@@ -175,15 +179,16 @@ impl Controller {
     ///
     /// # Errors
     /// When the file system cannot be queried.
-    pub fn capacity(&self, request: &GetCapacityRequest) -> Result<GetCapacityResponse, Fault> {
+    pub fn capacity(&self, request: &GetCapacityRequest) -> Result<GetCapacityResponse, CallError> {
         let is_here = request.accessible_topology.as_ref().is_none_or(|place| self.common.node.is_in(place));
         let is_possible = request.volume_capabilities.iter().all(|asked| Access::of(asked).is_ok());
         if !is_here || !is_possible {
             return Ok(GetCapacityResponse { available_capacity: 0 });
         }
         let directory = self.common.state_directory();
-        let space = rustix::fs::statvfs(directory)
-            .map_err(|cause| Fault::host(format!("ask for the space of {}: {cause}", directory.display())))?;
+        let space = rustix::fs::statvfs(directory).map_err(|cause| {
+            CallError::host(format!("ask for the space of {}: {cause}", directory.display()))
+        })?;
         let bytes = space.f_bavail.saturating_mul(space.f_frsize);
         Ok(GetCapacityResponse { available_capacity: i64::try_from(bytes).unwrap_or(i64::MAX) })
     }
@@ -193,10 +198,11 @@ impl Controller {
     ///
     /// # Errors
     /// When the volume does not exist, or the size is invalid.
-    pub fn expand(&self, request: &ControllerExpandRequest) -> Result<ControllerExpandResponse, Fault> {
+    pub fn expand(&self, request: &ControllerExpandRequest) -> Result<ControllerExpandResponse, CallError> {
         check_id(&request.volume_id)?;
         let range = request.capacity_range.as_ref();
-        let range = range.ok_or_else(|| Fault::Invalid("the request has no capacity range".to_owned()))?;
+        let range =
+            range.ok_or_else(|| CallError::Invalid("the request has no capacity range".to_owned()))?;
         let id = VolumeId::parse(&request.volume_id)?;
         if id.node != self.common.node.as_str() {
             let capacity_bytes = size_of(range, BYTES_MIN)?.cast_signed();
@@ -212,7 +218,7 @@ impl Controller {
     ///
     /// # Errors
     /// When the volume or the policy does not exist.
-    pub fn modify(&self, request: &ModifyRequest) -> Result<Empty, Fault> {
+    pub fn modify(&self, request: &ModifyRequest) -> Result<Empty, CallError> {
         let row = self.common.volume(&request.volume_id)?;
         let _reserved = self.common.reserve(&row.uuid)?;
         let state = self.common.state();
@@ -228,20 +234,24 @@ fn is_elsewhere(common: &Common, id: &str) -> bool {
     VolumeId::parse(id).is_ok_and(|id| id.node != common.node.as_str())
 }
 
-fn check_capabilities(asked: &[VolumeCapability]) -> Result<(), Fault> {
+fn check_capabilities(asked: &[VolumeCapability]) -> Result<(), CallError> {
     if asked.is_empty() {
-        return Err(Fault::Invalid("the request has no volume capabilities".to_owned()));
+        return Err(CallError::Invalid("the request has no volume capabilities".to_owned()));
     }
     asked.iter().try_for_each(|asked| Access::of(asked).map(drop))
 }
 
 /// Whether an existing volume matches a request, which callers may repeat.
-fn check_same(row: &VolumeRow, range: &CapacityRange, placement: Option<&Placement>) -> Result<(), Fault> {
+fn check_same(
+    row: &VolumeRow,
+    range: &CapacityRange,
+    placement: Option<&Placement>,
+) -> Result<(), CallError> {
     let least = range.required_bytes.cast_unsigned();
     let most = most_of(range);
     let fits = row.size_bytes >= least && row.size_bytes <= most;
     if !fits || row.policy != placement.and_then(|placement| placement.policy.clone()) {
-        return Err(Fault::Exists(format!(
+        return Err(CallError::Exists(format!(
             "there is a volume `{}` of {} bytes under {}, which is not what is asked for",
             row.name,
             row.size_bytes,
@@ -258,18 +268,18 @@ fn most_of(range: &CapacityRange) -> u64 {
 }
 
 /// The size for a range.
-fn size_of(range: &CapacityRange, default_bytes: u64) -> Result<u64, Fault> {
+fn size_of(range: &CapacityRange, default_bytes: u64) -> Result<u64, CallError> {
     let out_of_range = |text: &str| {
         let bytes = |bytes: i64| if bytes == 0 { "any".to_owned() } else { bytes.to_string() };
         let (least, most) = (bytes(range.required_bytes), bytes(range.limit_bytes));
-        Fault::Range(format!("a size of at least {least} and at most {most} bytes: {text}"))
+        CallError::Range(format!("a size of at least {least} and at most {most} bytes: {text}"))
     };
     if range.required_bytes < 0 || range.limit_bytes < 0 {
-        return Err(Fault::Invalid("a size is negative".to_owned()));
+        return Err(CallError::Invalid("a size is negative".to_owned()));
     }
     let (least, most) = (range.required_bytes.cast_unsigned(), most_of(range));
     if least > most {
-        return Err(Fault::Invalid("the least size is above the largest".to_owned()));
+        return Err(CallError::Invalid("the least size is above the largest".to_owned()));
     }
     let wanted = if least == 0 { default_bytes.min(most) } else { least };
     let size = wanted.max(BYTES_MIN).checked_next_multiple_of(UNIT_BYTES);
@@ -287,9 +297,9 @@ fn size_of(range: &CapacityRange, default_bytes: u64) -> Result<u64, Fault> {
 ///
 /// # Errors
 /// When the size is too large for a file, or the volume is larger than the limit.
-pub(crate) fn grown(common: &Common, row: &VolumeRow, range: &CapacityRange) -> Result<u64, Fault> {
+pub(crate) fn grown(common: &Common, row: &VolumeRow, range: &CapacityRange) -> Result<u64, CallError> {
     if row.size_bytes > most_of(range) {
-        return Err(Fault::Range(format!(
+        return Err(CallError::Range(format!(
             "the volume has {} bytes, more than the {} that it may have, and it does not shrink",
             row.size_bytes, range.limit_bytes
         )));

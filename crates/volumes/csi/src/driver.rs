@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::common::Common;
 use crate::controller::Controller;
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::identity::{DRIVER, NodeName};
 use crate::messages::{
     Choice, PluginAbility, PluginCapabilities, PluginCapability, PluginInfo, ServiceCapabilities,
@@ -52,14 +52,14 @@ pub struct Driver {
     _lock: Option<File>,
 }
 
-fn lock(common: &Common) -> Result<File, Fault> {
+fn lock(common: &Common) -> Result<File, CallError> {
     let path = common.directory().join("node.lock");
     make_directory(&common.directory()).map_err(|cause| failed("make", &common.directory(), &cause))?;
     let file = private::options().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|cause| failed("open", &path, &cause))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(Fault::Precondition(format!(
+        Err(Errno::WOULDBLOCK) => Err(CallError::Precondition(format!(
             "another node service has {}; end it first",
             common.state_directory().display()
         ))),
@@ -72,7 +72,7 @@ impl Driver {
     ///
     /// # Errors
     /// When the state cannot be used, or this host lacks what the node service needs.
-    pub fn open(state: &Path, node: NodeName, mode: Mode) -> Result<Self, Fault> {
+    pub fn open(state: &Path, node: NodeName, mode: Mode) -> Result<Self, CallError> {
         if mode != Mode::Controller {
             Node::can_serve()?;
         }

@@ -6,7 +6,7 @@ use plumb_volumes::state::StateError;
 /// Why a call failed. Each kind is an error code of the interface, by which callers decide whether to try
 /// again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum CallError {
     /// The request contradicts itself, or lacks something.
     #[error("{0}")]
     Invalid(String),
@@ -33,7 +33,7 @@ pub enum Fault {
     Internal(String),
 }
 
-impl Fault {
+impl CallError {
     /// A failure of the host; `error` completes "failed to …".
     pub fn host(error: impl std::fmt::Display) -> Self {
         Self::Internal(format!("failed to {error}"))
@@ -62,13 +62,13 @@ pub enum Lacking {
     },
 }
 
-impl From<Lacking> for Fault {
+impl From<Lacking> for CallError {
     fn from(lacking: Lacking) -> Self {
         Self::Precondition(lacking.to_string())
     }
 }
 
-impl From<StateError> for Fault {
+impl From<StateError> for CallError {
     fn from(error: StateError) -> Self {
         let text = format!("failed to {error}");
         match error {
@@ -83,7 +83,7 @@ impl From<StateError> for Fault {
     }
 }
 
-impl From<plumb_host::Error> for Fault {
+impl From<plumb_host::Error> for CallError {
     fn from(error: plumb_host::Error) -> Self {
         Self::host(error)
     }

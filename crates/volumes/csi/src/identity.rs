@@ -3,7 +3,7 @@
 use plumb_volumes::state::VolumeRow;
 use twox_hash::XxHash3_64;
 
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::messages::{Texts, Topology};
 
 /// The driver's name, which storage classes give as provisioner.
@@ -85,7 +85,7 @@ impl VolumeId {
     /// # Errors
     /// When the text is empty, or no volume of this driver can have that identity, which counts as a missing
     /// volume.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, CallError> {
         check_id(text)?;
         // The UUID is also the name of a directory.
         let is_uuid = |uuid: &str| uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -99,7 +99,7 @@ impl VolumeId {
     ///
     /// # Errors
     /// As [`VolumeId::parse`], and when the volume is another node's.
-    pub fn on(node: &NodeName, text: &str) -> Result<String, Fault> {
+    pub fn on(node: &NodeName, text: &str) -> Result<String, CallError> {
         let id = Self::parse(text)?;
         if id.node == node.0 { Ok(id.uuid) } else { Err(missing_here(text, node)) }
     }
@@ -109,17 +109,17 @@ impl VolumeId {
 ///
 /// # Errors
 /// When it does not.
-pub(crate) fn check_id(text: &str) -> Result<(), Fault> {
-    if text.is_empty() { Err(Fault::Invalid("the request has no volume ID".to_owned())) } else { Ok(()) }
+pub(crate) fn check_id(text: &str) -> Result<(), CallError> {
+    if text.is_empty() { Err(CallError::Invalid("the request has no volume ID".to_owned())) } else { Ok(()) }
 }
 
 /// The fault for a volume that does not exist.
-pub(crate) fn missing(id: &str) -> Fault {
-    Fault::Missing(format!("there is no volume `{id}`"))
+pub(crate) fn missing(id: &str) -> CallError {
+    CallError::Missing(format!("there is no volume `{id}`"))
 }
 
-fn missing_here(id: &str, node: &NodeName) -> Fault {
-    Fault::Missing(format!("the volume `{id}` is on another node than this one, `{}`", node.0))
+fn missing_here(id: &str, node: &NodeName) -> CallError {
+    CallError::Missing(format!("the volume `{id}` is on another node than this one, `{}`", node.0))
 }
 
 /// The name of the volume for a requested name. A valid name is kept. In others, invalid characters are
@@ -159,9 +159,9 @@ mod tests {
         let uuid = "2829ebfb-4d6a-11e8-a5dc-005056b08451";
         assert_eq!(VolumeId::on(&node, &format!("node-1/{uuid}")).unwrap(), uuid);
         for other in [format!("node-2/{uuid}"), "x".to_owned(), format!("node-1/../{uuid}")] {
-            assert!(matches!(VolumeId::on(&node, &other), Err(Fault::Missing(_))), "{other}");
+            assert!(matches!(VolumeId::on(&node, &other), Err(CallError::Missing(_))), "{other}");
         }
-        assert!(matches!(VolumeId::parse(""), Err(Fault::Invalid(_))));
+        assert!(matches!(VolumeId::parse(""), Err(CallError::Invalid(_))));
         for bad in ["", "-a", "a.", "a/b", &"a".repeat(64)] {
             assert!(NodeName::new(bad).is_err(), "{bad}");
         }

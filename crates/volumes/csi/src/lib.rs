@@ -21,4 +21,4 @@ mod parameters;
 mod record;
 
 pub use driver::{Driver, Mode};
-pub use fault::{Fault, Lacking};
+pub use fault::{CallError, Lacking};

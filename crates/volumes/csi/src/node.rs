@@ -19,13 +19,13 @@ use self::stack::{Defect, Stack};
 use crate::capability::{Access, Usage};
 use crate::common::Common;
 use crate::controller::grown;
-use crate::fault::{Fault, Lacking};
+use crate::fault::{CallError, Lacking};
 use crate::identity::{VolumeId, check_id};
 use crate::messages::{
     Empty, NodeExpandRequest, NodeExpandResponse, NodeInfo, PublishRequest, StageRequest, StatsRequest,
     StatsResponse, UnpublishRequest, UnstageRequest, VolumeUsage,
 };
-use crate::record::{Record, Records, Target, failed};
+use crate::record::{PublishedPath, Record, Records, failed};
 
 /// A UUID of the usual length.
 const NIL_UUID: &str = "00000000-0000-0000-0000-000000000000";
@@ -68,7 +68,7 @@ impl Node {
     ///
     /// # Errors
     /// When its path is too long.
-    pub fn check_paths(&self) -> Result<(), Fault> {
+    pub fn check_paths(&self) -> Result<(), CallError> {
         StorageDaemon::in_directory(&self.records.directory_of(NIL_UUID)).check_path()
     }
 
@@ -77,7 +77,7 @@ impl Node {
     }
 
     /// A volume's record. A record of an earlier boot is removed, since nothing that it names still exists.
-    fn record(&self, uuid: &str) -> Result<Option<Record>, Fault> {
+    fn record(&self, uuid: &str) -> Result<Option<Record>, CallError> {
         let Some(record) = self.records.read(uuid)? else { return Ok(None) };
         if record.boot == time::boot_id() {
             return Ok(Some(record));
@@ -86,12 +86,12 @@ impl Node {
         Ok(None)
     }
 
-    fn ensure_server(&self) -> Result<(), Fault> {
+    fn ensure_server(&self) -> Result<(), CallError> {
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         self.server.ensure()
     }
 
-    fn build(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
+    fn build(&self, row: &VolumeRow, record: &mut Record) -> Result<(), CallError> {
         self.ensure_server()?;
         self.server.await_volume(&row.uuid, row.size_bytes)?;
         let file = self.common.state().file_of(&row.file);
@@ -102,7 +102,7 @@ impl Node {
     ///
     /// # Errors
     /// When the volume does not exist, is staged with other options, or a layer cannot be built.
-    pub fn stage(&self, request: &StageRequest) -> Result<Empty, Fault> {
+    pub fn stage(&self, request: &StageRequest) -> Result<Empty, CallError> {
         check_id(&request.volume_id)?;
         let staging = path_of(&request.staging_target_path, "staging target path")?;
         let access = Access::required(request.volume_capability.as_ref())?;
@@ -124,7 +124,7 @@ impl Node {
         let mut record_is_new = true;
         let mut record = match self.record(&row.uuid)? {
             Some(found) if found.staging != new.staging || found.mount_options != new.mount_options => {
-                return Err(Fault::Exists(format!(
+                return Err(CallError::Exists(format!(
                     "the volume `{}` is staged already, at {} or with other options",
                     request.volume_id,
                     found.staging.display()
@@ -149,7 +149,7 @@ impl Node {
     }
 
     /// Builds a stack, after taking a broken one apart. Returns what was wrong.
-    fn mend(&self, row: &VolumeRow, record: &mut Record) -> Result<Option<String>, Fault> {
+    fn mend(&self, row: &VolumeRow, record: &mut Record) -> Result<Option<String>, CallError> {
         let stack = self.stack(&row.uuid);
         let defect = stack.defect(record)?;
         if matches!(defect, Some(Defect::Broken(_))) && record.device.is_some() {
@@ -166,7 +166,7 @@ impl Node {
     ///
     /// # Errors
     /// When a workload still sees the volume, or a layer is in use.
-    pub fn unstage(&self, request: &UnstageRequest) -> Result<Empty, Fault> {
+    pub fn unstage(&self, request: &UnstageRequest) -> Result<Empty, CallError> {
         check_id(&request.volume_id)?;
         let staging = path_of(&request.staging_target_path, "staging target path")?;
         let Ok(uuid) = VolumeId::on(&self.common.node, &request.volume_id) else { return Ok(Empty {}) };
@@ -176,7 +176,7 @@ impl Node {
         };
         if let Some(target) = record.targets.first() {
             let path = target.path.display();
-            return Err(Fault::Precondition(format!(
+            return Err(CallError::Precondition(format!(
                 "the volume is still published at {path}; unpublish it first"
             )));
         }
@@ -192,7 +192,7 @@ impl Node {
     }
 
     /// Removes the record of a volume that is taken apart, and ends the server after the last one.
-    fn forget(&self, uuid: &str) -> Result<(), Fault> {
+    fn forget(&self, uuid: &str) -> Result<(), CallError> {
         self.records.remove(uuid)?;
         if self.records.all()?.is_empty() { self.stop_server() } else { Ok(()) }
     }
@@ -201,7 +201,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is not staged, is shown there differently, or allows only one workload and has one.
-    pub fn publish(&self, request: &PublishRequest) -> Result<Empty, Fault> {
+    pub fn publish(&self, request: &PublishRequest) -> Result<Empty, CallError> {
         check_id(&request.volume_id)?;
         let path = path_of(&request.target_path, "target path")?;
         let access = Access::required(request.volume_capability.as_ref())?;
@@ -209,30 +209,30 @@ impl Node {
         let staging = path_of(&request.staging_target_path, "staging target path")?;
         let _reserved = self.common.reserve(&row.uuid)?;
         let not_staged =
-            || Fault::Precondition(format!("the volume `{}` is not staged there", request.volume_id));
+            || CallError::Precondition(format!("the volume `{}` is not staged there", request.volume_id));
         let record = self.record(&row.uuid)?.filter(|record| record.staging == staging);
         let mut record = record.ok_or_else(not_staged)?;
         if (access.usage == Usage::Block) != record.mount_options.is_none() {
-            return Err(Fault::Invalid(
+            return Err(CallError::Invalid(
                 "the volume is staged as something else than it is asked for".to_owned(),
             ));
         }
-        let target = Target { path, is_read_only: request.readonly || access.is_read_only };
+        let target = PublishedPath { path, is_read_only: request.readonly || access.is_read_only };
         if target.is_read_only && record.mount_options.is_none() {
             // The kernel allows writes to a device through a read-only mount.
-            return Err(Fault::Invalid("a block volume cannot be shown read-only".to_owned()));
+            return Err(CallError::Invalid("a block volume cannot be shown read-only".to_owned()));
         }
         let known = record.targets.len();
         match record.targets.iter().find(|known| known.path == target.path) {
             Some(known) if *known != target => {
-                return Err(Fault::Exists(format!(
+                return Err(CallError::Exists(format!(
                     "the volume is published at {} with other options",
                     target.path.display()
                 )));
             }
             Some(_) => {}
             None if access.is_exclusive && !record.targets.is_empty() => {
-                return Err(Fault::Precondition(
+                return Err(CallError::Precondition(
                     "the volume allows one workload at a time, and another one uses it".to_owned(),
                 ));
             }
@@ -254,7 +254,7 @@ impl Node {
     }
 
     /// A new target does not mean that the layers below it are broken.
-    fn mend_or_show(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
+    fn mend_or_show(&self, row: &VolumeRow, record: &mut Record) -> Result<(), CallError> {
         let targets = std::mem::take(&mut record.targets);
         let defect = self.stack(&row.uuid).defect(record);
         record.targets = targets;
@@ -268,7 +268,7 @@ impl Node {
     ///
     /// # Errors
     /// When the path is in use.
-    pub fn unpublish(&self, request: &UnpublishRequest) -> Result<Empty, Fault> {
+    pub fn unpublish(&self, request: &UnpublishRequest) -> Result<Empty, CallError> {
         check_id(&request.volume_id)?;
         let path = path_of(&request.target_path, "target path")?;
         let Ok(uuid) = VolumeId::on(&self.common.node, &request.volume_id) else { return Ok(Empty {}) };
@@ -286,7 +286,7 @@ impl Node {
     ///
     /// # Errors
     /// When the volume is not at that path.
-    pub fn stats(&self, request: &StatsRequest) -> Result<StatsResponse, Fault> {
+    pub fn stats(&self, request: &StatsRequest) -> Result<StatsResponse, CallError> {
         check_id(&request.volume_id)?;
         check_path(&request.volume_path)?;
         let path = PathBuf::from(&request.volume_path);
@@ -296,7 +296,7 @@ impl Node {
         };
         let record = self.record(&row.uuid)?.filter(is_at);
         let Some(record) = record else {
-            return Err(Fault::Missing(format!(
+            return Err(CallError::Missing(format!(
                 "the volume `{}` is not at {}",
                 request.volume_id,
                 path.display()
@@ -309,7 +309,7 @@ impl Node {
             });
         }
         let space = rustix::fs::statvfs(&path)
-            .map_err(|cause| Fault::host(format!("ask for the space of {}: {cause}", path.display())))?;
+            .map_err(|cause| CallError::host(format!("ask for the space of {}: {cause}", path.display())))?;
         let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
         let inodes = usage(space.f_favail, space.f_files, space.f_files - space.f_ffree, INODES);
         let used = bytes(space.f_blocks - space.f_bfree);
@@ -323,13 +323,14 @@ impl Node {
     ///
     /// # Errors
     /// When it is not staged, or a layer does not grow.
-    pub fn expand(&self, request: &NodeExpandRequest) -> Result<NodeExpandResponse, Fault> {
+    pub fn expand(&self, request: &NodeExpandRequest) -> Result<NodeExpandResponse, CallError> {
         check_id(&request.volume_id)?;
         check_path(&request.volume_path)?;
         let _reserved = self.common.reserve(&VolumeId::on(&self.common.node, &request.volume_id)?)?;
         let mut row = self.common.volume(&request.volume_id)?;
         let record = self.record(&row.uuid)?;
-        let not_staged = || Fault::Precondition(format!("the volume `{}` is not staged", request.volume_id));
+        let not_staged =
+            || CallError::Precondition(format!("the volume `{}` is not staged", request.volume_id));
         let mut record = record.ok_or_else(not_staged)?;
         if let Some(range) = &request.capacity_range {
             row.size_bytes = grown(&self.common, &row, range)?;
@@ -383,10 +384,10 @@ impl Node {
         }
         // A call that holds the volume repairs it.
         let _reserved = self.common.reserve(uuid).ok()?;
-        let mended = || -> Result<Option<String>, Fault> {
+        let mended = || -> Result<Option<String>, CallError> {
             let Some(mut record) = self.record(uuid)? else { return Ok(None) };
             let Some(row) = self.common.row(uuid)? else {
-                return Err(Fault::Missing("it was deleted while it was staged".to_owned()));
+                return Err(CallError::Missing("it was deleted while it was staged".to_owned()));
             };
             self.mend(&row, &mut record)
         };
@@ -401,7 +402,7 @@ impl Node {
     ///
     /// # Errors
     /// When the kernel cannot end the server, or pending data cannot be written.
-    pub fn retire(&self) -> Result<(), Fault> {
+    pub fn retire(&self) -> Result<(), CallError> {
         let staged = self.records.all()?;
         if staged.is_empty() {
             return self.stop_server();
@@ -418,7 +419,7 @@ impl Node {
         Ok(())
     }
 
-    fn stop_server(&self) -> Result<(), Fault> {
+    fn stop_server(&self) -> Result<(), CallError> {
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         self.server.stop()
     }
@@ -426,14 +427,18 @@ impl Node {
 
 /// Checks that a path is not empty. Any other path without a volume is a missing volume and not an invalid
 /// request.
-fn check_path(text: &str) -> Result<(), Fault> {
-    if text.is_empty() { Err(Fault::Invalid("the request has no volume path".to_owned())) } else { Ok(()) }
+fn check_path(text: &str) -> Result<(), CallError> {
+    if text.is_empty() {
+        Err(CallError::Invalid("the request has no volume path".to_owned()))
+    } else {
+        Ok(())
+    }
 }
 
-fn path_of(text: &str, what: &str) -> Result<PathBuf, Fault> {
+fn path_of(text: &str, what: &str) -> Result<PathBuf, CallError> {
     match Path::new(text) {
-        _ if text.is_empty() => Err(Fault::Invalid(format!("the request has no {what}"))),
-        path if path.is_relative() => Err(Fault::Invalid(format!("the {what} `{text}` is not absolute"))),
+        _ if text.is_empty() => Err(CallError::Invalid(format!("the request has no {what}"))),
+        path if path.is_relative() => Err(CallError::Invalid(format!("the {what} `{text}` is not absolute"))),
         path => Ok(path.to_owned()),
     }
 }

@@ -7,7 +7,7 @@
 use plumb_volumes::policy::Policy;
 use plumb_volumes::state::{DEFAULT_SVM, PolicyRow};
 
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::messages::Texts;
 
 const FIXED: &str = "qosPolicy";
@@ -28,18 +28,18 @@ pub struct Placement {
 ///
 /// # Errors
 /// When a parameter is unknown, both parameters are given, or the policy does not exist or is of the other kind.
-pub fn placement(parameters: &[&Texts], policies: &[PolicyRow]) -> Result<Option<Placement>, Fault> {
+pub fn placement(parameters: &[&Texts], policies: &[PolicyRow]) -> Result<Option<Placement>, CallError> {
     let mut named: Option<(&str, &str)> = None;
     for texts in parameters {
         let mut here: Option<(&str, &str)> = None;
         for (key, value) in texts.iter().filter(|(key, _)| !key.starts_with(PROVISIONERS)) {
             if ![FIXED, ADAPTIVE].contains(&key.as_str()) {
-                return Err(Fault::Invalid(format!(
+                return Err(CallError::Invalid(format!(
                     "unknown parameter `{key}`; there are `{FIXED}` and `{ADAPTIVE}`"
                 )));
             }
             if here.replace((key, value)).is_some() {
-                return Err(Fault::Invalid(format!(
+                return Err(CallError::Invalid(format!(
                     "`{FIXED}` and `{ADAPTIVE}` exclude each other: a volume is under one policy"
                 )));
             }
@@ -49,13 +49,13 @@ pub fn placement(parameters: &[&Texts], policies: &[PolicyRow]) -> Result<Option
     named.map(|(key, name)| find(key, name, policies)).transpose()
 }
 
-fn find(key: &str, name: &str, policies: &[PolicyRow]) -> Result<Placement, Fault> {
+fn find(key: &str, name: &str, policies: &[PolicyRow]) -> Result<Placement, CallError> {
     // An empty value means no policy, as in Trident's settings.
     if name.is_empty() {
         return Ok(Placement { policy: None, svm: DEFAULT_SVM.to_owned() });
     }
     let row = policies.iter().find(|row| row.name == name).ok_or_else(|| {
-        Fault::Invalid(format!(
+        CallError::Invalid(format!(
             "`{key}`: there is no policy `{name}`; `plumb volumes policy create {name}` makes one"
         ))
     })?;
@@ -64,7 +64,7 @@ fn find(key: &str, name: &str, policies: &[PolicyRow]) -> Result<Placement, Faul
         Policy::Adaptive(_) => ADAPTIVE,
     };
     if kind != key {
-        return Err(Fault::Invalid(format!(
+        return Err(CallError::Invalid(format!(
             "`{key}`: the policy `{name}` is of the other kind; use `{kind}`"
         )));
     }
@@ -103,7 +103,7 @@ mod tests {
             texts(&[("qospolicy", "gold")]),
             texts(&[(FIXED, "gold"), (ADAPTIVE, "per-gb")]),
         ] {
-            assert!(matches!(placed(&[&wrong]), Err(Fault::Invalid(_))), "{wrong:?}");
+            assert!(matches!(placed(&[&wrong]), Err(CallError::Invalid(_))), "{wrong:?}");
         }
     }
 }

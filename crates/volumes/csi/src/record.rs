@@ -12,7 +12,7 @@ use plumb_volumes::private;
 use serde::{Deserialize, Serialize};
 
 use crate::common::Common;
-use crate::fault::Fault;
+use crate::fault::CallError;
 
 const FILE: &str = "record.json";
 const VOLUMES: &str = "volumes";
@@ -33,12 +33,12 @@ pub struct Record {
     /// The loop device on that file.
     pub device: Option<PathBuf>,
     /// The paths at which workloads see it.
-    pub targets: Vec<Target>,
+    pub targets: Vec<PublishedPath>,
 }
 
 /// A path at which a workload sees a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct PublishedPath {
     /// The path.
     pub path: PathBuf,
     /// Whether the workload may only read.
@@ -75,7 +75,7 @@ impl Records {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn all(&self) -> Result<Vec<String>, Fault> {
+    pub fn all(&self) -> Result<Vec<String>, CallError> {
         let entries = match std::fs::read_dir(&self.directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|cause| failed("read", &self.directory, &cause))?,
@@ -88,7 +88,7 @@ impl Records {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(&self, uuid: &str) -> Result<Option<Record>, Fault> {
+    pub fn read(&self, uuid: &str) -> Result<Option<Record>, CallError> {
         let path = self.directory_of(uuid).join(FILE);
         match std::fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -104,7 +104,7 @@ impl Records {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&self, uuid: &str, record: &Record) -> Result<(), Fault> {
+    pub fn write(&self, uuid: &str, record: &Record) -> Result<(), CallError> {
         let path = self.directory_of(uuid).join(FILE);
         let new = path.with_extension("new");
         let written = serde_json::to_vec(record).map_err(io::Error::other).and_then(|text| {
@@ -122,7 +122,7 @@ impl Records {
     ///
     /// # Errors
     /// When an entry cannot be removed, such as a mount.
-    pub fn remove(&self, uuid: &str) -> Result<(), Fault> {
+    pub fn remove(&self, uuid: &str) -> Result<(), CallError> {
         let path = self.directory_of(uuid);
         match std::fs::remove_dir_all(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", &path, &error)),
@@ -138,8 +138,8 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 }
 
 /// The fault for a failed file operation.
-pub(crate) fn failed(what: &str, path: &Path, cause: &io::Error) -> Fault {
-    Fault::host(format!("{what} {}: {cause}", path.display()))
+pub(crate) fn failed(what: &str, path: &Path, cause: &io::Error) -> CallError {
+    CallError::host(format!("{what} {}: {cause}", path.display()))
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
             daemon: None,
             connection: 0,
             device: Some("/dev/loop7".into()),
-            targets: vec![Target { path: "/target".into(), is_read_only: true }],
+            targets: vec![PublishedPath { path: "/target".into(), is_read_only: true }],
         };
         records.write("u-1", &record).unwrap();
         assert_eq!(records.read("u-1").unwrap(), Some(record));

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 
 /// An answer, before it is put on a wire.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct RestResponse {
     /// The HTTP status.
     pub status: u16,
     /// The body.
@@ -15,22 +15,22 @@ pub struct Answer {
     pub location: Option<String>,
 }
 
-impl Answer {
+impl RestResponse {
     /// A body with status 200.
     pub(crate) fn ok(body: Value) -> Self {
         Self { status: 200, body, location: None }
     }
 
     /// What was done with several records, and why it could not be with others.
-    pub(crate) fn of_several(mut body: Value, faults: &[Fault]) -> Self {
+    pub(crate) fn of_several(mut body: Value, faults: &[RestError]) -> Self {
         if faults.is_empty() {
             return Self::ok(body);
         }
         let partly =
             "The records operation was partially completed. The following failures were encountered.";
-        body["error"] = Fault::bad(fault::RECORDS, partly).body()["error"].take();
+        body["error"] = RestError::bad(fault::RECORDS, partly).body()["error"].take();
         let errors = faults.iter().map(|fault| {
-            let mut one = Fault::bad(fault::RECORD, fault.message.as_str());
+            let mut one = RestError::bad(fault::RECORD, fault.message.as_str());
             one.target.clone_from(&fault.target);
             one.body()["error"].take()
         });
@@ -39,8 +39,8 @@ impl Answer {
     }
 }
 
-impl From<Fault> for Answer {
-    fn from(fault: Fault) -> Self {
+impl From<RestError> for RestResponse {
+    fn from(fault: RestError) -> Self {
         Self { status: fault.status, body: fault.body(), location: None }
     }
 }

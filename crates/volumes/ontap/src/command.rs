@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space};
 use plumb_volumes::state::{PolicyRow, State, VolumeRow};
 
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 use crate::fields::size_bytes;
 use crate::resources::policies;
 use crate::resources::volumes::NO_POLICY;
@@ -32,7 +32,7 @@ const GB_PER_TB: u64 = 1 << 10;
 ///
 /// # Errors
 /// When the command is none, or what it asks for cannot be; then nothing is changed.
-pub fn run(state: &State, command: &str) -> Result<String, Fault> {
+pub fn run(state: &State, command: &str) -> Result<String, RestError> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let options_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
     let (verb, rest) = words.split_at(options_at);
@@ -55,7 +55,7 @@ pub fn run(state: &State, command: &str) -> Result<String, Fault> {
             _ => Err(unknown(&verb.join(" "))),
         }?;
         options.end()?;
-        Ok::<_, Fault>(said)
+        Ok::<_, RestError>(said)
     })?;
     if let Some(file) = done.deleted {
         state.remove_file(&file);
@@ -80,10 +80,10 @@ impl Done {
     }
 }
 
-fn unknown(verb: &str) -> Fault {
+fn unknown(verb: &str) -> RestError {
     let known = "qos policy-group and qos adaptive-policy-group create, modify, rename, delete, show; volume create, modify, rename, \
                  delete, show";
-    Fault::bad(fault::UNSUPPORTED, format!("\"{verb}\" is not a recognized command; there are {known}"))
+    RestError::bad(fault::UNSUPPORTED, format!("\"{verb}\" is not a recognized command; there are {known}"))
 }
 
 /// An option that says all by being there.
@@ -93,17 +93,17 @@ const FLAG: &str = "force";
 struct Options<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Options<'a> {
-    fn read(words: &[&'a str]) -> Result<Self, Fault> {
+    fn read(words: &[&'a str]) -> Result<Self, RestError> {
         let mut options = BTreeMap::new();
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
-            let name = word.strip_prefix('-').ok_or_else(|| Fault::unexpected(word))?;
+            let name = word.strip_prefix('-').ok_or_else(|| RestError::unexpected(word))?;
             let value = words.next_if(|value| !value.starts_with('-')).copied();
-            let value = value
-                .or_else(|| (name == FLAG).then_some("true"))
-                .ok_or_else(|| Fault::bad(fault::REQUIRED, format!("-{name} needs a value")).about(name))?;
+            let value = value.or_else(|| (name == FLAG).then_some("true")).ok_or_else(|| {
+                RestError::bad(fault::REQUIRED, format!("-{name} needs a value")).about(name)
+            })?;
             if options.insert(name, value.trim_matches('"')).is_some() {
-                return Err(Fault::bad(fault::TWICE, format!("-{name} was specified twice")).about(name));
+                return Err(RestError::bad(fault::TWICE, format!("-{name} was specified twice")).about(name));
             }
         }
         Ok(Self(options))
@@ -113,8 +113,8 @@ impl<'a> Options<'a> {
         self.0.remove(name)
     }
 
-    fn need(&mut self, name: &str) -> Result<&'a str, Fault> {
-        let missing = || Fault::bad(fault::REQUIRED, format!("-{name} is required")).about(name);
+    fn need(&mut self, name: &str) -> Result<&'a str, RestError> {
+        let missing = || RestError::bad(fault::REQUIRED, format!("-{name} is required")).about(name);
         self.take(name).ok_or_else(missing)
     }
 
@@ -124,20 +124,20 @@ impl<'a> Options<'a> {
         name: &str,
         due: &str,
         read: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, Fault> {
+    ) -> Result<Option<T>, RestError> {
         let Some(text) = self.take(name) else { return Ok(None) };
-        read(text).map(Some).ok_or_else(|| Fault::value(name, text, due))
+        read(text).map(Some).ok_or_else(|| RestError::value(name, text, due))
     }
 
-    fn end(&self) -> Result<(), Fault> {
-        self.0.keys().next().map_or(Ok(()), |name| Err(Fault::unexpected(&format!("-{name}"))))
+    fn end(&self) -> Result<(), RestError> {
+        self.0.keys().next().map_or(Ok(()), |name| Err(RestError::unexpected(&format!("-{name}"))))
     }
 }
 
 /// Reads a policy from options, on top of what it was.
-type Reader = fn(Option<&Policy>, &mut Options<'_>) -> Result<Policy, Fault>;
+type Reader = fn(Option<&Policy>, &mut Options<'_>) -> Result<Policy, RestError>;
 
-fn create(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done, Fault> {
+fn create(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done, RestError> {
     let (name, svm) = (options.need("policy-group")?, options.need("vserver")?);
     let policy = read(None, options)?;
     policies::check(&policy)?;
@@ -145,7 +145,7 @@ fn create(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done
     Ok(Done::quietly())
 }
 
-fn modify(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done, Fault> {
+fn modify(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done, RestError> {
     let row = policy_named(state, options.need("policy-group")?)?;
     let policy = read(Some(&row.policy), options)?;
     policies::check(&policy)?;
@@ -153,13 +153,13 @@ fn modify(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done
     Ok(Done::quietly())
 }
 
-fn rename(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+fn rename(state: &State, options: &mut Options<'_>) -> Result<Done, RestError> {
     let (row, new) = (policy_named(state, options.need("policy-group")?)?, options.need("new-name")?);
     state.rename_policy(&row.name, new)?;
     Ok(Done::quietly())
 }
 
-fn delete(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+fn delete(state: &State, options: &mut Options<'_>) -> Result<Done, RestError> {
     let row = policy_named(state, options.need("policy-group")?)?;
     if options.read_as(FLAG, "true", |text| (text == "true").then_some(()))?.is_some() {
         state.release_volumes(&row.name)?;
@@ -168,7 +168,7 @@ fn delete(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
     Ok(Done::quietly())
 }
 
-fn show(state: &State, options: &mut Options<'_>, kind: &str) -> Result<Done, Fault> {
+fn show(state: &State, options: &mut Options<'_>, kind: &str) -> Result<Done, RestError> {
     let wanted = options.take("policy-group");
     let rows = state.policies()?;
     let rows = rows.iter().filter(|row| wanted.is_none_or(|name| name == row.name));
@@ -178,17 +178,17 @@ fn show(state: &State, options: &mut Options<'_>, kind: &str) -> Result<Done, Fa
     Ok(Done::saying(&lines))
 }
 
-fn policy_named(state: &State, name: &str) -> Result<PolicyRow, Fault> {
+fn policy_named(state: &State, name: &str) -> Result<PolicyRow, RestError> {
     let row = state.policies()?.into_iter().find(|row| row.name == name);
-    row.ok_or_else(|| Fault::missing("policy-group"))
+    row.ok_or_else(|| RestError::missing("policy-group"))
 }
 
-fn fixed(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, Fault> {
+fn fixed(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, RestError> {
     let mut fixed = match before {
         None => Fixed::default(),
         Some(Policy::Fixed(fixed)) => *fixed,
         Some(Policy::Adaptive(_)) => {
-            return Err(Fault::bad(fault::POLICY_STAYS_ADAPTIVE, "it is an adaptive policy group"));
+            return Err(RestError::bad(fault::POLICY_STAYS_ADAPTIVE, "it is an adaptive policy group"));
         }
     };
     if let Some(Throughput { iops, bytes_per_s }) =
@@ -204,7 +204,7 @@ fn fixed(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, F
     let flag = |text: &str| text.parse::<bool>().ok();
     match (options.read_as("is-shared", "true|false", flag)?, before) {
         (Some(shared), Some(_)) if shared != fixed.capacity_shared => {
-            return Err(Fault::read_only("is-shared"));
+            return Err(RestError::read_only("is-shared"));
         }
         (Some(shared), _) => fixed.capacity_shared = shared,
         // The command's default, which is not that of the REST interface.
@@ -214,7 +214,7 @@ fn fixed(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, F
     Ok(Policy::Fixed(fixed))
 }
 
-fn adaptive(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, Fault> {
+fn adaptive(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, RestError> {
     let mut adaptive = match before {
         None => Adaptive::new(
             options
@@ -224,7 +224,7 @@ fn adaptive(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy
         ),
         Some(Policy::Adaptive(adaptive)) => *adaptive,
         Some(Policy::Fixed(_)) => {
-            return Err(Fault::bad(fault::POLICY_STAYS_FIXED, "it is not an adaptive policy group"));
+            return Err(RestError::bad(fault::POLICY_STAYS_FIXED, "it is not an adaptive policy group"));
         }
     };
     if let Some(iops) = options.read_as("expected-iops", "5IOPS/GB", iops_per_tb)? {
@@ -249,11 +249,11 @@ fn adaptive(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy
     Ok(Policy::Adaptive(adaptive))
 }
 
-fn required(name: &str) -> Fault {
-    Fault::bad(fault::REQUIRED, format!("-{name} is required")).about(name)
+fn required(name: &str) -> RestError {
+    RestError::bad(fault::REQUIRED, format!("-{name} is required")).about(name)
 }
 
-fn create_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+fn create_volume(state: &State, options: &mut Options<'_>) -> Result<Done, RestError> {
     let (svm, name) = (options.need("vserver")?, options.need("volume")?);
     let size = options.read_as("size", "100GB", size_bytes)?.ok_or_else(|| required("size"))?;
     let policy = policy_option(options)?.flatten();
@@ -263,7 +263,7 @@ fn create_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault
     Ok(Done::quietly())
 }
 
-fn modify_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+fn modify_volume(state: &State, options: &mut Options<'_>) -> Result<Done, RestError> {
     let row = volume_named(state, options)?;
     if let Some(size) = options.read_as("size", "100GB", size_bytes)? {
         state.resize_volume(&row.name, size)?;
@@ -274,18 +274,18 @@ fn modify_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault
     Ok(Done::quietly())
 }
 
-fn rename_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+fn rename_volume(state: &State, options: &mut Options<'_>) -> Result<Done, RestError> {
     let (row, new) = (volume_named(state, options)?, options.need("newname")?);
     state.rename_volume(&row.name, new)?;
     Ok(Done::quietly())
 }
 
-fn delete_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+fn delete_volume(state: &State, options: &mut Options<'_>) -> Result<Done, RestError> {
     let row = volume_named(state, options)?;
     Ok(Done { said: String::new(), deleted: Some(state.forget_volume(&row.name)?) })
 }
 
-fn show_volumes(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+fn show_volumes(state: &State, options: &mut Options<'_>) -> Result<Done, RestError> {
     let (svm, name) = (options.take("vserver"), options.take("volume"));
     let rows = state.volumes()?;
     let rows = rows
@@ -298,18 +298,18 @@ fn show_volumes(state: &State, options: &mut Options<'_>) -> Result<Done, Fault>
     Ok(Done::saying(&rows.map(line).collect::<Vec<_>>()))
 }
 
-fn volume_named(state: &State, options: &mut Options<'_>) -> Result<VolumeRow, Fault> {
+fn volume_named(state: &State, options: &mut Options<'_>) -> Result<VolumeRow, RestError> {
     let (svm, name) = (options.need("vserver")?, options.need("volume")?);
     let row = state.volumes()?.into_iter().find(|row| row.name == name && row.svm == svm);
-    row.ok_or_else(|| Fault::missing("volume"))
+    row.ok_or_else(|| RestError::missing("volume"))
 }
 
 /// The policy that either of the two options names; `Some(None)` for none.
-fn policy_option<'a>(options: &mut Options<'a>) -> Result<Option<Option<&'a str>>, Fault> {
+fn policy_option<'a>(options: &mut Options<'a>) -> Result<Option<Option<&'a str>>, RestError> {
     match (options.take("qos-policy-group"), options.take("qos-adaptive-policy-group")) {
         (Some(_), Some(_)) => {
             let message = "-qos-policy-group and -qos-adaptive-policy-group exclude each other";
-            Err(Fault::bad(fault::CONTEXT, message).about("qos-adaptive-policy-group"))
+            Err(RestError::bad(fault::CONTEXT, message).about("qos-adaptive-policy-group"))
         }
         (one, other) => Ok(one.or(other).map(|name| Some(name).filter(|name| *name != NO_POLICY))),
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct RestError {
     /// The HTTP status.
     pub status: u16,
     /// ONTAP's number for it.
@@ -93,7 +93,7 @@ pub const RECORD: u32 = 262_287;
 /// Several records were changed, and others could not be (records).
 pub const RECORDS: u32 = 262_292;
 
-impl Fault {
+impl RestError {
     /// A fault about no field in particular.
     pub fn new(status: u16, code: u32, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), target: None }
@@ -160,7 +160,7 @@ impl Fault {
     }
 }
 
-impl From<StateError> for Fault {
+impl From<StateError> for RestError {
     fn from(error: StateError) -> Self {
         let message = format!("failed to {error}");
         match error {
@@ -194,7 +194,7 @@ impl From<StateError> for Fault {
     }
 }
 
-impl From<PolicyFault> for Fault {
+impl From<PolicyFault> for RestError {
     fn from(fault: PolicyFault) -> Self {
         let message = fault.to_string();
         match fault {

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,16 +55,16 @@ pub struct Body(BTreeMap<&'static str, Value>);
 
 impl Body {
     /// Reads a body.
-    pub fn parse(bytes: &[u8], fields: &[Field]) -> Result<Self, Fault> {
+    pub fn parse(bytes: &[u8], fields: &[Field]) -> Result<Self, RestError> {
         let mut source = serde_json::Deserializer::from_slice(bytes);
         let value = Unique.deserialize(&mut source).and_then(|value| source.end().map(|()| value));
         let value = value.map_err(|error| {
             let message = error.to_string();
             let code = if message.contains(TWICE) { fault::TWICE } else { fault::JSON };
-            Fault::bad(code, format!("Invalid JSON: {message}"))
+            RestError::bad(code, format!("Invalid JSON: {message}"))
         })?;
         let Value::Object(members) = value else {
-            return Err(Fault::bad(fault::JSON, "Invalid JSON: it must be an object"));
+            return Err(RestError::bad(fault::JSON, "Invalid JSON: it must be an object"));
         };
         let mut body = Self::default();
         body.add("", members, fields)?;
@@ -72,9 +72,9 @@ impl Body {
     }
 
     /// Reads the body of a change, which has to change something.
-    pub fn of_change(bytes: &[u8], fields: &[Field]) -> Result<Self, Fault> {
+    pub fn of_change(bytes: &[u8], fields: &[Field]) -> Result<Self, RestError> {
         let body = Self::parse(bytes, fields)?;
-        if body.is_empty() { Err(Fault::nothing()) } else { Ok(body) }
+        if body.is_empty() { Err(RestError::nothing()) } else { Ok(body) }
     }
 
     fn add(
@@ -82,7 +82,7 @@ impl Body {
         prefix: &str,
         members: serde_json::Map<String, Value>,
         fields: &[Field],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RestError> {
         for (key, value) in members {
             let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
             let field = fields.iter().find(|field| field.name == name);
@@ -93,23 +93,30 @@ impl Body {
                 (Some(field), value) => self.add_field(field, value)?,
                 (None, Value::Object(members)) if is_parent => self.add(&name, members, fields)?,
                 (None, Value::Array(_)) if is_parent => {
-                    return Err(Fault::bad(fault::ARRAY, format!("\"{name}\" is not an array")).about(name));
+                    return Err(
+                        RestError::bad(fault::ARRAY, format!("\"{name}\" is not an array")).about(name)
+                    );
                 }
-                (None, value) if is_parent => return Err(Fault::value(&name, &value.to_string(), "object")),
-                (None, _) => return Err(Fault::unexpected(&name)),
+                (None, value) if is_parent => {
+                    return Err(RestError::value(&name, &value.to_string(), "object"));
+                }
+                (None, _) => return Err(RestError::unexpected(&name)),
             }
         }
         Ok(())
     }
 
-    fn add_field(&mut self, field: &Field, value: Value) -> Result<(), Fault> {
+    fn add_field(&mut self, field: &Field, value: Value) -> Result<(), RestError> {
         if !field.settable {
-            return Err(Fault::read_only(field.name));
+            return Err(RestError::read_only(field.name));
         }
         let value = typed(field, value)?;
         if self.0.insert(field.name, value).is_some() {
-            return Err(Fault::bad(fault::TWICE, format!("Field \"{}\" was specified twice", field.name))
-                .about(field.name));
+            return Err(RestError::bad(
+                fault::TWICE,
+                format!("Field \"{}\" was specified twice", field.name),
+            )
+            .about(field.name));
         }
         Ok(())
     }
@@ -139,9 +146,9 @@ impl Body {
     }
 }
 
-fn typed(field: &Field, value: Value) -> Result<Value, Fault> {
+fn typed(field: &Field, value: Value) -> Result<Value, RestError> {
     let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let wrong = |due: &str| Fault::value(field.name, &shown, due);
+    let wrong = |due: &str| RestError::value(field.name, &shown, due);
     match field.kind {
         FieldKind::Text if value.is_string() => Ok(value),
         FieldKind::Text => Err(wrong("string")),

@@ -2,9 +2,9 @@
 
 use plumb_volumes::state::State;
 
-use crate::answer::Answer;
+use crate::answer::RestResponse;
 use crate::asked::{Asked, Method, Request, ServedReport};
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 use crate::query::Query;
 use crate::resources::{jobs, policies, svms, volumes};
 
@@ -30,18 +30,21 @@ impl Interface {
 
     /// Does what a request asks for, or nothing of it.
     #[must_use]
-    pub fn answer(&self, request: &Request<'_>) -> Answer {
-        self.dispatch(request).unwrap_or_else(Answer::from)
+    pub fn answer(&self, request: &Request<'_>) -> RestResponse {
+        self.dispatch(request).unwrap_or_else(RestResponse::from)
     }
 
-    fn dispatch(&self, request: &Request<'_>) -> Result<Answer, Fault> {
-        let unknown = || Fault::new(404, fault::UNSUPPORTED, "API not found");
+    fn dispatch(&self, request: &Request<'_>) -> Result<RestResponse, RestError> {
+        let unknown = || RestError::new(404, fault::UNSUPPORTED, "API not found");
         let (resource, uuid) = split(request.path).ok_or_else(unknown)?;
         let query = Query::parse(request.query)?;
         let asked = Asked { state: &self.state, served: &self.served, request, query: &query };
         let method = request.method.ok_or_else(not_allowed)?;
         if matches!(method, Method::Get | Method::Delete) && !request.body.is_empty() {
-            return Err(Fault::bad(fault::BODY, "A request body is not allowed on GET, HEAD, and DELETE"));
+            return Err(RestError::bad(
+                fault::BODY,
+                "A request body is not allowed on GET, HEAD, and DELETE",
+            ));
         }
         let is_of_several = uuid.is_none() && matches!(method, Method::Patch | Method::Delete);
         if method != Method::Get && !is_of_several {
@@ -59,7 +62,7 @@ impl Interface {
         resource: Resource,
         method: Method,
         uuid: Option<&str>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<RestResponse, RestError> {
         match (resource, method, uuid) {
             (Resource::Policies, Method::Get, None) => policies::list(asked),
             (Resource::Policies, Method::Post, None) => policies::create(asked),
@@ -90,8 +93,8 @@ enum Resource {
     Jobs,
 }
 
-fn not_allowed() -> Fault {
-    Fault::new(405, fault::UNSUPPORTED, "The operation is not supported on this resource")
+fn not_allowed() -> RestError {
+    RestError::new(405, fault::UNSUPPORTED, "The operation is not supported on this resource")
 }
 
 /// A path as a resource and, where there is one, the UUID of one of its objects.

@@ -24,6 +24,6 @@ mod query;
 mod resources;
 mod throughput;
 
-pub use answer::Answer;
+pub use answer::RestResponse;
 pub use asked::{Method, Request, ServedReport};
 pub use interface::Interface;

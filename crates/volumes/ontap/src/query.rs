@@ -10,7 +10,7 @@ use std::num::IntErrorKind;
 use serde_json::{Map, Value, json};
 
 use crate::answer::links;
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 use crate::fields::{Field, FieldKind};
 
 const RECORDS_MAX: u64 = 10_000;
@@ -59,9 +59,9 @@ pub struct Collection {
 
 impl Query {
     /// Reads what is after the question mark.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, RestError> {
         let bad = |part: &str| {
-            Fault::bad(fault::VALUE, format!("\"{part}\" is not a query: its encoding is wrong"))
+            RestError::bad(fault::VALUE, format!("\"{part}\" is not a query: its encoding is wrong"))
         };
         let pair = |part: &str| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -72,7 +72,7 @@ impl Query {
         for (at, (name, _)) in pairs.iter().enumerate() {
             if pairs[..at].iter().any(|(earlier, _)| earlier == name) {
                 let message = format!("Field \"{name}\" was specified twice");
-                return Err(Fault::bad(fault::TWICE, message).about(name));
+                return Err(RestError::bad(fault::TWICE, message).about(name));
             }
         }
         Ok(Self { text: text.to_owned(), pairs })
@@ -82,32 +82,32 @@ impl Query {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    fn count(&self, name: &str, min: u64, max: u64) -> Result<Option<u64>, Fault> {
+    fn count(&self, name: &str, min: u64, max: u64) -> Result<Option<u64>, RestError> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let count = match text.parse::<u64>() {
             Err(error) if *error.kind() == IntErrorKind::PosOverflow => u64::MAX,
-            Err(_) => return Err(Fault::value(name, text, "integer")),
+            Err(_) => return Err(RestError::value(name, text, "integer")),
             Ok(count) => count,
         };
         let due = format!("{min}..{max}");
-        if (min..=max).contains(&count) { Ok(Some(count)) } else { Err(Fault::value(name, text, &due)) }
+        if (min..=max).contains(&count) { Ok(Some(count)) } else { Err(RestError::value(name, text, &due)) }
     }
 
-    fn flag(&self, name: &str) -> Result<Option<bool>, Fault> {
+    fn flag(&self, name: &str) -> Result<Option<bool>, RestError> {
         match self.get(name) {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(text) => Err(Fault::value(name, text, "boolean")),
+            Some(text) => Err(RestError::value(name, text, "boolean")),
         }
     }
 
     /// The parameters of a call that changes something; there are no others.
-    pub fn options(&self, makes: bool) -> Result<Options, Fault> {
+    pub fn options(&self, makes: bool) -> Result<Options, RestError> {
         let known = ["return_timeout", "return_records"];
         let known = if makes { &known[..] } else { &known[..1] };
         if let Some((name, _)) = self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            return Err(Fault::unexpected(name));
+            return Err(RestError::unexpected(name));
         }
         let wait = self.count("return_timeout", 0, TIMEOUT_S_MAX)?.unwrap_or(0) > 0;
         Ok(Options { wait, return_records: self.flag("return_records")?.unwrap_or(false) })
@@ -115,14 +115,14 @@ impl Query {
 
     /// The parameters of a call that changes all records that the query finds: whether it goes on after a failure. It has to
     /// ask for something, so that nobody deletes everything by a query that was forgotten.
-    pub fn found_options(&self, collection: &Collection) -> Result<bool, Fault> {
+    pub fn found_options(&self, collection: &Collection) -> Result<bool, RestError> {
         collection.check_parameters(self, &[CONTINUE])?;
         collection.asked(self, false)?;
         self.flag("return_records")?;
         self.count("return_timeout", 0, TIMEOUT_S_MAX)?;
         if !self.pairs.iter().any(|(name, _)| collection.field(name).is_some()) {
             let message = "The operation is not supported on this resource without a field in the query";
-            return Err(Fault::new(405, fault::UNSUPPORTED, message));
+            return Err(RestError::new(405, fault::UNSUPPORTED, message));
         }
         Ok(self.flag(CONTINUE)?.unwrap_or(false))
     }
@@ -130,7 +130,7 @@ impl Query {
 
 impl Collection {
     /// Some of the records, as an answer.
-    pub fn list(&self, query: &Query, records: Vec<Value>, with_links: bool) -> Result<Value, Fault> {
+    pub fn list(&self, query: &Query, records: Vec<Value>, with_links: bool) -> Result<Value, RestError> {
         self.check_parameters(query, &[])?;
         query.count("return_timeout", 0, TIMEOUT_S_MAX)?;
         let page = self.page(query, records)?;
@@ -142,7 +142,7 @@ impl Collection {
     }
 
     /// The records that a query finds.
-    pub fn page(&self, query: &Query, records: Vec<Value>) -> Result<Page, Fault> {
+    pub fn page(&self, query: &Query, records: Vec<Value>) -> Result<Page, RestError> {
         let mut found = Vec::new();
         for record in records {
             if self.matches(query, &record)? {
@@ -152,7 +152,7 @@ impl Collection {
         self.order(query, &mut found)?;
         if let Some(uuid) = query.get("start.uuid") {
             let first = found.iter().position(|record| record["uuid"] == uuid);
-            found.drain(..first.ok_or_else(|| Fault::value("start.uuid", uuid, "UUID"))?);
+            found.drain(..first.ok_or_else(|| RestError::value("start.uuid", uuid, "UUID"))?);
         }
         let max = query.count("max_records", 1, RECORDS_MAX)?.unwrap_or(RECORDS_MAX);
         let max = usize::try_from(max).unwrap_or(usize::MAX);
@@ -168,7 +168,7 @@ impl Collection {
         page: &Page,
         with_links: bool,
         by_default: bool,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, RestError> {
         let fields = self.asked(query, false)?;
         let mut body = json!({ "num_records": page.records.len() });
         if query.flag("return_records")?.unwrap_or(by_default) {
@@ -182,10 +182,10 @@ impl Collection {
     }
 
     /// One record, as an answer.
-    pub fn one(&self, query: &Query, record: &Value, with_links: bool) -> Result<Value, Fault> {
+    pub fn one(&self, query: &Query, record: &Value, with_links: bool) -> Result<Value, RestError> {
         let fields = self.asked(query, true)?;
         if let Some((name, _)) = query.pairs.iter().find(|(name, _)| name != "fields") {
-            return Err(Fault::unexpected(name));
+            return Err(RestError::unexpected(name));
         }
         Ok(self.chosen(record, &fields, with_links))
     }
@@ -205,15 +205,15 @@ impl Collection {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    fn check_parameters(&self, query: &Query, more: &[&str]) -> Result<(), Fault> {
+    fn check_parameters(&self, query: &Query, more: &[&str]) -> Result<(), RestError> {
         let is_known =
             |name: &str| PARAMETERS.contains(&name) || more.contains(&name) || self.field(name).is_some();
         let unknown = query.pairs.iter().find(|(name, _)| !is_known(name));
-        unknown.map_or(Ok(()), |(name, _)| Err(Fault::unexpected(name)))
+        unknown.map_or(Ok(()), |(name, _)| Err(RestError::unexpected(name)))
     }
 
     /// The names of the fields that were asked for.
-    fn asked(&self, query: &Query, is_one: bool) -> Result<Vec<&'static str>, Fault> {
+    fn asked(&self, query: &Query, is_one: bool) -> Result<Vec<&'static str>, RestError> {
         let mut names: Vec<&str> = self.always.to_vec();
         let text = query.get("fields").unwrap_or(if is_one { "*" } else { "" });
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -224,7 +224,7 @@ impl Collection {
             let before = names.len();
             names.extend(self.fields.iter().filter(|field| is_all || below(field)).map(|field| field.name));
             if names.len() == before {
-                return Err(Fault::value("fields", part, "field"));
+                return Err(RestError::value("fields", part, "field"));
             }
         }
         Ok(names)
@@ -244,7 +244,7 @@ impl Collection {
         chosen
     }
 
-    fn matches(&self, query: &Query, record: &Value) -> Result<bool, Fault> {
+    fn matches(&self, query: &Query, record: &Value) -> Result<bool, RestError> {
         for (name, wanted) in &query.pairs {
             if let Some(field) = self.field(name)
                 && !is_match(field, wanted, at(record, name))?
@@ -255,7 +255,7 @@ impl Collection {
         Ok(true)
     }
 
-    fn order(&self, query: &Query, records: &mut [Value]) -> Result<(), Fault> {
+    fn order(&self, query: &Query, records: &mut [Value]) -> Result<(), RestError> {
         let mut keys = Vec::new();
         let default = self.field("name").map(|_| "name");
         let Some(asked) = query.get("order_by").or(default) else { return Ok(()) };
@@ -264,7 +264,7 @@ impl Collection {
             let known = self.field(name).is_some() && matches!(direction.trim(), "asc" | "desc");
             if !known {
                 let message = format!("The field \"{}\" is not supported as an order_by= field", part.trim());
-                return Err(Fault::bad(fault::ORDER, message).about("order_by"));
+                return Err(RestError::bad(fault::ORDER, message).about("order_by"));
             }
             keys.push((name.to_owned(), direction.trim() == "desc"));
         }
@@ -302,7 +302,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// Whether a value is one of those that `a|b` asks for; `!` asks for the others.
-fn is_match(field: &Field, wanted: &str, value: Option<&Value>) -> Result<bool, Fault> {
+fn is_match(field: &Field, wanted: &str, value: Option<&Value>) -> Result<bool, RestError> {
     if let Some(refused) = wanted.strip_prefix('!') {
         return Ok(!is_match(field, refused, value)?);
     }
@@ -318,14 +318,14 @@ fn is_match(field: &Field, wanted: &str, value: Option<&Value>) -> Result<bool, 
     Ok(found)
 }
 
-fn is_number_match(field: &Field, wanted: &str, value: Option<u64>) -> Result<bool, Fault> {
+fn is_number_match(field: &Field, wanted: &str, value: Option<u64>) -> Result<bool, RestError> {
     if wanted == "*" {
         return Ok(value.is_some());
     }
     let number = |text: &str| {
         let bytes =
             if field.kind == FieldKind::Size { crate::fields::size_bytes(text) } else { text.parse().ok() };
-        bytes.ok_or_else(|| Fault::value(field.name, wanted, "integer"))
+        bytes.ok_or_else(|| RestError::value(field.name, wanted, "integer"))
     };
     let within: Box<dyn Fn(u64) -> bool> = if let Some((low, high)) = wanted.split_once("..") {
         let (low, high) = (number(low)?, number(high)?);
@@ -401,7 +401,7 @@ mod tests {
         always: &["uuid", "name"],
     };
 
-    fn listed(query: &str) -> Result<Value, Fault> {
+    fn listed(query: &str) -> Result<Value, RestError> {
         let thing = |(name, limit): (&str, u64)| json!({ "uuid": format!("u-{name}"), "name": name, "svm": { "name": "s" }, "limit": limit });
         let mut things: Vec<Value> = [("b", 2), ("a10", 3), ("a", 1)].map(thing).to_vec();
         things.push(json!({ "uuid": "u-z", "name": "z", "svm": { "name": "t" } }));

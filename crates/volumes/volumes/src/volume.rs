@@ -21,7 +21,7 @@ const PART_BYTES: usize = 128 << 10;
 
 /// Why an operation on a volume was not done.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum VolumeError {
     /// The volume is offline.
     Offline,
     /// A part of the range is beyond the volume's end.
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     File(io::Error),
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for VolumeError {
     fn from(error: io::Error) -> Self {
         Self::File(error)
     }
@@ -122,7 +122,7 @@ impl Volume {
     }
 
     /// Whether `bytes` from `offset` on may be used now.
-    pub(crate) fn check(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn check(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
         check(&self.extent(), offset, bytes)
     }
 
@@ -140,7 +140,7 @@ impl Volume {
         offset: u64,
         bytes: u64,
         work: impl FnOnce(&File) -> io::Result<()>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), VolumeError> {
         let extent = self.extent();
         check(&extent, offset, bytes)?;
         work(&self.file)?;
@@ -148,7 +148,7 @@ impl Volume {
     }
 
     /// The same for a long range, a part at a time, because a resize that waits holds up every change that begins later.
-    fn change_in_parts(&self, offset: u64, bytes: u64, flags: FallocateFlags) -> Result<(), Fault> {
+    fn change_in_parts(&self, offset: u64, bytes: u64, flags: FallocateFlags) -> Result<(), VolumeError> {
         self.check(offset, bytes)?;
         let end = offset.saturating_add(bytes);
         for start in (offset..end).step_by(CHANGE_BYTES) {
@@ -188,7 +188,7 @@ impl Volume {
     }
 
     /// Brings this many bytes from `offset` on into memory, and waits until they are there.
-    pub(crate) fn fetch(&self, offset: u64, bytes: u64, scratch: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(crate) fn fetch(&self, offset: u64, bytes: u64, scratch: &mut Vec<u8>) -> Result<(), VolumeError> {
         let end = offset.saturating_add(bytes);
         for start in (offset..end).step_by(PART_BYTES) {
             let part = usize::try_from(end - start).unwrap_or(usize::MAX).min(PART_BYTES);
@@ -197,41 +197,41 @@ impl Volume {
             }
             if let Err(error) = self.read(&mut scratch[..part], start) {
                 // The file's end may have come closer in the meantime.
-                return self.check(offset, bytes).and(Err(Fault::File(error)));
+                return self.check(offset, bytes).and(Err(VolumeError::File(error)));
             }
         }
         Ok(())
     }
 
-    pub(crate) fn write(&self, data: &[u8], offset: u64) -> Result<(), Fault> {
+    pub(crate) fn write(&self, data: &[u8], offset: u64) -> Result<(), VolumeError> {
         self.change(offset, data.len() as u64, |file| file.write_all_at(data, offset))
     }
 
     /// Returns when everything written before is on disk.
-    pub(crate) fn sync(&self) -> Result<(), Fault> {
+    pub(crate) fn sync(&self) -> Result<(), VolumeError> {
         self.check(0, 0)?;
         Ok(self.file.sync_data()?)
     }
 
     /// Gives the space back; it reads as zeroes afterwards.
-    pub(crate) fn discard(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.change_in_parts(offset, bytes, punch)
     }
 
     /// Makes it read as zeroes and keeps the space.
-    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
         let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         self.change_in_parts(offset, bytes, zero)
     }
 }
 
-fn check(extent: &Extent, offset: u64, bytes: u64) -> Result<(), Fault> {
+fn check(extent: &Extent, offset: u64, bytes: u64) -> Result<(), VolumeError> {
     if extent.is_offline {
-        return Err(Fault::Offline);
+        return Err(VolumeError::Offline);
     }
     let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= extent.size_bytes);
-    if is_inside { Ok(()) } else { Err(Fault::Outside) }
+    if is_inside { Ok(()) } else { Err(VolumeError::Outside) }
 }
 
 /// Does what the flags say, or writes zeroes where the file system does not know how.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plumb_csi::grpc::Server;
 use plumb_csi::node::Node;
-use plumb_csi::{Driver, Fault, Mode};
+use plumb_csi::{CallError, Driver, Mode};
 use plumb_host::signals::Interrupts;
 use plumb_host::time::sleep;
 
@@ -84,9 +84,9 @@ fn tell(now: BTreeSet<String>, said: &mut BTreeSet<String>, is_quiet: bool) {
 }
 
 /// What a host lacks is the user's to mend.
-fn failure(fault: Fault) -> Failure {
+fn failure(fault: CallError) -> Failure {
     match fault {
-        Fault::Precondition(_) => Failure::usage(format!("failed to serve the driver: {fault}")),
+        CallError::Precondition(_) => Failure::usage(format!("failed to serve the driver: {fault}")),
         fault => Failure { code: crate::exit::FAILED, ..Failure::usage(fault.to_string()) },
     }
 }

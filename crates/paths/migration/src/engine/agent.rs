@@ -11,7 +11,7 @@ use plumb_model::{CpuCost, Measurement};
 use plumb_path::{Load, Mark, PathError, Snapshot, System, Window, read_target};
 use serde_json::Value;
 
-use super::destination::{Destination, Target};
+use super::destination::{Destination, DestinationAddress};
 use super::report::{self, Migrations};
 use super::source::Source;
 use crate::settings::{MigrationSettings, Tls};
@@ -81,7 +81,7 @@ impl SourceLoad {
     /// # Errors
     /// When there is not enough memory, or the target cannot be read.
     pub fn prepare(settings: &MigrationSettings, target: &Value) -> Result<Self, PathError> {
-        let target: Target = read_target(target)?;
+        let target: DestinationAddress = read_target(target)?;
         let source = Source::new(settings, target)?;
         Ok(Self { source, settings: settings.clone() })
     }

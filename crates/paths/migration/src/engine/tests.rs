@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use plumb_model::{ByteRate, Bytes, Percent, Span};
 
-use super::destination::{Destination, Target};
+use super::destination::{Destination, DestinationAddress};
 use super::dirty::BACKLOG_NS;
 use super::source::{Ending, Outcome, Source};
 use super::wire::tls::Protection;
@@ -205,8 +205,10 @@ fn a_source_with_tls_finds_none_at_a_destination_without_it_and_trusts_no_other(
     let encrypted = settings(|settings| settings.system.tls = Tls::On);
     let (plain, other) = (destination(&settings(|_| {})), destination(&encrypted));
     let (address, wrong) = (plain.target().address, destination(&encrypted));
-    let (of_plain, of_wrong) =
-        (Target { address, ..other.target() }, Target { address: wrong.target().address, ..other.target() });
+    let (of_plain, of_wrong) = (
+        DestinationAddress { address, ..other.target() },
+        DestinationAddress { address: wrong.target().address, ..other.target() },
+    );
     for target in [of_plain, of_wrong] {
         let error = Source::new(&encrypted, target).unwrap().migrate(&mut |_| {}).unwrap_err().to_string();
         assert!(error.starts_with("set up TLS: ") && error.contains("`--tls on`"), "{error}");

@@ -38,7 +38,7 @@ pub(super) enum Ask {
 /// What the destination's side answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]
-pub(super) enum Answer {
+pub(super) enum ControlReply {
     Listening {
         port: u16,
     },
@@ -91,11 +91,11 @@ impl Link {
     }
 
     /// Asks and waits for the answer; one that says why not is an error.
-    pub(super) fn ask(&mut self, ask: &Ask) -> Result<Answer, PathError> {
+    pub(super) fn ask(&mut self, ask: &Ask) -> Result<ControlReply, PathError> {
         let failed = |cause: std::io::Error| PathError::new(format!("ask the destination's agent: {cause}"));
         write_line(self.reader.get_ref(), ask).map_err(failed)?;
         match read_line(&mut self.reader).map_err(failed)? {
-            Some(Answer::Failed { reason }) => Err(PathError::new(reason)),
+            Some(ControlReply::Failed { reason }) => Err(PathError::new(reason)),
             Some(answer) => Ok(answer),
             None => Err(PathError::new("ask the destination's agent: it has ended")),
         }

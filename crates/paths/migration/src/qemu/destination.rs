@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::abilities::Abilities;
-use super::control::{self, Answer, Ask, read_line, write_line};
+use super::control::{self, Ask, ControlReply, read_line, write_line};
 use super::instance::{Instance, Ram, Role};
 use super::memory::GuestMemory;
 use crate::settings::SystemSettings;
@@ -164,18 +164,18 @@ impl Server {
             // A source's side that says something else, or nothing any more, is gone.
             let Ok(Some(ask)) = read_line::<Ask>(&mut reader) else { return };
             let answer =
-                self.answer(&ask).unwrap_or_else(|error| Answer::Failed { reason: error.to_string() });
+                self.answer(&ask).unwrap_or_else(|error| ControlReply::Failed { reason: error.to_string() });
             if write_line(reader.get_ref(), &answer).is_err() {
                 return;
             }
         }
     }
 
-    fn answer(&mut self, ask: &Ask) -> Result<Answer, PathError> {
+    fn answer(&mut self, ask: &Ask) -> Result<ControlReply, PathError> {
         match ask {
-            Ask::Fresh => Ok(Answer::Listening { port: self.fresh()? }),
+            Ask::Fresh => Ok(ControlReply::Listening { port: self.fresh()? }),
             Ask::Finish { key } => self.finish(*key),
-            Ask::Abandon => Ok(Answer::Abandoned {
+            Ask::Abandon => Ok(ControlReply::Abandoned {
                 reason: self.current.take().and_then(|mut current| current.instance.end()),
             }),
         }
@@ -204,7 +204,7 @@ impl Server {
         Ok(port)
     }
 
-    fn finish(&mut self, key: u64) -> Result<Answer, PathError> {
+    fn finish(&mut self, key: u64) -> Result<ControlReply, PathError> {
         let Current { mut instance, cpu_before, .. } = self
             .current
             .take()
@@ -220,7 +220,7 @@ impl Server {
         totals.migrations += 1;
         drop(totals);
         instance.stop()?;
-        Ok(Answer::Finished { cpu, digests })
+        Ok(ControlReply::Finished { cpu, digests })
     }
 }
 

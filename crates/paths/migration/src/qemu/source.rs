@@ -14,7 +14,7 @@ use plumb_path::{Load, Mark, PathError, Place, Window};
 use serde_json::{Value, json};
 
 use super::abilities::Abilities;
-use super::control::{Answer, Ask, Link};
+use super::control::{Ask, ControlReply, Link};
 use super::instance::{Instance, Ram, Role};
 use super::memory::{Digests, GuestMemory};
 use super::outcome::{Account, Outcome, Sample};
@@ -73,7 +73,7 @@ impl Source {
 
     fn fresh_destination(&mut self) -> Result<u16, PathError> {
         match self.link.ask(&Ask::Fresh)? {
-            Answer::Listening { port } => Ok(port),
+            ControlReply::Listening { port } => Ok(port),
             other => Err(unexpected(&other)),
         }
     }
@@ -132,7 +132,7 @@ impl Source {
 
     fn compare(&mut self, content: &Digests, key: u64) -> Result<plumb_host::cpu::CpuTime, PathError> {
         match self.link.ask(&Ask::Finish { key })? {
-            Answer::Finished { cpu, digests } => match content.first_difference(&digests) {
+            ControlReply::Finished { cpu, digests } => match content.first_difference(&digests) {
                 None => Ok(cpu),
                 Some(at) => Err(PathError::new(format!(
                     "migrate: the destination's memory differs from the source's in the region at {at:#x}"
@@ -145,7 +145,9 @@ impl Source {
     /// An error of the source, and what the destination says about itself: often it is the cause.
     fn with_the_destinations_end(&mut self, error: PathError) -> PathError {
         match self.link.ask(&Ask::Abandon) {
-            Ok(Answer::Abandoned { reason: Some(reason) }) => PathError::new(format!("{error}; {reason}")),
+            Ok(ControlReply::Abandoned { reason: Some(reason) }) => {
+                PathError::new(format!("{error}; {reason}"))
+            }
             _ => error,
         }
     }
@@ -185,7 +187,7 @@ impl Load for Source {
     }
 }
 
-fn unexpected(answer: &Answer) -> PathError {
+fn unexpected(answer: &ControlReply) -> PathError {
     PathError::new(format!("ask the destination's agent: it answered {answer:.100?}"))
 }
 

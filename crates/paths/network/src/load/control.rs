@@ -13,7 +13,7 @@ use plumb_model::Span;
 use rustix::event::PollFlags;
 
 use super::error::Error;
-use crate::settings::{Target, Test};
+use crate::settings::{NetworkTarget, Test};
 use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
 use crate::wire::hello::{HELLO_BYTES, Purpose, Stranger, VERSION};
 use crate::wire::socket::{self, ConnectError};
@@ -38,7 +38,7 @@ pub struct Control {
 }
 
 /// A server as messages name it.
-fn name_of(target: &Target) -> String {
+fn name_of(target: &NetworkTarget) -> String {
     match target.address.contains(':') {
         true => format!("[{}]:{}", target.address, target.port),
         false => format!("{}:{}", target.address, target.port),
@@ -70,7 +70,7 @@ impl Control {
     ///
     /// # Errors
     /// When it does not answer, or is something else.
-    pub fn connect(target: &Target) -> Result<Self, Error> {
+    pub fn connect(target: &NetworkTarget) -> Result<Self, Error> {
         within(target.netns.as_deref(), || {
             let (target, address) = (target.clone(), name_of(target));
             let connected = unless_asked_to_stop(move || Self::connect_here(&target));
@@ -78,7 +78,7 @@ impl Control {
         })
     }
 
-    fn connect_here(target: &Target) -> Result<Self, Error> {
+    fn connect_here(target: &NetworkTarget) -> Result<Self, Error> {
         let name = name_of(target);
         let addresses = resolve(&target.address, target.port).map_err(Error::Resolve)?;
         let mut failed = None;

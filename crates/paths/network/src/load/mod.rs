@@ -29,7 +29,7 @@ use self::control::Control;
 pub(crate) use self::error::Error;
 pub(crate) use self::shared_pages::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
-use crate::settings::{Driver, LoadSettings, Target, Test};
+use crate::settings::{Driver, LoadSettings, NetworkTarget, Test};
 use crate::tools;
 use crate::wire::bounds::{check_flows, check_size};
 
@@ -98,7 +98,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 ///
 /// # Errors
 /// When the tool is not there, or Plumbline's server does not answer.
-pub(crate) fn any_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
+pub(crate) fn any_load(spec: &LoadSettings, target: &NetworkTarget) -> Result<Box<dyn Load>, PathError> {
     match tools::driven_load(spec, target)? {
         Some(load) => Ok(load),
         None => Ok(Box::new(network_load(spec, target)?)),
@@ -109,7 +109,7 @@ pub(crate) fn any_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn L
 ///
 /// # Errors
 /// When a setting is wrong, or the server does not answer as one.
-pub(crate) fn network_load(spec: &LoadSettings, target: &Target) -> Result<NetworkLoad, Error> {
+pub(crate) fn network_load(spec: &LoadSettings, target: &NetworkTarget) -> Result<NetworkLoad, Error> {
     check(spec)?;
     Control::connect(target)?;
     Ok(NetworkLoad { spec: spec.clone(), target: target.clone() })
@@ -119,7 +119,7 @@ pub(crate) fn network_load(spec: &LoadSettings, target: &Target) -> Result<Netwo
 #[derive(Debug)]
 pub struct NetworkLoad {
     spec: LoadSettings,
-    target: Target,
+    target: NetworkTarget,
 }
 
 impl Load for NetworkLoad {

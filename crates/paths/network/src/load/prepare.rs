@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use super::control::{Control, PATIENCE, within};
 use super::error::Error;
 use crate::options::ZeroCopy;
-use crate::settings::{LoadSettings, Target, Test};
+use crate::settings::{LoadSettings, NetworkTarget, Test};
 use crate::wire::control::{SocketTerms, Terms};
 use crate::wire::hello::{HELLO_BYTES, Purpose};
 use crate::wire::options::{self, Observed};
@@ -42,7 +42,7 @@ pub struct Prepared {
     pub netns: Option<PathBuf>,
 }
 
-pub(super) fn terms(spec: &LoadSettings, target: &Target, test: Test) -> Result<Terms, Error> {
+pub(super) fn terms(spec: &LoadSettings, target: &NetworkTarget, test: Test) -> Result<Terms, Error> {
     let shared_cpus = if spec.shares_cpus(test) { target.common_cpus()? } else { None };
     let small = |bytes: plumb_model::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
     Ok(Terms {
@@ -65,7 +65,7 @@ pub(super) fn terms(spec: &LoadSettings, target: &Target, test: Test) -> Result<
 ///
 /// # Errors
 /// When the server is not there, or one of the two ends cannot do what is asked for.
-pub fn prepare(spec: &LoadSettings, target: &Target, test: Test) -> Result<Prepared, Error> {
+pub fn prepare(spec: &LoadSettings, target: &NetworkTarget, test: Test) -> Result<Prepared, Error> {
     let terms = terms(spec, target, test)?;
     let mut control = Control::connect(target)?;
     let token = control.begin(&terms)?;

@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_tcp_cork;
 use super::control::PATIENCE;
 use super::error::Error;
 use super::prepare;
-use crate::settings::{LoadSettings, Target, Test};
+use crate::settings::{LoadSettings, NetworkTarget, Test};
 use crate::wire::socket;
 
 /// What became of pages that were handed over.
@@ -28,7 +28,7 @@ const TRIES: u64 = 3;
 ///
 /// # Errors
 /// When the server goes away.
-pub fn probe(target: &Target) -> Result<(u64, u64), Error> {
+pub fn probe(target: &NetworkTarget) -> Result<(u64, u64), Error> {
     let spec = LoadSettings {
         tests: vec![Test::TcpLat],
         msg_size: Some(Bytes(BYTES as u64)),

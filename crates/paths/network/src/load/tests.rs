@@ -19,7 +19,8 @@ use crate::wire::control::Terms;
 fn measure(spec: &LoadSettings) -> Measurement {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
-    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let target =
+        NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
     let window = Window::at_once(20_000_000, spec.duration.0, 1);
     let mut marks = Vec::new();
     let mut load = network_load(spec, &target).unwrap();
@@ -115,12 +116,13 @@ fn ends_that_ran_elsewhere_are_no_evidence() {
 }
 
 fn connect_to(address: SocketAddr) -> Control {
-    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let target =
+        NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
     Control::connect(&target).unwrap()
 }
 
 fn sharing(shared_cpus: SharedCpus) -> Terms {
-    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), &Target::default(), Test::TcpLat).unwrap();
+    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), &NetworkTarget::default(), Test::TcpLat).unwrap();
     Terms { shared_cpus: Some(shared_cpus), ..terms }
 }
 
@@ -155,7 +157,7 @@ fn a_connection_that_ends_before_its_message_is_whole_brought_none() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let mut control = connect_to(server.address());
     let token = control
-        .begin(&prepare::terms(&spec(&[Test::TcpCrr], 100), &Target::default(), Test::TcpCrr).unwrap())
+        .begin(&prepare::terms(&spec(&[Test::TcpCrr], 100), &NetworkTarget::default(), Test::TcpCrr).unwrap())
         .unwrap();
     let hello = crate::wire::hello::Purpose::Once { token }.encode();
     let mut broken = TcpStream::connect(server.address()).unwrap();
@@ -251,7 +253,8 @@ fn what_a_search_has_no_room_for_is_refused() {
 fn a_window_that_has_a_rate_is_measured_at_it() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
-    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let target =
+        NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
     for test in [Test::TcpLat, Test::UdpLat, Test::TcpCrr] {
         let mut load = network_load(&spec(&[test], 1), &target).unwrap();
         for (rate_per_s, due) in [(500.0, 100), (250.0, 50)] {
@@ -266,7 +269,8 @@ fn a_window_that_has_a_rate_is_measured_at_it() {
 fn interrupt(rate: Option<Rate>) {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
-    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let target =
+        NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
     let tests = [Test::TcpLat, Test::TcpBw];
     let window_ns = 2 * 60_000_000_000;
     let window = Window::at_once(0, window_ns, 1);
@@ -303,7 +307,8 @@ fn an_interruption_does_not_wait_for_a_message_that_is_due_later() {
 fn no_rate_of_progress_reaches_over_two_tests() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
-    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let target =
+        NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
     let tests = [Test::TcpLat, Test::UdpLat, Test::TcpCrr];
     let window = Window::at_once(10_000_000, 180_000_000, 1);
     let mut load = network_load(&spec(&tests, 1), &target).unwrap();
@@ -351,7 +356,8 @@ fn a_port_in_use_and_a_stranger_are_named() {
         let (mut peer, _) = taken.accept().unwrap();
         std::io::Write::write_all(&mut peer, b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").unwrap();
     });
-    let target = Target { address: "127.0.0.1".to_owned(), port: address.port(), ..Target::default() };
+    let target =
+        NetworkTarget { address: "127.0.0.1".to_owned(), port: address.port(), ..NetworkTarget::default() };
     let error = network_load(&LoadSettings::default(), &target).unwrap_err();
     assert!(!error.is_usage() && error.to_string().contains("it said \"SSH-2.0-"), "{error}");
     stranger.join().unwrap();
@@ -362,7 +368,8 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let silent: Vec<TcpStream> = (0..500).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
     let address = server.address();
-    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let target =
+        NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
     let spec = LoadSettings { duration: Span(60_000_000), ..LoadSettings::default() };
     let mut load = network_load(&spec, &target).unwrap();
     let window = Window::at_once(0, spec.duration.0, 1);
@@ -398,7 +405,7 @@ fn a_client_that_is_to_stop_hardly_waits_for_a_silent_server() {
 fn too_many_control_connections_and_flows_are_refused_with_a_reason() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let mut controls: Vec<Control> = (0..64).map(|_| connect_to(server.address())).collect();
-    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), &Target::default(), Test::TcpLat).unwrap();
+    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), &NetworkTarget::default(), Test::TcpLat).unwrap();
     let refused = connect_to(server.address()).begin(&terms).unwrap_err().to_string();
     let reason =
         "the server failed to take 1 more control connections from 127.0.0.1: it has 64, of at most 64";
@@ -467,8 +474,8 @@ impl Between {
         between
     }
 
-    fn target(&self) -> Target {
-        Target { address: "127.0.0.1".to_owned(), port: self.port, ..Target::default() }
+    fn target(&self) -> NetworkTarget {
+        NetworkTarget { address: "127.0.0.1".to_owned(), port: self.port, ..NetworkTarget::default() }
     }
 
     fn measure(&self, spec: &LoadSettings, mark: &mut dyn FnMut(Mark)) -> Measurement {

@@ -18,7 +18,7 @@ use plumb_model::CpuCost;
 use plumb_path::{Foreign, PathError, Place, Snapshot, System};
 
 use self::end::End;
-use crate::settings::{NetworkSettings, SystemKind, SystemSettings, Target};
+use crate::settings::{NetworkSettings, NetworkTarget, SystemKind, SystemSettings};
 
 pub use check::{Unbuildable, check, feasible, feasible_half};
 pub use evidence::evidence;
@@ -56,7 +56,11 @@ struct Loopback {
 impl System for Loopback {
     fn target(&self) -> serde_json::Value {
         let address = self.end.address();
-        let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+        let target = NetworkTarget {
+            address: address.ip().to_string(),
+            port: address.port(),
+            ..NetworkTarget::default()
+        };
         serde_json::json!(target)
     }
 
@@ -82,7 +86,7 @@ pub(crate) fn foreign(settings: &NetworkSettings) -> Foreign {
 }
 
 /// The address of a server that runs already.
-fn external(spec: &SystemSettings, port: u16) -> Result<Target, PathError> {
+fn external(spec: &SystemSettings, port: u16) -> Result<NetworkTarget, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
     parse_target(address, port).map_err(|error| PathError::new(format!("find the server: {error}")))
@@ -125,7 +129,7 @@ pub enum AddressError {
 ///
 /// # Errors
 /// When it is not such an address.
-pub fn parse_target(text: &str, default: u16) -> Result<Target, AddressError> {
+pub fn parse_target(text: &str, default: u16) -> Result<NetworkTarget, AddressError> {
     let of_text = || text.to_owned();
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -153,7 +157,7 @@ pub fn parse_target(text: &str, default: u16) -> Result<Target, AddressError> {
         }
         None => default,
     };
-    Ok(Target { address: host.to_owned(), port, ..Target::default() })
+    Ok(NetworkTarget { address: host.to_owned(), port, ..NetworkTarget::default() })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::half::{self, Half};
 use super::layout::{CLIENT_AT, Layout, SERVER, SERVER_AT};
 use super::observe::observe;
 use super::ovs::OpenVSwitch;
-use crate::settings::{Apart, NetworkSettings, SystemKind, SystemSettings, Target};
+use crate::settings::{Apart, NetworkSettings, NetworkTarget, SystemKind, SystemSettings};
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -88,7 +88,8 @@ pub(super) fn start_near(settings: &NetworkSettings, host: IpAddr, place: &Place
 impl System for Near {
     fn target(&self) -> serde_json::Value {
         let (address, apart) = (self.end.address(), Some(self.apart.clone()));
-        let target = Target { address: address.ip().to_string(), port: address.port(), netns: None, apart };
+        let target =
+            NetworkTarget { address: address.ip().to_string(), port: address.port(), netns: None, apart };
         serde_json::json!(target)
     }
 
@@ -110,7 +111,8 @@ impl System for Pods {
     fn target(&self) -> serde_json::Value {
         let address = self.end.address();
         let netns = Some(self.layout.namespaces[CLIENT_AT].path());
-        let target = Target { address: address.ip().to_string(), port: address.port(), netns, apart: None };
+        let target =
+            NetworkTarget { address: address.ip().to_string(), port: address.port(), netns, apart: None };
         serde_json::json!(target)
     }
 

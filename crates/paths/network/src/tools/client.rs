@@ -11,7 +11,7 @@ use super::series::Series;
 use crate::metrics::METRICS;
 use crate::options::ZeroCopy;
 use crate::own_share::own_share_max;
-use crate::settings::{Driver, LoadSettings, Target, Test};
+use crate::settings::{Driver, LoadSettings, NetworkTarget, Test};
 
 /// Significant digits that qperf prints; it prints three unless it is asked for more.
 const QPERF_DIGITS: &str = "6";
@@ -26,7 +26,7 @@ const NETPERF_KEYS: &str = "PROTOCOL,DIRECTION,ELAPSED_TIME,TRANSACTION_RATE,MIN
 /// When this host does not have the tool.
 pub(crate) fn driven_load(
     settings: &LoadSettings,
-    target: &Target,
+    target: &NetworkTarget,
 ) -> Result<Option<Box<dyn Load>>, PathError> {
     let Some(program) = program(settings.driver) else { return Ok(None) };
     let of_test = |test: &Test| {
@@ -42,7 +42,7 @@ struct NetworkTool {
     program: Program,
     test: Test,
     settings: LoadSettings,
-    target: Target,
+    target: NetworkTarget,
 }
 
 /// An output without the number of messages.

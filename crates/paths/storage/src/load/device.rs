@@ -16,7 +16,7 @@ use super::engine::{Engine, Handle, Request};
 use super::error::Error;
 use crate::nbd_address::NbdAddress;
 use crate::pattern::{FILL_BYTES, write_data};
-use crate::settings::{LoadSettings, NULL, Target};
+use crate::settings::{LoadSettings, NULL, StorageTarget};
 
 /// How large that is when nothing is said.
 const NULL_BYTES: u64 = 1 << 40;
@@ -74,7 +74,7 @@ impl Device {
     ///
     /// # Errors
     /// When it is not there, is not storage, or holds what would be lost.
-    pub fn open(target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
+    pub fn open(target: &StorageTarget, spec: &LoadSettings) -> Result<Self, Error> {
         if target.address == NULL {
             return Ok(Self::null(spec));
         }
@@ -113,7 +113,7 @@ impl Device {
         }
     }
 
-    fn remote(path: String, target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
+    fn remote(path: String, target: &StorageTarget, spec: &LoadSettings) -> Result<Self, Error> {
         let wrong = |message: &str| Error::Nbd { address: path.clone(), message: message.to_owned() };
         let address = NbdAddress::parse(&path).ok_or_else(|| wrong("an address is nbd://HOST:PORT/NAME"))?;
         let mut connection = Nbd::connect(&address, 1)?;
@@ -135,7 +135,7 @@ impl Device {
     }
 
     /// Makes a file that has no name any more when it is used: however this ends, nothing is left.
-    fn create(target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
+    fn create(target: &StorageTarget, spec: &LoadSettings) -> Result<Self, Error> {
         let path = target.address.clone();
         let Some(size) = target.create else { return Err(Error::Missing { path }) };
         let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
@@ -383,7 +383,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("full");
         std::fs::write(&path, vec![7; 64 << 10]).unwrap();
-        let target = Target::existing(path.to_str().unwrap());
+        let target = StorageTarget::existing(path.to_str().unwrap());
         let spec = LoadSettings { block_size: Bytes(1000), ..LoadSettings::default() };
         let direct = Device::open(&target, &spec).unwrap();
         match direct.direct {
@@ -411,7 +411,7 @@ mod tests {
         std::fs::write(file("zeros"), vec![0; 4 << 20]).unwrap();
         std::fs::write(file("data"), vec![7; 4 << 20]).unwrap();
         let open = |name: &str| {
-            let target = Target::existing(file(name).to_str().unwrap());
+            let target = StorageTarget::existing(file(name).to_str().unwrap());
             Device::open(&target, &LoadSettings { direct: false, ..LoadSettings::default() }).unwrap()
         };
         // A file system in memory does not tell what was only allocated.

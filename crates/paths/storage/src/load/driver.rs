@@ -18,7 +18,7 @@ use self::fio::{FIO, FioTool};
 use self::job_file::JobFile;
 use super::device::Device;
 use super::engine::Handle;
-use crate::settings::{Access, Driver, LoadSettings, Target};
+use crate::settings::{Access, Driver, LoadSettings, StorageTarget};
 
 pub(crate) use self::abilities::{check, lacks};
 
@@ -40,7 +40,7 @@ pub(crate) fn feasible(settings: &LoadSettings) -> Result<(), NotInstalled> {
 /// When the tool cannot be used, or the target is not there or would lose data.
 pub(crate) fn driven_load(
     settings: &LoadSettings,
-    target: &Target,
+    target: &StorageTarget,
     scratch: &Path,
 ) -> Result<Option<Box<dyn Load>>, PathError> {
     let load: Box<dyn Load> = match settings.driver {
@@ -52,7 +52,7 @@ pub(crate) fn driven_load(
 }
 
 /// Makes sure first that fio may write where it is to write, and that the settings fit the target.
-fn fio_tool(settings: &LoadSettings, target: &Target, scratch: &Path) -> Result<FioTool, PathError> {
+fn fio_tool(settings: &LoadSettings, target: &StorageTarget, scratch: &Path) -> Result<FioTool, PathError> {
     let job = settings.job.as_deref().map(JobFile::read).transpose().map_err(PathError::load)?;
     let access = match &job {
         Some(job) if job.writes => Access::RandReadWrite,

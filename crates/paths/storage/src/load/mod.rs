@@ -37,7 +37,7 @@ use self::offsets::Offsets;
 use crate::pattern;
 pub use crate::pattern::write_data;
 pub use crate::settings::NULL;
-use crate::settings::{Driver, EngineKind, Limit, LoadSettings, Suite, Target};
+use crate::settings::{Driver, EngineKind, Limit, LoadSettings, StorageTarget, Suite};
 
 /// The kernel's own limit on one read or write lies a little below 2 GiB.
 const BLOCK_MAX: u64 = 1 << 30;
@@ -98,7 +98,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 ///
 /// # Errors
 /// When a setting is wrong, or the target is not there or would lose data.
-pub(crate) fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad, Error> {
+pub(crate) fn storage_load(spec: &LoadSettings, target: &StorageTarget) -> Result<StorageLoad, Error> {
     check(spec)?;
     plumb_host::limits::raise_open_files_limit();
     let device = Device::open(target, spec)?;
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_window_that_has_a_rate_is_measured_at_it() {
-        let mut load = storage_load(&searching("p99 < 5 ms"), &Target::existing(NULL)).unwrap();
+        let mut load = storage_load(&searching("p99 < 5 ms"), &StorageTarget::existing(NULL)).unwrap();
         for (rate_per_s, due) in [(500.0, 100), (250.0, 50)] {
             let window = Window { rate_per_s: Some(rate_per_s), ..Window::at_once(0, 200_000_000, 1) };
             let measurement = load.measure(window, &mut |_| ()).unwrap();

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::device::Device;
 use super::engine::Handle;
 use super::error::Error;
-use crate::settings::{LoadSettings, NULL, Target};
+use crate::settings::{LoadSettings, NULL, StorageTarget};
 
 /// A target, ready.
 #[derive(Debug)]
 pub struct Prepared {
-    target: Target,
+    target: StorageTarget,
     notices: Vec<Notice>,
     bytes: u64,
     /// The file that has no name any more, open as long as it is needed.
@@ -25,7 +25,7 @@ pub struct Prepared {
 ///
 /// # Errors
 /// When it is not there, is not storage, or holds what would be lost.
-pub fn prepare(spec: &LoadSettings, target: &Target) -> Result<Prepared, Error> {
+pub fn prepare(spec: &LoadSettings, target: &StorageTarget) -> Result<Prepared, Error> {
     let is_path = target.address != NULL && !target.address.contains("://");
     let is_missing = is_path
         && matches!(
@@ -35,19 +35,20 @@ pub fn prepare(spec: &LoadSettings, target: &Target) -> Result<Prepared, Error> 
     let device = Device::open(target, spec)?;
     let (bytes, path) = (device.bytes, device.path.clone());
     let (Handle::File(file), true) = (device.handle, is_missing) else {
-        let target = Target { group: target.group.clone(), limit: target.limit, ..Target::made(path) };
+        let target =
+            StorageTarget { group: target.group.clone(), limit: target.limit, ..StorageTarget::made(path) };
         return Ok(Prepared { target, notices: Vec::new(), bytes, _file: None });
     };
     let address = format!("/proc/self/fd/{}", file.as_raw_fd());
     let notices = vec![Notice::from(NoticeKind::MadeForThis).about([&path])];
-    let target = Target { name: Some(path), ..Target::made(address) };
+    let target = StorageTarget { name: Some(path), ..StorageTarget::made(address) };
     Ok(Prepared { target, notices, bytes, _file: Some(file) })
 }
 
 impl Prepared {
     /// How to reach it.
     #[must_use]
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &StorageTarget {
         &self.target
     }
 
@@ -74,7 +75,10 @@ mod tests {
     fn errors_name_a_file_as_the_user_does() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("made");
-        let target = Target { create: Some(Bytes(64 << 10)), ..Target::existing(path.to_str().unwrap()) };
+        let target = StorageTarget {
+            create: Some(Bytes(64 << 10)),
+            ..StorageTarget::existing(path.to_str().unwrap())
+        };
         let spec = LoadSettings { block_size: Bytes(128 << 10), ..LoadSettings::default() };
         let prepared = prepare(&spec, &target).unwrap();
         let refused = super::super::storage_load(&spec, prepared.target()).unwrap_err().to_string();

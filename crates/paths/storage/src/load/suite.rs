@@ -12,7 +12,7 @@ use crate::metrics::{
     READ_BW, READ_IOPS, READ_LATENCY, READ_SEQ, RW_MIX_READ_IOPS, RW_MIX_WRITE_IOPS, WRITE_BW, WRITE_IOPS,
     WRITE_LATENCY, WRITE_SEQ,
 };
-use crate::settings::{Access, Driver, EngineKind, LoadSettings, Suite, Target};
+use crate::settings::{Access, Driver, EngineKind, LoadSettings, StorageTarget, Suite};
 
 /// Reads and writes in flight where latency is measured.
 pub const LATENCY_DEPTH: u32 = 4;
@@ -213,7 +213,7 @@ impl SuiteLoad {
     ///
     /// # Errors
     /// When the target is not there, or would lose data.
-    pub(crate) fn new(settings: &LoadSettings, target: &Target) -> Result<Self, PathError> {
+    pub(crate) fn new(settings: &LoadSettings, target: &StorageTarget) -> Result<Self, PathError> {
         // Some of the jobs write, so the target has to stand that.
         let settings = LoadSettings { access: Access::RandReadWrite, ..settings.clone() };
         let prepared = prepare(&settings, target)?;

@@ -11,7 +11,7 @@ use plumb_path::{Existing, Foreign, PathError, Place, Snapshot, System};
 
 use crate::nbd_address::NbdAddress;
 use crate::pattern::write_data;
-use crate::settings::{NULL, SystemKind, SystemSettings, Target};
+use crate::settings::{NULL, StorageTarget, SystemKind, SystemSettings};
 
 /// Builds the system.
 ///
@@ -61,7 +61,7 @@ impl OwnFile {
 
 impl System for OwnFile {
     fn target(&self) -> serde_json::Value {
-        serde_json::json!(Target::made(self.path.display().to_string()))
+        serde_json::json!(StorageTarget::made(self.path.display().to_string()))
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
@@ -91,7 +91,7 @@ fn existing(spec: &SystemSettings) -> Result<Existing, PathError> {
     let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
     let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
     if is_here {
-        foreign(spec).at(&Target::existing(path))
+        foreign(spec).at(&StorageTarget::existing(path))
     } else {
         Err(PathError::new(format!("find {path}: there is no such file or device")))
     }

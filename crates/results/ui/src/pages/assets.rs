@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::site::Site;
 
 const CSS: &str = "text/css; charset=utf-8";
@@ -11,7 +11,7 @@ const CSS: &str = "text/css; charset=utf-8";
 ///
 /// # Errors
 /// When there is no such file.
-pub fn asset(_: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn asset(_: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     Ok(match asked.path.as_str() {
         "/assets/report.css" => Answer::asset(CSS, plumb_report::html_style()),
         "/assets/page.css" => Answer::asset(CSS, include_str!("../assets/page.css")),
@@ -19,6 +19,6 @@ pub fn asset(_: &Site, asked: &Asked) -> Result<Answer, Fault> {
             Answer::asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))
         }
         "/assets/icon.svg" => Answer::asset("image/svg+xml", include_str!("../assets/icon.svg")),
-        _ => return Err(Fault::missing("There is no such file.")),
+        _ => return Err(RequestError::missing("There is no such file.")),
     })
 }

@@ -8,7 +8,7 @@ use plumb_judge::contrast;
 use super::layout::{Part, made, page};
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::shelf::{Listing, Opened, State, Summary};
 use crate::site::Site;
 
@@ -19,17 +19,17 @@ const CHOICES: usize = 200;
 ///
 /// # Errors
 /// When the request names more than two runs or one run twice, or a run cannot be read.
-pub fn compare(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn compare(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let ids: Vec<&str> = asked.query.all("run").filter(|id| !id.is_empty()).collect();
     match ids[..] {
-        [first, second] if first == second => Err(Fault::bad("Choose two different runs to compare.")),
+        [first, second] if first == second => Err(RequestError::bad("Choose two different runs to compare.")),
         [first, second] => both(site, [first, second]),
         [] | [_] => Ok(choose(site, ids.first().copied())),
-        _ => Err(Fault::bad(format!("{} runs are selected. Two can be compared.", ids.len()))),
+        _ => Err(RequestError::bad(format!("{} runs are selected. Two can be compared.", ids.len()))),
     }
 }
 
-fn both(site: &Site, ids: [&str; 2]) -> Result<Answer, Fault> {
+fn both(site: &Site, ids: [&str; 2]) -> Result<Answer, RequestError> {
     let (first, second) = (opened(site, ids[0])?, opened(site, ids[1])?);
     // Locks one run at a time, and copies it. Two requests that hold the runs in different orders would
     // deadlock.
@@ -52,12 +52,12 @@ fn both(site: &Site, ids: [&str; 2]) -> Result<Answer, Fault> {
 ///
 /// # Errors
 /// When there is none, or it cannot be read.
-pub fn opened(site: &Site, id: &str) -> Result<Arc<Mutex<Opened>>, Fault> {
+pub fn opened(site: &Site, id: &str) -> Result<Arc<Mutex<Opened>>, RequestError> {
     match site.shelf.open(id) {
-        None => {
-            Err(Fault::missing("There is no such run below the served directories. It may have been moved."))
-        }
-        Some(Err(error)) => Err(Fault::broken(error.to_string())),
+        None => Err(RequestError::missing(
+            "There is no such run below the served directories. It may have been moved.",
+        )),
+        Some(Err(error)) => Err(RequestError::broken(error.to_string())),
         Some(Ok(run)) => Ok(run),
     }
 }

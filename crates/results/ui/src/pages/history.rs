@@ -8,7 +8,7 @@ use plumb_report::plural;
 use super::layout::{Part, page, time};
 use crate::answer::Answer;
 use crate::asked::{Asked, Fields, encoded};
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::site::Site;
 
 const ROWS: u32 = 50;
@@ -19,9 +19,9 @@ const SERIES_MAX: usize = 400;
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn open(site: &Site) -> Result<Option<Database>, Fault> {
+pub fn open(site: &Site) -> Result<Option<Database>, RequestError> {
     match &site.settings.history {
-        Some(location) => Database::open_existing(location).map_err(Fault::broken),
+        Some(location) => Database::open_existing(location).map_err(RequestError::broken),
         None => Ok(None),
     }
 }
@@ -30,7 +30,7 @@ pub fn open(site: &Site) -> Result<Option<Database>, Fault> {
 ///
 /// # Errors
 /// When the history cannot be read, or a field of the query makes no sense.
-pub fn history(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn history(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let Some(mut history) = open(site)? else { return Ok(nothing(site)) };
     match asked.query.get("experiment") {
         Some(name) => one(site, &mut history, name, &asked.query),
@@ -47,9 +47,9 @@ fn nothing(site: &Site) -> Answer {
     page(site, Part::History, "History", &content)
 }
 
-fn all(site: &Site, history: &mut Database) -> Result<Answer, Fault> {
-    let experiments = history.experiments().map_err(Fault::broken)?;
-    let hosts = history.hosts().map_err(Fault::broken)?;
+fn all(site: &Site, history: &mut Database) -> Result<Answer, RequestError> {
+    let experiments = history.experiments().map_err(RequestError::broken)?;
+    let hosts = history.hosts().map_err(RequestError::broken)?;
     let content = html! {
         h1 { "History" }
         p.lead { "Recorded runs by experiment. A series follows one metric of one variant over its runs." }
@@ -72,27 +72,27 @@ fn all(site: &Site, history: &mut Database) -> Result<Answer, Fault> {
     Ok(page(site, Part::History, &format!("History, {}", plural(experiments.len(), "experiment")), &content))
 }
 
-fn one(site: &Site, history: &mut Database, name: &str, query: &Fields) -> Result<Answer, Fault> {
+fn one(site: &Site, history: &mut Database, name: &str, query: &Fields) -> Result<Answer, RequestError> {
     let filter = RunFilter {
         experiment: Some(name.to_owned()),
         text: query.get("q").map(str::to_owned),
         ..RunFilter::default()
     };
-    let count = u32::try_from(history.count(&filter).map_err(Fault::broken)?).unwrap_or(u32::MAX);
+    let count = u32::try_from(history.count(&filter).map_err(RequestError::broken)?).unwrap_or(u32::MAX);
     let pages = count.div_ceil(ROWS).max(1);
     let at = match query.get("page") {
         None => 1,
         Some(text) => text.parse().ok().filter(|at| (1..=pages).contains(at)).ok_or_else(|| {
-            Fault::missing(format!(
+            RequestError::missing(format!(
                 "There is no page {text}: the list has {}.",
                 plural(pages as usize, "page")
             ))
         })?,
     };
     let shown = RunFilter { limit: Some(ROWS), offset: (at - 1) * ROWS, ..filter };
-    let runs = history.runs(&shown).map_err(Fault::broken)?;
+    let runs = history.runs(&shown).map_err(RequestError::broken)?;
     let series = SeriesFilter { experiment: Some(name.to_owned()), ..SeriesFilter::default() };
-    let series = history.series(&series).map_err(Fault::broken)?;
+    let series = history.series(&series).map_err(RequestError::broken)?;
     let claimed: Vec<String> = runs.first().map(|run| run.claimed.clone()).unwrap_or_default();
     let link = |to: u32| format!("/history{}", query.with("page", &to.to_string()));
     let content = html! {

@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plumb_model::printable_lines;
 
 use crate::answer::Answer;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::shelf::{State, Summary, VERDICTS};
 use crate::site::Site;
 
@@ -68,7 +68,7 @@ pub fn page_with(site: &Site, (part, status): (Part, u16), title: &str, content:
 
 /// The page of a request that was refused or failed.
 #[must_use]
-pub fn fault(site: &Site, fault: &Fault) -> Answer {
+pub fn fault(site: &Site, fault: &RequestError) -> Answer {
     let content = html! {
         h1 { (fault.heading()) }
         p.lead { (fault.words) }

@@ -7,7 +7,7 @@ use plumb_export::{PROMETHEUS_TYPE, RunSamples};
 
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::shelf::{State, Summary};
 use crate::site::Site;
 
@@ -15,7 +15,7 @@ use crate::site::Site;
 ///
 /// # Errors
 /// None so far.
-pub fn metrics(site: &Site, _: &Asked) -> Result<Answer, Fault> {
+pub fn metrics(site: &Site, _: &Asked) -> Result<Answer, RequestError> {
     let runs = newest(site.shelf.list().runs);
     let samples = site.samples.of(&site.shelf, &runs);
     Ok(Answer::asset(PROMETHEUS_TYPE, &RunSamples::text(samples.iter().map(Arc::as_ref))))

@@ -11,7 +11,7 @@ use super::layout::{Part, made, page, state};
 use super::live;
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::shelf::State;
 use crate::site::Site;
 
@@ -19,7 +19,7 @@ use crate::site::Site;
 ///
 /// # Errors
 /// When there is no such run, or it cannot be read.
-pub fn run(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn run(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let id = id(asked)?;
     let run = opened(site, id)?;
     let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,8 +41,8 @@ pub fn run(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
 ///
 /// # Errors
 /// When there is none.
-pub fn id(asked: &Asked) -> Result<&str, Fault> {
-    asked.path.split('/').nth(2).ok_or_else(|| Fault::missing("There is no such run."))
+pub fn id(asked: &Asked) -> Result<&str, RequestError> {
+    asked.path.split('/').nth(2).ok_or_else(|| RequestError::missing("There is no such run."))
 }
 
 /// The actions on a run that is over.

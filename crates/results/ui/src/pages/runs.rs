@@ -10,7 +10,7 @@ use plumb_report::{figures, plural};
 use super::layout::{Part, page, state, time, verdicts};
 use crate::answer::Answer;
 use crate::asked::{Asked, Fields};
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::shelf::{Listing, State, Summary, VERDICTS};
 use crate::site::Site;
 
@@ -30,7 +30,7 @@ const ORDERS: [(&str, &str, bool); 5] = [
 ///
 /// # Errors
 /// When a field of the query makes no sense.
-pub fn runs(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn runs(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let Listing { runs, unread } = site.shelf.list();
     let all = runs.len();
     let mut found = filtered(runs, &asked.query)?;
@@ -46,7 +46,7 @@ pub fn runs(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
         // Later pages fill while runs are being read.
         Some(text) if unread > 0 => text.parse().ok().filter(|at| *at > 0).unwrap_or(1),
         Some(text) => text.parse().ok().filter(|at| (1..=pages).contains(at)).ok_or_else(|| {
-            Fault::missing(format!("There is no page {text}: the list has {}.", plural(pages, "page")))
+            RequestError::missing(format!("There is no page {text}: the list has {}.", plural(pages, "page")))
         })?,
     };
     let shown: Vec<&Arc<Summary>> = found.iter().skip((at - 1).saturating_mul(ROWS)).take(ROWS).collect();
@@ -85,18 +85,18 @@ fn nothing(site: &Site, all: usize) -> Markup {
     }
 }
 
-fn filtered(mut runs: Vec<Arc<Summary>>, query: &Fields) -> Result<Vec<Arc<Summary>>, Fault> {
+fn filtered(mut runs: Vec<Arc<Summary>>, query: &Fields) -> Result<Vec<Arc<Summary>>, RequestError> {
     if let Some(words) = query.get("q") {
         runs.retain(|run| run.has(words));
     }
     if let Some(word) = query.get("state") {
         let state = State::ALL.into_iter().find(|state| state.word() == word);
-        let state = state.ok_or_else(|| Fault::bad(format!("A run is never “{word}”.")))?;
+        let state = state.ok_or_else(|| RequestError::bad(format!("A run is never “{word}”.")))?;
         runs.retain(|run| run.state == state);
     }
     if let Some(word) = query.get("verdict") {
         let at = VERDICTS.iter().position(|verdict| verdict.word() == word);
-        let at = at.ok_or_else(|| Fault::bad(format!("A claim is never “{word}”.")))?;
+        let at = at.ok_or_else(|| RequestError::bad(format!("A claim is never “{word}”.")))?;
         runs.retain(|run| run.verdicts[at] > 0);
     }
     if let Some(host) = query.get("host") {

@@ -14,7 +14,7 @@ use super::history::{moment, open, sides};
 use super::layout::{Part, form_token, page};
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::site::Site;
 
 const HEIGHT: f64 = 260.0;
@@ -35,17 +35,16 @@ struct Known {
 ///
 /// # Errors
 /// When there is no such series, or the history cannot be read.
-pub fn series(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn series(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let (mut history, known) = find(site, asked)?;
     let of = &known.row.identity;
     let title = format!("{} of {}", of.metric_key(), sides(of));
-    let count =
-        match asked.query.get("last") {
-            None => SPANS[1],
-            Some(text) => text.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
-                Fault::bad("A figure shows a number of the newest runs, such as `last=100`.")
-            })?,
-        };
+    let count = match asked.query.get("last") {
+        None => SPANS[1],
+        Some(text) => text.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
+            RequestError::bad("A figure shows a number of the newest runs, such as `last=100`.")
+        })?,
+    };
     let mut shifts = Vec::new();
     for shift in known.trend.shifts.iter().rev() {
         shifts.push((shift, changes(&mut history, &known, shift)?));
@@ -68,25 +67,25 @@ pub fn series(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
 ///
 /// # Errors
 /// When the series has no such run, or the history cannot be written.
-pub fn accept(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn accept(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let (mut history, known) = find(site, asked)?;
-    let run = asked.form.get("run").ok_or_else(|| Fault::bad("The form names no run."))?;
+    let run = asked.form.get("run").ok_or_else(|| RequestError::bad("The form names no run."))?;
     let note: String = asked.form.get("note").unwrap_or_default().chars().take(NOTE_CHARACTERS_MAX).collect();
     if !known.points.iter().any(|point| point.run == run) {
-        return Err(Fault::missing("The series has no value of this run."));
+        return Err(RequestError::missing("The series has no value of this run."));
     }
-    history.accept(known.row.id, run, "", &note, wall_clock_us()).map_err(Fault::broken)?;
+    history.accept(known.row.id, run, "", &note, wall_clock_us()).map_err(RequestError::broken)?;
     Ok(Answer::see(format!("/series/{}", known.row.id)))
 }
 
-fn find(site: &Site, asked: &Asked) -> Result<(Database, Known), Fault> {
-    let missing = || Fault::missing("The history has no such series.");
+fn find(site: &Site, asked: &Asked) -> Result<(Database, Known), RequestError> {
+    let missing = || RequestError::missing("The history has no such series.");
     let id: i64 = asked.path.split('/').nth(2).and_then(|id| id.parse().ok()).ok_or_else(missing)?;
     let mut history = open(site)?.ok_or_else(missing)?;
     let filter = SeriesFilter { id: Some(id), ..SeriesFilter::default() };
-    let row = history.series(&filter).map_err(Fault::broken)?.pop().ok_or_else(missing)?;
-    let points = history.points(id).map_err(Fault::broken)?;
-    let marks = history.marks(id).map_err(Fault::broken)?;
+    let row = history.series(&filter).map_err(RequestError::broken)?.pop().ok_or_else(missing)?;
+    let points = history.points(id).map_err(RequestError::broken)?;
+    let marks = history.marks(id).map_err(RequestError::broken)?;
     let trend = trend(row.identity.better, &points, &marks);
     Ok((history, Known { row, points, trend }))
 }
@@ -245,12 +244,12 @@ fn changes(
     history: &mut Database,
     known: &Known,
     shift: &GradedShift,
-) -> Result<Vec<(String, String, String)>, Fault> {
+) -> Result<Vec<(String, String, String)>, RequestError> {
     let Some(before) = shift.at.checked_sub(1).and_then(|at| known.points.get(at)) else {
         return Ok(Vec::new());
     };
-    let before = history.run(&before.run).map_err(Fault::broken)?;
-    let since = history.run(&shift.run).map_err(Fault::broken)?;
+    let before = history.run(&before.run).map_err(RequestError::broken)?;
+    let since = history.run(&shift.run).map_err(RequestError::broken)?;
     let mut pairs = facts(&before).into_iter().zip(facts(&since)).collect::<Vec<_>>();
     pairs.retain(|((_, before), (_, since))| before != since);
     let mut changed: Vec<(String, String, String)> =

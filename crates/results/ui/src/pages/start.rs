@@ -14,7 +14,7 @@ use super::layout::{Part, form_token, page, page_with};
 use super::run::id;
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::launch::{Launched, Order, launch};
 use crate::shelf::id_of;
 use crate::site::Site;
@@ -30,7 +30,7 @@ const EXPERIMENT_BYTES_MAX: u64 = 2 << 20;
 ///
 /// # Errors
 /// None so far.
-pub fn form(site: &Site, _: &Asked) -> Result<Answer, Fault> {
+pub fn form(site: &Site, _: &Asked) -> Result<Answer, RequestError> {
     let files = files(site);
     let content = html! {
         h1 { "Start a run" }
@@ -58,12 +58,12 @@ pub fn form(site: &Site, _: &Asked) -> Result<Answer, Fault> {
 ///
 /// # Errors
 /// When the experiment was not offered, or the run cannot be started.
-pub fn start(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn start(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let experiment = asked.form.get("experiment").unwrap_or_default();
     let is_built_in = site.settings.experiments.iter().any(|(name, _)| *name == experiment);
     let experiment = PathBuf::from(experiment);
     if !is_built_in && !files(site).contains(&experiment) {
-        return Err(Fault::bad(
+        return Err(RequestError::bad(
             "Choose an experiment of the list: there is no such one, or its file is gone.",
         ));
     }
@@ -71,7 +71,7 @@ pub fn start(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
         None => None,
         Some(text) => {
             Some(text.parse().ok().filter(|blocks| (2..=BLOCKS_MAX).contains(blocks)).ok_or_else(|| {
-                Fault::bad(format!("A run takes 2 to {BLOCKS_MAX} blocks, and not “{text}”."))
+                RequestError::bad(format!("A run takes 2 to {BLOCKS_MAX} blocks, and not “{text}”."))
             })?)
         }
     };
@@ -84,7 +84,7 @@ pub fn start(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
 ///
 /// # Errors
 /// When there is no such run, or it cannot be repeated from here.
-pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let id = id(asked)?;
     let Repeated { order, text } = repeated(site, id, None)?;
     let content = html! {
@@ -106,9 +106,9 @@ pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
 ///
 /// # Errors
 /// As [`confirm_repeat`], when the experiment has changed, and when the run cannot be started.
-pub fn repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn repeat(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let Some(shown) = asked.form.get("digest") else {
-        return Err(Fault::bad("The form does not say which experiment it showed."));
+        return Err(RequestError::bad("The form does not say which experiment it showed."));
     };
     begin(site, &repeated(site, id(asked)?, Some(shown))?.order)
 }
@@ -131,17 +131,18 @@ struct Repeated {
 
 /// Checks that a run can be repeated. Another user may own the run's directory, so its file must have the digest that the
 /// page showed, or, before the page shows one, that of the experiment in memory.
-fn repeated(site: &Site, id: &str, shown: Option<&str>) -> Result<Repeated, Fault> {
+fn repeated(site: &Site, id: &str, shown: Option<&str>) -> Result<Repeated, RequestError> {
     let repeated = recorded(site, id)?;
     let file = &repeated.order.experiment;
-    let now = read_regular(file, EXPERIMENT_BYTES_MAX)
-        .map_err(|error| Fault::bad(format!("This run cannot be repeated: the page failed to {error}.")))?;
+    let now = read_regular(file, EXPERIMENT_BYTES_MAX).map_err(|error| {
+        RequestError::bad(format!("This run cannot be repeated: the page failed to {error}."))
+    })?;
     let (before, now) = (shown.map_or_else(|| digest(repeated.text.as_bytes()), str::to_owned), digest(&now));
     if before == now {
         return Ok(repeated);
     }
     let file = file.display();
-    Err(Fault::bad(match shown {
+    Err(RequestError::bad(match shown {
         Some(_) => format!(
             "The experiment has changed since the page showed it: its SHA-256 was {before}, and {file} now has {now}. \
              Nothing was started."
@@ -153,7 +154,7 @@ fn repeated(site: &Site, id: &str, shown: Option<&str>) -> Result<Repeated, Faul
 }
 
 /// The order and the experiment of the run in memory. The run is not locked while its file is read.
-fn recorded(site: &Site, id: &str) -> Result<Repeated, Fault> {
+fn recorded(site: &Site, id: &str) -> Result<Repeated, RequestError> {
     let run = opened(site, id)?;
     let run = run.lock().unwrap_or_else(PoisonError::into_inner);
     let Run { header, experiment_text, directory, .. } = run.run();
@@ -167,7 +168,7 @@ fn recorded(site: &Site, id: &str) -> Result<Repeated, Fault> {
         _ => None,
     };
     if let Some(why) = elsewhere {
-        return Err(Fault::bad(format!("This run cannot be repeated from here: {why}.")));
+        return Err(RequestError::bad(format!("This run cannot be repeated from here: {why}.")));
     }
     let order = Order {
         experiment: Path::new(directory).join("experiment.yaml"),
@@ -179,7 +180,7 @@ fn recorded(site: &Site, id: &str) -> Result<Repeated, Fault> {
     Ok(Repeated { order, text: experiment_text.clone() })
 }
 
-fn begin(site: &Site, order: &Order) -> Result<Answer, Fault> {
+fn begin(site: &Site, order: &Order) -> Result<Answer, RequestError> {
     match launch(site, order)? {
         Launched::Begun(directory) => Ok(Answer::see(format!("/runs/{}", id_of(&directory)))),
         Launched::Preparing => {

@@ -7,7 +7,7 @@ use super::layout::{Part, form_token, page};
 use super::run::id;
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::launch;
 use crate::site::Site;
 
@@ -15,9 +15,9 @@ use crate::site::Site;
 ///
 /// # Errors
 /// When there is no such run.
-pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let id = id(asked)?;
-    let path = site.shelf.path(id).ok_or_else(|| Fault::missing("There is no such run."))?;
+    let path = site.shelf.path(id).ok_or_else(|| RequestError::missing("There is no such run."))?;
     let pid = now(&path).map(|now| now.pid);
     let content = html! {
         h1 { "Stop this run?" }
@@ -39,9 +39,9 @@ pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
 ///
 /// # Errors
 /// When the run is not under way, or belongs to another user.
-pub fn stop(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+pub fn stop(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let id = id(asked)?;
-    let path = site.shelf.path(id).ok_or_else(|| Fault::missing("There is no such run."))?;
+    let path = site.shelf.path(id).ok_or_else(|| RequestError::missing("There is no such run."))?;
     launch::interrupt(&path)?;
     Ok(Answer::see(format!("/runs/{id}")))
 }

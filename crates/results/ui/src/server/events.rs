@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::headers::add_common;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::live::{Follower, Next};
 use crate::site::{Site, Watching};
 
@@ -75,17 +75,17 @@ impl Body for Content {
 ///
 /// # Errors
 /// When there is no such run, or too many browsers follow runs.
-pub async fn follow(site: &Arc<Site>, id: String, asked: &Asked) -> Result<Response<Content>, Fault> {
+pub async fn follow(site: &Arc<Site>, id: String, asked: &Asked) -> Result<Response<Content>, RequestError> {
     let Some(watching) = site.watch(WATCHERS_MAX) else {
         let words = format!("{WATCHERS_MAX} browsers follow runs already. Close one of them.");
-        return Err(Fault { status: 503, words });
+        return Err(RequestError { status: 503, words });
     };
     let known = asked.query.get("after").and_then(|after| after.parse().ok());
     let (told, is_behind) = (asked.last_event.or(known).unwrap_or(0), asked.last_event.is_some());
     let shared = Arc::clone(site);
     let follower = spawn_blocking(move || Follower::new(&shared, &id, told, is_behind)).await;
     let follower =
-        follower.unwrap_or_else(|_| Err(Fault::broken("follow this run: it is a fault of plumb")))?;
+        follower.unwrap_or_else(|_| Err(RequestError::broken("follow this run: it is a fault of plumb")))?;
     let (pieces, coming) = channel(PIECES_MAX);
     tokio::spawn(send(watching, follower, pieces));
     let mut response = Response::new(Content::Coming(coming));

@@ -17,10 +17,10 @@ use tokio::time::timeout;
 
 use super::events::{self, Content};
 use super::headers::add_common;
-use crate::access::Papers;
+use crate::access::AccessHeaders;
 use crate::answer::Answer;
 use crate::asked::{Asked, Fields, Method, decoded};
-use crate::fault::Fault;
+use crate::fault::RequestError;
 use crate::pages::layout;
 use crate::routes;
 use crate::site::Site;
@@ -64,34 +64,34 @@ pub async fn respond(
 }
 
 /// Makes a page on a thread that may block. A panic becomes a page, too.
-async fn page(site: &Arc<Site>, asked: Asked) -> Result<Answer, Fault> {
+async fn page(site: &Arc<Site>, asked: Asked) -> Result<Answer, RequestError> {
     let shared = Arc::clone(site);
     let made = spawn_blocking(move || routes::answer(&shared, &asked)).await;
     let rest = Arc::clone(site);
     // Reads the runs that this request had no time for, in the background, so that the next request has them.
     spawn_blocking(move || rest.shelf.read_rest());
-    made.unwrap_or_else(|_| Err(Fault::broken("make this page: it is a fault of plumb")))
+    made.unwrap_or_else(|_| Err(RequestError::broken("make this page: it is a fault of plumb")))
 }
 
 /// Admits or refuses a request.
-async fn enter(site: &Site, visitor: &Visitor, request: Request<Incoming>) -> Result<Entry, Fault> {
+async fn enter(site: &Site, visitor: &Visitor, request: Request<Incoming>) -> Result<Entry, RequestError> {
     let (head, body) = request.into_parts();
-    let papers = Papers {
+    let headers = AccessHeaders {
         host: text(&head.headers, HOST),
         cookie: text(&head.headers, COOKIE),
         authorization: text(&head.headers, AUTHORIZATION),
         origin: text(&head.headers, ORIGIN),
         fetch_site: text(&head.headers, HeaderName::from_static("sec-fetch-site")),
     };
-    site.door.check_host(&papers)?;
+    site.door.check_host(&headers)?;
     let query = Fields::parse(head.uri.query().unwrap_or_default())?;
     let method = match head.method {
         hyper::Method::GET | hyper::Method::HEAD => Method::Get,
         hyper::Method::POST => Method::Post,
-        _ => return Err(Fault { status: 405, words: "This server knows GET and POST.".to_owned() }),
+        _ => return Err(RequestError { status: 405, words: "This server knows GET and POST.".to_owned() }),
     };
-    let path =
-        decoded(head.uri.path(), false).ok_or_else(|| Fault::bad("The address is not encoded as UTF-8."))?;
+    let path = decoded(head.uri.path(), false)
+        .ok_or_else(|| RequestError::bad("The address is not encoded as UTF-8."))?;
     if method == Method::Get && query.get("token").is_some_and(|said| site.door.is_token(said)) {
         admit(visitor)?;
         let rest = query.with("token", "");
@@ -101,11 +101,11 @@ async fn enter(site: &Site, visitor: &Visitor, request: Request<Incoming>) -> Re
             if rest == "?" { "" } else { &rest }
         )));
     }
-    site.door.check_token(&papers)?;
+    site.door.check_token(&headers)?;
     admit(visitor)?;
     let mut form = Fields::default();
     if method == Method::Post {
-        site.door.check_origin(&papers)?;
+        site.door.check_origin(&headers)?;
         form = self::form(&head.headers, body).await?;
         site.door.check_form(form.get("form"))?;
     }
@@ -119,12 +119,12 @@ async fn enter(site: &Site, visitor: &Visitor, request: Request<Incoming>) -> Re
 }
 
 /// Gives the connection a place among those with the token.
-fn admit(visitor: &Visitor) -> Result<(), Fault> {
+fn admit(visitor: &Visitor) -> Result<(), RequestError> {
     if visitor.admit() {
         return Ok(());
     }
     let words = "Too many browsers are connected to this server. Close one of them.".to_owned();
-    Err(Fault { status: 503, words })
+    Err(RequestError { status: 503, words })
 }
 
 /// A path that stays on this server: two leading slashes would name another host.
@@ -132,20 +132,20 @@ fn local(path: &str) -> &str {
     if path.starts_with("//") || path.contains('\\') { "/" } else { path }
 }
 
-async fn form(headers: &HeaderMap, mut body: Incoming) -> Result<Fields, Fault> {
+async fn form(headers: &HeaderMap, mut body: Incoming) -> Result<Fields, RequestError> {
     let kind = text(headers, CONTENT_TYPE).unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/x-www-form-urlencoded") {
-        return Err(Fault::bad("The form is not sent as a browser sends it."));
+        return Err(RequestError::bad("The form is not sent as a browser sends it."));
     }
     let too_large =
-        || Fault { status: 413, words: format!("A form has at most {} KiB.", FORM_BYTES_MAX >> 10) };
+        || RequestError { status: 413, words: format!("A form has at most {} KiB.", FORM_BYTES_MAX >> 10) };
     if body.size_hint().lower() > FORM_BYTES_MAX as u64 {
         return Err(too_large());
     }
     let whole = async {
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Fault::bad("The form ended early."))?;
+            let frame = frame.map_err(|_| RequestError::bad("The form ended early."))?;
             bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
             if bytes.len() > FORM_BYTES_MAX {
                 return Err(too_large());
@@ -153,9 +153,11 @@ async fn form(headers: &HeaderMap, mut body: Incoming) -> Result<Fields, Fault> 
         }
         Ok(bytes)
     };
-    let bytes =
-        timeout(FORM_TIME, whole).await.map_err(|_| Fault::bad("The form did not come in time."))??;
-    let text = String::from_utf8(bytes).map_err(|_| Fault::bad("The form is not encoded as UTF-8."))?;
+    let bytes = timeout(FORM_TIME, whole)
+        .await
+        .map_err(|_| RequestError::bad("The form did not come in time."))??;
+    let text =
+        String::from_utf8(bytes).map_err(|_| RequestError::bad("The form is not encoded as UTF-8."))?;
     Fields::parse(&text)
 }
 

@@ -46,7 +46,7 @@ fn a_request_that_comes_again_finds_its_volume() {
     assert_eq!((row.name.as_str(), row.policy.as_deref()), ("pvc-1", Some("gold")));
     let free = CreateVolumeRequest { parameters: Texts::new(), ..asked("pvc-1", GIB, 0) };
     for other in [asked("pvc-1", 2 * GIB, 0), asked("pvc-1", 0, GIB / 2), free] {
-        assert!(matches!(controller.create(&other), Err(Fault::Exists(_))), "{other:?}");
+        assert!(matches!(controller.create(&other), Err(CallError::Exists(_))), "{other:?}");
     }
 }
 
@@ -56,18 +56,18 @@ fn what_cannot_be_made_is_refused_with_its_kind() {
     let elsewhere =
         Topology { segments: Texts::from([("plumbline.dev/node".to_owned(), "node-2".to_owned())]) };
     let cases = [
-        (asked("", GIB, 0), Fault::Invalid(String::new())),
-        (asked("a", -1, 0), Fault::Invalid(String::new())),
-        (asked("a", i64::MAX, 0), Fault::Range(String::new())),
-        (asked("a", 1, 1), Fault::Range(String::new())),
-        (asked("a", 2, 1), Fault::Invalid(String::new())),
+        (asked("", GIB, 0), CallError::Invalid(String::new())),
+        (asked("a", -1, 0), CallError::Invalid(String::new())),
+        (asked("a", i64::MAX, 0), CallError::Range(String::new())),
+        (asked("a", 1, 1), CallError::Range(String::new())),
+        (asked("a", 2, 1), CallError::Invalid(String::new())),
         (
             CreateVolumeRequest { volume_capabilities: Vec::new(), ..asked("a", GIB, 0) },
-            Fault::Invalid(String::new()),
+            CallError::Invalid(String::new()),
         ),
         (
             CreateVolumeRequest { volume_content_source: Some(Empty {}), ..asked("a", GIB, 0) },
-            Fault::Invalid(String::new()),
+            CallError::Invalid(String::new()),
         ),
         (
             CreateVolumeRequest {
@@ -77,7 +77,7 @@ fn what_cannot_be_made_is_refused_with_its_kind() {
                 }),
                 ..asked("a", GIB, 0)
             },
-            Fault::Exhausted(String::new()),
+            CallError::Exhausted(String::new()),
         ),
     ];
     for (request, kind) in cases {
@@ -111,7 +111,7 @@ fn a_volume_grows_moves_to_another_policy_and_goes() {
     let grown = expand(&volume.volume_id, 2 * GIB, 0).unwrap();
     assert!(grown.capacity_bytes == 2 * GIB && grown.node_expansion_required);
     assert_eq!(expand(&volume.volume_id, GIB, 0).unwrap().capacity_bytes, 2 * GIB, "it does not shrink");
-    assert!(matches!(expand(&volume.volume_id, GIB, GIB), Err(Fault::Range(_))));
+    assert!(matches!(expand(&volume.volume_id, GIB, GIB), Err(CallError::Range(_))));
     let uuid = VolumeId::parse(&volume.volume_id).unwrap().uuid;
     let elsewhere = expand(&format!("node-2/{uuid}"), 3 * GIB, 0).unwrap();
     assert!(elsewhere.capacity_bytes == 3 * GIB && elsewhere.node_expansion_required);
@@ -132,7 +132,7 @@ fn a_volume_grows_moves_to_another_policy_and_goes() {
         targets: Vec::new(),
     };
     controller.records.write(&uuid, &record).unwrap();
-    assert!(matches!(delete(), Err(Fault::Precondition(_))), "it is staged");
+    assert!(matches!(delete(), Err(CallError::Precondition(_))), "it is staged");
     controller.records.remove(&uuid).unwrap();
     delete().unwrap();
     delete().unwrap();
@@ -162,5 +162,5 @@ fn a_list_in_parts_is_the_whole_list() {
     let all: Vec<String> = whole.entries.into_iter().map(|entry| entry.volume.unwrap().volume_id).collect();
     assert_eq!((ids.len(), &ids), (5, &all));
     let wrong = ListVolumesRequest { max_entries: 1, starting_token: "none-such".to_owned() };
-    assert!(matches!(controller.list(&wrong), Err(Fault::Busy(_))));
+    assert!(matches!(controller.list(&wrong), Err(CallError::Busy(_))));
 }

@@ -14,7 +14,7 @@ use tonic_prost::ProstCodec;
 
 use crate::controller::Controller;
 use crate::driver::Driver;
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::messages::{Empty, Flag, ProbeResponse};
 use crate::node::Node;
 
@@ -76,7 +76,7 @@ async fn node(method: &str, driver: Arc<Driver>, request: Request<Incoming>) -> 
 async fn controls<Q, A>(
     driver: Arc<Driver>,
     request: Request<Incoming>,
-    work: fn(&Controller, &Q) -> Result<A, Fault>,
+    work: fn(&Controller, &Q) -> Result<A, CallError>,
 ) -> Response<Body>
 where
     Q: Message + Default + 'static,
@@ -89,7 +89,7 @@ where
 async fn nodes<Q, A>(
     driver: Arc<Driver>,
     request: Request<Incoming>,
-    work: fn(&Node, &Q) -> Result<A, Fault>,
+    work: fn(&Node, &Q) -> Result<A, CallError>,
 ) -> Response<Body>
 where
     Q: Message + Default + 'static,
@@ -98,8 +98,8 @@ where
     call(driver, request, move |driver, asked| work(driver.node().ok_or_else(no_service)?, &asked)).await
 }
 
-fn no_service() -> Fault {
-    Fault::Internal("this process does not have that service".to_owned())
+fn no_service() -> CallError {
+    CallError::Internal("this process does not have that service".to_owned())
 }
 
 /// Reads a request, handles it on a thread that may block, and writes the answer.
@@ -107,7 +107,7 @@ async fn call<Q, A, W>(driver: Arc<Driver>, request: Request<Incoming>, work: W)
 where
     Q: Message + Default + 'static,
     A: Message + Default + 'static,
-    W: FnOnce(&Driver, Q) -> Result<A, Fault> + Send + 'static,
+    W: FnOnce(&Driver, Q) -> Result<A, CallError> + Send + 'static,
 {
     let mut grpc = Grpc::new(ProstCodec::<A, Q>::default());
     grpc.unary(Unary { driver, work: Some(work), types: std::marker::PhantomData::<fn(Q) -> A> }, request)
@@ -124,7 +124,7 @@ impl<Q, A, W> UnaryService<Q> for Unary<W, fn(Q) -> A>
 where
     Q: Message + Default + 'static,
     A: Message + Default + 'static,
-    W: FnOnce(&Driver, Q) -> Result<A, Fault> + Send + 'static,
+    W: FnOnce(&Driver, Q) -> Result<A, CallError> + Send + 'static,
 {
     type Response = A;
     type Future = Pin<Box<dyn Future<Output = Result<tonic::Response<A>, Status>> + Send>>;
@@ -140,16 +140,16 @@ where
     }
 }
 
-fn status(fault: &Fault) -> Status {
+fn status(fault: &CallError) -> Status {
     let code = match fault {
-        Fault::Invalid(_) => Code::InvalidArgument,
-        Fault::Missing(_) => Code::NotFound,
-        Fault::Exists(_) => Code::AlreadyExists,
-        Fault::Precondition(_) => Code::FailedPrecondition,
-        Fault::Range(_) => Code::OutOfRange,
-        Fault::Exhausted(_) => Code::ResourceExhausted,
-        Fault::Busy(_) => Code::Aborted,
-        Fault::Internal(_) => Code::Internal,
+        CallError::Invalid(_) => Code::InvalidArgument,
+        CallError::Missing(_) => Code::NotFound,
+        CallError::Exists(_) => Code::AlreadyExists,
+        CallError::Precondition(_) => Code::FailedPrecondition,
+        CallError::Range(_) => Code::OutOfRange,
+        CallError::Exhausted(_) => Code::ResourceExhausted,
+        CallError::Busy(_) => Code::Aborted,
+        CallError::Internal(_) => Code::Internal,
     };
     Status::new(code, fault.to_string())
 }

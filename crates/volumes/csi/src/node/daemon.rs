@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::processes::with_words;
 use super::server::waits;
-use crate::fault::{Fault, Lacking};
+use crate::fault::{CallError, Lacking};
 use crate::record::{failed, make_directory};
 
 const PROGRAM: &str = "qemu-storage-daemon";
@@ -62,13 +62,13 @@ impl StorageDaemon {
     ///
     /// # Errors
     /// When the state directory's path is too long.
-    pub fn check_path(&self) -> Result<(), Fault> {
+    pub fn check_path(&self) -> Result<(), CallError> {
         let path = self.control();
         let bytes = path.as_os_str().len();
         if bytes <= SOCKET_PATH_BYTES_MAX {
             return Ok(());
         }
-        Err(Fault::Precondition(format!(
+        Err(CallError::Precondition(format!(
             "sockets such as {} have paths that are {} bytes too long; use a shorter `--state`",
             path.display(),
             bytes - SOCKET_PATH_BYTES_MAX
@@ -98,7 +98,7 @@ impl StorageDaemon {
     ///
     /// # Errors
     /// When it does not start, or does not reach the server.
-    pub fn start(&self, socket: &Path, export: &str, size_bytes: u64) -> Result<Detached, Fault> {
+    pub fn start(&self, socket: &Path, export: &str, size_bytes: u64) -> Result<Detached, CallError> {
         let program = Self::can_run()?;
         make_directory(&self.directory).map_err(|cause| failed("make", &self.directory, &cause))?;
         let file = self.file();
@@ -117,7 +117,7 @@ impl StorageDaemon {
             return Ok(daemon);
         }
         daemon.end(Duration::ZERO)?;
-        Err(Fault::host(format!(
+        Err(CallError::host(format!(
             "export the volume as a file with {PROGRAM}; {} says why",
             log_path.display()
         )))
@@ -148,7 +148,7 @@ impl StorageDaemon {
         socket: &Path,
         export: &str,
         size_bytes: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CallError> {
         let exchange =
             json!({ "options": [{ "driver": "raw", "node-name": FILE_NODE, "file": node(number) }] });
         let path = self.control();
@@ -163,7 +163,7 @@ impl StorageDaemon {
         if waits(PATIENCE, has_grown) {
             return Ok(());
         }
-        Err(Fault::host(format!("see {} with {size_bytes} bytes", file.display())))
+        Err(CallError::host(format!("see {} with {size_bytes} bytes", file.display())))
     }
 
     /// Ends every daemon of this volume, including those without a record, and their file system. Unless
@@ -171,7 +171,7 @@ impl StorageDaemon {
     ///
     /// # Errors
     /// When the kernel cannot end it.
-    pub fn stop(&self, is_forced: bool) -> Result<(), Fault> {
+    pub fn stop(&self, is_forced: bool) -> Result<(), CallError> {
         let grace = if is_forced { Duration::ZERO } else { GRACE };
         for daemon in with_words(PROGRAM_SHOWN, &self.export()) {
             daemon.end(grace)?;

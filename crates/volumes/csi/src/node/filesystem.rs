@@ -14,7 +14,7 @@ use std::time::Duration;
 use plumb_host::process::{Exit, run_for_output, which};
 
 use crate::capability::FILE_SYSTEM;
-use crate::fault::{Fault, Lacking};
+use crate::fault::{CallError, Lacking};
 use crate::record::failed;
 
 /// Where ext4's superblock has its magic number (`s_magic`, <https://docs.kernel.org/filesystems/ext4/super.html>).
@@ -43,30 +43,30 @@ enum Content {
 ///
 /// # Errors
 /// When the volume holds something else, or the file system has errors that e2fsck does not correct unasked.
-pub fn prepare(volume: &Path, unfinished: &Path) -> Result<(), Fault> {
+pub fn prepare(volume: &Path, unfinished: &Path) -> Result<(), CallError> {
     let content = content(volume).map_err(|cause| failed("look at", volume, &cause))?;
     match content {
         _ if unfinished.exists() => make(volume, unfinished),
         Content::Nothing => make(volume, unfinished),
         Content::FileSystem => check(volume),
-        Content::Other => Err(Fault::Precondition(format!(
+        Content::Other => Err(CallError::Precondition(format!(
             "the volume holds data that is no {FILE_SYSTEM} file system, and it is not overwritten; use it as a block device"
         ))),
     }
 }
 
-fn make(volume: &Path, unfinished: &Path) -> Result<(), Fault> {
+fn make(volume: &Path, unfinished: &Path) -> Result<(), CallError> {
     File::create(unfinished).map_err(|cause| failed("make", unfinished, &cause))?;
     let options = ["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let code = run("mkfs.ext4", &options, volume)?;
     if code.0 != Exit::Code(0) {
-        return Err(Fault::host(format!("make a file system on {}: {}", volume.display(), code.1)));
+        return Err(CallError::host(format!("make a file system on {}: {}", volume.display(), code.1)));
     }
     std::fs::remove_file(unfinished).map_err(|cause| failed("remove", unfinished, &cause))
 }
 
 /// Corrects errors that need no decision, and fills a volume that grew while it was not in use.
-fn check(volume: &Path) -> Result<(), Fault> {
+fn check(volume: &Path) -> Result<(), CallError> {
     mend(volume, &["-p"])?;
     if !is_smaller(volume).map_err(|cause| failed("look at", volume, &cause))? {
         return Ok(());
@@ -76,10 +76,10 @@ fn check(volume: &Path) -> Result<(), Fault> {
     grow(volume)
 }
 
-fn mend(volume: &Path, options: &[&str]) -> Result<(), Fault> {
+fn mend(volume: &Path, options: &[&str]) -> Result<(), CallError> {
     match run("e2fsck", options, volume)? {
         (Exit::Code(code), _) if GOOD_CODES.contains(&code) => Ok(()),
-        (exit, words) => Err(Fault::host(format!(
+        (exit, words) => Err(CallError::host(format!(
             "check the file system on {}: e2fsck ended with {exit} and says: {words}; `e2fsck -f` by hand may mend it",
             volume.display()
         ))),
@@ -90,15 +90,15 @@ fn mend(volume: &Path, options: &[&str]) -> Result<(), Fault> {
 ///
 /// # Errors
 /// When resize2fs fails.
-pub fn grow(device: &Path) -> Result<(), Fault> {
+pub fn grow(device: &Path) -> Result<(), CallError> {
     match run("resize2fs", &[], device)? {
         (Exit::Code(0), _) => Ok(()),
-        (_, words) if words.contains("Permission denied") => Err(Fault::Precondition(format!(
+        (_, words) if words.contains("Permission denied") => Err(CallError::Precondition(format!(
             "the kernel lets only a process with CAP_SYS_RESOURCE grow a mounted file system; that on {} grows when the volume is \
              staged again",
             device.display()
         ))),
-        (_, words) => Err(Fault::host(format!("grow the file system on {}: {words}", device.display()))),
+        (_, words) => Err(CallError::host(format!("grow the file system on {}: {words}", device.display()))),
     }
 }
 
@@ -112,7 +112,7 @@ pub fn can_be_made() -> Result<(), Lacking> {
 }
 
 /// Runs a program on a path. Returns how it ended, and its output.
-fn run(program: &str, options: &[&str], path: &Path) -> Result<(Exit, String), Fault> {
+fn run(program: &str, options: &[&str], path: &Path) -> Result<(Exit, String), CallError> {
     can_be_made()?;
     let found = which(program).unwrap_or_else(|| program.into());
     let arguments = options.iter().map(|option| option.as_ref()).chain([path.as_os_str()]);
@@ -187,7 +187,7 @@ mod tests {
         let file = File::create_new(&volume).unwrap();
         file.set_len(32 << 20).unwrap();
         file.write_all_at(b"precious", 4096).unwrap();
-        assert!(matches!(prepare(&volume, &unfinished), Err(Fault::Precondition(_))));
+        assert!(matches!(prepare(&volume, &unfinished), Err(CallError::Precondition(_))));
         file.write_all_at(&[0; 8], 4096).unwrap();
         assert_eq!(content(&volume).unwrap(), Content::Nothing);
         file.write_all_at(b"precious", 20 << 20).unwrap();

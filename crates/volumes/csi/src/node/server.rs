@@ -14,7 +14,7 @@ use plumb_volumes::private;
 use plumb_volumes::state::State;
 use serde_json::Value;
 
-use crate::fault::Fault;
+use crate::fault::CallError;
 use crate::record::{failed, make_directory};
 
 /// How long a server may take until it serves the database's state.
@@ -54,12 +54,12 @@ impl VolumeServer {
     ///
     /// # Errors
     /// When another server has the state, or it does not start.
-    pub fn ensure(&self) -> Result<(), Fault> {
+    pub fn ensure(&self) -> Result<(), CallError> {
         if self.is_running() {
             return Ok(());
         }
         if State::is_served(&self.state) && !self.await_socket(GRACE) {
-            return Err(Fault::Precondition(format!(
+            return Err(CallError::Precondition(format!(
                 "another server has {}; end it, or start it with `--listen unix:{}`",
                 self.state.display(),
                 self.socket.display()
@@ -71,7 +71,7 @@ impl VolumeServer {
         self.start()
     }
 
-    fn start(&self) -> Result<(), Fault> {
+    fn start(&self) -> Result<(), CallError> {
         make_directory(&self.directory).map_err(|cause| failed("make", &self.directory, &cause))?;
         let log = self.directory.join("server.log");
         let opened = private::options().append(true).create(true).open(&log);
@@ -88,7 +88,7 @@ impl VolumeServer {
         if self.await_socket(Duration::from_nanos(PATIENCE_NS)) {
             return Ok(());
         }
-        Err(Fault::host(format!("start the server of the volumes; {} says why", log.display())))
+        Err(CallError::host(format!("start the server of the volumes; {} says why", log.display())))
     }
 
     /// The file that records which process this driver or an earlier one started.
@@ -124,7 +124,7 @@ impl VolumeServer {
     ///
     /// # Errors
     /// When that takes too long.
-    pub fn await_idle(&self, uuid: &str) -> Result<(), Fault> {
+    pub fn await_idle(&self, uuid: &str) -> Result<(), CallError> {
         let begun_ns = monotonic_ns();
         let is_idle = || {
             let report = self.report(uuid);
@@ -133,27 +133,27 @@ impl VolumeServer {
         if waits(Duration::from_nanos(PATIENCE_NS), || !self.is_running() || is_idle()) {
             return Ok(());
         }
-        Err(Fault::Busy(format!("another client is connected to the volume {uuid}; end it first")))
+        Err(CallError::Busy(format!("another client is connected to the volume {uuid}; end it first")))
     }
 
     /// Waits until it serves a volume at this size.
     ///
     /// # Errors
     /// When that takes too long.
-    pub fn await_volume(&self, uuid: &str, size_bytes: u64) -> Result<(), Fault> {
+    pub fn await_volume(&self, uuid: &str, size_bytes: u64) -> Result<(), CallError> {
         let is_served = || self.report(uuid).is_some_and(|(_, volume)| volume["size_bytes"] == size_bytes);
         if waits(Duration::from_nanos(PATIENCE_NS), is_served) {
             return Ok(());
         }
         let log = self.directory.join("server.log");
-        Err(Fault::host(format!("have the volume {uuid} served; {} may say why not", log.display())))
+        Err(CallError::host(format!("have the volume {uuid} served; {} may say why not", log.display())))
     }
 
     /// Ends it, unless another program started it.
     ///
     /// # Errors
     /// When the kernel cannot end it.
-    pub fn stop(&self) -> Result<(), Fault> {
+    pub fn stop(&self) -> Result<(), CallError> {
         let Some(server) = self.started() else { return Ok(()) };
         server.end(GRACE)?;
         for file in [self.kept(), self.socket.clone()] {

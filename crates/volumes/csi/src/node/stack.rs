@@ -16,8 +16,8 @@ use super::daemon::StorageDaemon;
 use super::filesystem;
 use super::server::VolumeServer;
 use crate::capability::FILE_SYSTEM;
-use crate::fault::Fault;
-use crate::record::{Record, Records, Target, failed};
+use crate::fault::CallError;
+use crate::record::{PublishedPath, Record, Records, failed};
 
 /// Mount options by which ext4 shows that it stopped after errors; older kernels show the last one.
 const STOPPED: [&str; 3] = ["emergency_ro", "shutdown", "ro"];
@@ -72,7 +72,7 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// When the kernel does not report the state of a layer.
-    pub fn defect(&self, record: &Record) -> Result<Option<Defect>, Fault> {
+    pub fn defect(&self, record: &Record) -> Result<Option<Defect>, CallError> {
         let broken = |words: &str| Ok(Some(Defect::Broken(words.to_owned())));
         if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
             return broken("its storage daemon has ended");
@@ -105,7 +105,7 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// When a layer cannot be built. The layers below it stay, and the next call continues from them.
-    pub fn build(&self, row: &VolumeRow, file: &Path, record: &mut Record) -> Result<(), Fault> {
+    pub fn build(&self, row: &VolumeRow, file: &Path, record: &mut Record) -> Result<(), CallError> {
         if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
             self.take_apart(record, true)?;
             self.server.await_idle(self.uuid)?;
@@ -126,7 +126,7 @@ impl Stack<'_> {
         record.targets.iter().try_for_each(|target| self.show(record, &device, target))
     }
 
-    fn build_device(&self, record: &mut Record) -> Result<PathBuf, Fault> {
+    fn build_device(&self, record: &mut Record) -> Result<PathBuf, CallError> {
         let label = self.label(record).unwrap_or_default();
         let device = match self.device(record) {
             Some(device) => device,
@@ -145,7 +145,7 @@ impl Stack<'_> {
     }
 
     /// Shows the volume at a path unless it is already shown there.
-    fn show(&self, record: &Record, device: &Path, target: &Target) -> Result<(), Fault> {
+    fn show(&self, record: &Record, device: &Path, target: &PublishedPath) -> Result<(), CallError> {
         if let Some(mount) = mounts::at(&target.path)? {
             // A kill may have come between the mount and the step that makes it read-only.
             if target.is_read_only && !mount.is_read_only {
@@ -172,7 +172,7 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// When a layer is in use, or the kernel refuses.
-    pub fn take_apart(&self, record: &mut Record, is_forced: bool) -> Result<(), Fault> {
+    pub fn take_apart(&self, record: &mut Record, is_forced: bool) -> Result<(), CallError> {
         if is_forced {
             for target in &record.targets {
                 mounts::unmount_all(&target.path, true)?;
@@ -200,7 +200,7 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// When the data cannot be written.
-    pub fn synchronise(&self, record: &Record) -> Result<(), Fault> {
+    pub fn synchronise(&self, record: &Record) -> Result<(), CallError> {
         let path = match (&record.mount_options, self.device(record)) {
             (Some(_), _) if mounts::at(&record.staging)?.is_some() => record.staging.clone(),
             (None, Some(device)) => device,
@@ -219,9 +219,9 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// When a layer does not grow.
-    pub fn grow(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
+    pub fn grow(&self, row: &VolumeRow, record: &mut Record) -> Result<(), CallError> {
         let Some(device) = self.device(record) else {
-            return Err(Fault::Precondition("the volume has no device; stage it again".to_owned()));
+            return Err(CallError::Precondition("the volume has no device; stage it again".to_owned()));
         };
         let file = self.daemon().file();
         let seen = std::fs::metadata(&file).map_err(|cause| failed("look at", &file, &cause))?;
@@ -242,6 +242,6 @@ fn is_of(mount: &mounts::Mount, device: &Path) -> bool {
 }
 
 /// Creates a directory for a mount, which other users may enter.
-fn make_directory(path: &Path) -> Result<(), Fault> {
+fn make_directory(path: &Path) -> Result<(), CallError> {
     std::fs::create_dir_all(path).map_err(|cause| failed("make", path, &cause))
 }

@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::RestResponse;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RestError;
 use crate::fields::{FieldKind, read};
 use crate::query::Collection;
 
@@ -23,14 +23,16 @@ pub const JOBS: Collection = Collection {
     always: &["uuid"],
 };
 
-pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<Answer, Fault> {
+pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<RestResponse, RestError> {
     let rows = asked.state.jobs()?;
     let records = rows.iter().map(|row| {
         json!({ "uuid": row.uuid, "description": row.description, "state": "success", "message": "success",
                 "code": 0, "start_time": row.time, "end_time": row.time })
     });
     let links = asked.request.with_links;
-    let Some(uuid) = uuid else { return Ok(Answer::ok(JOBS.list(asked.query, records.collect(), links)?)) };
+    let Some(uuid) = uuid else {
+        return Ok(RestResponse::ok(JOBS.list(asked.query, records.collect(), links)?));
+    };
     let record = records.into_iter().find(|record| record["uuid"] == uuid);
-    Ok(Answer::ok(JOBS.one(asked.query, &record.ok_or_else(|| Fault::missing("uuid"))?, links)?))
+    Ok(RestResponse::ok(JOBS.one(asked.query, &record.ok_or_else(|| RestError::missing("uuid"))?, links)?))
 }

@@ -8,20 +8,20 @@ pub mod volumes;
 use plumb_volumes::state::{State, SvmRow};
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, links};
+use crate::answer::{RestResponse, links};
 use crate::asked::Asked;
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 use crate::fields::Body;
 use crate::query::{Collection, Page};
 
 /// The SVM that a body names, by name, UUID, or both.
-fn svm_of(state: &State, body: &Body) -> Result<String, Fault> {
+fn svm_of(state: &State, body: &Body) -> Result<String, RestError> {
     let (name, uuid) = (body.text("svm.name"), body.text("svm.uuid"));
     let rows = state.svms()?;
     let find = |what: &str, is_it: &dyn Fn(&SvmRow) -> bool, target: &str| {
         let message = format!("SVM \"{what}\" does not exist.");
         let found = rows.iter().find(|row| is_it(row)).map(|row| row.name.clone());
-        found.ok_or_else(|| Fault::new(404, fault::NO_SVM, message).about(target))
+        found.ok_or_else(|| RestError::new(404, fault::NO_SVM, message).about(target))
     };
     let by_name = name.map(|name| find(name, &|row| row.name == name, "svm.name")).transpose()?;
     let by_uuid =
@@ -29,12 +29,12 @@ fn svm_of(state: &State, body: &Body) -> Result<String, Fault> {
     match (by_name, by_uuid) {
         (Some(name), Some(other)) if name != other => {
             let message = "The specified \"svm.uuid\" and \"svm.name\" do not refer to the same SVM.";
-            Err(Fault::bad(fault::TWO_SVMS, message).about("svm.uuid"))
+            Err(RestError::bad(fault::TWO_SVMS, message).about("svm.uuid"))
         }
         (Some(name), _) | (None, Some(name)) => Ok(name),
         (None, None) => {
             let message = "No SVM was specified. Either \"svm.name\" or \"svm.uuid\" must be supplied.";
-            Err(Fault::bad(fault::WHICH_SVM, message).about("svm.name"))
+            Err(RestError::bad(fault::WHICH_SVM, message).about("svm.name"))
         }
     }
 }
@@ -48,8 +48,8 @@ fn svm_record(svms: &[SvmRow], name: &str) -> Value {
 fn recorded<T>(
     asked: &Asked<'_>,
     what: &str,
-    work: impl FnOnce(&State) -> Result<T, Fault>,
-) -> Result<(String, T), Fault> {
+    work: impl FnOnce(&State) -> Result<T, RestError>,
+) -> Result<(String, T), RestError> {
     let state = asked.state;
     state.atomically(|| {
         let done = work(state)?;
@@ -59,7 +59,7 @@ fn recorded<T>(
 }
 
 /// The answer to a change. Everything is done by then; a client that does not wait is told of a job that succeeded.
-fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Result<Answer, Fault> {
+fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Result<RestResponse, RestError> {
     let makes = made.is_some();
     let options = asked.query.options(makes)?;
     let mut body = json!({ "job": { "uuid": job } });
@@ -81,7 +81,7 @@ fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Res
         (true, true) => 201,
         (true, false) => 200,
     };
-    Ok(Answer { status, body, location })
+    Ok(RestResponse { status, body, location })
 }
 
 /// Does the same with every record that the query finds, one after the other, and returns what each came to.
@@ -92,19 +92,22 @@ fn each<T>(
     asked: &Asked<'_>,
     collection: &Collection,
     what: &str,
-    records: impl Fn() -> Result<Vec<Value>, Fault>,
-    work: impl Fn(&State, &str) -> Result<T, Fault>,
-) -> Result<(Answer, Vec<T>), Fault> {
+    records: impl Fn() -> Result<Vec<Value>, RestError>,
+    work: impl Fn(&State, &str) -> Result<T, RestError>,
+) -> Result<(RestResponse, Vec<T>), RestError> {
     let state = asked.state;
     let goes_on = asked.query.found_options(collection)?;
     let one = |record: &Value| {
         let uuid = record["uuid"].as_str().unwrap_or_default();
         let done = work(state, uuid).map_err(|fault| {
             let reason = fault.message.trim_end_matches('.');
-            Fault { message: format!("{what} of record \"uuid: {uuid}\" failed. Reason: {reason}."), ..fault }
+            RestError {
+                message: format!("{what} of record \"uuid: {uuid}\" failed. Reason: {reason}."),
+                ..fault
+            }
         })?;
         state.add_job(&format!("{what} {}/{uuid}", collection.path))?;
-        Ok::<_, Fault>(done)
+        Ok::<_, RestError>(done)
     };
     let (page, outcomes) = if goes_on {
         let page = collection.page(asked.query, records()?)?;
@@ -114,8 +117,8 @@ fn each<T>(
         state.atomically(|| {
             let page = collection.page(asked.query, records()?)?;
             let outcomes = page.records.iter().map(|record| one(record).map(Ok));
-            let outcomes = outcomes.collect::<Result<Vec<_>, Fault>>()?;
-            Ok::<_, Fault>((page, outcomes))
+            let outcomes = outcomes.collect::<Result<Vec<_>, RestError>>()?;
+            Ok::<_, RestError>((page, outcomes))
         })?
     };
     let after = records()?;
@@ -132,5 +135,5 @@ fn each<T>(
     }
     let page = Page { records: changed, next: page.next };
     let body = collection.body(asked.query, &page, asked.request.with_links, false)?;
-    Ok((Answer::of_several(body, &faults), results))
+    Ok((RestResponse::of_several(body, &faults), results))
 }

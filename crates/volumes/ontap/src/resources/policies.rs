@@ -12,9 +12,9 @@ use plumb_volumes::state::{PolicyRow, State, StateError};
 use serde_json::{Map, Value, json};
 
 use super::{done, each, recorded, svm_of, svm_record};
-use crate::answer::Answer;
+use crate::answer::RestResponse;
 use crate::asked::Asked;
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 use crate::fields::{Body, Field, FieldKind, read, set};
 use crate::query::Collection;
 use crate::throughput::{MB_BYTES, Throughput};
@@ -82,51 +82,51 @@ fn settable(is_made: bool) -> [Field; 20] {
     ]
 }
 
-pub fn list(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn list(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let records = records(asked.state)?;
-    Ok(Answer::ok(POLICIES.list(asked.query, records, asked.request.with_links)?))
+    Ok(RestResponse::ok(POLICIES.list(asked.query, records, asked.request.with_links)?))
 }
 
-pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
     let record = record_of(asked.state, uuid)?;
-    Ok(Answer::ok(POLICIES.one(asked.query, &record, asked.request.with_links)?))
+    Ok(RestResponse::ok(POLICIES.one(asked.query, &record, asked.request.with_links)?))
 }
 
-pub fn create(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn create(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let body = Body::parse(asked.request.body, &settable(true))?;
     let (job, record) = recorded(asked, "POST", |state| create_from(state, &body))?;
     done(asked, &job, Some((&POLICIES, record)))
 }
 
 /// Makes the policy that a body describes, and returns its record.
-fn create_from(state: &State, body: &Body) -> Result<Value, Fault> {
-    let name = body.text("name").ok_or_else(|| Fault::required("name"))?;
+fn create_from(state: &State, body: &Body) -> Result<Value, RestError> {
+    let name = body.text("name").ok_or_else(|| RestError::required("name"))?;
     let svm = svm_of(state, body)?;
     let policy = match (body.any_below("fixed."), body.any_below("adaptive.")) {
         (Some(_), Some(field)) => {
             let message =
                 "A policy is either fixed or adaptive: \"fixed\" and \"adaptive\" exclude each other";
-            return Err(Fault::bad(fault::CONTEXT, message).about(field));
+            return Err(RestError::bad(fault::CONTEXT, message).about(field));
         }
-        (None, None) => return Err(Fault::required("fixed")),
+        (None, None) => return Err(RestError::required("fixed")),
         (Some(_), None) => Policy::Fixed(fixed(Fixed::default(), body)?),
         (None, Some(_)) => Policy::Adaptive(adaptive(Adaptive::new(0, 0), body)),
     };
     check(&policy)?;
     create_named(state, &svm, name, &policy)?;
     let row = state.policies()?.into_iter().find(|row| row.name == name);
-    record_of(state, &row.ok_or_else(|| Fault::missing("name"))?.uuid)
+    record_of(state, &row.ok_or_else(|| RestError::missing("name"))?.uuid)
 }
 
 /// Makes a policy, or says with which other its name conflicts.
-pub fn create_named(state: &State, svm: &str, name: &str, policy: &Policy) -> Result<(), Fault> {
+pub fn create_named(state: &State, svm: &str, name: &str, policy: &Policy) -> Result<(), RestError> {
     state.create_policy_of(svm, name, policy).map_err(|error| match error {
         StateError::Exists { .. } => conflict(state, name, policy),
         error => error.into(),
     })
 }
 
-fn conflict(state: &State, name: &str, new: &Policy) -> Fault {
+fn conflict(state: &State, name: &str, new: &Policy) -> RestError {
     let rows = state.policies().unwrap_or_default();
     let existing = rows.iter().find(|row| row.name == name).map(|row| &row.policy);
     let (code, message) = match (new, existing) {
@@ -143,24 +143,24 @@ fn conflict(state: &State, name: &str, new: &Policy) -> Fault {
             "The name specified for creating conflicts with an existing QoS policy name.",
         ),
     };
-    Fault::new(409, code, message).about("name")
+    RestError::new(409, code, message).about("name")
 }
 
-pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
     let body = Body::of_change(asked.request.body, &settable(false))?;
     let (job, ()) = recorded(asked, "PATCH", |state| change_one(state, uuid, &body))?;
     done(asked, &job, None)
 }
 
 /// Changes every policy that the query finds.
-pub fn change_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn change_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let body = Body::of_change(asked.request.body, &settable(false))?;
     let found = || records(asked.state);
     let (answer, _) = each(asked, &POLICIES, "PATCH", found, |state, uuid| change_one(state, uuid, &body))?;
     Ok(answer)
 }
 
-fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
+fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), RestError> {
     let row = row_of(state, uuid)?;
     let policy = changed(&row.policy, body)?;
     if policy != row.policy {
@@ -177,32 +177,32 @@ fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
 }
 
 /// A policy with the fields that a body sets set anew.
-fn changed(policy: &Policy, body: &Body) -> Result<Policy, Fault> {
+fn changed(policy: &Policy, body: &Body) -> Result<Policy, RestError> {
     match policy {
         Policy::Fixed(before) => match body.any_below("adaptive.") {
             Some(field) => {
                 let message = "The existing fixed QoS policy cannot be modified to an adaptive QoS policy.";
-                Err(Fault::bad(fault::POLICY_STAYS_FIXED, message).about(field))
+                Err(RestError::bad(fault::POLICY_STAYS_FIXED, message).about(field))
             }
             None => Ok(Policy::Fixed(fixed(*before, body)?)),
         },
         Policy::Adaptive(before) => match body.any_below("fixed.") {
             Some(field) => {
                 let message = "The existing adaptive QoS policy cannot be modified to a fixed QoS policy.";
-                Err(Fault::bad(fault::POLICY_STAYS_ADAPTIVE, message).about(field))
+                Err(RestError::bad(fault::POLICY_STAYS_ADAPTIVE, message).about(field))
             }
             None => Ok(Policy::Adaptive(adaptive(*before, body))),
         },
     }
 }
 
-pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
     let (job, ()) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
     done(asked, &job, None)
 }
 
 /// Deletes every policy that the query finds.
-pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn delete_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let found = || records(asked.state);
     let (answer, _) = each(asked, &POLICIES, "DELETE", found, delete_one)?;
     Ok(answer)
@@ -210,20 +210,20 @@ pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
 
 /// Volumes that are under it are under none then: NetApp's reference has "All QoS workloads associated with the policy are
 /// removed" (<https://docs.netapp.com/us-en/ontap-restapi/delete-storage-qos-policies-.html>).
-fn delete_one(state: &State, uuid: &str) -> Result<(), Fault> {
+fn delete_one(state: &State, uuid: &str) -> Result<(), RestError> {
     let row = row_of(state, uuid)?;
     state.release_volumes(&row.name)?;
     Ok(state.delete_policy(&row.name)?)
 }
 
 /// What ONTAP asks of a policy besides what the policy itself asks.
-pub fn check(policy: &Policy) -> Result<(), Fault> {
+pub fn check(policy: &Policy) -> Result<(), RestError> {
     if let Policy::Adaptive(adaptive) = policy {
         let fields =
             [("expected_iops", adaptive.expected_iops_per_tb), ("peak_iops", adaptive.peak_iops_per_tb)];
         if let Some((name, _)) = fields.iter().find(|(_, value)| *value == 0) {
             let message = "Invalid value for an adaptive field. Value should be non-zero.";
-            return Err(Fault::bad(fault::POLICY_ADAPTIVE, message).about(format!("adaptive.{name}")));
+            return Err(RestError::bad(fault::POLICY_ADAPTIVE, message).about(format!("adaptive.{name}")));
         }
     }
     Ok(policy.check()?)
@@ -232,7 +232,7 @@ pub fn check(policy: &Policy) -> Result<(), Fault> {
 const MAX_NUMBERS: [&str; 2] = ["fixed.max_throughput_iops", "fixed.max_throughput_mbps"];
 const MIN_NUMBERS: [&str; 2] = ["fixed.min_throughput_iops", "fixed.min_throughput_mbps"];
 
-fn fixed(before: Fixed, body: &Body) -> Result<Fixed, Fault> {
+fn fixed(before: Fixed, body: &Body) -> Result<Fixed, RestError> {
     let iops = |name: &str, before: Option<u64>| match body.count(name) {
         None => before,
         Some(0) => None,
@@ -242,7 +242,7 @@ fn fixed(before: Fixed, body: &Body) -> Result<Fixed, Fault> {
         None => Ok(before),
         Some(0) => Ok(None),
         Some(mb) => {
-            mb.checked_mul(MB_BYTES).map(Some).ok_or_else(|| Fault::value(name, &mb.to_string(), "MB/s"))
+            mb.checked_mul(MB_BYTES).map(Some).ok_or_else(|| RestError::value(name, &mb.to_string(), "MB/s"))
         }
     };
     let mut fixed = Fixed {
@@ -265,17 +265,17 @@ fn fixed(before: Fixed, body: &Body) -> Result<Fixed, Fault> {
 }
 
 /// A throughput that is given as text, and then by none of its two numbers.
-fn throughput(body: &Body, name: &str, numbers: &[&str]) -> Result<Option<Throughput>, Fault> {
+fn throughput(body: &Body, name: &str, numbers: &[&str]) -> Result<Option<Throughput>, RestError> {
     let Some(text) = body.text(name) else { return Ok(None) };
     if let Some(number) = numbers.iter().find(|number| body.count(number).is_some()) {
         let message = format!("\"{name}\" cannot be used in combination with \"{number}\"");
-        return Err(Fault::bad(fault::POLICY_FIELDS, message).about(name));
+        return Err(RestError::bad(fault::POLICY_FIELDS, message).about(name));
     }
-    Throughput::read(text).map(Some).ok_or_else(|| Fault::value(name, text, Throughput::DUE))
+    Throughput::read(text).map(Some).ok_or_else(|| RestError::value(name, text, Throughput::DUE))
 }
 
 /// Checks the two maxima against each other, where there are two; see [`OPERATION_BYTES`].
-fn check_operation(fixed: &Fixed) -> Result<(), Fault> {
+fn check_operation(fixed: &Fixed) -> Result<(), RestError> {
     let (Some(iops), Some(bytes)) = (fixed.max_iops, fixed.max_bytes_per_s) else { return Ok(()) };
     if OPERATION_BYTES.contains(&(bytes / iops.max(1))) {
         return Ok(());
@@ -283,7 +283,7 @@ fn check_operation(fixed: &Fixed) -> Result<(), Fault> {
     let message = "Invalid value for maximum and minimum fields. Valid values for max_throughput_iops and \
                    max_throughput_mbps combination is for the ratio of max_throughput_mbps and max_throughput_iops \
                    to be within 1 to 4096.";
-    Err(Fault::bad(fault::POLICY_RANGE, message).about("fixed.max_throughput_mbps"))
+    Err(RestError::bad(fault::POLICY_RANGE, message).about("fixed.max_throughput_mbps"))
 }
 
 fn adaptive(before: Adaptive, body: &Body) -> Adaptive {
@@ -311,18 +311,18 @@ pub fn block_bytes(size: &str) -> Option<u64> {
     size.strip_suffix('k').and_then(|kib| kib.parse::<u64>().ok()).map(|kib| kib << 10)
 }
 
-fn row_of(state: &State, uuid: &str) -> Result<PolicyRow, Fault> {
+fn row_of(state: &State, uuid: &str) -> Result<PolicyRow, RestError> {
     let row = state.policies()?.into_iter().find(|row| row.uuid == uuid);
-    row.ok_or_else(|| Fault::missing("uuid"))
+    row.ok_or_else(|| RestError::missing("uuid"))
 }
 
-fn record_of(state: &State, uuid: &str) -> Result<Value, Fault> {
+fn record_of(state: &State, uuid: &str) -> Result<Value, RestError> {
     let record = records(state)?.into_iter().find(|record| record["uuid"] == uuid);
-    record.ok_or_else(|| Fault::missing("uuid"))
+    record.ok_or_else(|| RestError::missing("uuid"))
 }
 
 /// Every policy, with every field.
-pub fn records(state: &State) -> Result<Vec<Value>, Fault> {
+pub fn records(state: &State) -> Result<Vec<Value>, RestError> {
     let (svms, volumes) = (state.svms()?, state.volumes()?);
     let rows = state.policies()?;
     let record = |row: &PolicyRow| {

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::RestResponse;
 use crate::asked::Asked;
-use crate::fault::Fault;
+use crate::fault::RestError;
 use crate::fields::{FieldKind, read};
 use crate::query::Collection;
 
@@ -14,11 +14,13 @@ pub const SVMS: Collection = Collection {
     always: &["uuid", "name"],
 };
 
-pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<Answer, Fault> {
+pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<RestResponse, RestError> {
     let rows = asked.state.svms()?;
     let records = rows.iter().map(|row| json!({ "uuid": row.uuid, "name": row.name, "state": "running" }));
     let links = asked.request.with_links;
-    let Some(uuid) = uuid else { return Ok(Answer::ok(SVMS.list(asked.query, records.collect(), links)?)) };
+    let Some(uuid) = uuid else {
+        return Ok(RestResponse::ok(SVMS.list(asked.query, records.collect(), links)?));
+    };
     let record = records.into_iter().find(|record| record["uuid"] == uuid);
-    Ok(Answer::ok(SVMS.one(asked.query, &record.ok_or_else(|| Fault::missing("uuid"))?, links)?))
+    Ok(RestResponse::ok(SVMS.one(asked.query, &record.ok_or_else(|| RestError::missing("uuid"))?, links)?))
 }

@@ -11,9 +11,9 @@ use plumb_volumes::state::{PolicyRow, State, StateError, SvmRow, VolumeRow};
 use serde_json::{Value, json};
 
 use super::{done, each, policies, recorded, svm_of, svm_record};
-use crate::answer::Answer;
+use crate::answer::RestResponse;
 use crate::asked::Asked;
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 use crate::fields::{Body, Field, FieldKind, read, set};
 use crate::query::Collection;
 
@@ -72,59 +72,59 @@ fn settable(is_made: bool) -> [Field; 13] {
     ]
 }
 
-pub fn list(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn list(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let records = records(asked)?;
-    Ok(Answer::ok(VOLUMES.list(asked.query, records, asked.request.with_links)?))
+    Ok(RestResponse::ok(VOLUMES.list(asked.query, records, asked.request.with_links)?))
 }
 
-pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
     let record = records(asked)?.into_iter().find(|record| record["uuid"] == uuid);
-    let record = record.ok_or_else(|| Fault::missing("uuid"))?;
-    Ok(Answer::ok(VOLUMES.one(asked.query, &record, asked.request.with_links)?))
+    let record = record.ok_or_else(|| RestError::missing("uuid"))?;
+    Ok(RestResponse::ok(VOLUMES.one(asked.query, &record, asked.request.with_links)?))
 }
 
-pub fn create(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn create(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let body = Body::parse(asked.request.body, &settable(true))?;
     let (job, record) = recorded(asked, "POST", |state| {
-        let name = body.text("name").ok_or_else(|| Fault::required("name"))?;
+        let name = body.text("name").ok_or_else(|| RestError::required("name"))?;
         let svm = svm_of(state, &body)?;
-        let size = body.count("size").ok_or_else(|| Fault::required("size"))?;
+        let size = body.count("size").ok_or_else(|| RestError::required("size"))?;
         let policy = policy_of(state, &body)?.flatten();
         let made = state.create_volume_of(&svm, name, size, policy.as_deref());
         made.map_err(named)?;
         let record = records(asked)?.into_iter().find(|record| record["name"] == name);
-        record.ok_or_else(|| Fault::missing("name"))
+        record.ok_or_else(|| RestError::missing("name"))
     })?;
     done(asked, &job, Some((&VOLUMES, record)))
 }
 
 /// What is wrong with a volume that is to have a name.
-fn named(error: StateError) -> Fault {
+fn named(error: StateError) -> RestError {
     match error {
         StateError::Name(name) => {
             let message =
                 format!("Invalid volume name \"{name}\": letters, digits, \"_\" and \"-\", at most 127");
-            Fault::bad(fault::VOLUME_NAME, message).about("name")
+            RestError::bad(fault::VOLUME_NAME, message).about("name")
         }
         error => error.into(),
     }
 }
 
-pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
     let body = Body::of_change(asked.request.body, &settable(false))?;
     let (job, ()) = recorded(asked, "PATCH", |state| change_one(state, uuid, &body))?;
     done(asked, &job, None)
 }
 
 /// Changes every volume that the query finds.
-pub fn change_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn change_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let body = Body::of_change(asked.request.body, &settable(false))?;
     let work = |state: &State, uuid: &str| change_one(state, uuid, &body);
     let (answer, _) = each(asked, &VOLUMES, "PATCH", || records(asked), work)?;
     Ok(answer)
 }
 
-fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
+fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), RestError> {
     let row = row_of(state, uuid)?;
     if let Some(size) = body.count("size") {
         state.resize_volume(&row.name, size)?;
@@ -139,7 +139,7 @@ fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
     Ok(())
 }
 
-pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
     let (job, file) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
     // Not before the change is for good.
     asked.state.remove_file(&file);
@@ -147,7 +147,7 @@ pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
 }
 
 /// Deletes every volume that the query finds.
-pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+pub fn delete_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
     let (answer, files) = each(asked, &VOLUMES, "DELETE", || records(asked), delete_one)?;
     for file in &files {
         asked.state.remove_file(file);
@@ -156,13 +156,13 @@ pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
 }
 
 /// Returns the file that is to go.
-fn delete_one(state: &State, uuid: &str) -> Result<String, Fault> {
+fn delete_one(state: &State, uuid: &str) -> Result<String, RestError> {
     let row = row_of(state, uuid)?;
     Ok(state.forget_volume(&row.name)?)
 }
 
 /// The policy that a body names, by name, UUID, or both; `Some(None)` for none.
-fn policy_of(state: &State, body: &Body) -> Result<Option<Option<String>>, Fault> {
+fn policy_of(state: &State, body: &Body) -> Result<Option<Option<String>>, RestError> {
     let rows = state.policies()?;
     let (name, uuid) = (body.text("qos.policy.name"), body.text("qos.policy.uuid"));
     if name == Some(NO_POLICY) && uuid.is_none() {
@@ -170,25 +170,25 @@ fn policy_of(state: &State, body: &Body) -> Result<Option<Option<String>>, Fault
     }
     let find = |target: &str, is_it: &dyn Fn(&PolicyRow) -> bool| {
         let found = rows.iter().find(|row| is_it(row)).map(|row| row.name.clone());
-        found.ok_or_else(|| Fault::missing(target))
+        found.ok_or_else(|| RestError::missing(target))
     };
     let by_name = name.map(|name| find("qos.policy.name", &|row| row.name == name)).transpose()?;
     let by_uuid = uuid.map(|uuid| find("qos.policy.uuid", &|row| row.uuid == uuid)).transpose()?;
     match (by_name, by_uuid) {
         (Some(name), Some(other)) if name != other => {
             let message = "\"qos.policy.name\" and \"qos.policy.uuid\" do not refer to the same policy";
-            Err(Fault::bad(fault::CONTEXT, message).about("qos.policy.uuid"))
+            Err(RestError::bad(fault::CONTEXT, message).about("qos.policy.uuid"))
         }
         (by_name, by_uuid) => Ok(by_name.or(by_uuid).map(Some)),
     }
 }
 
-fn row_of(state: &State, uuid: &str) -> Result<VolumeRow, Fault> {
+fn row_of(state: &State, uuid: &str) -> Result<VolumeRow, RestError> {
     let row = state.volumes()?.into_iter().find(|row| row.uuid == uuid);
-    row.ok_or_else(|| Fault::missing("uuid"))
+    row.ok_or_else(|| RestError::missing("uuid"))
 }
 
-fn records(asked: &Asked<'_>) -> Result<Vec<Value>, Fault> {
+fn records(asked: &Asked<'_>) -> Result<Vec<Value>, RestError> {
     let state = asked.state;
     let (svms, policies, report) = (state.svms()?, state.policies()?, asked.report());
     let rows = state.volumes()?;

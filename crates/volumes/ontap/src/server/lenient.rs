@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 
 /// What the library writes in front of a request's body that it waits for; no answer.
 const CONTINUE: &[u8] = b"HTTP/1.1 100";
@@ -62,7 +62,7 @@ fn explained(answer: &[u8]) -> Option<Vec<u8>> {
             "The request is not HTTP: blanks and control characters in a query have to be encoded, such as %20"
         }
     };
-    let body = format!("{:#}\n", Fault::new(status, fault::VALUE, message).body());
+    let body = format!("{:#}\n", RestError::new(status, fault::VALUE, message).body());
     let length = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
     let (before, after) = (&answer[..at], &answer[at + EMPTY.len()..]);
     Some([before, length.as_bytes(), after, body.as_bytes()].concat())

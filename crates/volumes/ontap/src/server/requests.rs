@@ -16,9 +16,9 @@ use plumb_volumes::state::State;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::answer::Answer;
+use crate::answer::RestResponse;
 use crate::asked::{Method, Request};
-use crate::fault::{self, Fault};
+use crate::fault::{self, RestError};
 use crate::interface::Interface;
 use crate::passwords::{PasswordError, Passwords};
 
@@ -63,7 +63,7 @@ impl Shared {
         Some((kept, is_known))
     }
 
-    fn answer(&self, request: &Request<'_>) -> Answer {
+    fn answer(&self, request: &Request<'_>) -> RestResponse {
         self.interface.lock().unwrap_or_else(PoisonError::into_inner).answer(request)
     }
 }
@@ -76,7 +76,7 @@ pub async fn respond(
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let with_links = wants_links(request.headers());
     let answer = timeout(REQUEST_TIME, answer(shared, &visitor, request, with_links)).await;
-    let late = || Fault::new(408, fault::TOO_MUCH, "The request took too long").into();
+    let late = || RestError::new(408, fault::TOO_MUCH, "The request took too long").into();
     Ok(response(&answer.unwrap_or_else(|_| late()), with_links))
 }
 
@@ -85,7 +85,7 @@ async fn answer(
     visitor: &Visitor,
     request: hyper::Request<Incoming>,
     with_links: bool,
-) -> Answer {
+) -> RestResponse {
     let began_ns = monotonic_ns();
     let (head, mut body) = request.into_parts();
     let login = match credentials(&head.headers) {
@@ -99,15 +99,15 @@ async fn answer(
         return match login {
             Login::TooMany => {
                 let message = "Too many logins from this address wait for their turn, after failed ones";
-                Fault::new(429, fault::TOO_MUCH, message).into()
+                RestError::new(429, fault::TOO_MUCH, message).into()
             }
-            _ => Fault::new(401, fault::UNAUTHORIZED, "User is not authorized.").into(),
+            _ => RestError::new(401, fault::UNAUTHORIZED, "User is not authorized.").into(),
         };
     }
     if !visitor.admit() {
         discard(&mut body, waits()).await;
         let message = "Too many clients are connected. Close a connection, or try again later";
-        return Fault::new(503, fault::TOO_MUCH, message).into();
+        return RestError::new(503, fault::TOO_MUCH, message).into();
     }
     // One of unknown length is asked for to see how long it is, and its client sends all of it then.
     let is_unread = is_too_large(&body);
@@ -127,7 +127,7 @@ async fn answer(
             with_links,
         })
     });
-    done.await.unwrap_or_else(|_| Fault::new(500, fault::INTERNAL, "internal error").into())
+    done.await.unwrap_or_else(|_| RestError::new(500, fault::INTERNAL, "internal error").into())
 }
 
 /// Whether that is the password of that user. One that was right a moment ago waits for nobody's hash.
@@ -171,16 +171,20 @@ fn is_too_large(body: &Incoming) -> bool {
 }
 
 /// The body, when it is not too large.
-async fn whole(body: &mut Incoming) -> Result<Vec<u8>, Fault> {
+async fn whole(body: &mut Incoming) -> Result<Vec<u8>, RestError> {
     let too_large = || {
-        Fault::new(413, fault::TOO_MUCH, format!("The request's body is larger than {BODY_BYTES_MAX} bytes"))
+        RestError::new(
+            413,
+            fault::TOO_MUCH,
+            format!("The request's body is larger than {BODY_BYTES_MAX} bytes"),
+        )
     };
     if is_too_large(body) {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let broken = |_| Fault::bad(fault::JSON, "The request's body ended early");
+        let broken = |_| RestError::bad(fault::JSON, "The request's body ended early");
         let frame = frame.map_err(broken)?;
         bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
         if bytes.len() > BODY_BYTES_MAX {
@@ -205,7 +209,7 @@ fn wants_links(headers: &HeaderMap) -> bool {
     !accepted.contains("application/json") || accepted.contains("hal+json")
 }
 
-fn response(answer: &Answer, with_links: bool) -> Response<Full<Bytes>> {
+fn response(answer: &RestResponse, with_links: bool) -> Response<Full<Bytes>> {
     let mut text = serde_json::to_string_pretty(&answer.body).unwrap_or_default();
     text.push('\n');
     let mut response = Response::new(Full::new(Bytes::from(text)));

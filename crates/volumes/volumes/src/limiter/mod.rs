@@ -24,5 +24,5 @@ mod tests;
 pub use account::{Account, Binding};
 pub use floor::Floor;
 pub use limits::{Cost, Limits};
-pub use shared::{Answer, Limiter};
+pub use shared::{Admission, Limiter};
 pub use turns::Flow;

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::floor::Meter;
-use super::{Answer, Floor, Flow, Limiter, Limits};
+use super::{Admission, Floor, Flow, Limiter, Limits};
 
 const NOW_NS: u64 = 1_000_000_000;
 
@@ -18,19 +18,19 @@ fn slow() -> Limits {
     Limits { bytes_per_s: NonZeroU64::new(100), ..Limits::NONE }
 }
 
-fn ask(limiter: &Limiter<u32>, waiter: u32) -> Answer {
+fn ask(limiter: &Limiter<u32>, waiter: u32) -> Admission {
     limiter.ask(waiter, &mut Flow::default(), 1000, NOW_NS, NOW_NS)
 }
 
 /// A limiter whose next operation has to wait.
 fn busy() -> Arc<Limiter<u32>> {
     let limiter = Arc::new(Limiter::new(slow(), 0));
-    while ask(&limiter, 99) == Answer::Begin {}
+    while ask(&limiter, 99) == Admission::Begin {}
     limiter.forget(99);
     limiter
 }
 
-fn asked_beside(limiter: &Arc<Limiter<u32>>) -> thread::JoinHandle<Answer> {
+fn asked_beside(limiter: &Arc<Limiter<u32>>) -> thread::JoinHandle<Admission> {
     let limiter = Arc::clone(limiter);
     thread::spawn(move || ask(&limiter, 1))
 }
@@ -43,8 +43,8 @@ fn loom_nobody_waits_for_a_limit_that_was_lifted() {
         let mut begun = Vec::new();
         limiter.change(Limits::NONE, NOW_NS, &mut begun);
         let expected = match asked.join().unwrap() {
-            Answer::Begin => Vec::new(),
-            Answer::Wait => vec![1],
+            Admission::Begin => Vec::new(),
+            Admission::Wait => vec![1],
         };
         assert_eq!(begun, expected);
         assert!(!limiter.is_limited());
@@ -59,8 +59,8 @@ fn loom_nobody_waits_at_a_limiter_that_has_retired() {
         let mut again = Vec::new();
         limiter.retire(NOW_NS, &mut again);
         let expected = match asked.join().unwrap() {
-            Answer::Begin => Vec::new(),
-            Answer::Wait => vec![1],
+            Admission::Begin => Vec::new(),
+            Admission::Wait => vec![1],
         };
         assert_eq!(again, expected);
     });
@@ -72,11 +72,11 @@ fn loom_one_of_two_begins_and_both_are_counted() {
         let limiter = Arc::new(Limiter::new(slow(), NOW_NS));
         let asked = asked_beside(&limiter);
         let answers = [ask(&limiter, 2), asked.join().unwrap()];
-        assert!(answers.contains(&Answer::Begin) && answers.contains(&Answer::Wait), "{answers:?}");
+        assert!(answers.contains(&Admission::Begin) && answers.contains(&Admission::Wait), "{answers:?}");
         let mut begun = Vec::new();
         assert!(limiter.take_due(NOW_NS, &mut begun).is_some() && begun.is_empty());
         assert_eq!(limiter.take_due(NOW_NS * 100, &mut begun), None);
-        assert_eq!(begun, [if answers[0] == Answer::Wait { 2 } else { 1 }]);
+        assert_eq!(begun, [if answers[0] == Admission::Wait { 2 } else { 1 }]);
         let account = limiter.account(NOW_NS * 100);
         assert_eq!((account.operations, account.delayed), (2, 1));
     });

@@ -15,7 +15,7 @@ use super::virtual_schedule::{VirtualSchedule, ns};
 
 /// What an operation is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Admission {
     /// It may begin.
     Begin,
     /// It waits; [`Limiter::take_due`] will name it.
@@ -66,13 +66,13 @@ impl<W: Copy + Ord> Limiter<W> {
     }
 
     /// Asks for an operation on `bytes` bytes that arrived at `arrival_ns`. A waiter may have one operation waiting.
-    pub fn ask(&self, waiter: W, flow: &mut Flow, bytes: u64, arrival_ns: u64, now_ns: u64) -> Answer {
+    pub fn ask(&self, waiter: W, flow: &mut Flow, bytes: u64, arrival_ns: u64, now_ns: u64) -> Admission {
         if !self.is_limited() {
-            return Answer::Begin;
+            return Admission::Begin;
         }
         let inner = &mut *self.lock();
         if inner.is_retired || !inner.limits.is_limited() {
-            return Answer::Begin;
+            return Admission::Begin;
         }
         let cost = inner.limits.cost(bytes);
         let time = inner.schedule.time(cost);
@@ -84,10 +84,10 @@ impl<W: Copy + Ord> Limiter<W> {
         // Operations that are due before it get their turn by `take_due`, so only the first may begin here.
         let is_first = inner.turns.peek().is_some_and(|first| first.waiter == waiter);
         if is_first && inner.begin_first(now_ns).is_some() {
-            return Answer::Begin;
+            return Admission::Begin;
         }
         inner.account.delayed += 1;
-        Answer::Wait
+        Admission::Wait
     }
 
     /// Adds everyone who may begin now to `begun`, and returns when to ask again; `None` when nobody waits.

@@ -33,7 +33,7 @@ pub(super) struct Lent<'a> {
 
 /// What is to become of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum NextStep {
     /// It waits for an event.
     Keep,
     /// It could go on, and should when others had their turn.
@@ -147,11 +147,11 @@ impl Connection {
     }
 
     /// Goes on as far as it can.
-    pub(super) fn advance(&mut self, lent: &mut Lent<'_>) -> Fate {
-        let fate = self.try_advance(lent).unwrap_or(Fate::Close);
+    pub(super) fn advance(&mut self, lent: &mut Lent<'_>) -> NextStep {
+        let next = self.try_advance(lent).unwrap_or(NextStep::Close);
         self.input.release(lent.pool);
         self.output.release(lent.pool);
-        fate
+        next
     }
 
     /// Ends it: nobody waits for it any more.
@@ -161,10 +161,10 @@ impl Connection {
         }
     }
 
-    fn try_advance(&mut self, lent: &mut Lent<'_>) -> io::Result<Fate> {
+    fn try_advance(&mut self, lent: &mut Lent<'_>) -> io::Result<NextStep> {
         // What a client sent before it was killed must not be written later: another client may have written there by then.
         if self.is_gone {
-            return Ok(Fate::Close);
+            return Ok(NextStep::Close);
         }
         for _ in 0..STEPS_MAX {
             let can_go_on = match self.step(lent) {
@@ -172,7 +172,7 @@ impl Connection {
                 Progress::NeedInput => {
                     self.send()?;
                     match self.receive(lent.pool)? {
-                        Moved::End => return Ok(Fate::Close),
+                        Moved::End => return Ok(NextStep::Close),
                         Moved::Nothing => false,
                         Moved::Bytes { .. } => true,
                     }
@@ -190,17 +190,17 @@ impl Connection {
                     self.is_closing = true;
                     self.send()?;
                     if self.output.is_empty() && self.said.is_empty() {
-                        return Ok(Fate::Close);
+                        return Ok(NextStep::Close);
                     }
                     self.is_writable
                 }
             };
             if !can_go_on {
-                return Ok(Fate::Keep);
+                return Ok(NextStep::Keep);
             }
         }
         self.send()?;
-        Ok(Fate::Again)
+        Ok(NextStep::Again)
     }
 
     fn step(&mut self, lent: &mut Lent<'_>) -> Progress {

@@ -17,7 +17,7 @@ use plumb_host::time::monotonic_ns;
 use super::Exports;
 use super::address::Listener;
 use super::buffer::Pool;
-use super::connection::{Connection, Fate, Lent};
+use super::connection::{Connection, Lent, NextStep};
 use super::mailbox::{Letter, Mailbox};
 use super::places::Places;
 use super::workers::Workers;
@@ -228,9 +228,9 @@ impl EventLoop {
     fn advance(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match connection.advance(&mut lend(&mut self.pool, &self.common, &mut self.awaited)) {
-            Fate::Keep => {}
-            Fate::Again => self.ready.push(id),
-            Fate::Close => self.close(id),
+            NextStep::Keep => {}
+            NextStep::Again => self.ready.push(id),
+            NextStep::Close => self.close(id),
         }
     }
 

@@ -14,7 +14,7 @@ use super::buffer::{Buffer, Pool};
 use super::wire::{Command, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, Refusal, Request, flag};
 use super::work::Work;
 use super::workers::{Job, Workers};
-use crate::limiter::{Answer, Flow};
+use crate::limiter::{Admission, Flow};
 use crate::volume::{Volume, VolumeLimiter};
 use crate::waiter::Waiter;
 
@@ -260,11 +260,11 @@ impl Transmission {
         let limiter = self.volume.limiter();
         let bytes = charged_bytes(&request);
         match limiter.ask(tools.waiter, &mut self.flow, bytes, arrival_ns, tools.now_ns) {
-            Answer::Begin => {
+            Admission::Begin => {
                 self.start(request, limiter.take_owed(bytes, tools.now_ns), tools);
                 None
             }
-            Answer::Wait => {
+            Admission::Wait => {
                 self.state = State::Waiting { request, arrival_ns, limiter: Arc::clone(&limiter) };
                 Some(limiter)
             }

@@ -1,6 +1,6 @@
 //! The bytes of the transmission phase: requests in, replies out. Everything is big-endian.
 
-use crate::volume::Fault;
+use crate::volume::VolumeError;
 
 /// The largest read or write: what clients may assume where nothing else was negotiated.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
@@ -45,12 +45,12 @@ impl From<&std::io::Error> for Refusal {
 
 impl Refusal {
     /// What a fault of a volume is called in the reply to a read, or to any other command.
-    pub(super) fn of(fault: &Fault, is_read: bool) -> Self {
+    pub(super) fn of(fault: &VolumeError, is_read: bool) -> Self {
         match fault {
-            Fault::Offline => Self::Shutdown,
-            Fault::Outside if is_read => Self::Invalid,
-            Fault::Outside => Self::NoSpace,
-            Fault::File(error) => Self::from(error),
+            VolumeError::Offline => Self::Shutdown,
+            VolumeError::Outside if is_read => Self::Invalid,
+            VolumeError::Outside => Self::NoSpace,
+            VolumeError::File(error) => Self::from(error),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use super::mailbox::{Letter, Mailbox};
 use super::wire::Refusal;
 use super::work::Work;
-use crate::volume::{Fault, Volume};
+use crate::volume::{Volume, VolumeError};
 use crate::waiter::Waiter;
 
 /// A number of threads that share a queue.
@@ -147,7 +147,7 @@ impl Workers {
     }
 }
 
-pub(super) fn perform(job: &Job, scratch: &mut Vec<u8>) -> Result<(), Fault> {
+pub(super) fn perform(job: &Job, scratch: &mut Vec<u8>) -> Result<(), VolumeError> {
     let then_sync = match job.work {
         Work::Sync => true,
         Work::Discard { offset, bytes, then_sync } => {

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where a source finds a destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct DestinationAddress {
     /// Address and port.
     pub address: SocketAddr,
     /// Its certificate, where it takes encrypted connections alone.
@@ -82,9 +82,9 @@ impl Destination {
 
     /// Where it is.
     #[must_use]
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> DestinationAddress {
         let certificate = self.hub.identity.as_ref().map(|identity| identity.certificate_pem.clone());
-        Target { address: self.address, certificate_pem: certificate }
+        DestinationAddress { address: self.address, certificate_pem: certificate }
     }
 
     /// What it has done so far.

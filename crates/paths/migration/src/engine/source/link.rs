@@ -12,7 +12,7 @@ use plumb_model::Merge;
 use rustls::ClientConnection;
 
 use super::super::alarm::Alarm;
-use super::super::destination::Target;
+use super::super::destination::DestinationAddress;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
 use super::super::message::{self, Carry, DESTINATION_LINE_BYTES_MAX, FromDestination, FromSource, Messages};
@@ -76,7 +76,7 @@ impl Link {
 
     /// Connects, has the destination make room, and starts the channels' threads.
     pub(super) fn open(
-        target: &Target,
+        target: &DestinationAddress,
         spec: &SystemSettings,
         memory: &Arc<GuestMemory>,
         carry: Carry,
@@ -124,7 +124,7 @@ impl Link {
 
     fn add_channel(
         &mut self,
-        (target, spec): (&Target, &SystemSettings),
+        (target, spec): (&DestinationAddress, &SystemSettings),
         memory: &Arc<GuestMemory>,
         (token, index): (u64, u8),
         tls: Option<ClientConnection>,
@@ -295,7 +295,7 @@ impl Drop for Link {
 }
 
 /// What a source with TLS trusts; without TLS there is nothing to trust.
-fn trust(target: &Target, spec: &SystemSettings) -> Result<Option<Trust>, MigrationError> {
+fn trust(target: &DestinationAddress, spec: &SystemSettings) -> Result<Option<Trust>, MigrationError> {
     match (spec.tls, &target.certificate_pem) {
         (Tls::Off, _) => Ok(None),
         (Tls::On, Some(certificate)) => Trust::of(certificate).map(Some),

@@ -16,7 +16,7 @@ use self::link::{Link, unexpected};
 pub use self::outcome::{Ending, Outcome, RoundReport, Sample};
 use self::round::Round;
 use super::bitmap::PageSet;
-use super::destination::{Target, part, threads};
+use super::destination::{DestinationAddress, part, threads};
 use super::dirty::Guest;
 use super::error::MigrationError;
 use super::memory::GuestMemory;
@@ -40,7 +40,7 @@ pub struct Source {
     guest: Guest,
     spec: SystemSettings,
     limits: LoadSettings,
-    target: Target,
+    target: DestinationAddress,
 }
 
 /// The moments and the sums of a migration under way.
@@ -56,7 +56,7 @@ impl Source {
     ///
     /// # Errors
     /// When there is not enough memory, or its content cannot be made.
-    pub fn new(settings: &MigrationSettings, target: Target) -> Result<Self, MigrationError> {
+    pub fn new(settings: &MigrationSettings, target: DestinationAddress) -> Result<Self, MigrationError> {
         let spec = settings.system.clone();
         let mut memory = GuestMemory::map(spec.memory.0)?;
         spec.content.fill(memory.as_mut_slice(), CONTENT_SEED)?;

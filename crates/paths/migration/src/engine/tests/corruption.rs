@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use super::*;
-use crate::engine::destination::Target;
+use crate::engine::destination::DestinationAddress;
 
 /// What a proxy does to one of its connections.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, harm: Option<Harm>) {
 fn harmed(settings: &MigrationSettings, victim: usize, harm: Harm) -> (String, String) {
     let destination = destination(settings);
     let target = destination.target();
-    let target = Target { address: proxy(target.address, victim, harm), ..target };
+    let target = DestinationAddress { address: proxy(target.address, victim, harm), ..target };
     let source = Source::new(settings, target).unwrap();
     // SAFETY: the guest is idle.
     let digests = || unsafe { source.guest().memory().digests(1, 1 << 20, 1) };

@@ -14,7 +14,7 @@ use plumb_tools::{ToolRun, format_named, only, read_as};
 
 use super::fio::FIO;
 use crate::metrics::METRICS;
-use crate::settings::{LoadSettings, Target};
+use crate::settings::{LoadSettings, StorageTarget};
 
 /// What runs the script.
 pub(super) const BASH: Program =
@@ -35,7 +35,7 @@ pub(super) struct DbenchTool {
 
 impl DbenchTool {
     /// The script on the directory that the target is, or in which it is.
-    pub(super) fn new(settings: &LoadSettings, target: &Target) -> Result<Self, PathError> {
+    pub(super) fn new(settings: &LoadSettings, target: &StorageTarget) -> Result<Self, PathError> {
         let path = Path::new(&target.address);
         let metadata = std::fs::metadata(path)
             .map_err(|cause| PathError::load(format!("find {}: {cause}", path.display())))?;

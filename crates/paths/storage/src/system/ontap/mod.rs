@@ -16,7 +16,7 @@ use plumb_path::{PathError, Snapshot, System};
 use serde_json::{Value, json};
 
 use self::client::Client;
-use crate::settings::Target;
+use crate::settings::StorageTarget;
 use crate::settings::ontap::{Assignment, OntapSettings, described};
 
 const POLICIES: &str = "/api/storage/qos/policies";
@@ -111,7 +111,10 @@ impl Array {
 
 impl System for Array {
     fn target(&self) -> Value {
-        json!(Target { assignment: Some(self.assignment()), ..Target::existing(self.path.as_str()) })
+        json!(StorageTarget {
+            assignment: Some(self.assignment()),
+            ..StorageTarget::existing(self.path.as_str())
+        })
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {

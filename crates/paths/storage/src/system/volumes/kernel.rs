@@ -15,14 +15,14 @@ use plumb_path::{PathError, Place, Snapshot, System};
 use super::backing::{home, make};
 use super::names;
 use crate::policy::{kernel_limits, known_limit};
-use crate::settings::{SystemSettings, Target};
+use crate::settings::{StorageTarget, SystemSettings};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Limited {
     device: Option<LoopDevice>,
     group: Option<BlockGroup>,
-    target: Target,
+    target: StorageTarget,
     home: Option<Scratch>,
 }
 
@@ -41,10 +41,10 @@ impl Limited {
             group.limit(limits)?;
             Some(group)
         };
-        let target = Target {
+        let target = StorageTarget {
             group: group.as_ref().map(|group| group.directory().to_owned()),
             limit: known_limit(&spec.volume),
-            ..Target::made(device.path().display().to_string())
+            ..StorageTarget::made(device.path().display().to_string())
         };
         Ok(Self { device: Some(device), group, target, home: Some(home) })
     }

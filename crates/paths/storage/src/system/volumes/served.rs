@@ -18,7 +18,7 @@ use plumb_volumes::{Service, VolumeReport};
 use super::backing::{home, make};
 use super::names;
 use crate::policy::{known_limit, policy};
-use crate::settings::{Limit, SystemSettings, Target};
+use crate::settings::{Limit, StorageTarget, SystemSettings};
 
 const NAME: &str = "volume";
 const POLICY: &str = "policy";
@@ -94,7 +94,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 impl System for Served {
     fn target(&self) -> serde_json::Value {
         let address = self.address.uri(NAME);
-        serde_json::json!(Target { limit: self.limit, ..Target::made(address) })
+        serde_json::json!(StorageTarget { limit: self.limit, ..StorageTarget::made(address) })
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {

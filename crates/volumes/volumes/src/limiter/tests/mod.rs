@@ -124,10 +124,10 @@ fn idle_time_saves_nothing_up_unless_a_burst_is_allowed() {
     for (burst_ns, at_once) in [(0, 1), (SECOND_NS / 10, 51)] {
         let limiter = Limiter::new(Limits { burst_ns, ..limits(500, 0) }, 0);
         let now_ns = 60 * SECOND_NS;
-        let answers: Vec<Answer> = (0..100_u32)
+        let answers: Vec<Admission> = (0..100_u32)
             .map(|waiter| limiter.ask(waiter, &mut Flow::default(), 4096, now_ns, now_ns))
             .collect();
-        let begun = answers.iter().filter(|answer| **answer == Answer::Begin).count();
+        let begun = answers.iter().filter(|answer| **answer == Admission::Begin).count();
         assert_eq!(begun, at_once, "with a burst of {burst_ns} ns");
     }
 }
@@ -173,12 +173,12 @@ fn a_change_takes_effect_at_once_and_without_a_burst() {
 #[test]
 fn a_limit_can_come_and_go_and_move_with_those_who_wait() {
     let limiter = Limiter::new(Limits::NONE, 0);
-    assert_eq!(limiter.ask(1_u32, &mut Flow::default(), 4096, 5, 5), Answer::Begin);
+    assert_eq!(limiter.ask(1_u32, &mut Flow::default(), 4096, 5, 5), Admission::Begin);
     let mut names = Vec::new();
     limiter.change(limits(1, 0), 10, &mut names);
-    assert_eq!(limiter.ask(1, &mut Flow::default(), 4096, 10, 10), Answer::Begin);
-    assert_eq!(limiter.ask(1, &mut Flow::default(), 4096, 11, 11), Answer::Wait);
-    assert_eq!(limiter.ask(2, &mut Flow::default(), 4096, 12, 12), Answer::Wait);
+    assert_eq!(limiter.ask(1, &mut Flow::default(), 4096, 10, 10), Admission::Begin);
+    assert_eq!(limiter.ask(1, &mut Flow::default(), 4096, 11, 11), Admission::Wait);
+    assert_eq!(limiter.ask(2, &mut Flow::default(), 4096, 12, 12), Admission::Wait);
     limiter.forget(1);
     limiter.change(Limits::NONE, 20, &mut names);
     assert_eq!(names, [2]);
@@ -188,7 +188,7 @@ fn a_limit_can_come_and_go_and_move_with_those_who_wait() {
     names.clear();
     limiter.retire(1_000, &mut names);
     assert_eq!(names, [4]);
-    assert_eq!(limiter.ask(5, &mut Flow::default(), 4096, 1_000, 1_000), Answer::Begin);
+    assert_eq!(limiter.ask(5, &mut Flow::default(), 4096, 1_000, 1_000), Admission::Begin);
 }
 
 proptest! {

@@ -119,8 +119,8 @@ impl Simulation {
             let Some(&arrival_ns) = client.backlog.front() else { return };
             let bytes = client.shape.bytes;
             match self.limiter.ask(index, &mut client.flow, bytes, arrival_ns, self.now_ns) {
-                Answer::Begin => self.begin(index),
-                Answer::Wait => self.clients[index].is_waiting = true,
+                Admission::Begin => self.begin(index),
+                Admission::Wait => self.clients[index].is_waiting = true,
             }
         }
     }
