@@ -1,39 +1,29 @@
-//! One seat for a connection at a time, and the way of a request through it.
+//! The life of a connection: vacant, connecting, in a handshake, ready, and vacant again.
 //!
-//! A seat is vacant, or connects, shakes hands, sends, waits for the answer, and then has an idle connection or is
-//! vacant again. A request that finds a connection costs one send, one receive and two readings of the clock.
+//! The protocol sends requests on it once it is ready. A request that finds a connection costs one send, one receive
+//! and two readings of the clock.
 
 use std::cmp::Reverse;
 
-use super::checks::BodyWatch;
 use super::core::{BACKOFF, Core};
 use super::errors::Failure;
-use super::socket::{Received, Socket};
-use super::tally::Answer;
-use super::tls::{Negotiated, is_spoken};
-use super::transport::Transport;
-use super::wire::{ParseError, Parser, Progress};
-use crate::settings::Reuse;
+use super::link::Link;
+use super::protocol::{Flow, Protocol, Then};
+use super::stream::{Due, Stream};
+use super::tls::Negotiated;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Backoff;
 
-/// How long a body is held back for a `100 Continue` (what curl waits).
-const CONTINUE_NS: u64 = 1_000_000_000;
-
-/// What a seat is doing.
+/// How far a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing; it may have a connection.
-    Idle,
+    Vacant,
     /// Pausing after a failure.
     Resting,
     Connecting,
     Handshaking,
-    Sending,
-    /// The head is sent, and the body waits for the server's `100 Continue`.
-    Holding,
-    Waiting,
+    Ready,
 }
 
 /// What came of an event.
@@ -41,85 +31,52 @@ enum Phase {
 pub enum Step {
     /// More events are needed.
     Pending,
-    /// The request was answered at that time; the seat is idle.
+    /// A request was answered at that time; the connection has room for another.
     Answered(u64),
-    /// The request failed, and is counted as such; the seat is vacant.
+    /// The connection broke. Its requests failed and are counted as such.
     Failed,
-    /// The seat has rested after a failure, and is free.
+    /// The connection has rested after a failure, and is free.
     Rested(u64),
 }
 
-/// A connection and its layer.
+/// A place for a connection, and the requests on it.
 #[derive(Debug)]
-struct Link {
-    socket: Socket,
-    transport: Transport,
-    awaits_writable: bool,
-    /// Whether the server sent something while no request was open.
-    is_spoilt: bool,
-}
-
-/// One seat.
-#[derive(Debug)]
-pub struct Seat {
+pub struct Connection<P> {
     index: usize,
-    /// How many connections the seat has had; an event of an earlier one is not taken for one of this.
+    /// How many connections this place has had; an event of an earlier one is not taken for one of this.
     generation: u32,
     link: Option<Link>,
     phase: Phase,
-    parser: Parser,
-    watch: BodyWatch,
-    sent: usize,
-    answer: Answer,
-    /// When the request was begun.
-    begun_ns: u64,
-    connected_ns: u64,
-    /// Whether the request is to be counted if it ends in the window.
-    is_counted: bool,
-    /// When the seat became free.
+    protocol: P,
+    /// When it began to connect, or to shake hands.
+    since_ns: u64,
+    /// When it became free.
     free_since_ns: u64,
     backoff: Backoff,
     wake_ns: u64,
 }
 
-impl Seat {
-    /// A vacant seat.
+impl<P: Protocol> Connection<P> {
+    /// A vacant place.
     #[must_use]
     pub fn new(index: usize) -> Self {
         Self {
             index,
             generation: 0,
             link: None,
-            phase: Phase::Idle,
-            parser: Parser::new(),
-            watch: BodyWatch::default(),
-            sent: 0,
-            answer: Answer::default(),
-            begun_ns: 0,
-            connected_ns: 0,
-            is_counted: true,
+            phase: Phase::Vacant,
+            protocol: P::new(),
+            since_ns: 0,
             free_since_ns: 0,
             backoff: BACKOFF,
             wake_ns: 0,
         }
     }
 
-    /// The number under which the seat's connection is registered.
+    /// The number under which the connection is registered.
     #[must_use]
     pub fn token(&self) -> u64 {
         u64::from(self.generation) << 32 | self.index as u64
-    }
-
-    /// The seat that a token belongs to.
-    #[must_use]
-    pub fn index_of(token: u64) -> usize {
-        (token & u64::from(u32::MAX)) as usize
-    }
-
-    /// Whether a request is under way.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        !matches!(self.phase, Phase::Idle | Phase::Resting)
     }
 
     /// Whether it is connecting or in a handshake, whose steps take long.
@@ -128,333 +85,179 @@ impl Seat {
         matches!(self.phase, Phase::Connecting | Phase::Handshaking)
     }
 
-    /// When the request under way was due.
-    #[must_use]
-    pub fn intended_ns(&self) -> u64 {
-        self.answer.intended_ns
+    /// The requests under way.
+    pub fn streams(&mut self) -> &mut [Stream] {
+        self.protocol.streams()
     }
 
-    /// When the request under way was sent; 0 while it is not.
-    #[must_use]
-    pub fn sent_ns(&self) -> u64 {
-        self.answer.sent_ns
-    }
-
-    /// Since when the seat has been free.
+    /// Since when the connection has been free.
     #[must_use]
     pub fn free_since_ns(&self) -> u64 {
         self.free_since_ns
     }
 
-    /// Whether the request under way is to be counted.
-    #[must_use]
-    pub fn is_counted(&self) -> bool {
-        self.is_counted
-    }
-
-    /// Says whether the request under way is to be counted if it ends in the window.
-    pub fn count(&mut self, is_counted: bool) {
-        self.is_counted = is_counted;
-    }
-
-    /// What was negotiated on the seat's connection, if it is ready for requests.
+    /// What was negotiated on the connection, if it is ready for requests.
     #[must_use]
     pub fn negotiated(&self) -> Option<Negotiated> {
-        let is_ready = !matches!(self.phase, Phase::Connecting | Phase::Handshaking);
-        self.link.as_ref().filter(|_| is_ready)?.transport.negotiated()
+        self.link.as_ref().filter(|_| self.phase == Phase::Ready)?.transport.negotiated()
     }
 
-    /// Begins a request that was due at `intended_ns`.
-    pub fn begin(&mut self, core: &mut Core, now_ns: u64, intended_ns: u64) -> Step {
-        self.begun_ns = now_ns;
-        self.answer = Answer { intended_ns, ..Answer::default() };
-        let step = if self.link.is_some() { self.start(core, now_ns) } else { self.open(core) };
-        self.settle(step, core)
+    /// Begins a request.
+    pub fn begin(&mut self, core: &mut Core<P::Shared>, due: Due) -> Step {
+        self.protocol.take(due);
+        let flow =
+            if self.link.is_some() { self.start(core, due.begun_ns) } else { self.open(core, due.begun_ns) };
+        self.settle(flow, core)
     }
 
-    /// Something became possible on the seat's connection.
-    pub fn on_ready(&mut self, core: &mut Core, ready: Ready) -> Step {
-        let step = self.advance(core, ready);
-        self.settle(step, core)
+    /// Something became possible on the connection.
+    pub fn on_ready(&mut self, core: &mut Core<P::Shared>, ready: Ready) -> Step {
+        let flow = self.advance(core, ready);
+        self.settle(flow, core)
     }
 
-    fn settle(&mut self, step: Result<Step, Failure>, core: &mut Core) -> Step {
-        step.unwrap_or_else(|failure| self.fail(core, &failure))
-    }
-
-    /// Gives the request up.
-    pub fn fail(&mut self, core: &mut Core, failure: &Failure) -> Step {
-        let now_ns = monotonic_ns();
-        self.link = None;
-        self.phase = Phase::Idle;
-        self.free_since_ns = now_ns;
-        if self.is_counted {
-            core.tally.failed(failure, self.answer.intended_ns, now_ns);
+    fn settle(&mut self, flow: Result<Flow, Failure>, core: &mut Core<P::Shared>) -> Step {
+        match flow {
+            Ok(Flow::Pending) => Step::Pending,
+            Ok(Flow::Answered(at_ns, then)) => {
+                self.free_since_ns = at_ns;
+                self.backoff.succeed();
+                if then != Then::Stay {
+                    self.leave(core, then);
+                }
+                Step::Answered(at_ns)
+            }
+            Ok(Flow::Ended) => {
+                self.vacate();
+                Step::Pending
+            }
+            Err(failure) => self.fail(core, &failure),
         }
+    }
+
+    fn vacate(&mut self) -> Option<Link> {
+        self.phase = Phase::Vacant;
+        self.protocol.reset();
+        self.link.take()
+    }
+
+    /// Ends the connection: the server first, where it said that it would.
+    fn leave(&mut self, core: &mut Core<P::Shared>, then: Then) {
+        let Some(mut link) = self.vacate().filter(|link| !link.socket.is_finished()) else { return };
+        match then {
+            Then::Part => core.part(self.token(), link.socket),
+            Then::Stay | Then::Close => link.transport.farewell(&mut link.socket),
+        }
+    }
+
+    /// Gives the connection and its requests up.
+    fn fail(&mut self, core: &mut Core<P::Shared>, failure: &Failure) -> Step {
+        let now_ns = monotonic_ns();
+        self.free_since_ns = now_ns;
+        self.streams().iter().for_each(|stream| stream.fail(core, failure, now_ns));
+        self.vacate();
         Step::Failed
     }
 
-    /// The failure that a request under way has by its timeout, if it has lasted that long.
-    #[must_use]
-    pub fn overdue(&self, now_ns: u64, timeout_ns: u64) -> Option<Failure> {
-        if !self.is_busy() || now_ns.saturating_sub(self.begun_ns) < timeout_ns {
-            return None;
+    /// Fails what has lasted too long.
+    pub fn expire(&mut self, core: &mut Core<P::Shared>, now_ns: u64, timeout_ns: u64) -> Step {
+        if !self.streams().iter().any(|stream| stream.is_overdue(now_ns, timeout_ns)) {
+            return Step::Pending;
         }
-        Some(match self.phase {
+        let failure = match self.phase {
             Phase::Connecting => Failure::ConnectTimeout,
             Phase::Handshaking => Failure::TlsTimeout,
             _ => Failure::RequestTimeout,
-        })
+        };
+        self.fail(core, &failure)
     }
 
     /// Pauses after a failure, longer after each in a row.
-    pub fn rest(&mut self, core: &mut Core, now_ns: u64) {
+    pub fn rest(&mut self, core: &mut Core<P::Shared>, now_ns: u64) {
         self.phase = Phase::Resting;
-        let pause_ns = self.backoff.fail();
-        self.wake_at(core, now_ns + pause_ns);
+        self.wake_ns = now_ns + self.backoff.fail();
+        core.timers.push(Reverse((self.wake_ns, self.index)));
     }
 
-    fn wake_at(&mut self, core: &mut Core, at_ns: u64) {
-        self.wake_ns = at_ns;
-        core.timers.push(Reverse((at_ns, self.index)));
-    }
-
-    /// A timer of the seat went off.
-    pub fn on_timer(&mut self, core: &mut Core, due_ns: u64, now_ns: u64) -> Step {
-        match self.phase {
-            _ if due_ns != self.wake_ns => Step::Pending,
-            Phase::Resting => {
-                self.phase = Phase::Idle;
+    /// A timer of the connection went off.
+    pub fn on_timer(&mut self, core: &mut Core<P::Shared>, due_ns: u64, now_ns: u64) -> Step {
+        match (&mut self.link, self.phase) {
+            (_, Phase::Resting) if due_ns == self.wake_ns => {
+                self.phase = Phase::Vacant;
                 Step::Rested(now_ns)
             }
-            Phase::Holding => {
-                self.phase = Phase::Sending;
-                let step = self.push(core, core.errand.request.bytes.len());
-                self.settle(step, core)
+            (Some(link), Phase::Ready) => {
+                let flow = self.protocol.on_timer(link, core, due_ns);
+                self.settle(flow, core)
             }
             _ => Step::Pending,
         }
     }
 
-    fn advance(&mut self, core: &mut Core, ready: Ready) -> Result<Step, Failure> {
-        let Some(link) = &mut self.link else { return Ok(Step::Pending) };
+    fn advance(&mut self, core: &mut Core<P::Shared>, ready: Ready) -> Result<Flow, Failure> {
+        let Some(link) = &mut self.link else { return Ok(Flow::Pending) };
         if ready.is_readable() {
             link.socket.became_readable(ready.is_ending());
         }
         match self.phase {
-            Phase::Waiting | Phase::Holding if ready.is_readable() => self.pull(core),
-            Phase::Sending => {
-                if ready.is_writable() {
-                    let limit = self.send_limit(core);
-                    self.push(core, limit)?;
-                }
-                if ready.is_readable() { self.pull(core) } else { Ok(Step::Pending) }
-            }
-            Phase::Connecting => {
-                if link.socket.is_connected(core.errand.address)? {
-                    self.connected(core, monotonic_ns())
-                } else {
-                    Ok(Step::Pending)
-                }
+            Phase::Ready => self.protocol.advance(link, core, ready),
+            Phase::Connecting if link.socket.is_connected(core.errand.address)? => {
+                self.connected(core, monotonic_ns())
             }
             Phase::Handshaking => self.secure(core),
-            Phase::Idle => {
-                match link.transport.receive(&mut link.socket, &mut core.buffer) {
-                    // No bytes for HTTP: a TLS ticket.
-                    Ok(Received::Nothing) => {}
-                    Ok(Received::Bytes(_)) => link.is_spoilt = true,
-                    _ if link.is_spoilt => {}
-                    _ => self.link = None,
-                }
-                Ok(Step::Pending)
-            }
-            _ => Ok(Step::Pending),
+            _ => Ok(Flow::Pending),
         }
     }
 
-    fn open(&mut self, core: &mut Core) -> Result<Step, Failure> {
-        self.answer.is_fresh = true;
+    fn open(&mut self, core: &mut Core<P::Shared>, begun_ns: u64) -> Result<Flow, Failure> {
+        self.streams().iter_mut().for_each(|stream| stream.answer.is_fresh = true);
         self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Connecting;
+        self.since_ns = begun_ns;
         let socket = core.connect()?;
         let now_ns = monotonic_ns();
         // On loopback the connection stands already, and no event is needed to say so.
         let is_connected = socket.is_connected(core.errand.address)?;
-        if is_connected {
-            core.epoll.watch_reads(&socket, self.token())?;
-        } else {
-            core.epoll.watch(&socket, self.token())?;
-        }
         let resumes = core.resumption.choose();
         let transport = core.security.begin(resumes)?;
-        self.link = Some(Link { socket, transport, awaits_writable: !is_connected, is_spoilt: false });
-        if is_connected { self.connected(core, now_ns) } else { Ok(Step::Pending) }
+        self.link = Some(Link::new(socket, transport, &core.epoll, self.token(), is_connected)?);
+        if is_connected { self.connected(core, now_ns) } else { Ok(Flow::Pending) }
     }
 
-    fn connected(&mut self, core: &mut Core, at_ns: u64) -> Result<Step, Failure> {
-        self.connected_ns = at_ns;
-        self.answer.connecting_ns = at_ns - self.begun_ns;
+    fn connected(&mut self, core: &mut Core<P::Shared>, at_ns: u64) -> Result<Flow, Failure> {
+        let connecting_ns = at_ns - self.since_ns;
+        self.streams().iter_mut().for_each(|stream| stream.answer.connecting_ns = connecting_ns);
+        self.since_ns = at_ns;
         core.tally.opened(at_ns);
         self.phase = Phase::Handshaking;
         self.secure(core)
     }
 
-    fn secure(&mut self, core: &mut Core) -> Result<Step, Failure> {
-        let Some(link) = &mut self.link else { return Ok(Step::Pending) };
+    fn secure(&mut self, core: &mut Core<P::Shared>) -> Result<Flow, Failure> {
+        let Some(link) = &mut self.link else { return Ok(Flow::Pending) };
         if link.transport.is_plain() {
-            return self.start(core, self.connected_ns);
+            return self.start(core, self.since_ns);
         }
-        if !link.transport.handshake(&mut link.socket)? {
-            if link.transport.has_unsent() {
-                self.await_writable(core)?;
-            }
-            return Ok(Step::Pending);
+        if !link.handshake(&core.epoll)? {
+            return Ok(Flow::Pending);
         }
         let now_ns = monotonic_ns();
-        self.answer.tls_ns = now_ns - self.connected_ns;
-        if let Some(negotiated) = link.transport.negotiated() {
-            let is_http1 = negotiated.alpn == "none" || is_spoken(&negotiated.alpn);
+        let negotiated = link.transport.negotiated();
+        let tls_ns = now_ns - self.since_ns;
+        self.streams().iter_mut().for_each(|stream| stream.answer.tls_ns = tls_ns);
+        if let Some(negotiated) = negotiated {
+            let is_spoken = P::is_spoken(&negotiated.alpn);
             core.tally.shook_hands(negotiated, now_ns);
-            if !is_http1 {
-                let reason = "the server chose a protocol other than HTTP/1.1, the only one that this load speaks; offer only `http/1.1`";
-                return Err(Failure::Tls(reason.to_owned()));
+            if !is_spoken {
+                return Err(Failure::OtherProtocol);
             }
         }
         self.start(core, now_ns)
     }
 
-    fn start(&mut self, core: &mut Core, now_ns: u64) -> Result<Step, Failure> {
-        if self.link.as_ref().is_some_and(|link| link.is_spoilt) {
-            return Err(ParseError::Surplus.into());
-        }
-        self.parser.begin(core.errand.request.is_head);
-        core.errand.checks.begin(&mut self.watch);
-        self.sent = 0;
-        self.answer.send_ns = now_ns;
-        self.phase = Phase::Sending;
-        let limit = core.errand.request.hold_at.unwrap_or(core.errand.request.bytes.len());
-        self.push(core, limit)
-    }
-
-    /// How far may be sent: up to the body where that is held back, all of it after that.
-    fn send_limit(&self, core: &Core) -> usize {
-        let request = &core.errand.request;
-        request.hold_at.filter(|hold_at| self.sent < *hold_at).unwrap_or(request.bytes.len())
-    }
-
-    fn push(&mut self, core: &mut Core, limit: usize) -> Result<Step, Failure> {
-        let Some(link) = &mut self.link else { return Ok(Step::Pending) };
-        let bytes = &core.errand.request.bytes;
-        if !link.transport.send(&mut link.socket, &bytes[..limit], &mut self.sent)? {
-            self.await_writable(core)?;
-            return Ok(Step::Pending);
-        }
-        let now_ns = monotonic_ns();
-        if limit < bytes.len() {
-            self.phase = Phase::Holding;
-            self.wake_at(core, now_ns + CONTINUE_NS);
-        } else {
-            self.phase = Phase::Waiting;
-            self.answer.sent_ns = now_ns;
-        }
-        Ok(Step::Pending)
-    }
-
-    fn await_writable(&mut self, core: &Core) -> Result<(), Failure> {
-        let token = self.token();
-        match &mut self.link {
-            Some(link) if !link.awaits_writable => {
-                link.awaits_writable = true;
-                Ok(core.epoll.watch_writes_too(&link.socket, token)?)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Reads until the answer is complete or nothing is left.
-    fn pull(&mut self, core: &mut Core) -> Result<Step, Failure> {
-        loop {
-            let Some(link) = &mut self.link else { return Ok(Step::Pending) };
-            let received = link.transport.receive(&mut link.socket, &mut core.buffer)?;
-            let bytes = match received {
-                Received::Bytes(bytes) => bytes,
-                Received::Nothing => return Ok(Step::Pending),
-                Received::End if self.parser.close() => return Ok(self.finish(core, monotonic_ns(), false)),
-                Received::End | Received::Cut => return Err(Failure::ClosedEarly),
-            };
-            let now_ns = monotonic_ns();
-            if self.answer.first_ns == 0 {
-                self.answer.first_ns = now_ns;
-            }
-            if self.parse(core, bytes, now_ns)? {
-                return Ok(self.finish(core, now_ns, true));
-            }
-        }
-    }
-
-    /// Parses what was read. Returns whether the answer is complete. Bytes after it are an error, because no other request is open.
-    fn parse(&mut self, core: &mut Core, bytes: usize, now_ns: u64) -> Result<bool, Failure> {
-        let mut at = 0;
-        loop {
-            let (checks, watch) = (&core.errand.checks, &mut self.watch);
-            let input = &core.buffer[at..bytes];
-            let (taken, progress) =
-                self.parser.feed(input, &mut core.known, &mut |piece| checks.pass(watch, piece))?;
-            at += taken;
-            match progress {
-                Progress::More => return Ok(false),
-                Progress::Complete if at < bytes => return Err(ParseError::Surplus.into()),
-                Progress::Complete => return Ok(true),
-                Progress::Interim(status) => {
-                    // An interim response does not begin the answer, unless the answer's first bytes came in the same read.
-                    self.answer.first_ns = if at < bytes { now_ns } else { 0 };
-                    if status == 100 && self.phase == Phase::Holding {
-                        self.phase = Phase::Sending;
-                        self.push(core, core.errand.request.bytes.len())?;
-                    }
-                }
-            }
-        }
-    }
-
-    fn finish(&mut self, core: &mut Core, now_ns: u64, is_open: bool) -> Step {
-        let is_sent = self.phase == Phase::Waiting;
-        if !is_sent {
-            // The server answered without reading the request to its end.
-            self.answer.sent_ns = now_ns;
-        }
-        self.answer.end_ns = now_ns;
-        self.answer.status = self.parser.status();
-        self.answer.content = self.parser.content();
-        self.answer.body_bytes = self.parser.body_bytes();
-        if self.is_counted && core.tally.answered(&self.answer) {
-            let duration_ns = core.tally.duration_ns(&self.answer);
-            let tally = &mut core.tally;
-            let judged = |check, passes| tally.checked(check, passes);
-            let is_good = core.errand.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
-            tally.attempted(is_good);
-        }
-        let can_stay = is_sent && is_open && core.errand.reuse == Reuse::KeepAlive;
-        self.phase = Phase::Idle;
-        self.free_since_ns = now_ns;
-        self.backoff.succeed();
-        if let Some(link) =
-            self.link.take_if(|link| !can_stay || !self.parser.keeps_alive() || link.socket.is_hangup())
-        {
-            self.leave(core, link);
-        }
-        Step::Answered(now_ns)
-    }
-
-    /// Ends a connection: the server first, where it said that it would.
-    fn leave(&self, core: &mut Core, mut link: Link) {
-        if link.socket.is_finished() {
-            return;
-        }
-        if self.parser.keeps_alive() {
-            link.transport.farewell(&mut link.socket);
-        } else {
-            core.part(self.token(), link.socket);
-        }
+    fn start(&mut self, core: &mut Core<P::Shared>, now_ns: u64) -> Result<Flow, Failure> {
+        let Some(link) = &mut self.link else { return Ok(Flow::Pending) };
+        self.phase = Phase::Ready;
+        self.protocol.start(link, core, now_ns)
     }
 }

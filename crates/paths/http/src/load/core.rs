@@ -11,11 +11,9 @@ use plumb_pace::{Backoff, Proportion};
 
 use super::checks::Checks;
 use super::errors::Failure;
-use super::request::Request;
 use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
 use super::transport::Security;
-use super::wire::KnownHead;
 use crate::settings::Reuse;
 
 /// The token of the alarm.
@@ -36,8 +34,6 @@ pub const BACKOFF: Backoff = Backoff::new(1_000_000, 100_000_000);
 pub struct Errand {
     /// Where to connect to.
     pub address: SocketAddr,
-    /// What to send.
-    pub request: Request,
     /// What to look at in answers.
     pub checks: Checks,
     /// Whether connections are used again.
@@ -47,7 +43,7 @@ pub struct Errand {
 }
 
 /// What all connections of a thread share.
-pub struct Core {
+pub struct Core<T> {
     /// The same for all threads.
     pub errand: std::sync::Arc<Errand>,
     /// Readiness.
@@ -60,13 +56,13 @@ pub struct Core {
     pub resumption: Proportion,
     /// Where reads go; nothing stays in it.
     pub buffer: Box<[u8]>,
-    /// How answers begin.
-    pub known: KnownHead,
+    /// What the protocol shares.
+    pub shared: T,
     /// Counts and times.
     pub tally: Tally,
     /// Bytes on the wire.
     pub traffic: Rc<Traffic>,
-    /// When which seat wants to be woken.
+    /// When which connection wants to be woken.
     pub timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Connections that the server is about to close, by their token; first those that have waited longer.
     parting: [HashMap<u64, Socket>; 2],
@@ -74,13 +70,14 @@ pub struct Core {
     sources: Sources,
 }
 
-impl Core {
+impl<T> Core<T> {
     /// What a thread's connections share.
     ///
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new(
         errand: std::sync::Arc<Errand>,
+        shared: T,
         security: Security,
         resumption: Proportion,
         tally: Tally,
@@ -95,7 +92,7 @@ impl Core {
             security,
             resumption,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            known: KnownHead::default(),
+            shared,
             tally,
             traffic: Rc::default(),
             timers: BinaryHeap::new(),

@@ -7,7 +7,7 @@ use openssl::error::ErrorStack;
 use plumb_path::PathError;
 use rustix::io::Errno;
 
-use super::wire::ParseError;
+use super::protocol::h1::ParseError;
 
 /// The advice that ends every message about a refused certificate.
 pub const ACCEPT_ANY: &str = "accept any certificate with --insecure (load.insecure)";
@@ -98,6 +98,11 @@ pub enum Failure {
     /// TLS failed on this side.
     #[error("tls: {0}")]
     Tls(String),
+    /// The two sides agreed on a protocol that the load does not speak.
+    #[error(
+        "tls: the server chose a protocol other than HTTP/1.1, the only one that this load speaks; offer only `http/1.1`"
+    )]
+    OtherProtocol,
     /// The answer is not HTTP/1.
     #[error("http parse: {0}")]
     Parse(#[from] ParseError),
@@ -115,6 +120,7 @@ impl Failure {
             | Self::NoLocalPort
             | Self::Alert(_)
             | Self::Tls(_)
+            | Self::OtherProtocol
             | Self::Parse(_)
             | Self::Network(_) => true,
             Self::Reset
@@ -130,7 +136,7 @@ impl Failure {
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         match self {
-            Self::Tls(_) => true,
+            Self::Tls(_) | Self::OtherProtocol => true,
             // These may come from a server that is overloaded or restarts.
             Self::Alert(name) => {
                 !["close_notify", "internal_error", "user_canceled", "unknown"].contains(name)

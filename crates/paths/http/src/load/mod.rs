@@ -6,21 +6,24 @@
 mod checks;
 
 mod connection;
+mod content;
 mod core;
 mod driver;
 mod errors;
+mod link;
 mod names;
+mod protocol;
 mod report;
 mod request;
 mod sessions;
 mod socket;
+mod stream;
 mod tally;
 mod tls;
 mod tls_openssl;
 mod tls_rustls;
 mod transport;
 mod verify;
-mod wire;
 mod worker;
 
 use std::net::{SocketAddr, TcpStream};
@@ -37,8 +40,9 @@ use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
 pub(crate) use self::driver::{driven_load, feasible, lacks};
 pub(crate) use self::names::{is_same_cipher, is_same_group};
+use self::protocol::Protocol;
+use self::protocol::h1::H1;
 pub(crate) use self::report::{MISSING, OFFERED};
-use self::request::Request;
 use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
@@ -111,13 +115,13 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
     let offer = offer(spec, target, &url).map_err(PathError::usage)?;
     let errand = Errand {
         address: target.addresses(&url).map_err(PathError::new).and_then(choose_address)?,
-        request: Request::new(spec, &url),
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
         reuse: spec.reuse,
         timeout_ns: spec.timeout.0,
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
-    Ok(Box::new(HttpLoad { spec: spec.clone(), offer, errand: Arc::new(errand) }))
+    let shared = H1::shared(spec, &url);
+    Ok(Box::new(HttpLoad::<H1> { spec: spec.clone(), offer, errand: Arc::new(errand), shared }))
 }
 
 /// Files that the process opens besides its connections.
@@ -164,13 +168,14 @@ fn choose_address(addresses: Vec<SocketAddr>) -> Result<SocketAddr, PathError> {
 }
 
 /// A load that is ready to measure.
-struct HttpLoad {
+struct HttpLoad<P: Protocol> {
     spec: LoadSettings,
     offer: Option<Offer>,
     errand: Arc<Errand>,
+    shared: P::Shared,
 }
 
-impl Load for HttpLoad {
+impl<P: Protocol> Load for HttpLoad<P> {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
         let rate_per_s = rate_per_s(window.rate_per_s, self.spec.rate);
         let drive = Drive {
@@ -185,8 +190,8 @@ impl Load for HttpLoad {
             let connections = part.share_of(self.spec.connections) as usize;
             // The TLS library is made ready before any thread begins.
             let security = Security::new(self.offer.as_ref(), connections);
-            let errand = Arc::clone(&self.errand);
-            move || worker(errand, security?, resumption, connections, part)
+            let (errand, shared) = (Arc::clone(&self.errand), self.shared.clone());
+            move || worker::<P>(errand, shared, security?, resumption, connections, part)
         })?;
         let (connections, is_judged) = (self.spec.connections, self.spec.capacity.is_some());
         let asked = report::Asked { rate_per_s, connections, is_judged };
@@ -215,15 +220,16 @@ fn waited_for_connections(measurement: &Measurement, sought: &Capacity) -> bool 
 }
 
 /// Makes a worker, in its own thread, where it stays.
-fn worker(
+fn worker<P: Protocol>(
     errand: Arc<Errand>,
+    shared: P::Shared,
     security: Security,
     resumption: f64,
     connections: usize,
     part: Part,
-) -> Result<HttpWorker, PathError> {
+) -> Result<HttpWorker<P>, PathError> {
     let tally = Tally::new(part.frame, part.due.is_some(), errand.checks.all().len());
-    let core = Core::new(errand, security, Proportion::new(resumption, part.seed), tally)
+    let core = Core::new(errand, shared, security, Proportion::new(resumption, part.seed), tally)
         .map_err(|error| PathError::load(format!("make an event queue: {error}")))?;
     Ok(HttpWorker::new(core, connections, part))
 }

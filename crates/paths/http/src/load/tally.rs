@@ -14,9 +14,9 @@ use plumb_model::{Histogram, Largest, Merge, Statistic, merged};
 use plumb_pace::{Frame, Seconds};
 use plumb_path::drive::Recorder;
 
+use super::content::Content;
 use super::errors::Failure;
 use super::tls::{Negotiated, SessionUse};
-use super::wire::Content;
 
 /// How many kinds of content are told apart; a server may make a new one up for each answer.
 const CONTENTS_MAX: usize = 64;

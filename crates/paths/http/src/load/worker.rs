@@ -13,9 +13,12 @@ use plumb_pace::Share;
 use plumb_path::PathError;
 use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
-use super::connection::{Seat, Step};
+use super::connection::{Connection, Step};
 use super::core::{ALARM, Core};
 use super::errors::Failure;
+use super::link::index_of;
+use super::protocol::Protocol;
+use super::stream::{Due, Stream};
 use super::tally::{Reading, Tally};
 
 /// How long an open loop waits at most for what is due in its window and not answered at its end.
@@ -25,16 +28,16 @@ const SWEEP_NS: std::ops::RangeInclusive<u64> = 1_000_000..=100_000_000;
 const NEVER: u64 = u64::MAX;
 
 /// A load thread.
-pub struct HttpWorker {
-    core: Core,
-    seats: Vec<Seat>,
+pub struct HttpWorker<P: Protocol> {
+    core: Core<P::Shared>,
+    connections: Vec<Connection<P>>,
     part: Part,
-    /// Free seats of an open loop, those that have been free longest first.
+    /// Free connections of an open loop, those that have been free longest first.
     free: VecDeque<usize>,
     accounts: Accounts,
     /// The last reading of the bytes on the wire; none before the window opens.
     reading: Option<Reading>,
-    /// Slots whose requests were answered in this turn.
+    /// Connections whose requests were answered in this turn.
     answered: Vec<usize>,
     /// Events of unfinished handshakes in this turn.
     opening: Vec<Ready>,
@@ -49,13 +52,13 @@ pub struct HttpWorker {
     end_ns: u64,
 }
 
-impl HttpWorker {
+impl<P: Protocol> HttpWorker<P> {
     /// A thread of `connections` connections.
     #[must_use]
-    pub fn new(core: Core, connections: usize, part: Part) -> Self {
+    pub fn new(core: Core<P::Shared>, connections: usize, part: Part) -> Self {
         Self {
             core,
-            seats: (0..connections).map(Seat::new).collect(),
+            connections: (0..connections).map(Connection::new).collect(),
             part,
             free: VecDeque::new(),
             accounts: Accounts::default(),
@@ -73,7 +76,7 @@ impl HttpWorker {
 
     /// A closed loop keeps every connection busy. An open loop makes its connections when they are needed first.
     fn begin_all(&mut self, mut now_ns: u64) {
-        for index in 0..self.seats.len() {
+        for index in 0..self.connections.len() {
             now_ns = self.drive_on(index, Step::Rested(now_ns), now_ns);
         }
     }
@@ -105,9 +108,9 @@ impl HttpWorker {
             self.alarm_ns = NEVER;
             return;
         }
-        let index = Seat::index_of(ready.token);
-        if self.seats[index].token() == ready.token {
-            match self.seats[index].on_ready(&mut self.core, ready) {
+        let index = index_of(ready.token);
+        if self.connections[index].token() == ready.token {
+            match self.connections[index].on_ready(&mut self.core, ready) {
                 Step::Pending => {}
                 Step::Answered(_) => self.answered.push(index),
                 step => self.drive(index, step),
@@ -127,17 +130,17 @@ impl HttpWorker {
         now_ns
     }
 
-    /// Goes on with a seat at `now_ns`. Returns the time after that, so that each of several requests in a row has its own time.
+    /// Goes on with a connection at `now_ns`. Returns the time after that, so that each of several requests in a row has its own time.
     fn drive_on(&mut self, index: usize, step: Step, now_ns: u64) -> u64 {
         self.drive(index, step);
         // The clock was read when the request was sent, unless the request is not sent yet.
-        match self.seats[index].sent_ns() {
+        match self.connections[index].streams().last().map_or(0, |stream| stream.answer.sent_ns) {
             0 => monotonic_ns(),
             sent_ns => sent_ns.max(now_ns),
         }
     }
 
-    /// Goes on with a seat until it waits for the kernel or has nothing to do.
+    /// Goes on with a connection until it waits for the kernel or has nothing to do.
     fn drive(&mut self, index: usize, mut step: Step) {
         loop {
             let now_ns = match step {
@@ -146,26 +149,27 @@ impl HttpWorker {
                 Step::Failed => {
                     let now_ns = monotonic_ns();
                     if self.part.due.is_none() {
-                        self.seats[index].rest(&mut self.core, now_ns);
+                        self.connections[index].rest(&mut self.core, now_ns);
                         self.due_ns = 0;
                         return;
                     }
                     now_ns
                 }
             };
-            let Some(intended_ns) = self.next_request(index, now_ns) else { return };
-            step = self.seats[index].begin(&mut self.core, now_ns, intended_ns);
+            let Some(due) = self.next_request(index, now_ns) else { return };
+            step = self.connections[index].begin(&mut self.core, due);
         }
     }
 
-    /// When the request that a free seat is to begin now was due; `None` where there is none for it.
-    fn next_request(&mut self, index: usize, now_ns: u64) -> Option<u64> {
+    /// The request that a free connection is to begin now; `None` where there is none for it.
+    fn next_request(&mut self, index: usize, now_ns: u64) -> Option<Due> {
         match &mut self.part.due {
             None => {
                 // With a budget only what was paid from it counts, and paying begins when the window opens.
                 let is_paid = self.part.budget.is_some() && self.is_open() && self.take_from_budget();
-                self.seats[index].count(is_paid || self.part.budget.is_none());
-                (now_ns < self.part.frame.close_ns && !self.is_spent).then_some(now_ns)
+                let is_counted = is_paid || self.part.budget.is_none();
+                let is_on = now_ns < self.part.frame.close_ns && !self.is_spent;
+                is_on.then_some(Due { intended_ns: now_ns, begun_ns: now_ns, is_counted })
             }
             Some(due) => {
                 let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
@@ -174,9 +178,9 @@ impl HttpWorker {
                     return None;
                 }
                 due.advance();
-                let free_ns = self.seats[index].free_since_ns();
+                let free_ns = self.connections[index].free_since_ns();
                 self.core.tally.recorder.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
-                Some(at_ns)
+                Some(Due { intended_ns: at_ns, begun_ns: now_ns, is_counted: true })
             }
         }
     }
@@ -193,8 +197,8 @@ impl HttpWorker {
 
     fn is_opening(&self, ready: Ready) -> bool {
         ready.token != ALARM && {
-            let seat = &self.seats[Seat::index_of(ready.token)];
-            seat.token() == ready.token && seat.is_opening()
+            let connection = &self.connections[index_of(ready.token)];
+            connection.token() == ready.token && connection.is_opening()
         }
     }
 
@@ -210,7 +214,7 @@ impl HttpWorker {
         now_ns
     }
 
-    /// Begins what is due on seats that are free.
+    /// Begins what is due on connections that are free.
     fn dispatch(&mut self, mut now_ns: u64) {
         while let Some(due) = &self.part.due {
             let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
@@ -240,7 +244,7 @@ impl HttpWorker {
             && due_ns <= now_ns
         {
             self.core.timers.pop();
-            let step = self.seats[index].on_timer(&mut self.core, due_ns, begin_ns);
+            let step = self.connections[index].on_timer(&mut self.core, due_ns, begin_ns);
             begin_ns = self.drive_on(index, step, begin_ns);
         }
         if now_ns >= self.sweep_ns {
@@ -275,14 +279,16 @@ impl HttpWorker {
         self.accounts.open();
         self.read();
         self.next_second_ns = self.part.frame.next_second_ns(self.part.frame.open_ns);
-        for index in 0..self.seats.len() {
-            if let Some(negotiated) = self.seats[index].negotiated() {
+        for index in 0..self.connections.len() {
+            if let Some(negotiated) = self.connections[index].negotiated() {
                 self.core.tally.uses(negotiated);
             }
             // What is under way belongs to the window, and so to its budget.
-            if self.seats[index].is_busy() && self.part.due.is_none() {
-                let is_counted = self.take_from_budget();
-                self.seats[index].count(is_counted);
+            if self.part.due.is_none() {
+                for at in 0..self.connections[index].streams().len() {
+                    let is_counted = self.take_from_budget();
+                    self.connections[index].streams()[at].is_counted = is_counted;
+                }
             }
         }
     }
@@ -297,11 +303,9 @@ impl HttpWorker {
     fn sweep(&mut self, now_ns: u64) {
         let timeout_ns = self.core.errand.timeout_ns;
         self.sweep_ns = now_ns + (timeout_ns / 16).clamp(*SWEEP_NS.start(), *SWEEP_NS.end());
-        for index in 0..self.seats.len() {
-            if let Some(failure) = self.seats[index].overdue(now_ns, timeout_ns) {
-                let step = self.seats[index].fail(&mut self.core, &failure);
-                self.drive(index, step);
-            }
+        for index in 0..self.connections.len() {
+            let step = self.connections[index].expire(&mut self.core, now_ns, timeout_ns);
+            self.drive(index, step);
         }
         self.core.close_overdue(now_ns);
     }
@@ -310,17 +314,19 @@ impl HttpWorker {
         self.core.errand.timeout_ns.min(GRACE_NS_MAX)
     }
 
-    fn is_over(&self, now_ns: u64) -> bool {
+    fn streams(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.connections.iter_mut().flat_map(Connection::streams)
+    }
+
+    fn is_over(&mut self, now_ns: u64) -> bool {
         let is_closed = now_ns >= self.part.frame.close_ns;
         match &self.part.due {
-            None => {
-                is_closed
-                    || (self.is_spent && !self.seats.iter().any(|seat| seat.is_busy() && seat.is_counted()))
-            }
+            None => is_closed || (self.is_spent && !self.streams().any(|stream| stream.is_counted)),
+            Some(_) if !is_closed => false,
             Some(due) => {
-                let is_drained = || self.arrival_ns(due) == NEVER && !self.seats.iter().any(Seat::is_busy);
-                is_closed
-                    && (is_drained() || now_ns >= self.part.frame.close_ns.saturating_add(self.grace_ns()))
+                let is_begun = self.arrival_ns(due) == NEVER;
+                is_begun && self.streams().next().is_none()
+                    || now_ns >= self.part.frame.close_ns.saturating_add(self.grace_ns())
             }
         }
     }
@@ -335,8 +341,9 @@ impl HttpWorker {
         if self.part.due.is_some() {
             self.give_up(now_ns);
         } else {
-            for seat in self.seats.iter().filter(|seat| seat.is_busy() && seat.is_counted()) {
-                self.core.tally.left_pending(seat.intended_ns(), self.end_ns);
+            for stream in self.connections.iter_mut().flat_map(Connection::streams).filter(|it| it.is_counted)
+            {
+                self.core.tally.left_pending(stream.answer.intended_ns, self.end_ns);
             }
         }
         self.core.tally.spread_addresses = self.core.is_spreading();
@@ -346,8 +353,8 @@ impl HttpWorker {
     /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what
     /// never was.
     fn give_up(&mut self, now_ns: u64) {
-        for seat in self.seats.iter().filter(|seat| seat.is_busy()) {
-            self.core.tally.failed(&Failure::Unfinished, seat.intended_ns(), now_ns);
+        for stream in self.connections.iter_mut().flat_map(Connection::streams) {
+            self.core.tally.failed(&Failure::Unfinished, stream.answer.intended_ns, now_ns);
         }
         while let Some(due) = &mut self.part.due {
             let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
@@ -360,7 +367,7 @@ impl HttpWorker {
     }
 }
 
-impl Worker for HttpWorker {
+impl<P: Protocol> Worker for HttpWorker<P> {
     type Tally = Tally;
 
     fn run(mut self) -> Result<Ran<Tally>, PathError> {

@@ -1,0 +1,90 @@
+//! What a load's connections speak.
+//!
+//! A thread is built for one protocol, so nothing about a request is decided at run time. Connecting, TLS and the
+//! schedule are the same for all of them.
+
+pub mod h1;
+
+use plumb_host::epoll::Ready;
+
+use super::core::Core;
+use super::errors::Failure;
+use super::link::Link;
+use super::stream::{Due, Stream};
+use crate::settings::LoadSettings;
+use crate::url::Url;
+
+/// What is to become of a connection after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It stays.
+    Stay,
+    /// This side closes it.
+    Close,
+    /// The server said that it would close it.
+    Part,
+}
+
+/// What came of a protocol's step.
+#[derive(Debug)]
+pub enum Flow {
+    /// More events are needed.
+    Pending,
+    /// A request ended at that time, and the connection has room for another.
+    Answered(u64, Then),
+    /// The server closed the connection, which no request needed.
+    Ended,
+}
+
+/// A protocol's part of one connection. It has more methods than other traits, because it is all that the load asks of a protocol.
+pub trait Protocol: Sized {
+    /// What a thread's connections share.
+    type Shared: Clone + Send + 'static;
+
+    /// What connections share in a load of these settings.
+    fn shared(spec: &LoadSettings, url: &Url) -> Self::Shared;
+
+    /// Whether it is the protocol with this identifier in ALPN; `none` stands for no agreement.
+    fn is_spoken(alpn: &str) -> bool;
+
+    /// The state of a connection that is not made yet.
+    fn new() -> Self;
+
+    /// Forgets the last connection and its requests.
+    fn reset(&mut self);
+
+    /// Takes a request, which begins at the next [`Protocol::start`].
+    fn take(&mut self, due: Due);
+
+    /// Begins the requests that were taken, on a connection that is ready.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    fn start(&mut self, link: &mut Link, core: &mut Core<Self::Shared>, now_ns: u64)
+    -> Result<Flow, Failure>;
+
+    /// Something became possible on a connection that is ready.
+    ///
+    /// # Errors
+    /// When the connection is broken, or the server does not keep to the protocol.
+    fn advance(
+        &mut self,
+        link: &mut Link,
+        core: &mut Core<Self::Shared>,
+        ready: Ready,
+    ) -> Result<Flow, Failure>;
+
+    /// A timer that the protocol had set for `due_ns` went off.
+    ///
+    /// # Errors
+    /// As [`Protocol::advance`].
+    fn on_timer(
+        &mut self,
+        link: &mut Link,
+        core: &mut Core<Self::Shared>,
+        due_ns: u64,
+    ) -> Result<Flow, Failure>;
+
+    /// The requests under way.
+    fn streams(&mut self) -> &mut [Stream];
+}
