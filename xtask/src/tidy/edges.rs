@@ -27,6 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-command", &["plumb-model", "plumb-stats", "plumb-host", "plumb-path", "plumb-tools"]),
     ("plumb-devices", &["plumb-host"]),
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path", "plumb-devices", "plumb-tools"]),
+    ("plumb-h2", &[]),
     ("plumb-ingress", &["plumb-model", "plumb-host", "plumb-devices"]),
     (
         "plumb-http",
@@ -103,6 +104,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-crypto",
     "plumb-devices",
     "plumb-digest",
+    "plumb-h2",
     "plumb-ingress",
     "plumb-http",
     "plumb-codec",
@@ -165,6 +167,7 @@ const MEASURES: &[&str] = &[
     "plumb-command",
     "plumb-crypto",
     "plumb-devices",
+    "plumb-h2",
     "plumb-ingress",
     "plumb-http",
     "plumb-codec",

@@ -1,0 +1,319 @@
+//! What a peer did wrong, and what that ends.
+
+use crate::frame::FrameKind;
+
+/// The codes of RST_STREAM and GOAWAY (RFC 9113, section 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// `NO_ERROR`: an orderly end.
+    NoError,
+    /// `PROTOCOL_ERROR`.
+    Protocol,
+    /// `INTERNAL_ERROR`.
+    Internal,
+    /// `FLOW_CONTROL_ERROR`.
+    FlowControl,
+    /// `SETTINGS_TIMEOUT`.
+    SettingsTimeout,
+    /// `STREAM_CLOSED`.
+    StreamClosed,
+    /// `FRAME_SIZE_ERROR`.
+    FrameSize,
+    /// `REFUSED_STREAM`: the request was not processed, and may be repeated.
+    RefusedStream,
+    /// `CANCEL`.
+    Cancel,
+    /// `COMPRESSION_ERROR`.
+    Compression,
+    /// `CONNECT_ERROR`.
+    Connect,
+    /// `ENHANCE_YOUR_CALM`.
+    EnhanceYourCalm,
+    /// `INADEQUATE_SECURITY`.
+    InadequateSecurity,
+    /// `HTTP_1_1_REQUIRED`.
+    Http11Required,
+    /// A code that the RFC does not define.
+    Unknown(u32),
+}
+
+impl ErrorCode {
+    /// Every code of the RFC, in the order of its numbers.
+    pub const ALL: [Self; 14] = [
+        Self::NoError,
+        Self::Protocol,
+        Self::Internal,
+        Self::FlowControl,
+        Self::SettingsTimeout,
+        Self::StreamClosed,
+        Self::FrameSize,
+        Self::RefusedStream,
+        Self::Cancel,
+        Self::Compression,
+        Self::Connect,
+        Self::EnhanceYourCalm,
+        Self::InadequateSecurity,
+        Self::Http11Required,
+    ];
+
+    /// The code with a number from the wire.
+    #[must_use]
+    pub fn from_number(number: u32) -> Self {
+        Self::ALL.get(number as usize).copied().unwrap_or(Self::Unknown(number))
+    }
+
+    /// The number on the wire.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Unknown(number) => number,
+            known => Self::ALL.iter().position(|&code| code == known).map_or(0, |at| at as u32),
+        }
+    }
+
+    /// The name in the RFC, such as `PROTOCOL_ERROR`. Codes that it does not define have none.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoError => "NO_ERROR",
+            Self::Protocol => "PROTOCOL_ERROR",
+            Self::Internal => "INTERNAL_ERROR",
+            Self::FlowControl => "FLOW_CONTROL_ERROR",
+            Self::SettingsTimeout => "SETTINGS_TIMEOUT",
+            Self::StreamClosed => "STREAM_CLOSED",
+            Self::FrameSize => "FRAME_SIZE_ERROR",
+            Self::RefusedStream => "REFUSED_STREAM",
+            Self::Cancel => "CANCEL",
+            Self::Compression => "COMPRESSION_ERROR",
+            Self::Connect => "CONNECT_ERROR",
+            Self::EnhanceYourCalm => "ENHANCE_YOUR_CALM",
+            Self::InadequateSecurity => "INADEQUATE_SECURITY",
+            Self::Http11Required => "HTTP_1_1_REQUIRED",
+            Self::Unknown(_) => return None,
+        })
+    }
+}
+
+/// What an error ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// One stream: RST_STREAM (RFC 9113, section 5.4.2).
+    Stream(u32),
+    /// Everything: GOAWAY and the end of the connection (section 5.4.1).
+    Connection,
+}
+
+/// An offence of the peer, the code to tell it, and what that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{fault}")]
+pub struct Error {
+    /// What the peer did.
+    pub fault: Fault,
+    /// The code for RST_STREAM or GOAWAY.
+    pub code: ErrorCode,
+    /// What it ends.
+    pub scope: Scope,
+}
+
+impl Fault {
+    /// This fault as the end of the connection.
+    #[must_use]
+    pub fn on_connection(self) -> Error {
+        Error { fault: self, code: self.code(), scope: Scope::Connection }
+    }
+
+    /// This fault as the end of a stream.
+    #[must_use]
+    pub fn on_stream(self, stream: u32) -> Error {
+        Error { fault: self, code: self.code(), scope: Scope::Stream(stream) }
+    }
+
+    /// The code that names it on the wire.
+    #[must_use]
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::FrameTooLarge | Self::FrameLength(_) => ErrorCode::FrameSize,
+            Self::DataBeyondWindow | Self::WindowTooLarge | Self::InitialWindowTooLarge => {
+                ErrorCode::FlowControl
+            }
+            Self::StreamIsClosed => ErrorCode::StreamClosed,
+            Self::TooManyStreams => ErrorCode::RefusedStream,
+            Self::Integer
+            | Self::Truncated
+            | Self::NoSuchIndex
+            | Self::Huffman
+            | Self::TableSizeTooLarge
+            | Self::TableSizeLate
+            | Self::TableSizeMissing => ErrorCode::Compression,
+            Self::Flood(_) | Self::BlockTooLong | Self::FieldsTooLong => ErrorCode::EnhanceYourCalm,
+            _ => ErrorCode::Protocol,
+        }
+    }
+}
+
+/// What a peer did wrong. The message completes "the peer sent …" or stands alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Fault {
+    // Frames.
+    /// A frame above SETTINGS_MAX_FRAME_SIZE.
+    #[error("a frame above the largest size that is allowed")]
+    FrameTooLarge,
+    /// A length that its kind of frame cannot have.
+    #[error("a {0} frame of a length that it cannot have")]
+    FrameLength(FrameKind),
+    /// More padding than payload.
+    #[error("more padding than the frame has room for")]
+    Padding,
+    /// A frame of a stream on stream 0.
+    #[error("a {0} frame on stream 0")]
+    OnStreamZero(FrameKind),
+    /// A frame of the connection on another stream.
+    #[error("a {0} frame on a stream other than 0")]
+    NotOnStreamZero(FrameKind),
+    /// A WINDOW_UPDATE of 0.
+    #[error("a WINDOW_UPDATE of 0")]
+    ZeroIncrement,
+
+    // Order of frames.
+    /// A client that does not begin with the preface.
+    #[error("something else than the preface of HTTP/2")]
+    NoPreface,
+    /// Another frame than SETTINGS comes first.
+    #[error("a first frame other than SETTINGS")]
+    SettingsNotFirst,
+    /// A field block was not continued.
+    #[error("another frame within a field block")]
+    ContinuationMissing,
+    /// There is no field block to continue.
+    #[error("a CONTINUATION without a field block before it")]
+    ContinuationUnexpected,
+    /// An acknowledgement of settings that were not sent.
+    #[error("an acknowledgement of SETTINGS that were not sent")]
+    AckUnexpected,
+    /// A PUSH_PROMISE, which clients refuse and servers never receive.
+    #[error("a PUSH_PROMISE, although push is disabled")]
+    Push,
+    /// A GOAWAY with a higher last stream than the one before.
+    #[error("a GOAWAY with a last stream above that of an earlier one")]
+    GoAwayRises,
+
+    // Settings.
+    /// ENABLE_PUSH is neither 0 nor 1, or a server set it to 1.
+    #[error("a SETTINGS_ENABLE_PUSH that is not allowed")]
+    EnablePush,
+    /// INITIAL_WINDOW_SIZE above 2^31-1.
+    #[error("a SETTINGS_INITIAL_WINDOW_SIZE above 2147483647")]
+    InitialWindowTooLarge,
+    /// MAX_FRAME_SIZE outside 2^14 to 2^24-1.
+    #[error("a SETTINGS_MAX_FRAME_SIZE outside 16384 to 16777215")]
+    MaxFrameSize,
+
+    // Streams.
+    /// A stream that only the other side could open.
+    #[error("a stream with an id of the other side")]
+    StreamIdParity,
+    /// A new stream below an older one.
+    #[error("a new stream with an id below an earlier one")]
+    StreamIdNotIncreasing,
+    /// A frame on a stream that was never opened.
+    #[error("a {0} frame on an idle stream")]
+    OnIdleStream(FrameKind),
+    /// A frame on a stream whose peer's side has ended.
+    #[error("a frame on a stream that is closed")]
+    StreamIsClosed,
+    /// More streams than SETTINGS_MAX_CONCURRENT_STREAMS.
+    #[error("more concurrent streams than allowed")]
+    TooManyStreams,
+
+    // Flow control.
+    /// DATA beyond a window.
+    #[error("DATA beyond the flow-control window")]
+    DataBeyondWindow,
+    /// A window above 2^31-1.
+    #[error("a WINDOW_UPDATE or SETTINGS that raises a window above 2147483647")]
+    WindowTooLarge,
+
+    // HPACK.
+    /// An integer of more than 32 bits.
+    #[error("an HPACK integer that is too large")]
+    Integer,
+    /// A field block that ends within an instruction.
+    #[error("a field block that ends within a field")]
+    Truncated,
+    /// An index beyond the tables.
+    #[error("an HPACK index beyond the tables")]
+    NoSuchIndex,
+    /// A wrong Huffman code or its padding.
+    #[error("a string with an invalid Huffman code")]
+    Huffman,
+    /// A dynamic table above the limit.
+    #[error("a dynamic table size above the limit")]
+    TableSizeTooLarge,
+    /// A change of the table's size after a field.
+    #[error("a dynamic table size update after a field")]
+    TableSizeLate,
+    /// SETTINGS lowered the limit, and the encoder did not follow.
+    #[error("a field block without the dynamic table size update that is due")]
+    TableSizeMissing,
+
+    // Messages (section 8).
+    /// A name with an upper-case letter.
+    #[error("a field name with an upper-case letter")]
+    UpperCaseName,
+    /// A name with another character that names do not have, or none at all.
+    #[error("a field name with a character that names cannot have")]
+    FieldName,
+    /// NUL, CR or LF in a value, or white space around it.
+    #[error("a field value with a character that values cannot have")]
+    FieldValue,
+    /// A field for one connection of HTTP/1.1, or a `te` other than `trailers`.
+    #[error("a field that is specific to a connection of HTTP/1.1")]
+    ConnectionField,
+    /// A pseudo-header that the RFC does not define, or one of the other direction.
+    #[error("an unknown pseudo-header")]
+    PseudoUnknown,
+    /// A pseudo-header after another field.
+    #[error("a pseudo-header after a regular field")]
+    PseudoLate,
+    /// A pseudo-header twice.
+    #[error("a pseudo-header twice")]
+    PseudoTwice,
+    /// A pseudo-header is missing.
+    #[error("a message without a pseudo-header that it needs")]
+    PseudoMissing,
+    /// A pseudo-header that has a value that it cannot have, such as an empty path.
+    #[error("a pseudo-header with an invalid value")]
+    PseudoValue,
+    /// A pseudo-header in trailers.
+    #[error("a pseudo-header in trailers")]
+    PseudoInTrailers,
+    /// `:authority` and `host` that differ.
+    #[error("a host that differs from :authority")]
+    HostDiffers,
+    /// An interim response that ends the stream.
+    #[error("an interim response that ends the stream")]
+    InterimEnds,
+    /// Trailers that do not end the stream.
+    #[error("trailers that do not end the stream")]
+    TrailersGoOn,
+    /// DATA before the response's header fields.
+    #[error("DATA before the header fields")]
+    DataBeforeFields,
+    /// A content-length that is not a number, or two different ones.
+    #[error("an invalid content-length")]
+    ContentLength,
+    /// DATA adds up to another length than content-length.
+    #[error("DATA of another length than content-length")]
+    BodyLength,
+
+    // Floods.
+    /// Too many frames of a kind that costs the receiver work and brings nothing.
+    #[error("too many {0} frames that bring nothing")]
+    Flood(FrameKind),
+    /// A field block that is too long, or in too many pieces.
+    #[error("a field block that is too long")]
+    BlockTooLong,
+    /// Fields above SETTINGS_MAX_HEADER_LIST_SIZE.
+    #[error("a list of fields above the limit")]
+    FieldsTooLong,
+}

@@ -1,0 +1,15 @@
+//! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O, clocks or a runtime.
+//!
+//! [`frame`] turns bytes into frames and back.
+
+mod error;
+pub mod frame;
+mod settings;
+mod window;
+
+pub use error::{Error, ErrorCode, Fault, Scope};
+pub use settings::{SettingId, Settings};
+pub use window::{Inflow, Window};
+
+/// The first bytes of every client (RFC 9113, section 3.4). A SETTINGS frame follows.
+pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

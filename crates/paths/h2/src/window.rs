@@ -1,0 +1,143 @@
+//! Flow control (RFC 9113, section 5.2): how many bytes of DATA one side may still send.
+
+use crate::error::Fault;
+
+/// The largest window.
+pub const WINDOW_MAX: u32 = (1 << 31) - 1;
+
+/// A window on the side of the sender. It may be negative after SETTINGS lowered it (section 6.9.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window(i64);
+
+impl Window {
+    /// A window of this many bytes.
+    #[must_use]
+    pub fn new(size: u32) -> Self {
+        Self(i64::from(size))
+    }
+
+    /// How many bytes may be sent now.
+    #[must_use]
+    pub fn available(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0)
+    }
+
+    /// Bytes are sent, or arrive.
+    ///
+    /// # Errors
+    ///
+    /// When the window has less room. It is unchanged then.
+    pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+        if bytes > self.available() {
+            return Err(Fault::DataBeyondWindow);
+        }
+        self.0 -= bytes as i64;
+        Ok(())
+    }
+
+    /// A WINDOW_UPDATE, or a change of SETTINGS_INITIAL_WINDOW_SIZE by this many bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the window would be above 2^31-1. It is unchanged then.
+    pub fn change(&mut self, by: i64) -> Result<(), Fault> {
+        if self.0 + by > i64::from(WINDOW_MAX) {
+            return Err(Fault::WindowTooLarge);
+        }
+        self.0 += by;
+        Ok(())
+    }
+}
+
+/// A window on the side of the receiver, and when it is time to enlarge it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inflow {
+    window: Window,
+    size: u32,
+    /// Bytes that were used up and not yet given back to the peer.
+    owed: u32,
+}
+
+impl Inflow {
+    /// A window that is kept at this many bytes.
+    #[must_use]
+    pub fn new(size: u32) -> Self {
+        Self { window: Window::new(size), size, owed: 0 }
+    }
+
+    /// How many bytes the peer may still send.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.window.available()
+    }
+
+    /// DATA arrives.
+    ///
+    /// # Errors
+    ///
+    /// When the peer had no right to send as much.
+    pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.window.take(bytes)
+    }
+
+    /// Bytes that arrived were used up. Returns the increment for a WINDOW_UPDATE once half of the window is owed: updates for
+    /// fewer bytes would cost frames, and later ones would stop the peer.
+    #[must_use]
+    pub fn release(&mut self, bytes: usize) -> Option<u32> {
+        self.owed = self.owed.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        if self.owed == 0 || self.owed < self.size / 2 {
+            return None;
+        }
+        let increment = std::mem::take(&mut self.owed).min(WINDOW_MAX);
+        // The sum cannot exceed the window that the peer had: it is what arrived before.
+        let _ = self.window.change(i64::from(increment));
+        Some(increment)
+    }
+
+    /// SETTINGS_INITIAL_WINDOW_SIZE of this side took effect.
+    ///
+    /// # Errors
+    ///
+    /// When the window would be above 2^31-1.
+    pub fn resize(&mut self, size: u32) -> Result<(), Fault> {
+        self.window.change(i64::from(size) - i64::from(self.size))?;
+        self.size = size;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_ends_where_it_may_not_go_on() {
+        let mut window = Window::new(10);
+        assert_eq!(window.take(11), Err(Fault::DataBeyondWindow));
+        window.take(10).unwrap();
+        window.change(-5).unwrap();
+        assert_eq!(window.available(), 0);
+        assert_eq!(window.take(1), Err(Fault::DataBeyondWindow));
+        window.take(0).unwrap();
+        window.change(6).unwrap();
+        assert_eq!(window.available(), 1);
+        assert_eq!(window.change(i64::from(WINDOW_MAX)), Err(Fault::WindowTooLarge));
+        window.change(i64::from(WINDOW_MAX) - 1).unwrap();
+        assert_eq!(window.available(), WINDOW_MAX as usize);
+    }
+
+    #[test]
+    fn a_receiver_gives_back_half_windows() {
+        let mut inflow = Inflow::new(100);
+        inflow.take(100).unwrap();
+        assert_eq!(inflow.take(1), Err(Fault::DataBeyondWindow));
+        assert_eq!(inflow.release(49), None);
+        assert_eq!(inflow.release(1), Some(50));
+        assert_eq!(inflow.available(), 50);
+        inflow.resize(10).unwrap();
+        assert_eq!(inflow.available(), 0);
+        assert_eq!(inflow.release(50), Some(50));
+        assert_eq!(inflow.available(), 10);
+        assert_eq!(Inflow::new(0).release(0), None);
+    }
+}
