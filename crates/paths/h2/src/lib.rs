@@ -1,9 +1,10 @@
 //! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O, clocks or a runtime.
 //!
-//! [`frame`] turns bytes into frames and back.
+//! [`frame`] and [`hpack`] turn bytes into frames and fields and back.
 
 mod error;
 pub mod frame;
+pub mod hpack;
 mod settings;
 mod window;
 

@@ -1,0 +1,124 @@
+//! Reads field blocks.
+
+use super::dynamic_table::DynamicTable;
+use super::{Field, Indexing, TABLE_BYTES_DEFAULT, huffman, integer};
+use crate::error::Fault;
+
+/// The state of one direction of a connection. Every field block must be given to it, in the order of arrival, also those of streams
+/// that nobody wants any more.
+#[derive(Debug)]
+pub struct Decoder {
+    pub(super) table: DynamicTable,
+    /// What this side's SETTINGS allow; the peer chooses within.
+    table_bytes_max: usize,
+    /// SETTINGS lowered the limit below the table's size, so that the next block begins with a new size.
+    owes_update: bool,
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder with a table of 4096 bytes, which holds until SETTINGS are acknowledged.
+    #[must_use]
+    pub fn new() -> Self {
+        let table_bytes_max = TABLE_BYTES_DEFAULT as usize;
+        let table = DynamicTable::new(table_bytes_max);
+        Self { table, table_bytes_max, owes_update: false, name: Vec::new(), value: Vec::new() }
+    }
+
+    /// The peer acknowledged this side's SETTINGS_HEADER_TABLE_SIZE.
+    pub fn set_table_size(&mut self, bytes_max: u32) {
+        self.table_bytes_max = bytes_max as usize;
+        self.owes_update = self.table_bytes_max < self.table.bytes_max();
+    }
+
+    /// Reads a block and hands its fields to `each`.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::FieldsTooLong`] when the fields are larger than `list_bytes_max` together. The rest of them is read without being
+    /// handed on, so the decoder stays usable and only the stream has to end. All other faults end the connection.
+    pub fn decode(
+        &mut self,
+        mut block: &[u8],
+        list_bytes_max: usize,
+        mut each: impl FnMut(Field<'_>),
+    ) -> Result<(), Fault> {
+        self.take_updates(&mut block)?;
+        let mut room = Some(list_bytes_max);
+        while !block.is_empty() {
+            let mut bounded = |field: Field<'_>| {
+                room = room.and_then(|room| room.checked_sub(field.size()));
+                if room.is_some() {
+                    each(field);
+                }
+            };
+            self.take_field(&mut block, &mut bounded)?;
+        }
+        room.map(drop).ok_or(Fault::FieldsTooLong)
+    }
+
+    /// Changes of the table's size stand at the beginning of a block (section 4.2).
+    fn take_updates(&mut self, block: &mut &[u8]) -> Result<(), Fault> {
+        while let Some(&first) = block.first()
+            && first & 0xe0 == 0x20
+        {
+            let bytes_max = integer::decode(block, 5)?;
+            if bytes_max > self.table_bytes_max {
+                return Err(Fault::TableSizeTooLarge);
+            }
+            self.table.resize(bytes_max);
+            self.owes_update = false;
+        }
+        if self.owes_update { Err(Fault::TableSizeMissing) } else { Ok(()) }
+    }
+
+    fn take_field(&mut self, block: &mut &[u8], each: &mut impl FnMut(Field<'_>)) -> Result<(), Fault> {
+        let (prefix_bits, indexing) = match block.first() {
+            Some(0x80..) => {
+                let index = integer::decode(block, 7)?;
+                let (name, value) = self.table.get(index).ok_or(Fault::NoSuchIndex)?;
+                each(Field::new(name, value));
+                return Ok(());
+            }
+            Some(0x40..) => (6, Indexing::Incremental),
+            Some(0x20..) => return Err(Fault::TableSizeLate),
+            Some(0x10..) => (4, Indexing::Never),
+            _ => (4, Indexing::Without),
+        };
+        let index = integer::decode(block, prefix_bits)?;
+        if index == 0 {
+            take_string(block, &mut self.name)?;
+        } else {
+            let (name, _) = self.table.get(index).ok_or(Fault::NoSuchIndex)?;
+            self.name.clear();
+            self.name.extend_from_slice(name);
+        }
+        take_string(block, &mut self.value)?;
+        each(Field { name: &self.name, value: &self.value, indexing });
+        if indexing == Indexing::Incremental {
+            self.table.insert(&self.name, &self.value);
+        }
+        Ok(())
+    }
+}
+
+/// Takes a string from the front of `block` (section 5.2).
+fn take_string(block: &mut &[u8], into: &mut Vec<u8>) -> Result<(), Fault> {
+    let is_huffman = block.first().is_some_and(|first| first & 0x80 != 0);
+    let length = integer::decode(block, 7)?;
+    let (text, rest) = block.split_at_checked(length).ok_or(Fault::Truncated)?;
+    *block = rest;
+    into.clear();
+    if is_huffman {
+        return huffman::decode(text, into);
+    }
+    into.extend_from_slice(text);
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! HPACK (RFC 7541): field blocks, and the tables that one connection shares for each direction.
+
+mod decoder;
+mod dynamic_table;
+mod encoder;
+mod huffman;
+mod integer;
+mod static_table;
+#[cfg(test)]
+mod tests;
+
+pub use decoder::Decoder;
+pub use encoder::{Encoder, replayable};
+
+/// The size of a dynamic table before SETTINGS change it, in bytes.
+pub const TABLE_BYTES_DEFAULT: u32 = 4096;
+
+/// What an entry of a table costs beside its bytes, and so does a field of a list (sections 4.1 and 6.5.2 of the two RFCs).
+pub const FIELD_OVERHEAD_BYTES: usize = 32;
+
+/// A header field. Names are in lower case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Field<'a> {
+    /// The name; pseudo-headers begin with a colon.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// What it may leave in tables.
+    pub indexing: Indexing,
+}
+
+/// What a field may leave in dynamic tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Indexing {
+    /// It becomes an entry, so that it can be repeated in a byte.
+    Incremental,
+    /// It stays out of the tables: it will not be repeated.
+    Without,
+    /// It stays out of the tables of every hop, since guesses at it could be tested there (section 7.1.3).
+    Never,
+}
+
+impl<'a> Field<'a> {
+    /// A field that becomes an entry.
+    #[must_use]
+    pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
+        Self { name, value, indexing: Indexing::Incremental }
+    }
+
+    /// The size that tables and SETTINGS_MAX_HEADER_LIST_SIZE count, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.name.len() + self.value.len() + FIELD_OVERHEAD_BYTES
+    }
+}
