@@ -31,7 +31,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-ingress", &["plumb-model", "plumb-host", "plumb-devices"]),
     (
         "plumb-http",
-        &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-devices", "plumb-ingress"],
+        &[
+            "plumb-model",
+            "plumb-host",
+            "plumb-pace",
+            "plumb-path",
+            "plumb-devices",
+            "plumb-h2",
+            "plumb-ingress",
+        ],
     ),
     ("plumb-codec", &["plumb-model", "plumb-host"]),
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path", "plumb-codec"]),

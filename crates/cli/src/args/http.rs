@@ -34,6 +34,8 @@ impl Flagged for HttpSettings {
         vec![
             Arg::new("system.ingress.url").value_name("URL").required(true).help("The URL to request"),
             key("load.connections", "N").short('c'),
+            key("load.protocol", "PROTOCOL").value_parser(["h1", "h2"]),
+            key("load.streams", "N"),
             key("load.threads", "N").short('t'),
             time_unless("load.requests"),
             key("load.requests", "N").short('n'),

@@ -1,8 +1,7 @@
 //! `plumb http URL`: one measurement without a comparison, the everyday replacement for ab, wrk and k6.
 
 use plumb_host::signals::Interrupts;
-use plumb_http::settings::HttpSettings;
-use plumb_http::settings::LoadSettings;
+use plumb_http::settings::{HttpSettings, LoadSettings, Spoken};
 use plumb_http::{HTTP, Target};
 use plumb_model::{Measurement, Reading};
 use plumb_path::Settings;
@@ -18,8 +17,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     settings.check().map_err(|fault| keys::fault::<HttpSettings>(&fault))?;
     let window = single::window(&mut settings);
     let url = settings.system.ingress.url.clone().unwrap_or_default();
-    let connections = plumb_report::plural(settings.load.connections as usize, "connection");
-    single::headline(&arguments.shown, &format!("{url} · {connections}"));
+    single::headline(&arguments.shown, &format!("{url} · {}", connections(&settings.load)));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let by = By::of(&settings, &arguments.places, None, &Target { url, ..Target::default() })?;
     let course = (window, course(&settings.load));
@@ -28,6 +26,19 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     };
     single::print(&result.measurement, HTTP.metrics, &result.evidence, &arguments.shown)?;
     single::ended(&result, &interrupts, &arguments.shown, code)
+}
+
+fn connections(spec: &LoadSettings) -> String {
+    let connections = plumb_report::plural(spec.connections as usize, "connection");
+    match spec.protocol {
+        Spoken::H1 => connections,
+        Spoken::H2 => {
+            format!(
+                "{connections} of HTTP/2 · {} each",
+                plumb_report::plural(spec.streams as usize, "stream")
+            )
+        }
+    }
 }
 
 fn course(spec: &LoadSettings) -> Course {

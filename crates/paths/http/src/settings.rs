@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use config::ConfigSettings;
 pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
-pub use load::{LoadSettings, Reuse};
+pub use load::{LoadSettings, Reuse, Spoken};
 pub use origin::{OriginKind, OriginSettings};
 pub use tls::{KeyKind, TlsVersion};
 

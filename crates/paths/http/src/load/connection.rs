@@ -6,11 +6,12 @@
 use std::cmp::Reverse;
 
 use super::core::{BACKOFF, Core};
+use super::due::Due;
 use super::errors::Failure;
 use super::link::Link;
 use super::protocol::{Flow, Protocol, Then};
-use super::stream::{Due, Stream};
-use super::tls::Negotiated;
+use super::stream::Stream;
+use super::tls::{Negotiated, is_spoken};
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Backoff;
@@ -31,7 +32,7 @@ enum Phase {
 pub enum Step {
     /// More events are needed.
     Pending,
-    /// A request was answered at that time; the connection has room for another.
+    /// The connection has room since that time, because a request was answered or the server allows more.
     Answered(u64),
     /// The connection broke. Its requests failed and are counted as such.
     Failed,
@@ -50,7 +51,7 @@ pub struct Connection<P> {
     protocol: P,
     /// When it began to connect, or to shake hands.
     since_ns: u64,
-    /// When it became free.
+    /// When it last had no room for a request, and then had.
     free_since_ns: u64,
     backoff: Backoff,
     wake_ns: u64,
@@ -59,13 +60,13 @@ pub struct Connection<P> {
 impl<P: Protocol> Connection<P> {
     /// A vacant place.
     #[must_use]
-    pub fn new(index: usize) -> Self {
+    pub fn new(index: usize, shared: &P::Shared) -> Self {
         Self {
             index,
             generation: 0,
             link: None,
             phase: Phase::Vacant,
-            protocol: P::new(),
+            protocol: P::new(shared),
             since_ns: 0,
             free_since_ns: 0,
             backoff: BACKOFF,
@@ -90,7 +91,13 @@ impl<P: Protocol> Connection<P> {
         self.protocol.streams()
     }
 
-    /// Since when the connection has been free.
+    /// Whether it can begin a request.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        matches!(self.phase, Phase::Vacant | Phase::Ready) && self.protocol.has_room()
+    }
+
+    /// Since when the connection has had room.
     #[must_use]
     pub fn free_since_ns(&self) -> u64 {
         self.free_since_ns
@@ -102,37 +109,54 @@ impl<P: Protocol> Connection<P> {
         self.link.as_ref().filter(|_| self.phase == Phase::Ready)?.transport.negotiated()
     }
 
-    /// Begins a request.
+    /// Begins a request. One of several on a connection leaves at the next [`Connection::flush`].
     pub fn begin(&mut self, core: &mut Core<P::Shared>, due: Due) -> Step {
         self.protocol.take(due);
-        let flow =
-            if self.link.is_some() { self.start(core, due.begun_ns) } else { self.open(core, due.begun_ns) };
-        self.settle(flow, core)
+        let flow = match self.phase {
+            Phase::Ready if P::IS_MULTIPLEXED => return Step::Pending,
+            Phase::Ready => self.start(core, due.begun_ns),
+            _ => self.open(core, due.begun_ns),
+        };
+        self.settle(flow, false, core)
+    }
+
+    /// Sends what was begun.
+    pub fn flush(&mut self, core: &mut Core<P::Shared>) -> Step {
+        if !P::IS_MULTIPLEXED || self.phase != Phase::Ready {
+            return Step::Pending;
+        }
+        let flow = self.start(core, monotonic_ns());
+        self.settle(flow, true, core)
     }
 
     /// Something became possible on the connection.
     pub fn on_ready(&mut self, core: &mut Core<P::Shared>, ready: Ready) -> Step {
+        let had_room = P::IS_MULTIPLEXED && self.has_room();
         let flow = self.advance(core, ready);
-        self.settle(flow, core)
+        self.settle(flow, had_room, core)
     }
 
-    fn settle(&mut self, flow: Result<Flow, Failure>, core: &mut Core<P::Shared>) -> Step {
-        match flow {
-            Ok(Flow::Pending) => Step::Pending,
+    fn settle(&mut self, flow: Result<Flow, Failure>, had_room: bool, core: &mut Core<P::Shared>) -> Step {
+        let (at_ns, then) = match flow {
+            Ok(Flow::Pending) => return Step::Pending,
             Ok(Flow::Answered(at_ns, then)) => {
-                self.free_since_ns = at_ns;
                 self.backoff.succeed();
-                if then != Then::Stay {
-                    self.leave(core, then);
-                }
-                Step::Answered(at_ns)
+                (at_ns, then)
             }
+            Ok(Flow::Room(at_ns)) => (at_ns, Then::Stay),
             Ok(Flow::Ended) => {
                 self.vacate();
-                Step::Pending
+                return Step::Pending;
             }
-            Err(failure) => self.fail(core, &failure),
+            Err(failure) => return self.fail(core, &failure),
+        };
+        if !had_room {
+            self.free_since_ns = at_ns;
         }
+        if then != Then::Stay {
+            self.leave(core, then);
+        }
+        Step::Answered(at_ns)
     }
 
     fn vacate(&mut self) -> Option<Link> {
@@ -164,12 +188,14 @@ impl<P: Protocol> Connection<P> {
         if !self.streams().iter().any(|stream| stream.is_overdue(now_ns, timeout_ns)) {
             return Step::Pending;
         }
-        let failure = match self.phase {
-            Phase::Connecting => Failure::ConnectTimeout,
-            Phase::Handshaking => Failure::TlsTimeout,
-            _ => Failure::RequestTimeout,
-        };
-        self.fail(core, &failure)
+        match (&mut self.link, self.phase) {
+            (_, Phase::Connecting) => self.fail(core, &Failure::ConnectTimeout),
+            (Some(link), Phase::Ready) => {
+                let flow = self.protocol.expire(link, core, now_ns, timeout_ns);
+                self.settle(flow, false, core)
+            }
+            _ => self.fail(core, &Failure::TlsTimeout),
+        }
     }
 
     /// Pauses after a failure, longer after each in a row.
@@ -188,7 +214,7 @@ impl<P: Protocol> Connection<P> {
             }
             (Some(link), Phase::Ready) => {
                 let flow = self.protocol.on_timer(link, core, due_ns);
-                self.settle(flow, core)
+                self.settle(flow, false, core)
             }
             _ => Step::Pending,
         }
@@ -246,10 +272,10 @@ impl<P: Protocol> Connection<P> {
         let tls_ns = now_ns - self.since_ns;
         self.streams().iter_mut().for_each(|stream| stream.answer.tls_ns = tls_ns);
         if let Some(negotiated) = negotiated {
-            let is_spoken = P::is_spoken(&negotiated.alpn);
+            let is_spoken = is_spoken(P::KIND, &negotiated.alpn);
             core.tally.shook_hands(negotiated, now_ns);
             if !is_spoken {
-                return Err(Failure::OtherProtocol);
+                return Err(Failure::OtherProtocol(P::KIND));
             }
         }
         self.start(core, now_ns)

@@ -1,7 +1,7 @@
 //! What all connections of a thread share.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -10,6 +10,7 @@ use plumb_host::epoll::{Alarm, Epoll, Ready};
 use plumb_pace::{Backoff, Proportion};
 
 use super::checks::Checks;
+use super::due::Due;
 use super::errors::Failure;
 use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
@@ -62,6 +63,8 @@ pub struct Core<T> {
     pub tally: Tally,
     /// Bytes on the wire.
     pub traffic: Rc<Traffic>,
+    /// Requests that a server did not process, to be begun again.
+    pub again: VecDeque<Due>,
     /// When which connection wants to be woken.
     pub timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Connections that the server is about to close, by their token; first those that have waited longer.
@@ -95,6 +98,7 @@ impl<T> Core<T> {
             shared,
             tally,
             traffic: Rc::default(),
+            again: VecDeque::new(),
             timers: BinaryHeap::new(),
             parting: Default::default(),
             next_closing_ns: 0,

@@ -8,6 +8,8 @@ use plumb_path::PathError;
 use rustix::io::Errno;
 
 use super::protocol::h1::ParseError;
+use super::protocol::h2::Http2Error;
+use crate::settings::Spoken;
 
 /// The advice that ends every message about a refused certificate.
 pub const ACCEPT_ANY: &str = "accept any certificate with --insecure (load.insecure)";
@@ -99,13 +101,14 @@ pub enum Failure {
     #[error("tls: {0}")]
     Tls(String),
     /// The two sides agreed on a protocol that the load does not speak.
-    #[error(
-        "tls: the server chose a protocol other than HTTP/1.1, the only one that this load speaks; offer only `http/1.1`"
-    )]
-    OtherProtocol,
+    #[error("tls: {}", other_protocol(*.0))]
+    OtherProtocol(Spoken),
     /// The answer is not HTTP/1.
     #[error("http parse: {0}")]
     Parse(#[from] ParseError),
+    /// HTTP/2 ended the request or its connection.
+    #[error("http/2: {0}")]
+    Http2(#[from] Http2Error),
     /// The kernel refused otherwise, by the name of the error.
     #[error("network: {0}")]
     Network(String),
@@ -120,7 +123,8 @@ impl Failure {
             | Self::NoLocalPort
             | Self::Alert(_)
             | Self::Tls(_)
-            | Self::OtherProtocol
+            | Self::OtherProtocol(_)
+            | Self::Http2(_)
             | Self::Parse(_)
             | Self::Network(_) => true,
             Self::Reset
@@ -136,7 +140,7 @@ impl Failure {
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         match self {
-            Self::Tls(_) | Self::OtherProtocol => true,
+            Self::Tls(_) | Self::OtherProtocol(_) | Self::Http2(Http2Error::OtherProtocol) => true,
             // These may come from a server that is overloaded or restarts.
             Self::Alert(name) => {
                 !["close_notify", "internal_error", "user_canceled", "unknown"].contains(name)
@@ -165,6 +169,15 @@ impl From<Errno> for Failure {
             Errno::MFILE | Errno::NFILE => Self::Network("too many open files".to_owned()),
             other => Self::Network(std::io::Error::from(other).to_string().to_lowercase()),
         }
+    }
+}
+
+fn other_protocol(spoken: Spoken) -> &'static str {
+    match spoken {
+        Spoken::H1 => {
+            "the server chose a protocol other than HTTP/1.1, the only one that this load speaks; offer only `http/1.1`"
+        }
+        Spoken::H2 => "the server did not choose HTTP/2; measure HTTP/1.1 with --protocol h1 (load.protocol)",
     }
 }
 

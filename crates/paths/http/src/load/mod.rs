@@ -9,7 +9,9 @@ mod connection;
 mod content;
 mod core;
 mod driver;
+mod due;
 mod errors;
+mod free;
 mod link;
 mod names;
 mod protocol;
@@ -42,13 +44,14 @@ pub(crate) use self::driver::{driven_load, feasible, lacks};
 pub(crate) use self::names::{is_same_cipher, is_same_group};
 use self::protocol::Protocol;
 use self::protocol::h1::H1;
+use self::protocol::h2::H2;
 pub(crate) use self::report::{MISSING, OFFERED};
 use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
 use self::worker::HttpWorker;
 use crate::metrics;
-use crate::settings::{Driver, LoadSettings, TlsVersion};
+use crate::settings::{Driver, LoadSettings, Reuse, Spoken, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -68,6 +71,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         let message = format!("a load of {} connections has 1 to {0} threads", spec.connections);
         return Err(Fault::new("load.threads", message));
     }
+    check_streams(spec)?;
     if spec.duration.0 == 0 {
         return fault("load.duration", "the window must be longer than 0");
     }
@@ -97,6 +101,16 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     parse_checks(spec).map(drop)
 }
 
+fn check_streams(spec: &LoadSettings) -> Result<(), Fault> {
+    let why = match (spec.streams, spec.protocol, spec.reuse) {
+        (0, ..) => "a connection carries at least 1 request at a time",
+        (1, ..) | (_, Spoken::H2, Reuse::KeepAlive) => return Ok(()),
+        (_, Spoken::H1, _) => "HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`",
+        (_, _, Reuse::None) => "without `reuse` a connection carries 1 request; leave `streams` out",
+    };
+    Err(Fault::new("load.streams", why))
+}
+
 fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
     let parse = |(index, text): (usize, &String)| {
         Check::parse(text).map_err(|error| Fault::new(format!("load.checks[{index}]"), error))
@@ -120,8 +134,10 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
         timeout_ns: spec.timeout.0,
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
-    let shared = H1::shared(spec, &url);
-    Ok(Box::new(HttpLoad::<H1> { spec: spec.clone(), offer, errand: Arc::new(errand), shared }))
+    Ok(match spec.protocol {
+        Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, errand)),
+        Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, errand)),
+    })
 }
 
 /// Files that the process opens besides its connections.
@@ -173,6 +189,12 @@ struct HttpLoad<P: Protocol> {
     offer: Option<Offer>,
     errand: Arc<Errand>,
     shared: P::Shared,
+}
+
+impl<P: Protocol> HttpLoad<P> {
+    fn new(spec: &LoadSettings, url: &Url, offer: Option<Offer>, errand: Errand) -> Self {
+        Self { spec: spec.clone(), offer, errand: Arc::new(errand), shared: P::shared(spec, url) }
+    }
 }
 
 impl<P: Protocol> Load for HttpLoad<P> {

@@ -2,10 +2,13 @@
 
 use plumb_path::Fault;
 
-use crate::settings::LoadSettings;
+use crate::settings::{LoadSettings, Spoken};
 
 /// Headers that decide where a message ends, which is for this module to say.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
+
+/// Headers that HTTP/2 does not have (RFC 9113, section 8.2.2).
+const OF_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "te", "upgrade"];
 
 /// Checks that method, path and headers make one well-formed request.
 ///
@@ -33,7 +36,23 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     if let Some(host) = &spec.host {
         check_value("load.host", host)?;
     }
-    spec.headers.iter().try_for_each(|(name, value)| check_header(name, value))
+    spec.headers.iter().try_for_each(|(name, value)| {
+        check_header(name, value)?;
+        if spec.protocol == Spoken::H2 { check_http2(name) } else { Ok(()) }
+    })
+}
+
+/// Checks a header of HTTP/2.
+fn check_http2(name: &str) -> Result<(), Fault> {
+    let is = |other: &&str| name.eq_ignore_ascii_case(other);
+    let why = if OF_CONNECTION.iter().any(|other| is(other)) {
+        "HTTP/2 has no such header; remove it"
+    } else if is(&"expect") {
+        "over HTTP/2 the load does not wait for `100 Continue`; remove it"
+    } else {
+        return Ok(());
+    };
+    Err(Fault::new(format!("load.headers.{name}"), why))
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), Fault> {

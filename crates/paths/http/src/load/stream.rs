@@ -3,19 +3,9 @@
 use super::checks::BodyWatch;
 use super::content::Content;
 use super::core::Core;
+use super::due::Due;
 use super::errors::Failure;
 use super::tally::Answer;
-
-/// A request that is to begin.
-#[derive(Debug, Clone, Copy)]
-pub struct Due {
-    /// When it was due; in a closed loop, when it begins.
-    pub intended_ns: u64,
-    /// When it begins.
-    pub begun_ns: u64,
-    /// Whether it is to be counted if it ends in the window.
-    pub is_counted: bool,
-}
 
 /// A request under way.
 #[derive(Debug, Default)]
@@ -26,6 +16,8 @@ pub struct Stream {
     pub begun_ns: u64,
     /// Whether it is to be counted if it ends in the window.
     pub is_counted: bool,
+    /// How often it was begun before.
+    pub repeats: u8,
     /// What is known of its answer's body.
     pub watch: BodyWatch,
 }
@@ -36,6 +28,15 @@ impl Stream {
         self.answer = Answer { intended_ns: due.intended_ns, ..Answer::default() };
         self.begun_ns = due.begun_ns;
         self.is_counted = due.is_counted;
+        self.repeats = due.repeats;
+    }
+
+    /// The request as one to be begun again; `None` where it was so `repeats_max` times.
+    #[must_use]
+    pub fn again(&self, repeats_max: u8) -> Option<Due> {
+        let (intended_ns, begun_ns, is_counted) = (self.answer.intended_ns, self.begun_ns, self.is_counted);
+        let due = Due { intended_ns, begun_ns, is_counted, repeats: self.repeats + 1 };
+        (self.repeats < repeats_max).then_some(due)
     }
 
     /// Whether it has lasted for the time after which a request has failed.

@@ -6,7 +6,7 @@ use plumb_host::named_file;
 use plumb_path::{Fault, PathError};
 
 use super::names::{self, Cipher, Group, NameError};
-use crate::settings::{LoadSettings, TlsVersion};
+use crate::settings::{LoadSettings, Spoken, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -51,18 +51,22 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     if spec.alpn.iter().any(|protocol| protocol.is_empty() || protocol.len() > 255) {
         return Err(Fault::new("load.alpn", "a protocol's name has 1 to 255 bytes, such as `http/1.1`"));
     }
-    if !spec.alpn.is_empty() && !spec.alpn.iter().any(|protocol| is_spoken(protocol)) {
-        return Err(Fault::new(
-            "load.alpn",
-            "this load speaks only HTTP/1.1; offer `http/1.1`, alone or among others",
-        ));
+    if !spec.alpn.is_empty() && !spec.alpn.iter().any(|protocol| is_spoken(spec.protocol, protocol)) {
+        let message = match spec.protocol {
+            Spoken::H1 => "this load speaks only HTTP/1.1; offer `http/1.1`, alone or among others",
+            Spoken::H2 => "this load speaks only HTTP/2; offer `h2`, alone or among others",
+        };
+        return Err(Fault::new("load.alpn", message));
     }
     Ok(())
 }
 
-/// Whether the load speaks an application protocol, by its ALPN identifier.
-pub fn is_spoken(protocol: &str) -> bool {
-    matches!(protocol, "http/1.1" | "http/1.0")
+/// Whether the sides speak a protocol that agreed on this ALPN identifier, or on `none`.
+pub fn is_spoken(spoken: Spoken, alpn: &str) -> bool {
+    match spoken {
+        Spoken::H1 => matches!(alpn, "http/1.1" | "http/1.0" | "none"),
+        Spoken::H2 => alpn == "h2",
+    }
 }
 
 struct Asked {
@@ -118,7 +122,11 @@ impl Offer {
             cipher: asked.cipher,
             group: asked.group,
             server_name: spec.sni.clone().unwrap_or_else(|| url.name()),
-            alpn: spec.alpn.clone(),
+            alpn: match spec.protocol {
+                // Without ALPN a server takes a connection for one of HTTP/1.1 (RFC 9113, section 3.2).
+                Spoken::H2 if spec.alpn.is_empty() => vec!["h2".to_owned()],
+                _ => spec.alpn.clone(),
+            },
             trust,
             identity: spec.client_certificate.as_ref().map(read).transpose()?,
         })

@@ -5,7 +5,6 @@
 //! become due before each of their steps.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
@@ -15,10 +14,12 @@ use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
 use super::connection::{Connection, Step};
 use super::core::{ALARM, Core};
+use super::due::Due;
 use super::errors::Failure;
+use super::free::Free;
 use super::link::index_of;
 use super::protocol::Protocol;
-use super::stream::{Due, Stream};
+use super::stream::Stream;
 use super::tally::{Reading, Tally};
 
 /// How long an open loop waits at most for what is due in its window and not answered at its end.
@@ -32,8 +33,8 @@ pub struct HttpWorker<P: Protocol> {
     core: Core<P::Shared>,
     connections: Vec<Connection<P>>,
     part: Part,
-    /// Free connections of an open loop, those that have been free longest first.
-    free: VecDeque<usize>,
+    /// Connections of an open loop with room for a request.
+    free: Free,
     accounts: Accounts,
     /// The last reading of the bytes on the wire; none before the window opens.
     reading: Option<Reading>,
@@ -57,10 +58,10 @@ impl<P: Protocol> HttpWorker<P> {
     #[must_use]
     pub fn new(core: Core<P::Shared>, connections: usize, part: Part) -> Self {
         Self {
+            connections: (0..connections).map(|index| Connection::new(index, &core.shared)).collect(),
             core,
-            connections: (0..connections).map(Connection::new).collect(),
             part,
-            free: VecDeque::new(),
+            free: Free::default(),
             accounts: Accounts::default(),
             reading: None,
             answered: Vec::new(),
@@ -124,7 +125,11 @@ impl<P: Protocol> HttpWorker<P> {
     fn go_on(&mut self, mut now_ns: u64) -> u64 {
         let mut answered = std::mem::take(&mut self.answered);
         for index in answered.drain(..) {
-            now_ns = self.drive_on(index, Step::Answered(now_ns), now_ns);
+            match self.part.due {
+                None => now_ns = self.drive_on(index, Step::Answered(now_ns), now_ns),
+                // What is due now begins at the end of the turn.
+                Some(_) => self.drive(index, Step::Answered(now_ns)),
+            }
         }
         self.answered = answered;
         now_ns
@@ -156,33 +161,67 @@ impl<P: Protocol> HttpWorker<P> {
                     now_ns
                 }
             };
-            let Some(due) = self.next_request(index, now_ns) else { return };
-            step = self.connections[index].begin(&mut self.core, due);
+            step = match self.part.due {
+                None => self.fill(index, now_ns),
+                Some(_) => {
+                    self.list(index);
+                    self.connections[index].flush(&mut self.core)
+                }
+            };
         }
     }
 
-    /// The request that a free connection is to begin now; `None` where there is none for it.
-    fn next_request(&mut self, index: usize, now_ns: u64) -> Option<Due> {
-        match &mut self.part.due {
-            None => {
-                // With a budget only what was paid from it counts, and paying begins when the window opens.
-                let is_paid = self.part.budget.is_some() && self.is_open() && self.take_from_budget();
-                let is_counted = is_paid || self.part.budget.is_none();
-                let is_on = now_ns < self.part.frame.close_ns && !self.is_spent;
-                is_on.then_some(Due { intended_ns: now_ns, begun_ns: now_ns, is_counted })
-            }
-            Some(due) => {
-                let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
-                if at_ns > now_ns || at_ns >= self.part.frame.close_ns {
-                    self.free.push_back(index);
-                    return None;
-                }
-                due.advance();
-                let free_ns = self.connections[index].free_since_ns();
-                self.core.tally.recorder.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
-                Some(Due { intended_ns: at_ns, begun_ns: now_ns, is_counted: true })
+    /// Closed loop: begins as many requests as a connection has room for.
+    fn fill(&mut self, index: usize, now_ns: u64) -> Step {
+        while self.connections[index].has_room() {
+            let Some(due) = self.next_request(now_ns) else { break };
+            let step = self.connections[index].begin(&mut self.core, due);
+            if !matches!(step, Step::Pending) {
+                return step;
             }
         }
+        self.connections[index].flush(&mut self.core)
+    }
+
+    /// The next request of a closed loop; `None` where there is no other.
+    fn next_request(&mut self, now_ns: u64) -> Option<Due> {
+        if P::IS_MULTIPLEXED
+            && let Some(again) = self.core.again.pop_front()
+        {
+            return Some(again);
+        }
+        // With a budget only what was paid from it counts, and paying begins when the window opens.
+        let is_paid = self.part.budget.is_some() && self.is_open() && self.take_from_budget();
+        let is_counted = is_paid || self.part.budget.is_none();
+        let is_on = now_ns < self.part.frame.close_ns && !self.is_spent;
+        is_on.then(|| Due { is_counted, ..Due::new(now_ns, now_ns) })
+    }
+
+    /// Open loop: notes whether a connection has room for what is due next.
+    fn list(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.has_room() {
+            self.free.put(index, connection.streams().len());
+        } else {
+            self.free.remove(index);
+        }
+    }
+
+    /// Open loop: the request whose time has come, and the connection for it.
+    fn next_due(&mut self, now_ns: u64) -> Option<(Due, usize)> {
+        let at_ns = self.part.frame.start_ns.saturating_add(self.part.due.as_ref()?.due_ns());
+        let again = if P::IS_MULTIPLEXED { self.core.again.front().copied() } else { None };
+        if again.is_none() && (at_ns > now_ns || at_ns >= self.part.frame.close_ns) {
+            return None;
+        }
+        let index = self.free.take()?;
+        if again.is_some() {
+            return self.core.again.pop_front().map(|due| (due, index));
+        }
+        self.part.due.as_mut()?.advance();
+        let free_ns = self.connections[index].free_since_ns();
+        self.core.tally.recorder.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
+        Some((Due::new(at_ns, now_ns), index))
     }
 
     fn is_open(&self) -> bool {
@@ -214,15 +253,14 @@ impl<P: Protocol> HttpWorker<P> {
         now_ns
     }
 
-    /// Begins what is due on connections that are free.
+    /// Begins what is due, each request on the connection with the fewest under way.
     fn dispatch(&mut self, mut now_ns: u64) {
-        while let Some(due) = &self.part.due {
-            let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
-            if at_ns > now_ns || at_ns >= self.part.frame.close_ns {
-                return;
-            }
-            let Some(index) = self.free.pop_front() else { return };
-            now_ns = self.drive_on(index, Step::Rested(now_ns), now_ns);
+        while let Some((due, index)) = self.next_due(now_ns) {
+            let step = match self.connections[index].begin(&mut self.core, due) {
+                Step::Pending => Step::Rested(now_ns),
+                step => step,
+            };
+            now_ns = self.drive_on(index, step, now_ns);
         }
     }
 
@@ -318,14 +356,19 @@ impl<P: Protocol> HttpWorker<P> {
         self.connections.iter_mut().flat_map(Connection::streams)
     }
 
+    /// Whether a request that is to be counted has no answer yet.
+    fn counts_any(&mut self) -> bool {
+        self.core.again.iter().any(|due| due.is_counted) || self.streams().any(|stream| stream.is_counted)
+    }
+
     fn is_over(&mut self, now_ns: u64) -> bool {
         let is_closed = now_ns >= self.part.frame.close_ns;
         match &self.part.due {
-            None => is_closed || (self.is_spent && !self.streams().any(|stream| stream.is_counted)),
+            None => is_closed || self.is_spent && !self.counts_any(),
             Some(_) if !is_closed => false,
             Some(due) => {
                 let is_begun = self.arrival_ns(due) == NEVER;
-                is_begun && self.streams().next().is_none()
+                is_begun && self.core.again.is_empty() && self.streams().next().is_none()
                     || now_ns >= self.part.frame.close_ns.saturating_add(self.grace_ns())
             }
         }
@@ -341,20 +384,27 @@ impl<P: Protocol> HttpWorker<P> {
         if self.part.due.is_some() {
             self.give_up(now_ns);
         } else {
-            for stream in self.connections.iter_mut().flat_map(Connection::streams).filter(|it| it.is_counted)
-            {
-                self.core.tally.left_pending(stream.answer.intended_ns, self.end_ns);
+            for intended_ns in self.unanswered(|is_counted| is_counted) {
+                self.core.tally.left_pending(intended_ns, self.end_ns);
             }
         }
         self.core.tally.spread_addresses = self.core.is_spreading();
         Ran { tally: self.core.tally, end_ns: self.end_ns, accounts: self.accounts.ends() }
     }
 
+    /// When the requests that were begun and have no answer were due, for those that are to be counted, or all of them.
+    fn unanswered(&mut self, is_wanted: fn(bool) -> bool) -> Vec<u64> {
+        let again: Vec<Due> = self.core.again.drain(..).collect();
+        let waiting = again.iter().map(|due| (due.is_counted, due.intended_ns));
+        let sent = self.streams().map(|stream| (stream.is_counted, stream.answer.intended_ns));
+        waiting.chain(sent).filter(|(is_counted, _)| is_wanted(*is_counted)).map(|(_, at_ns)| at_ns).collect()
+    }
+
     /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what
     /// never was.
     fn give_up(&mut self, now_ns: u64) {
-        for stream in self.connections.iter_mut().flat_map(Connection::streams) {
-            self.core.tally.failed(&Failure::Unfinished, stream.answer.intended_ns, now_ns);
+        for intended_ns in self.unanswered(|_| true) {
+            self.core.tally.failed(&Failure::Unfinished, intended_ns, now_ns);
         }
         while let Some(due) = &mut self.part.due {
             let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());

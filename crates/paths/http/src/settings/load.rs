@@ -22,6 +22,17 @@ pub enum Reuse {
     None,
 }
 
+/// What connections speak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spoken {
+    /// HTTP/1.1.
+    #[default]
+    H1,
+    /// HTTP/2: agreed on in the TLS handshake, or without TLS by prior knowledge.
+    H2,
+}
+
 /// The load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -34,6 +45,10 @@ pub struct LoadSettings {
     pub script: Option<String>,
     /// Connections at a time.
     pub connections: u32,
+    /// The protocol: `h1` for HTTP/1.1, or `h2` for HTTP/2.
+    pub protocol: Spoken,
+    /// Requests under way on each connection of HTTP/2; at a fixed rate, the most of them.
+    pub streams: u32,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
     /// Whether connections are used again: `keep-alive`, or `none` for a new handshake every request.
@@ -97,7 +112,8 @@ impl LoadSettings {
     /// How many requests are under way at a time in a closed loop.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
-        (self.rate.is_none() && self.capacity.is_none()).then(|| f64::from(self.connections))
+        (self.rate.is_none() && self.capacity.is_none())
+            .then(|| f64::from(self.connections) * f64::from(self.streams))
     }
 }
 
@@ -108,6 +124,8 @@ impl Default for LoadSettings {
             options: Vec::new(),
             script: None,
             connections: 10,
+            protocol: Spoken::default(),
+            streams: 1,
             threads: 1,
             reuse: Reuse::default(),
             duration: Span(5_000_000_000),

@@ -4,14 +4,16 @@
 //! schedule are the same for all of them.
 
 pub mod h1;
+pub mod h2;
 
 use plumb_host::epoll::Ready;
 
 use super::core::Core;
+use super::due::Due;
 use super::errors::Failure;
 use super::link::Link;
-use super::stream::{Due, Stream};
-use crate::settings::LoadSettings;
+use super::stream::Stream;
+use crate::settings::{LoadSettings, Spoken};
 use crate::url::Url;
 
 /// What is to become of a connection after an answer.
@@ -32,6 +34,8 @@ pub enum Flow {
     Pending,
     /// A request ended at that time, and the connection has room for another.
     Answered(u64, Then),
+    /// The server allows more requests at a time.
+    Room(u64),
     /// The server closed the connection, which no request needed.
     Ended,
 }
@@ -41,20 +45,26 @@ pub trait Protocol: Sized {
     /// What a thread's connections share.
     type Shared: Clone + Send + 'static;
 
+    /// The protocol's name.
+    const KIND: Spoken;
+
+    /// Whether a connection carries several requests at a time.
+    const IS_MULTIPLEXED: bool;
+
     /// What connections share in a load of these settings.
     fn shared(spec: &LoadSettings, url: &Url) -> Self::Shared;
 
-    /// Whether it is the protocol with this identifier in ALPN; `none` stands for no agreement.
-    fn is_spoken(alpn: &str) -> bool;
-
     /// The state of a connection that is not made yet.
-    fn new() -> Self;
+    fn new(shared: &Self::Shared) -> Self;
 
     /// Forgets the last connection and its requests.
     fn reset(&mut self);
 
     /// Takes a request, which begins at the next [`Protocol::start`].
     fn take(&mut self, due: Due);
+
+    /// Whether the connection has room for a request.
+    fn has_room(&self) -> bool;
 
     /// Begins the requests that were taken, on a connection that is ready.
     ///
@@ -84,6 +94,20 @@ pub trait Protocol: Sized {
         core: &mut Core<Self::Shared>,
         due_ns: u64,
     ) -> Result<Flow, Failure>;
+
+    /// A request on a connection that is ready has lasted for `timeout_ns`. Without another definition this ends the connection.
+    ///
+    /// # Errors
+    /// When the connection is of no use any more.
+    fn expire(
+        &mut self,
+        _link: &mut Link,
+        _core: &mut Core<Self::Shared>,
+        _now_ns: u64,
+        _timeout_ns: u64,
+    ) -> Result<Flow, Failure> {
+        Err(Failure::RequestTimeout)
+    }
 
     /// The requests under way.
     fn streams(&mut self) -> &mut [Stream];

@@ -3,6 +3,7 @@
 mod certificates;
 mod closed;
 mod failures;
+mod h2;
 mod open;
 mod responses;
 pub(crate) mod server;

@@ -144,10 +144,26 @@ impl Conversation {
         body
     }
 
-    /// Sends bytes; `false` where the client is gone.
+    /// So many bytes; `None` where the client closed before.
+    pub fn bytes(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        let mut all = vec![0; bytes];
+        self.stream.read_exact(&mut all).ok().map(|()| all)
+    }
+
+    /// Counts a request that was read otherwise.
+    pub fn count_request(&self) {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Sends text; `false` where the client is gone.
     pub fn say(&mut self, text: &str) -> bool {
+        self.send(text.as_bytes())
+    }
+
+    /// Sends bytes; `false` where the client is gone.
+    pub fn send(&mut self, bytes: &[u8]) -> bool {
         let stream = self.stream.get_mut();
-        stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).is_ok()
+        stream.write_all(bytes).and_then(|()| stream.flush()).is_ok()
     }
 
     /// Reads to the end of the client's stream. Whether that came in order.

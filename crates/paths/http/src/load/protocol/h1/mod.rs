@@ -13,12 +13,12 @@ use self::parser::{KnownHead, Parser, Progress};
 use self::request::Request;
 use super::{Flow, Protocol, Then};
 use crate::load::core::Core;
+use crate::load::due::Due;
 use crate::load::errors::Failure;
 use crate::load::link::Link;
 use crate::load::socket::Received;
-use crate::load::stream::{Due, Stream};
-use crate::load::tls::is_spoken;
-use crate::settings::{LoadSettings, Reuse};
+use crate::load::stream::Stream;
+use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 
 /// How long a body is held back for a `100 Continue` (what curl waits).
@@ -61,15 +61,14 @@ pub struct H1 {
 impl Protocol for H1 {
     type Shared = Shared;
 
+    const KIND: Spoken = Spoken::H1;
+    const IS_MULTIPLEXED: bool = false;
+
     fn shared(spec: &LoadSettings, url: &Url) -> Shared {
         Shared { request: Request::new(spec, url), known: KnownHead::default() }
     }
 
-    fn is_spoken(alpn: &str) -> bool {
-        alpn == "none" || is_spoken(alpn)
-    }
-
-    fn new() -> Self {
+    fn new(_: &Shared) -> Self {
         Self {
             phase: Phase::Idle,
             stream: Stream::default(),
@@ -88,6 +87,10 @@ impl Protocol for H1 {
     fn take(&mut self, due: Due) {
         self.stream.renew(due);
         self.phase = Phase::Taken;
+    }
+
+    fn has_room(&self) -> bool {
+        self.phase == Phase::Idle
     }
 
     fn start(&mut self, link: &mut Link, core: &mut Core<Shared>, now_ns: u64) -> Result<Flow, Failure> {

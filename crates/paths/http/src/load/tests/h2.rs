@@ -1,0 +1,278 @@
+//! HTTP/2 against a server that knows frames and no more, so that a test scripts what it says.
+
+mod illegal;
+mod peer;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use plumb_h2::frame::encode;
+use plumb_h2::{ErrorCode, Settings};
+
+use super::*;
+use crate::settings::Spoken;
+use peer::{Heard, Peer};
+
+fn h2(streams: u32) -> LoadSettings {
+    LoadSettings { protocol: Spoken::H2, streams, ..spec() }
+}
+
+fn server(serve: impl Fn(&mut Peer<'_>) + Send + Sync + 'static) -> Server {
+    server_with(Settings::default(), serve)
+}
+
+/// A server with these settings. The script begins after both prefaces.
+fn server_with(settings: Settings, serve: impl Fn(&mut Peer<'_>) + Send + Sync + 'static) -> Server {
+    Server::start(move |conversation| {
+        if let Some(mut peer) = Peer::accept(conversation, &settings) {
+            serve(&mut peer);
+        }
+    })
+}
+
+/// Answers all requests as soon as they are complete.
+fn answer_all(peer: &mut Peer<'_>) {
+    while let Some(heard) = peer.hear() {
+        if let Heard::End(stream) = heard {
+            peer.answer(stream, b"ok");
+        }
+    }
+}
+
+#[test]
+fn answers_are_counted_as_the_server_counts_them() {
+    for streams in [1, 8] {
+        let server = server(answer_all);
+        let checks = vec!["body contains \"ok\"".to_owned(), "status == 200".to_owned()];
+        let measurement = measure(&LoadSettings { checks, ..h2(streams) }, &server.url);
+        let work = measurement.work;
+        assert!(work > 0 && work <= server.requests(), "{work} of {}", server.requests());
+        assert!(server.requests() <= work + 2 * u64::from(streams), "{work} of {}", server.requests());
+        assert_eq!(server.connections(), 2);
+        assert_eq!(measurement.observed_count("status", "200"), work);
+        assert_eq!(
+            (measurement.errors.clone(), share_of(&measurement, "checks")),
+            ([].into(), (2 * work, 0))
+        );
+        assert_eq!(measurement.observed_count("content_type", "text/plain"), work);
+    }
+}
+
+#[test]
+fn a_connection_has_as_many_requests_under_way_as_asked_and_as_the_server_allows() {
+    for (allowed, expected) in [(u32::MAX, 6), (4, 4)] {
+        let most = std::sync::Arc::new(AtomicUsize::new(0));
+        let seen = std::sync::Arc::clone(&most);
+        let settings = Settings { max_concurrent_streams: allowed, ..Settings::default() };
+        let server = server_with(settings, move |peer| {
+            let mut waiting = Vec::new();
+            while let Some(heard) = peer.hear() {
+                if let Heard::End(stream) = heard {
+                    waiting.push(stream);
+                    seen.fetch_max(waiting.len(), Ordering::SeqCst);
+                }
+                // The first request comes alone, the others when the settings are known.
+                if waiting.len() == expected || waiting == [1] {
+                    waiting.drain(..).for_each(|stream| peer.answer(stream, b"ok"));
+                }
+            }
+        });
+        let measurement = measure(&h2(6), &server.url);
+        assert_eq!(most.load(Ordering::SeqCst), expected);
+        assert!(measurement.work > 6 && measurement.errors.is_empty(), "{:?}", measurement.errors);
+    }
+}
+
+#[test]
+fn as_many_requests_are_made_as_are_due() {
+    for (threads, reuse, streams) in [(1, Reuse::KeepAlive, 4), (2, Reuse::KeepAlive, 4), (1, Reuse::None, 1)]
+    {
+        let server = server(answer_all);
+        let spec =
+            LoadSettings { threads, reuse, rate: Some(Rate(500.0)), duration: Span(200 * MS), ..h2(streams) };
+        let measurement = measure(&spec, &server.url);
+        assert_eq!(server.requests(), 100, "{threads} threads, {reuse:?}");
+        for trend in ["http_req_duration", "http_req_service", "http_req_blocked", "http_req_waiting"] {
+            assert_eq!(count_of(&measurement, trend), 100, "{trend}, {threads} threads, {reuse:?}");
+        }
+        assert_eq!(measurement.errors, [].into());
+    }
+}
+
+#[test]
+fn a_number_of_requests_is_exact_for_both_sides() {
+    for (threads, reuse, streams) in [(1, Reuse::KeepAlive, 8), (2, Reuse::None, 1)] {
+        let server = server(answer_all);
+        let spec =
+            LoadSettings { requests: Some(25), threads, reuse, duration: Span(60_000 * MS), ..h2(streams) };
+        let measurement = measure(&spec, &server.url);
+        assert_eq!((measurement.work, server.requests()), (25, 25), "{threads} threads, {reuse:?}");
+    }
+}
+
+/// A server that stops once for half a second is seen by all that were due meanwhile.
+#[test]
+fn a_stop_of_the_server_is_seen_from_the_moments_at_which_requests_were_due() {
+    const STOP: Duration = Duration::from_millis(500);
+    let (has_stopped, turn) = (AtomicBool::new(false), Mutex::new(()));
+    let server = server(move |peer| {
+        while let Some(heard) = peer.hear() {
+            let _turn = turn.lock().unwrap();
+            let Heard::End(stream) = heard else { continue };
+            if !has_stopped.swap(true, Ordering::SeqCst) {
+                plumb_host::time::sleep(STOP);
+            }
+            peer.answer(stream, b"ok");
+        }
+    });
+    let spec = LoadSettings { rate: Some(Rate(500.0)), ..h2(4) };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!(count_of(&measurement, "http_req_duration"), 500);
+    assert!(statistic_ms(&measurement, "http_req_duration", Statistic::P99) >= 400.0);
+    let Reading::Trend(service) = &measurement.readings["http_req_service"] else { panic!() };
+    let slow: u64 = service.bins().filter(|(ns, _)| *ns >= 250 * MS).map(|(_, count)| count).sum();
+    assert!(slow <= 8, "only those that were sent before it waited in the server: {slow}");
+}
+
+#[test]
+fn a_large_body_is_sent_within_the_windows_and_received_whole() {
+    const BYTES: usize = 3 << 20;
+    let server = server(|peer| {
+        let mut received = 0;
+        while let Some(heard) = peer.hear() {
+            match heard {
+                Heard::Data(stream, bytes) => {
+                    assert!(bytes.iter().all(|byte| *byte == b'b'));
+                    received += bytes.len();
+                    let increment = bytes.len() as u32;
+                    peer.say(|out| {
+                        encode::window_update(0, increment, out);
+                        encode::window_update(stream, increment, out);
+                    });
+                }
+                Heard::End(stream) => {
+                    assert_eq!(std::mem::take(&mut received), BYTES);
+                    peer.answer(stream, &vec![b'x'; BYTES]);
+                }
+                _ => {}
+            }
+        }
+    });
+    let spec = LoadSettings {
+        connections: 1,
+        method: "POST".to_owned(),
+        body: Some("b".repeat(BYTES)),
+        requests: Some(3),
+        duration: Span(60_000 * MS),
+        checks: vec![format!("body length == {BYTES} B")],
+        ..h2(1)
+    };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, share_of(&measurement, "checks")), (3, (3, 0)));
+}
+
+#[test]
+fn requests_above_the_last_stream_of_a_goaway_are_repeated() {
+    let server = server(|peer| {
+        let mut answered = 0;
+        while let Some(heard) = peer.hear() {
+            let Heard::End(stream) = heard else { continue };
+            answered += 1;
+            if answered == 10 {
+                // Neither this request nor those behind it are processed.
+                peer.say(|out| encode::go_away(stream - 2, ErrorCode::NoError, b"", out));
+                while peer.hear().is_some() {}
+                return;
+            }
+            peer.answer(stream, b"ok");
+        }
+    });
+    let spec = LoadSettings { requests: Some(100), duration: Span(60_000 * MS), ..h2(4) };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (100, [].into()));
+    assert!(server.connections() >= 11, "{} connections", server.connections());
+}
+
+#[test]
+fn a_request_that_no_connection_processes_fails() {
+    let server = server(|peer| {
+        while let Some(heard) = peer.hear() {
+            if let Heard::End(_) = heard {
+                peer.say(|out| encode::go_away(0, ErrorCode::NoError, b"", out));
+                while peer.hear().is_some() {}
+                return;
+            }
+        }
+    });
+    let measurement = measure(&h2(1), &server.url);
+    let kinds: Vec<&String> = measurement.errors.keys().collect();
+    assert_eq!(kinds, ["http/2: no connection processed the request, however often it was repeated"]);
+}
+
+#[test]
+fn a_reset_fails_one_request_by_its_name() {
+    let count = AtomicUsize::new(0);
+    let server = server(move |peer| {
+        while let Some(heard) = peer.hear() {
+            let Heard::End(stream) = heard else { continue };
+            if count.fetch_add(1, Ordering::SeqCst) % 10 == 9 {
+                peer.say(|out| encode::rst_stream(stream, ErrorCode::EnhanceYourCalm, out));
+            } else {
+                peer.answer(stream, b"ok");
+            }
+        }
+    });
+    let spec = LoadSettings { requests: Some(100), duration: Span(60_000 * MS), ..h2(4) };
+    let measurement = measure(&spec, &server.url);
+    let reset = "http/2: the server reset the stream with ENHANCE_YOUR_CALM".to_owned();
+    assert_eq!((measurement.errors.clone(), server.connections()), ([(reset, 10)].into(), 2));
+}
+
+#[test]
+fn no_answer_in_time_fails_one_request_and_not_its_connection() {
+    let server = server(|peer| {
+        let mut heard_of = 0;
+        while let Some(heard) = peer.hear() {
+            let Heard::End(stream) = heard else { continue };
+            heard_of += 1;
+            // Every hundredth request has no answer.
+            if heard_of % 100 != 0 {
+                peer.answer(stream, b"ok");
+            }
+        }
+    });
+    let spec =
+        LoadSettings { timeout: Span(200 * MS), requests: Some(500), duration: Span(60_000 * MS), ..h2(4) };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!(measurement.errors.keys().collect::<Vec<_>>(), ["request timeout"]);
+    assert_eq!(measurement.attempts.tried, 500);
+}
+
+#[test]
+fn what_http_2_cannot_do_is_refused() {
+    let header = |name: &str, value: &str| LoadSettings {
+        headers: [(name.to_owned(), value.to_owned())].into(),
+        body: Some("body".to_owned()),
+        ..h2(1)
+    };
+    let specs = [
+        LoadSettings { streams: 0, ..h2(1) },
+        LoadSettings { streams: 2, ..spec() },
+        LoadSettings { reuse: Reuse::None, ..h2(2) },
+        LoadSettings { alpn: vec!["http/1.1".to_owned()], ..h2(1) },
+        LoadSettings { driver: crate::settings::Driver::H2load, ..h2(1) },
+        header("Connection", "close"),
+        header("Expect", "100-continue"),
+    ];
+    let texts = specs.map(|spec| check(&spec).unwrap_err().to_string());
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    load.streams: a connection carries at least 1 request at a time
+    load.streams: HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`
+    load.streams: without `reuse` a connection carries 1 request; leave `streams` out
+    load.alpn: this load speaks only HTTP/2; offer `h2`, alone or among others
+    load.protocol: h2load is run with HTTP/1.1 here; use the native driver
+    load.headers.Connection: HTTP/2 has no such header; remove it
+    load.headers.Expect: over HTTP/2 the load does not wait for `100 Continue`; remove it
+    ");
+}
