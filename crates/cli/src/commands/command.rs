@@ -14,6 +14,7 @@ use plumb_command::{COMMAND, CommandSettings};
 use plumb_host::signals::Interrupts;
 use plumb_model::{MetricInfo, SlotResult, Span};
 use plumb_path::{Settings, Sides};
+use plumb_report::MeasurementReport;
 
 use self::experiment::Contest;
 use super::recording::Provenance;
@@ -91,11 +92,14 @@ fn print(
     let measurement = &result.measurement;
     let mut metrics: Vec<MetricInfo> = COMMAND.metrics.iter().map(MetricInfo::from).collect();
     metrics.extend(settings.facts().load.metrics);
+    let failures_max = arguments.shown.failures_max.0;
+    let evidence = &result.evidence;
+    let report = MeasurementReport { measurement, metrics: &metrics, evidence, source: None, failures_max };
     if arguments.shown.json {
-        return single::print_json(measurement, &metrics, &result.evidence, &arguments.shown);
+        return output::result(&report.json());
     }
-    single::print_openings(measurement, &arguments.shown)?;
-    output::result(&text::of_one(measurement, &metrics, &result.evidence))
+    let openings = report.openings().iter().map(|opening| format!("✗ {opening}\n")).collect::<String>();
+    output::result(&(openings + &text::of_one(measurement, &metrics, evidence)))
 }
 
 /// Compares commands with the first one.

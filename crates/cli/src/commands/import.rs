@@ -7,8 +7,8 @@ mod planned;
 mod tests;
 mod together;
 
-use plumb_model::{Measurement, Notice};
-use plumb_report::Source;
+use plumb_model::{Measurement, MetricInfo, Notice};
+use plumb_report::{MeasurementReport, Source};
 use plumb_tools::{FORMATS, ToolRun};
 
 use self::files::{Imported, found, read};
@@ -35,7 +35,7 @@ fn alone(arguments: &ImportArguments) -> Outcome {
     for file in &arguments.files {
         for run in read(&found(file), arguments)? {
             if let Some(failure) = &run.tool_run.failure {
-                output::result(&failed(&run, &failure.to_string(), arguments)?)?;
+                failed(&run, &failure.to_string(), arguments)?;
                 code = code.max(REFUTED);
                 continue;
             }
@@ -47,38 +47,33 @@ fn alone(arguments: &ImportArguments) -> Outcome {
 }
 
 /// The result of a failed run.
-fn failed(run: &Imported, failure: &str, arguments: &ImportArguments) -> Result<String, Failure> {
+fn failed(run: &Imported, failure: &str, arguments: &ImportArguments) -> Result<(), Failure> {
     let source = source(run);
-    if arguments.shown.json {
-        let measurement = Measurement { notices: vec![Notice::text(failure)], ..Measurement::default() };
-        return Ok(plumb_report::imported_measurement_json(&measurement, &[], &source));
+    if !arguments.shown.json {
+        return output::result(&format!("✗ {}: {failure}\n", source.file));
     }
-    Ok(format!("✗ {}: {failure}\n", source.file))
+    let measurement = Measurement { notices: vec![Notice::text(failure)], ..Measurement::default() };
+    show(&measurement, &[], &source, arguments)
 }
 
 fn print(run: &Imported, arguments: &ImportArguments) -> Result<(), Failure> {
     let Imported { tool_run, .. } = run;
     let source = source(run);
-    let openings = plumb_report::openings(&tool_run.measurement, arguments.shown.failures_max.0);
-    if arguments.shown.json {
-        let mut measurement = tool_run.measurement.clone();
-        measurement.notices.splice(0..0, openings.into_iter().map(Notice::text));
-        return output::result(&plumb_report::imported_measurement_json(
-            &measurement,
-            &tool_run.metrics,
-            &source,
-        ));
-    }
-    if !arguments.shown.quiet {
+    if !arguments.shown.json && !arguments.shown.quiet {
         output::message(&headline(tool_run, &source, &tool_run.measurement));
     }
-    for opening in openings {
-        output::result(&format!("✗ {opening}\n"))?;
-    }
-    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    let text =
-        plumb_report::imported_measurement_text(&tool_run.measurement, &tool_run.metrics, &source, &style);
-    output::painted(&text)
+    show(&tool_run.measurement, &tool_run.metrics, &source, arguments)
+}
+
+fn show(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    source: &Source,
+    arguments: &ImportArguments,
+) -> Result<(), Failure> {
+    let (source, failures_max) = (Some(source), arguments.shown.failures_max.0);
+    let report = MeasurementReport { measurement, metrics, evidence: &[], source, failures_max };
+    single::show(&report, &arguments.shown)
 }
 
 fn headline(run: &ToolRun, source: &Source, measurement: &Measurement) -> String {

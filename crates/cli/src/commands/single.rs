@@ -14,6 +14,7 @@ use plumb_model::{
 };
 use plumb_path::{Capacity, DataPath, Existing, Mark, PathSettings, Place, Settings, Window};
 use plumb_places::{HostClock, Hosts, Launch, Patience, SlotError};
+use plumb_report::MeasurementReport;
 use plumb_runner::{AgentExecutor, Executor, InProcess, Searching, SlotOrder};
 use plumb_tunings::Treatment;
 use serde::Serialize;
@@ -57,31 +58,17 @@ pub fn print(
     let foreign = OF_FOREIGN_SYSTEM.iter().filter(|metric| !own(metric));
     let metrics = metrics.iter().chain(foreign).chain(searched);
     let metrics: Vec<MetricInfo> = metrics.map(MetricInfo::from).collect();
+    let failures_max = shown.failures_max.0;
+    show(&MeasurementReport { measurement, metrics: &metrics, evidence, source: None, failures_max }, shown)
+}
+
+/// Prints the report of one measurement as text or as JSON.
+pub fn show(report: &MeasurementReport<'_>, shown: &MeasurementArguments) -> Result<(), Failure> {
     if shown.json {
-        return print_json(measurement, &metrics, evidence, shown);
+        return output::result(&report.json());
     }
-    print_openings(measurement, shown)?;
     let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::painted(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style))
-}
-
-/// Prints one measurement as JSON, with the sentences that it opens with among its warnings.
-pub fn print_json(
-    measurement: &Measurement,
-    metrics: &[MetricInfo],
-    evidence: &[Evidence],
-    shown: &MeasurementArguments,
-) -> Result<(), Failure> {
-    let mut measurement = measurement.clone();
-    let openings = plumb_report::openings(&measurement, shown.failures_max.0);
-    measurement.notices.splice(0..0, openings.into_iter().map(Notice::text));
-    output::result(&plumb_report::proven_measurement_json(&measurement, metrics, evidence))
-}
-
-/// Prints the sentences that a measurement opens with, such as that on too many failures.
-pub fn print_openings(measurement: &Measurement, shown: &MeasurementArguments) -> Result<(), Failure> {
-    let openings = plumb_report::openings(measurement, shown.failures_max.0);
-    openings.iter().try_for_each(|opening| output::result(&format!("✗ {opening}\n")))
+    output::painted(&report.text(&style))
 }
 
 /// What measures a single measurement.

@@ -55,10 +55,8 @@ pub use junit::junit;
 pub use layout::wrap;
 pub use markdown::markdown;
 pub use measurement::{
-    LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument, Source,
-    imported_measurement_json, imported_measurement_text, measurement_json, measurement_json_schema,
-    measurement_text, open_end, openings, proven_measurement_json, proven_measurement_text,
-    too_many_failures,
+    LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, MeasurementReport, ObservedDocument,
+    ReadingDocument, Source, measurement_json_schema, open_end, too_many_failures,
 };
 pub use notices::sentence as notice;
 pub use scale::Scale;

@@ -185,53 +185,74 @@ pub fn open_end(what: &str) -> String {
     format!("nothing marks the end of {what}: figures missing there cannot be noticed")
 }
 
-/// The sentences that a measurement opens with, because of which its figures are not what they seem: too many failures, and
-/// answers that only lead elsewhere.
-#[must_use]
-pub fn openings(measurement: &Measurement, failures_max: f64) -> Vec<String> {
-    let share = measurement.redirected_share().filter(|share| *share > Measurement::REDIRECTS_MAX);
-    let redirects = share.map(|share| {
-        format!(
-            "{} of the answers are redirects, which count as success and are not followed: rates and times below are \
-             those of redirects. Give the address that they lead to",
-            figures::share(share)
-        )
-    });
-    too_many_failures(measurement, failures_max).into_iter().chain(redirects).collect()
+/// One measurement, and what is known of it beside its figures.
+#[derive(Debug, Clone, Copy)]
+pub struct MeasurementReport<'a> {
+    pub measurement: &'a Measurement,
+    /// The metrics to show; a reading of any other is left out.
+    pub metrics: &'a [MetricInfo],
+    pub evidence: &'a [Evidence],
+    /// The file that it was imported from; `None` where Plumbline measured it.
+    pub source: Option<&'a Source>,
+    /// The share of attempts that may fail, from 0 to 1.
+    pub failures_max: f64,
 }
 
-/// One measurement as JSON text, indented, with a line feed at its end. Metrics that are not among `metrics` are left out.
-#[must_use]
-pub fn measurement_json(measurement: &Measurement, metrics: &[MetricInfo]) -> String {
-    proven_measurement_json(measurement, metrics, &[])
+impl MeasurementReport<'_> {
+    /// The sentences that come first, because of which the figures are not what they seem: too many failures, and answers that
+    /// only lead elsewhere.
+    #[must_use]
+    pub fn openings(&self) -> Vec<String> {
+        let share = self.measurement.redirected_share();
+        let redirects = share.filter(|share| *share > Measurement::REDIRECTS_MAX).map(|share| {
+            format!(
+                "{} of the answers are redirects, which count as success and are not followed: rates and times below are \
+                 those of redirects. Give the address that they lead to",
+                figures::share(share)
+            )
+        });
+        too_many_failures(self.measurement, self.failures_max).into_iter().chain(redirects).collect()
+    }
+
+    /// JSON text, indented, with a line feed at its end.
+    #[must_use]
+    pub fn json(&self) -> String {
+        pretty(&document(self))
+    }
+
+    /// Lines for a terminal, the openings first, with a line feed at their end.
+    #[must_use]
+    pub fn text(&self, style: &TextStyle) -> String {
+        let Self { measurement, metrics, evidence, source, .. } = *self;
+        let names = metrics.iter().map(|metric| metric.name.as_str());
+        let summary = Summary {
+            measurement,
+            paint: Paint { colour: style.colour },
+            width: style.width.max(60),
+            dots: widest(names.chain(measurement.observed.keys().map(String::as_str))).min(32) + 3,
+        };
+        let parts = [
+            capacity::lines(measurement, summary.paint, summary.width),
+            summary.checks(),
+            metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
+            summary.observed(),
+            summary.tables(),
+            summary.evidence(evidence),
+            summary.errors(),
+            source.map_or_else(|| summary.load(), |source| summary.source(source)),
+            summary.warnings(),
+        ];
+        let parts: Vec<String> =
+            parts.iter().filter(|part| !part.is_empty()).map(|part| part.join("\n")).collect();
+        let openings = self.openings().into_iter().map(|opening| format!("✗ {}\n", clean(&opening)));
+        openings.collect::<String>() + &parts.join("\n\n") + "\n"
+    }
 }
 
-/// As [`measurement_json`], with the evidence.
-#[must_use]
-pub fn proven_measurement_json(
-    measurement: &Measurement,
-    metrics: &[MetricInfo],
-    evidence: &[Evidence],
-) -> String {
-    pretty(&document(measurement, metrics, evidence, None))
-}
-
-/// As [`measurement_json`], of what another tool measured.
-#[must_use]
-pub fn imported_measurement_json(
-    measurement: &Measurement,
-    metrics: &[MetricInfo],
-    source: &Source,
-) -> String {
-    pretty(&document(measurement, metrics, &[], Some(source)))
-}
-
-fn document(
-    measurement: &Measurement,
-    metrics: &[MetricInfo],
-    evidence: &[Evidence],
-    source: Option<&Source>,
-) -> MeasurementDocument {
+fn document(of: &MeasurementReport<'_>) -> MeasurementDocument {
+    let MeasurementReport { measurement, metrics, evidence, source, .. } = *of;
+    let openings = of.openings();
+    let notices = openings.iter().map(|opening| Notice::text(opening.as_str()));
     let values = measurement
         .observed
         .iter()
@@ -254,8 +275,8 @@ fn document(
         attempts: AttemptsDocument { tried: measurement.attempts.tried, failed: measurement.attempts.failed },
         stall_ns_max: measurement.stall_ns_max,
         load: source.is_none().then(|| load_document(measurement)),
-        notices: measurement.notices.clone(),
-        warnings: warnings(measurement),
+        notices: notices.chain(measurement.notices.iter().cloned()).collect(),
+        warnings: openings.iter().cloned().chain(warnings(measurement)).collect(),
         tables: measurement.tables.clone(),
         trials: measurement.search.iter().flat_map(|search| search.trials.clone()).collect(),
         evidence: evidence.to_vec(),
@@ -263,7 +284,7 @@ fn document(
     }
 }
 
-/// The JSON Schema of [`measurement_json`]'s object, indented, with a line feed at its end.
+/// The JSON Schema of [`MeasurementReport::json`]'s object, indented, with a line feed at its end.
 #[must_use]
 pub fn measurement_json_schema() -> String {
     pretty(&schemars::schema_for!(MeasurementDocument))
@@ -320,64 +341,6 @@ fn reading_document(reading: &Reading, metric: &MetricInfo, windows: Option<&Vec
         Reading::Count(_) | Reading::Gauge(_) => {}
     }
     document
-}
-
-/// One measurement for a terminal, with a line feed at its end.
-#[must_use]
-pub fn measurement_text(measurement: &Measurement, metrics: &[MetricInfo], style: &TextStyle) -> String {
-    proven_measurement_text(measurement, metrics, &[], style)
-}
-
-/// As [`measurement_text`], with the evidence.
-#[must_use]
-pub fn proven_measurement_text(
-    measurement: &Measurement,
-    metrics: &[MetricInfo],
-    evidence: &[Evidence],
-    style: &TextStyle,
-) -> String {
-    text(measurement, metrics, evidence, None, style)
-}
-
-/// As [`measurement_text`], of what another tool measured.
-#[must_use]
-pub fn imported_measurement_text(
-    measurement: &Measurement,
-    metrics: &[MetricInfo],
-    source: &Source,
-    style: &TextStyle,
-) -> String {
-    text(measurement, metrics, &[], Some(source), style)
-}
-
-fn text(
-    measurement: &Measurement,
-    metrics: &[MetricInfo],
-    evidence: &[Evidence],
-    source: Option<&Source>,
-    style: &TextStyle,
-) -> String {
-    let names = metrics.iter().map(|metric| metric.name.as_str());
-    let summary = Summary {
-        measurement,
-        paint: Paint { colour: style.colour },
-        width: style.width.max(60),
-        dots: widest(names.chain(measurement.observed.keys().map(String::as_str))).min(32) + 3,
-    };
-    let parts = [
-        capacity::lines(measurement, summary.paint, summary.width),
-        summary.checks(),
-        metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
-        summary.observed(),
-        summary.tables(),
-        summary.evidence(evidence),
-        summary.errors(),
-        source.map_or_else(|| summary.load(), |source| summary.source(source)),
-        summary.warnings(),
-    ];
-    let parts: Vec<String> =
-        parts.iter().filter(|part| !part.is_empty()).map(|part| part.join("\n")).collect();
-    parts.join("\n\n") + "\n"
 }
 
 struct Summary<'a> {
@@ -604,6 +567,12 @@ mod tests {
     use crate::fixture::{self, Dice};
     use plumb_model::{Histogram, LoadHealth};
     use serde_json::Value;
+    use std::sync::LazyLock;
+
+    fn report(measurement: &Measurement) -> MeasurementReport<'_> {
+        static METRICS: LazyLock<Vec<MetricInfo>> = LazyLock::new(fixture::metrics);
+        MeasurementReport { measurement, metrics: &METRICS, evidence: &[], source: None, failures_max: 1.0 }
+    }
 
     fn sample() -> Measurement {
         let mut measurement = fixture::measurement(&mut Dice::new(3), &fixture::SOFTWARE, 5.0, 2000);
@@ -619,7 +588,7 @@ mod tests {
     #[test]
     fn a_measurement_reads_like_a_summary_of_k6() {
         let style = TextStyle { colour: false, width: 160 };
-        insta::assert_snapshot!(measurement_text(&sample(), &fixture::metrics(), &style), @r"
+        insta::assert_snapshot!(report(&sample()).text(&style), @r"
         ✗ duration < 200 ms..........: 99.98%    ✓ 6,519  ✗ 1
         ✓ status == 200..............: 100%      ✓ 6,520  ✗ 0
 
@@ -667,7 +636,7 @@ mod tests {
         measurement.health.lag_ns_max = 3_200_000;
         measurement.readings.insert("http_req_duration".to_owned(), Reading::Trend(Histogram::new()));
         measurement.readings.insert("checks".to_owned(), Reading::Share { yes: 0, no: 0 });
-        insta::assert_snapshot!(measurement_text(&measurement, &fixture::metrics(), &style), @r"
+        insta::assert_snapshot!(report(&measurement).text(&style), @r"
           http_req_duration..........: avg=–       min=–       med=–       max=–
                                        p(90)=–       p(95)=–       p(99)=–       p(99.9)=–
         ✓ checks.....................: –         ✓ 0  ✗ 0
@@ -692,7 +661,7 @@ mod tests {
 
     #[test]
     fn the_object_has_the_documented_shape() {
-        let found: Value = serde_json::from_str(&measurement_json(&sample(), &fixture::metrics())).unwrap();
+        let found: Value = serde_json::from_str(&report(&sample()).json()).unwrap();
         assert_eq!(found["format"], "plumbline.measurement/1");
         assert!(found["observed"]["tls_version"]["TLSv1.2"].is_u64());
         assert!(
@@ -714,7 +683,7 @@ mod tests {
     #[test]
     fn the_schema_names_every_field() {
         let schema: Value = serde_json::from_str(&measurement_json_schema()).unwrap();
-        let found: Value = serde_json::from_str(&measurement_json(&sample(), &fixture::metrics())).unwrap();
+        let found: Value = serde_json::from_str(&report(&sample()).json()).unwrap();
         let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<String>>();
         assert_eq!(names(&schema["properties"]), names(&found));
     }
