@@ -139,7 +139,6 @@ pub fn audit(arguments: &AuditArguments) -> Outcome {
 fn explain(rule: Rule) -> Result<(), Failure> {
     let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(100) };
     let mut sheet = Sheet::new(&style);
-    sheet.block();
     sheet.title(&format!("{}: {}", rule.name(), rule.what()));
     sheet.text(Tone::Quiet, rule.checks());
     sheet.text(Tone::Quiet, &format!("Source: {}", rule.source()));
@@ -191,7 +190,6 @@ fn write_experiment(path: &Path, audits: &[(String, Audit)]) -> Result<(), Failu
 }
 
 fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
-    sheet.block();
     sheet.title(file);
     if audit.found.is_empty() && audit.not_read.is_empty() {
         sheet.text(
@@ -209,7 +207,6 @@ fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
     if audit.found.is_empty() && audit.findings.is_empty() {
         return;
     }
-    sheet.block();
     sheet.title("What can be concluded");
     if audit.conclusions.is_empty() {
         sheet.text(
@@ -220,7 +217,6 @@ fn show(sheet: &mut Sheet, file: &str, audit: &Audit, is_written: bool) {
     for conclusion in &audit.conclusions {
         sheet.signed(Tone::Good, "·", ("", 0), &conclusion.to_string());
     }
-    sheet.block();
     sheet.title(&plumb_report::plural(audit.findings.len(), "finding"));
     for finding in &audit.findings {
         let label = format!("line {}", finding.line);

@@ -205,7 +205,6 @@ fn shifts_block(sheet: &mut Sheet, runs: [&Run; 2], contrast: &Contrast, of: &Sh
     let kind = if of.is_same_treatment { "the same settings in both runs" } else { "different settings" };
     let cell = Some(plan.cells[of.cells[0]].label()).filter(|label| !label.is_empty());
     let cell = cell.map(|label| format!(" at {label}")).unwrap_or_default();
-    sheet.block();
     sheet.title(&format!("{name} / {}{cell}: {kind}", plan.baseline_name()));
     let of_pair = contrast
         .shifts

@@ -16,10 +16,11 @@ use crate::capacity;
 use crate::cautions;
 use crate::figures;
 use crate::json::{UNITS, pretty};
-use crate::layout::{Paint, Tone, clean, left, right, widest, wrap};
+use crate::layout::{Paint, Tone, clean, left, right, widest};
 use crate::load;
 use crate::notices;
 use crate::observed;
+use crate::sheet::Sheet;
 use crate::text::TextStyle;
 
 /// The name and version of the format.
@@ -188,9 +189,11 @@ pub fn open_end(what: &str) -> String {
 /// One measurement, and what is known of it beside its figures.
 #[derive(Debug, Clone, Copy)]
 pub struct MeasurementReport<'a> {
+    /// The figures.
     pub measurement: &'a Measurement,
     /// The metrics to show; a reading of any other is left out.
     pub metrics: &'a [MetricInfo],
+    /// Proof that what was asked for was measured, where the command looks for it.
     pub evidence: &'a [Evidence],
     /// The file that it was imported from; `None` where Plumbline measured it.
     pub source: Option<&'a Source>,
@@ -225,10 +228,11 @@ impl MeasurementReport<'_> {
     pub fn text(&self, style: &TextStyle) -> String {
         let Self { measurement, metrics, evidence, source, .. } = *self;
         let names = metrics.iter().map(|metric| metric.name.as_str());
+        let mut sheet = Sheet::new(style);
         let summary = Summary {
             measurement,
-            paint: Paint { colour: style.colour },
-            width: style.width.max(60),
+            paint: sheet.paint,
+            width: sheet.width,
             dots: widest(names.chain(measurement.observed.keys().map(String::as_str))).min(32) + 3,
         };
         let parts = [
@@ -240,12 +244,17 @@ impl MeasurementReport<'_> {
             summary.evidence(evidence),
             summary.errors(),
             source.map_or_else(|| summary.load(), |source| summary.source(source)),
-            summary.warnings(),
         ];
-        let parts: Vec<String> =
-            parts.iter().filter(|part| !part.is_empty()).map(|part| part.join("\n")).collect();
+        for part in parts {
+            sheet.block();
+            part.into_iter().for_each(|line| sheet.push(line));
+        }
+        sheet.block();
+        for warning in warnings(measurement) {
+            sheet.hanging("  ! ", Some(Tone::Doubt), "", &warning);
+        }
         let openings = self.openings().into_iter().map(|opening| format!("✗ {}\n", clean(&opening)));
-        openings.collect::<String>() + &parts.join("\n\n") + "\n"
+        openings.collect::<String>() + &sheet.finish()
     }
 }
 
@@ -485,15 +494,6 @@ impl Summary<'_> {
             self.measurement.stall_ns_max.filter(|stall_ns| stall_ns.saturating_mul(100) > window_ns)?;
         let words = format!("nothing completed for {}", figures::time_ns(stall_ns as f64));
         Some(self.line("", Tone::Quiet, "longest stall", &words))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        let lines = |warning: &String| {
-            let mut lines = wrap(warning, self.width.saturating_sub(4)).into_iter();
-            let first = lines.next().map(|line| format!("  {} {line}", self.paint.on(Tone::Doubt, "!")));
-            first.into_iter().chain(lines.map(|line| format!("    {line}"))).collect::<Vec<String>>()
-        };
-        warnings(self.measurement).iter().flat_map(lines).collect()
     }
 }
 

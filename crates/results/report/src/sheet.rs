@@ -8,8 +8,8 @@ pub use crate::layout::Tone;
 /// A page that is being written.
 #[derive(Debug)]
 pub struct Sheet {
-    paint: Paint,
-    width: usize,
+    pub(crate) paint: Paint,
+    pub(crate) width: usize,
     blocks: Vec<Vec<String>>,
 }
 
@@ -27,10 +27,16 @@ impl Sheet {
         }
     }
 
-    fn push(&mut self, line: String) {
+    /// A line whose text is clean and whose colours are in it.
+    pub(crate) fn push(&mut self, line: String) {
         if let Some(block) = self.blocks.last_mut() {
             block.push(line);
         }
+    }
+
+    /// The same in a tone.
+    pub(crate) fn toned(&mut self, tone: Tone, line: &str) {
+        self.push(self.paint.on(tone, line));
     }
 
     /// One line, as it is.
@@ -38,33 +44,34 @@ impl Sheet {
         self.push(clean(text));
     }
 
-    /// The heading of a table.
+    /// The heading of a new block.
     pub fn title(&mut self, text: &str) {
-        self.push(self.paint.on(Tone::Title, &clean(text)));
+        self.block();
+        self.text(Tone::Title, text);
     }
 
     /// A text over as many lines as it takes, each in the same tone.
     pub fn text(&mut self, tone: Tone, text: &str) {
         for line in wrap(text, self.width) {
-            self.push(self.paint.on(tone, &line));
+            self.toned(tone, &line);
         }
     }
 
     /// A sign, a label that is padded to `label_width`, and a text; its further lines begin below its first.
     pub fn signed(&mut self, tone: Tone, sign: &str, (label, label_width): (&str, usize), text: &str) {
-        let gap = if label_width > 0 { 2 } else { 0 };
-        let indent = sign.chars().count() + 1 + label_width + gap;
+        let label = match label_width {
+            0 => String::new(),
+            _ => left(&clean(label), label_width) + "  ",
+        };
+        self.hanging(&format!("{sign} "), Some(tone), &label, text);
+    }
+
+    /// A text after a lead in a tone and a label; its further lines begin below its first.
+    pub(crate) fn hanging(&mut self, lead: &str, tone: Option<Tone>, label: &str, text: &str) {
+        let indent = lead.chars().count() + label.chars().count();
+        let lead = tone.map_or(lead.to_owned(), |tone| self.paint.on(tone, lead)) + label;
         for (at, line) in wrap(text, self.width.saturating_sub(indent)).into_iter().enumerate() {
-            let lead = match at {
-                0 => format!(
-                    "{} {}{}",
-                    self.paint.on(tone, sign),
-                    left(&clean(label), label_width),
-                    " ".repeat(gap)
-                ),
-                _ => " ".repeat(indent),
-            };
-            self.push(lead + &line);
+            self.push(if at == 0 { lead.clone() } else { " ".repeat(indent) } + &line);
         }
     }
 
@@ -86,7 +93,7 @@ impl Sheet {
         };
         let lines: Vec<String> = all().map(line).collect();
         for (at, line) in lines.into_iter().enumerate() {
-            self.push(if at == 0 { self.paint.on(Tone::Quiet, &line) } else { line });
+            if at == 0 { self.toned(Tone::Quiet, &line) } else { self.push(line) }
         }
     }
 

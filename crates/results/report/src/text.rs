@@ -5,11 +5,12 @@ use plumb_model::{Change, Comparison, Doubt, Judgement, Run, Trust, VariantState
 
 use crate::costs::{Costs, SideCost};
 use crate::figures;
-use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
+use crate::layout::{Tone, clean, left, right, shorten, widest, wrap};
 use crate::load;
 use crate::page::{Line, Part, Section, answers, proofs};
 use crate::rows::Row;
 use crate::scale::Scale;
+use crate::sheet::Sheet;
 use crate::summary::{Headline, doubt_words, run_words, trust_words, unjudged};
 use crate::view::View;
 
@@ -38,12 +39,8 @@ const CELLS_IN_FULL: usize = 2;
 #[must_use]
 pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
     let view = View::new(run, judgement);
-    let mut page = Page {
-        view: &view,
-        paint: Paint { colour: style.colour },
-        width: style.width.clamp(60, 120),
-        lines: Vec::new(),
-    };
+    let sheet = Sheet::new(&TextStyle { width: style.width.min(120), ..*style });
+    let mut page = Page { view: &view, sheet };
     page.header();
     for cell in 0..view.plan().cells.len() {
         page.cell_title(cell);
@@ -55,38 +52,15 @@ pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
         page.section(section);
     }
     page.headline();
-    page.lines.join("\n") + "\n"
+    page.sheet.finish()
 }
 
 struct Page<'a> {
     view: &'a View<'a>,
-    paint: Paint,
-    width: usize,
-    lines: Vec<String>,
+    sheet: Sheet,
 }
 
 impl Page<'_> {
-    fn title(&mut self, text: &str) {
-        self.lines.push(String::new());
-        self.toned(Tone::Title, text);
-    }
-
-    /// A text over several lines, all in one tone.
-    fn toned(&mut self, tone: Tone, text: &str) {
-        let paint = self.paint;
-        self.lines.extend(wrap(text, self.width).iter().map(|line| paint.on(tone, line)));
-    }
-
-    /// A text over several lines, the first after `first`, the others indented as deep.
-    fn wrapped(&mut self, first: &str, tone: Option<Tone>, text: &str) {
-        let indent = first.chars().count();
-        for (at, line) in wrap(text, self.width - indent).into_iter().enumerate() {
-            let lead = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
-            let lead = tone.map_or(lead.clone(), |tone| self.paint.on(tone, &lead));
-            self.lines.push(lead + &line);
-        }
-    }
-
     fn name(&self, variant: usize) -> String {
         shorten(&clean(self.view.name(variant)), NAME_MAX)
     }
@@ -94,25 +68,25 @@ impl Page<'_> {
     fn header(&mut self) {
         let (view, run) = (self.view, self.view.run);
         if let Some(text) = unjudged(view) {
-            self.wrapped("! ", Some(Tone::Bad), &clean(&format!("{text}.")));
+            self.sheet.hanging("! ", Some(Tone::Bad), "", &format!("{text}."));
         }
-        self.toned(Tone::Title, &view.plan().title);
+        self.sheet.text(Tone::Title, &view.plan().title);
         let mut parts = run_words(view);
         let facts = run.header.host.iter().take(4).map(|(name, value)| format!("{name} {value}"));
         parts.push(facts.collect::<Vec<String>>().join(", "));
         parts.extend(view.skew_words());
         parts.retain(|part| !part.is_empty());
-        self.wrapped("", None, &parts.join(" · "));
+        self.sheet.hanging("", None, "", &parts.join(" · "));
         for doubt in view.doubts().iter().filter(|doubt| matches!(doubt, Doubt::WorkFailed { .. })) {
             let text = format!("{}: do not use its rates and times", doubt_words(view, doubt));
-            self.wrapped("! ", Some(Tone::Bad), &text);
+            self.sheet.hanging("! ", Some(Tone::Bad), "", &text);
         }
     }
 
     fn cell_title(&mut self, cell: usize) {
         let label = self.view.plan().cells[cell].label();
         if !label.is_empty() {
-            self.title(&clean(&format!("{label}  ({})", figures::plural(self.view.blocks(cell), "block"))));
+            self.sheet.title(&format!("{label}  ({})", figures::plural(self.view.blocks(cell), "block")));
         }
     }
 
@@ -135,7 +109,7 @@ impl Page<'_> {
         while first < columns.len() {
             let mut used = label_width + 2;
             let mut end = first;
-            while end < columns.len() && (end == first || used + widths[end] + 2 <= self.width) {
+            while end < columns.len() && (end == first || used + widths[end] + 2 <= self.sheet.width) {
                 used += widths[end] + 2;
                 end += 1;
             }
@@ -167,7 +141,7 @@ impl Page<'_> {
     }
 
     fn table(&mut self, keys: &[String], label_width: usize, columns: &[Vec<String>], widths: &[usize]) {
-        self.lines.push(String::new());
+        self.sheet.block();
         let labels = ["median over slots", ""].into_iter().chain(keys.iter().map(String::as_str));
         for (at, label) in labels.enumerate() {
             let cells: String = columns
@@ -179,9 +153,11 @@ impl Page<'_> {
                 continue;
             }
             let line = format!("{}  {}", left(label, label_width), cells.trim_end()).trim_end().to_owned();
-            let tone = [Tone::Title, Tone::Quiet].get(at).copied();
-            let line = tone.map_or(line.clone(), |tone| self.paint.on(tone, &line));
-            self.lines.push(line);
+            match at {
+                0 => self.sheet.toned(Tone::Title, &line),
+                1 => self.sheet.toned(Tone::Quiet, &line),
+                _ => self.sheet.push(line),
+            }
         }
     }
 
@@ -203,17 +179,17 @@ impl Page<'_> {
         let scale = Scale::of_ratios(
             found.iter().flat_map(|(_, found)| found.iter().map(|(_, comparison)| *comparison)),
         );
-        self.title(&format!(
+        self.sheet.title(&format!(
             "Effect against {}, {} interval",
-            clean(self.view.plan().baseline_name()),
+            self.view.plan().baseline_name(),
             self.view.plan().confidence_words()
         ));
         for (row, comparisons) in found {
-            let heading = self.paint.on(Tone::Quiet, &format!("({})", row.direction()));
-            self.lines.push(format!("{} {heading}", row.key()));
+            let heading = self.sheet.paint.on(Tone::Quiet, &format!("({})", row.direction()));
+            self.sheet.push(format!("{} {heading}", row.key()));
             for (variant, comparison) in comparisons {
                 let line = self.effect_line(cell, variant, row, comparison, &scale);
-                self.lines.push(line);
+                self.sheet.push(line);
             }
         }
         self.axis(&scale);
@@ -235,19 +211,19 @@ impl Page<'_> {
         let change = Change::of(found, row.metric.better);
         let (word, tone) = change_words(self.view, cell, variant, change);
         let effect = figures::effect(found.ratio, found.low, found.high);
-        let picture = interval_picture(found, scale, self.width.saturating_sub(Self::EFFECT_LEAD));
+        let picture = interval_picture(found, scale, self.sheet.width.saturating_sub(Self::EFFECT_LEAD));
         format!(
             "  {} {}{}{}",
             left(&self.name(variant), NAME_MAX),
             left(&effect, if picture.is_empty() { Self::EFFECT_NARROW } else { Self::EFFECT_WIDE }),
-            self.paint.on(tone, &if picture.is_empty() { word.to_owned() } else { left(word, 16) }),
-            self.paint.on(tone, &picture)
+            self.sheet.paint.on(tone, &if picture.is_empty() { word.to_owned() } else { left(word, 16) }),
+            self.sheet.paint.on(tone, &picture)
         )
     }
 
     /// What the pictures' ends and their line of no change are.
     fn axis(&mut self, scale: &Scale) {
-        let width = self.width.saturating_sub(Self::EFFECT_LEAD);
+        let width = self.sheet.width.saturating_sub(Self::EFFECT_LEAD);
         if width < 20 {
             return;
         }
@@ -265,8 +241,7 @@ impl Page<'_> {
         }
         let line: String = line.into_iter().collect();
         let text = format!("{}{}", " ".repeat(Self::EFFECT_LEAD), line.trim_end());
-        let text = self.paint.on(Tone::Quiet, &text);
-        self.lines.push(text);
+        self.sheet.toned(Tone::Quiet, &text);
     }
 
     fn costs(&mut self, cell: usize) {
@@ -276,10 +251,9 @@ impl Page<'_> {
         if all.is_empty() {
             return;
         }
-        self.title("CPU time per unit of work");
+        self.sheet.title("CPU time per unit of work");
         let heading = format!("{}{:>10}{:>10}{:>10}", left("", NAME_MAX + 10), "total", "user", "system");
-        let heading = self.paint.on(Tone::Quiet, &heading);
-        self.lines.push(heading);
+        self.sheet.toned(Tone::Quiet, &heading);
         for (variant, costs) in all {
             let name = left(&self.name(variant), NAME_MAX + 2);
             let system = costs.system.as_ref();
@@ -301,15 +275,15 @@ impl Page<'_> {
                 })
                 .concat();
         let lead = format!("{name}{}{numbers}  ", left(side, 8));
-        let is_narrow = lead.chars().count() + Self::REMARK_MIN > self.width;
+        let is_narrow = lead.chars().count() + Self::REMARK_MIN > self.sheet.width;
         let width = if is_narrow { NAME_MAX + 2 } else { lead.chars().count() };
-        let mut remarks = wrap(remark, self.width.saturating_sub(width)).into_iter();
+        let mut remarks = wrap(remark, self.sheet.width.saturating_sub(width)).into_iter();
         let first = if is_narrow { String::new() } else { remarks.next().unwrap_or_default() };
-        let first = self.paint.on(Tone::Quiet, &first);
-        self.lines.push(format!("{lead}{first}").trim_end().to_owned());
+        let first = self.sheet.paint.on(Tone::Quiet, &first);
+        self.sheet.push(format!("{lead}{first}").trim_end().to_owned());
         for remark in remarks {
-            let remark = self.paint.on(Tone::Quiet, &remark);
-            self.lines.push(format!("{}{remark}", " ".repeat(width)));
+            let remark = self.sheet.paint.on(Tone::Quiet, &remark);
+            self.sheet.push(format!("{}{remark}", " ".repeat(width)));
         }
     }
 
@@ -317,22 +291,22 @@ impl Page<'_> {
     fn section(&mut self, section: &Section<'_>) {
         let lines: Vec<&Line> = section.parts.iter().flat_map(Part::lines).collect();
         if !lines.is_empty() {
-            self.title(&clean(&section.title));
+            self.sheet.title(&section.title);
         }
         for Line { sign, tone, text, below } in lines {
             let lead = if sign.is_empty() { "  ".to_owned() } else { format!("  {sign} ") };
-            self.wrapped(&lead, *tone, &clean(text));
-            self.wrapped("    ", None, &clean(below));
+            self.sheet.hanging(&lead, *tone, "", text);
+            self.sheet.hanging("    ", None, "", below);
         }
     }
 
     fn headline(&mut self) {
         let headline = Headline::of(self.view);
-        self.lines.push(String::new());
+        self.sheet.block();
         let sentence = headline.sentence(self.view);
-        self.toned(Tone::Title, &format!("{sentence}."));
+        self.sheet.text(Tone::Title, &format!("{sentence}."));
         let words = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);
-        self.toned(trust_tone(headline.trust), &words);
+        self.sheet.text(trust_tone(headline.trust), &words);
     }
 }
 

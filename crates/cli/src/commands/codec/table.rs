@@ -111,7 +111,6 @@ pub fn codec_text(table: &CodecTable, style: &TextStyle) -> String {
         let rows: Vec<Vec<String>> =
             table.rows.iter().filter(|row| row.form == form).map(|row| cells(row).to_vec()).collect();
         if !rows.is_empty() {
-            sheet.block();
             sheet.title(&title(table, form));
             sheet.columns(0, &HEADS, &rows);
         }

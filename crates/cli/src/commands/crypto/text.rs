@@ -24,7 +24,6 @@ pub fn crypto_text(table: &DeviceTable, style: &TextStyle) -> String {
         sheet.signed(tone, sign, (&device.name, names), &words);
     }
     for group in table.rows.chunk_by(|a, b| heading(a) == heading(b)) {
-        sheet.block();
         sheet.title(&heading(&group[0]));
         let is_blocks = matches!(group[0].work, RowWork::Blocks { .. });
         let head: &[&str] = if is_blocks { &BLOCKS_HEADER } else { &KEYS_HEADER };

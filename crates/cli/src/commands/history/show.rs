@@ -61,7 +61,6 @@ fn table(sheet: &mut Sheet, title: &str, points: &[&RunPoint]) {
     if points.is_empty() {
         return;
     }
-    sheet.block();
     sheet.title(title);
     let row = |of: &&RunPoint| {
         let RunPoint { identity, point, .. } = of;

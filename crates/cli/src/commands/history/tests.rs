@@ -201,7 +201,7 @@ fn a_shift_is_charted_and_decides_the_exit_code() {
     let said = history(at, &["trend", "x"]);
     assert_eq!(said.code, 1);
     insta::assert_snapshot!(said.out, @r"
-    b / a  throughput
+    b / a: throughput
     36 runs from 2026-01-01 to 2026-01-02, now at ×1.34
          2.01 |* * * * * * * * * * * * * * * * * * * * * * * * *
               |

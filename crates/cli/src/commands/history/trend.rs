@@ -95,9 +95,8 @@ pub fn level(of: &SeriesIdentity, value: f64) -> String {
 
 fn show(sheet: &mut Sheet, width: usize, row: &SeriesRow, points: &[Point], trend: &Trend) {
     let of = &row.identity;
-    sheet.block();
     let unit = if of.unit.is_empty() { String::new() } else { format!(" in {}", of.unit) };
-    sheet.title(&format!("{}  {}{unit}", sides(of), of.metric_key()));
+    sheet.title(&format!("{}: {}{unit}", sides(of), of.metric_key()));
     if let (Some(first), Some(last), Some(now)) = (points.first(), points.last(), trend.level) {
         let (first, last) = (list::moment(first.started_at_us), list::moment(last.started_at_us));
         let (first, last) = (first.get(..10).unwrap_or_default(), last.get(..10).unwrap_or_default());
