@@ -2,7 +2,6 @@
 
 mod answers;
 mod document;
-mod found;
 mod progress;
 mod ratio;
 mod rounds;
@@ -20,7 +19,7 @@ use plumb_host::facts::HostFacts;
 use plumb_path::Settings;
 use plumb_report::TextStyle;
 
-use self::found::{DeviceFound, DeviceTable};
+use self::document::{CRYPTO_FORMAT, CryptoDocument, DeviceDocument};
 use self::progress::Progress;
 use crate::args::{CryptoArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome};
@@ -50,7 +49,7 @@ pub fn crypto(arguments: &CryptoArguments) -> Outcome {
 fn measure(arguments: &CryptoArguments, each: &[CryptoSettings], sources: &[Source]) -> Outcome {
     let (duration, rounds) = (each[0].load.duration, arguments.rounds);
     let mut progress = Progress::new(arguments.quiet);
-    let mut devices: Vec<DeviceFound> = Vec::new();
+    let mut devices: Vec<DeviceDocument> = Vec::new();
     let mut usable: Vec<Source> = Vec::new();
     for &source in sources {
         let presence = source.probe();
@@ -71,17 +70,20 @@ fn measure(arguments: &CryptoArguments, each: &[CryptoSettings], sources: &[Sour
     answers::check(&sweep, &mut keys, &mut devices, &mut progress)?;
     let measured = rounds::measure(&points, &mut keys, duration, rounds, &mut progress)?;
     progress.finish();
-    let table = DeviceTable {
+    let mut rows: Vec<_> = measured.iter().map(table::row).collect();
+    ratio::compare(&mut rows);
+    let table = CryptoDocument {
+        format: CRYPTO_FORMAT.to_owned(),
         program: concat!("plumb ", env!("CARGO_PKG_VERSION")).to_owned(),
         cpu: HostFacts::read().cpu_model,
         duration_s: duration.seconds(),
         rounds,
         devices,
-        rows: measured.iter().map(table::row).collect(),
+        rows,
         warnings: table::warnings(&measured),
     };
     print(arguments, &table)?;
-    let is_whole = table.rows.iter().all(|row| row.total.errors.is_empty());
+    let is_whole = table.rows.iter().all(|row| row.errors.is_empty());
     Ok(if is_whole { HOLDS } else { FAILED })
 }
 
@@ -112,15 +114,15 @@ fn unique<T: PartialEq>(each: &[CryptoSettings], of: fn(&LoadSettings) -> T) -> 
     values
 }
 
-fn nothing_usable(devices: &[DeviceFound]) -> String {
-    let reason = |device: &DeviceFound| Some(format!("{}: {}", device.name, device.library.as_ref().err()?));
+fn nothing_usable(devices: &[DeviceDocument]) -> String {
+    let reason = |device: &DeviceDocument| Some(format!("{}: {}", device.name, device.missing.as_ref()?));
     let reasons: Vec<String> = devices.iter().filter_map(reason).collect();
     format!("failed to find a device to measure: {}", reasons.join("; "))
 }
 
-fn print(arguments: &CryptoArguments, table: &DeviceTable) -> Result<(), Failure> {
+fn print(arguments: &CryptoArguments, table: &CryptoDocument) -> Result<(), Failure> {
     if arguments.json {
-        return output::result(&document::crypto_json(table));
+        return output::json(table);
     }
     let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
     output::painted(&text::crypto_text(table, &style))

@@ -2,7 +2,7 @@
 
 use plumb_crypto::measure::{Keys, Sweep, check_answers};
 
-use super::found::DeviceFound;
+use super::document::{AnswersDocument, DeviceDocument};
 use super::progress::Progress;
 use crate::exit::Failure;
 
@@ -12,7 +12,7 @@ use crate::exit::Failure;
 pub fn check(
     sweep: &Sweep,
     keys: &mut Keys,
-    devices: &mut [DeviceFound],
+    devices: &mut [DeviceDocument],
     progress: &mut Progress,
 ) -> Result<(), Failure> {
     for &device in &sweep.devices {
@@ -22,7 +22,7 @@ pub fn check(
             right += check_answers(device, algorithm, keys).map_err(Failure::harness)?.results;
         }
         for found in devices.iter_mut().filter(|found| found.name == device.name()) {
-            found.answers = Some(right);
+            found.known_answers = Some(AnswersDocument { right });
         }
     }
     Ok(())

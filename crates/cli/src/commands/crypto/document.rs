@@ -1,14 +1,10 @@
-//! The table as one JSON object, `plumbline.crypto/1`.
+//! What one measurement of devices found: the JSON object `plumbline.crypto/1`, which the table for a terminal shows, too.
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Reading, Statistic, Unit};
 use plumb_report::pretty;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::found::{DeviceFound, DeviceRow, DeviceTable, RowWork};
-use super::ratio::{self, Compared, compared};
 
 /// The name and version of the format.
 pub const CRYPTO_FORMAT: &str = "plumbline.crypto/1";
@@ -64,7 +60,7 @@ pub struct AnswersDocument {
 }
 
 /// One kind of work on one device.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct DeviceRowDocument {
     /// The device's name.
@@ -99,6 +95,12 @@ pub struct DeviceRowDocument {
     pub ratio: Option<DeviceRatioDocument>,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
+    /// Whether other rows may be compared with it.
+    #[serde(skip)]
+    pub is_software: bool,
+    /// Whether it is the best software device for its work.
+    #[serde(skip)]
+    pub is_best: bool,
 }
 
 /// A distribution of times.
@@ -133,88 +135,10 @@ pub struct DeviceRatioDocument {
     pub high: Option<f64>,
 }
 
-/// The table as JSON text, indented, with a line feed at its end.
-#[must_use]
-pub fn crypto_json(table: &DeviceTable) -> String {
-    pretty(&CryptoDocument {
-        format: CRYPTO_FORMAT.to_owned(),
-        program: table.program.clone(),
-        cpu: table.cpu.clone(),
-        duration_s: table.duration_s,
-        rounds: table.rounds,
-        devices: table.devices.iter().map(device_document).collect(),
-        rows: table.rows.iter().map(|row| row_document(row, &table.rows)).collect(),
-        warnings: table.warnings.clone(),
-    })
-}
-
-/// The JSON Schema of [`crypto_json`]'s object, indented, with a line feed at its end.
+/// The JSON Schema of the object, indented, with a line feed at its end.
 #[must_use]
 pub fn crypto_json_schema() -> String {
     pretty(&schemars::schema_for!(CryptoDocument))
-}
-
-fn device_document(device: &DeviceFound) -> DeviceDocument {
-    DeviceDocument {
-        name: device.name.clone(),
-        usable: device.library.is_ok(),
-        library: device.library.as_ref().ok().cloned(),
-        file: device.file.clone(),
-        missing: device.library.as_ref().err().map(ToString::to_string),
-        known_answers: device.answers.map(|right| AnswersDocument { right }),
-    }
-}
-
-fn row_document(row: &DeviceRow, rows: &[DeviceRow]) -> DeviceRowDocument {
-    let (batch, in_flight, block_bytes) = match row.work {
-        RowWork::Keys { batch, in_flight } => (Some(batch), Some(in_flight), None),
-        RowWork::Blocks { bytes } => (None, None, Some(bytes)),
-    };
-    let ops_per_s = ratio::rate(row);
-    let cpu = row.total.readings.get("cpu_load");
-    DeviceRowDocument {
-        device: row.device.clone(),
-        algorithm: row.algorithm.clone(),
-        class: row.class.clone(),
-        batch,
-        in_flight,
-        block_bytes,
-        elapsed_s: row.total.window_ns as f64 / 1e9,
-        operations: row.total.work,
-        ops_per_s,
-        windows_per_s: row.rates_per_s.clone(),
-        bytes_per_s: block_bytes.map(|bytes| bytes as f64 * ops_per_s),
-        latency_ms: row.total.readings.get("op_latency").and_then(latency_document),
-        cpu_us_per_op: cpu.and_then(|reading| reading.number(None, Unit::Microseconds)),
-        fill: row.fill,
-        ratio: ratio_document(compared(row, rows)),
-        errors: row.total.errors.clone(),
-    }
-}
-
-fn latency_document(reading: &Reading) -> Option<LatencyDocument> {
-    let value = |statistic| reading.number(Some(statistic), Unit::Milliseconds);
-    Some(LatencyDocument {
-        avg: value(Statistic::Avg)?,
-        p50: value(Statistic::Med)?,
-        p95: value(Statistic::P95)?,
-        p99: value(Statistic::P99)?,
-        max: value(Statistic::Max)?,
-    })
-}
-
-fn ratio_document(compared: Compared<'_>) -> Option<DeviceRatioDocument> {
-    let Compared::Against { best, ratio, interval } = compared else { return None };
-    Some(DeviceRatioDocument {
-        against: best.device.clone(),
-        against_in_flight: match best.work {
-            RowWork::Keys { in_flight, .. } => Some(in_flight),
-            RowWork::Blocks { .. } => None,
-        },
-        value: ratio,
-        low: interval.map(|interval| interval.low),
-        high: interval.map(|interval| interval.high).filter(|high| high.is_finite()),
-    })
 }
 
 #[cfg(test)]
@@ -230,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_object_has_the_documented_shape() {
-        let found = parsed(&crypto_json(&sample()));
+        let found = parsed(&pretty(&sample()));
         assert_eq!(found["format"], "plumbline.crypto/1");
         assert_eq!(found["devices"][0]["known_answers"]["right"], 24);
         assert_eq!(
@@ -259,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_schema_names_every_field() {
-        let (schema, found) = (parsed(&crypto_json_schema()), parsed(&crypto_json(&sample())));
+        let (schema, found) = (parsed(&crypto_json_schema()), parsed(&pretty(&sample())));
         let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<String>>();
         assert_eq!(names(&schema["properties"]), names(&found));
         for (definition, object) in

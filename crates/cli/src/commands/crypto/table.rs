@@ -1,46 +1,85 @@
-//! From what was measured to what the report knows: names and numbers.
+//! From what was measured to the rows of the table.
 
 use plumb_crypto::measure::{Absent, Series, Source, fill};
 use plumb_devices::{DeviceKind, Presence};
+use plumb_model::{Measurement, Reading, Statistic, Unit};
 
-use super::found::{DeviceFound, DeviceRow, RowWork};
+use super::document::{DeviceDocument, DeviceRowDocument, LatencyDocument};
 
 /// Below this share of the time on a CPU, others were in the way of what was measured.
 const CPU_SHARE_MIN: f64 = 0.95;
 
 /// A device that was looked for; its results are not checked yet.
-pub fn found(source: Source, presence: Result<Presence, Absent>) -> DeviceFound {
-    let file = presence.as_ref().ok().and_then(|presence| presence.file.clone());
-    DeviceFound {
+pub fn found(source: Source, presence: Result<Presence, Absent>) -> DeviceDocument {
+    let missing = presence.as_ref().err().map(ToString::to_string);
+    let (library, file) = presence.ok().map(|presence| (presence.version, presence.file)).unzip();
+    DeviceDocument {
         name: source.name().to_owned(),
-        library: presence.map(|presence| presence.version),
-        file,
-        answers: None,
+        usable: missing.is_none(),
+        library,
+        file: file.flatten(),
+        missing,
+        known_answers: None,
     }
 }
 
-/// One row of the table.
-pub fn row(series: &Series) -> DeviceRow {
+/// One row of the table, which is not compared with others yet.
+pub fn row(series: &Series) -> DeviceRowDocument {
     let work = series.point.work;
     let (is_software, has_lanes) = match series.point.source {
         Source::Device(device) => (device != DeviceKind::Multibuffer, device.width() > 1),
         Source::OpensslSpeed => (false, false),
     };
     let total = series.total();
-    DeviceRow {
+    let is_bulk = work.algorithm.is_bulk();
+    DeviceRowDocument {
         device: series.point.source.name().to_owned(),
         is_software,
         algorithm: work.algorithm.name().to_owned(),
         class: work.algorithm.class().to_owned(),
-        work: if work.algorithm.is_bulk() {
-            RowWork::Blocks { bytes: work.block.0 }
-        } else {
-            RowWork::Keys { batch: work.batch, in_flight: work.in_flight }
-        },
+        batch: (!is_bulk).then_some(work.batch),
+        in_flight: (!is_bulk).then_some(work.in_flight),
         fill: fill(&total).filter(|_| has_lanes).map(|fill| fill.mean),
-        rates_per_s: series.rates(),
-        total,
+        windows_per_s: series.rates(),
+        ..figures(&total, is_bulk.then_some(work.block.0))
     }
+}
+
+/// The figures of a row, without the work that they are of.
+pub fn figures(total: &Measurement, block_bytes: Option<u64>) -> DeviceRowDocument {
+    let (ops_per_s, cpu) = (rate(total), total.readings.get("cpu_load"));
+    DeviceRowDocument {
+        block_bytes,
+        elapsed_s: total.window_ns as f64 / 1e9,
+        operations: total.work,
+        ops_per_s,
+        bytes_per_s: block_bytes.map(|bytes| bytes as f64 * ops_per_s),
+        latency_ms: total.readings.get("op_latency").and_then(latency),
+        cpu_us_per_op: cpu.and_then(|reading| reading.number(None, Unit::Microseconds)),
+        errors: total.errors.clone(),
+        ..DeviceRowDocument::default()
+    }
+}
+
+/// Operations per second of all windows together.
+fn rate(total: &Measurement) -> f64 {
+    let seconds = total.window_ns as f64 / 1e9;
+    match total.readings.get("ops") {
+        Some(Reading::Rate { value, .. }) if value.is_finite() => *value,
+        _ if seconds > 0.0 => total.work as f64 / seconds,
+        _ => 0.0,
+    }
+}
+
+fn latency(reading: &Reading) -> Option<LatencyDocument> {
+    let value = |statistic| reading.number(Some(statistic), Unit::Milliseconds);
+    Some(LatencyDocument {
+        avg: value(Statistic::Avg)?,
+        p50: value(Statistic::Med)?,
+        p95: value(Statistic::P95)?,
+        p99: value(Statistic::P99)?,
+        max: value(Statistic::Max)?,
+    })
 }
 
 /// What to distrust: a thread that works without a pause and is not on a CPU all the time has lost it to others.
@@ -64,7 +103,7 @@ pub fn warnings(measured: &[Series]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use plumb_crypto::measure::{Algorithm, Point, Work};
-    use plumb_model::{Bytes, Measurement};
+    use plumb_model::Bytes;
 
     use super::*;
 

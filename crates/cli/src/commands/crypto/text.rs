@@ -1,11 +1,10 @@
 //! The table for a terminal: what there is to measure with, and then one small table for each algorithm.
 
-use plumb_model::{Bytes, Reading, Statistic, Unit};
+use plumb_model::{Bytes, Unit};
 use plumb_report::sheet::{Sheet, Tone};
 use plumb_report::{TextStyle, figures};
 
-use super::found::{DeviceFound, DeviceRow, DeviceTable, RowWork};
-use super::ratio::{self, Compared, compared};
+use super::document::{CryptoDocument, DeviceDocument, DeviceRowDocument};
 
 const KEYS_HEADER: [&str; 9] =
     ["device", "batch", "in flight", "ops/s", "p50", "p99", "CPU/op", "fill", "against the best software"];
@@ -13,26 +12,26 @@ const BLOCKS_HEADER: [&str; 7] =
     ["device", "blocks/s", "bytes/s", "p50", "p99", "CPU/block", "against the best software"];
 
 /// The table for a terminal, with a line feed at its end.
-pub fn crypto_text(table: &DeviceTable, style: &TextStyle) -> String {
+pub fn crypto_text(table: &CryptoDocument, style: &TextStyle) -> String {
     let mut sheet = Sheet::new(style);
     let names = table.devices.iter().map(|device| device.name.chars().count()).max().unwrap_or(0);
     for device in &table.devices {
         let (sign, tone, words) = match &device.library {
-            Ok(library) => ("✓", Tone::Good, library_words(device, library)),
-            Err(missing) => ("✗", Tone::Doubt, missing.to_string()),
+            Some(library) => ("✓", Tone::Good, library_words(device, library)),
+            None => ("✗", Tone::Doubt, device.missing.clone().unwrap_or_default()),
         };
         sheet.signed(tone, sign, (&device.name, names), &words);
     }
     for group in table.rows.chunk_by(|a, b| heading(a) == heading(b)) {
         sheet.title(&heading(&group[0]));
-        let is_blocks = matches!(group[0].work, RowWork::Blocks { .. });
+        let is_blocks = group[0].block_bytes.is_some();
         let head: &[&str] = if is_blocks { &BLOCKS_HEADER } else { &KEYS_HEADER };
-        let cells: Vec<Vec<String>> = group.iter().map(|row| cells(row, &table.rows)).collect();
+        let cells: Vec<Vec<String>> = group.iter().map(cells).collect();
         sheet.columns(2, head, &cells);
     }
     sheet.block();
     for row in &table.rows {
-        for (kind, count) in &row.total.errors {
+        for (kind, count) in &row.errors {
             let words = format!("{} {}: {kind} ({count})", row.device, row.algorithm);
             sheet.signed(Tone::Bad, "✗", ("", 0), &words);
         }
@@ -44,50 +43,41 @@ pub fn crypto_text(table: &DeviceTable, style: &TextStyle) -> String {
 }
 
 /// What the rows of one small table have in common.
-fn heading(row: &DeviceRow) -> String {
-    match row.work {
-        RowWork::Keys { .. } => format!("{}: {}", row.algorithm, row.class),
-        RowWork::Blocks { bytes } => format!("{}: {}, blocks of {}", row.algorithm, row.class, Bytes(bytes)),
-    }
+fn heading(row: &DeviceRowDocument) -> String {
+    let blocks = row.block_bytes.map(|bytes| format!(", blocks of {}", Bytes(bytes))).unwrap_or_default();
+    format!("{}: {}{blocks}", row.algorithm, row.class)
 }
 
-fn cells(row: &DeviceRow, rows: &[DeviceRow]) -> Vec<String> {
-    let readings = &row.total.readings;
-    let time = |statistic| {
-        let value = readings.get("op_latency").and_then(|r| r.number(Some(statistic), Unit::Milliseconds));
-        value.map_or("–".to_owned(), |value| figures::value(value, Unit::Milliseconds))
-    };
-    let cpu = readings.get("cpu_load").and_then(|reading| reading.number(None, Unit::Microseconds));
-    let cpu = cpu.map_or("–".to_owned(), |value| figures::value(value, Unit::Microseconds));
-    let (p50, p99) = (time(Statistic::Med), time(Statistic::P99));
-    let rate = ratio::rate(row);
-    let ops = figures::value(rate, Unit::PerSecond);
+fn cells(row: &DeviceRowDocument) -> Vec<String> {
+    let value =
+        |value: Option<f64>, unit| value.map_or("–".to_owned(), |value| figures::value(value, unit));
+    let latency = row.latency_ms.as_ref();
+    let p50 = value(latency.map(|latency| latency.p50), Unit::Milliseconds);
+    let p99 = value(latency.map(|latency| latency.p99), Unit::Milliseconds);
+    let cpu = value(row.cpu_us_per_op, Unit::Microseconds);
+    let ops = figures::value(row.ops_per_s, Unit::PerSecond);
     let ops = ops.strip_suffix("/s").unwrap_or(&ops).to_owned();
-    let ratio = compared_words(compared(row, rows), row);
-    match row.work {
-        RowWork::Keys { batch, in_flight } => {
-            let fill = row.fill.map_or("–".to_owned(), figures::digits);
-            let (batch, in_flight) = (batch.to_string(), in_flight.to_string());
-            vec![row.device.clone(), batch, in_flight, ops, p50, p99, cpu, fill, ratio]
-        }
-        RowWork::Blocks { bytes } => {
-            let throughput = figures::value(rate * bytes as f64, Unit::BytesPerSecond);
-            vec![row.device.clone(), ops, throughput, p50, p99, cpu, ratio]
-        }
+    if row.block_bytes.is_some() {
+        let throughput = value(row.bytes_per_s, Unit::BytesPerSecond);
+        return vec![row.device.clone(), ops, throughput, p50, p99, cpu, compared_words(row)];
     }
+    let count = |count: Option<u32>| count.unwrap_or_default().to_string();
+    let fill = row.fill.map_or("–".to_owned(), figures::digits);
+    let (batch, in_flight) = (count(row.batch), count(row.in_flight));
+    vec![row.device.clone(), batch, in_flight, ops, p50, p99, cpu, fill, compared_words(row)]
 }
 
-fn notes(table: &DeviceTable) -> Vec<String> {
+fn notes(table: &CryptoDocument) -> Vec<String> {
     let mut notes = vec![format!(
         "Each row: {} of one thread in {}, devices in turn in a random order and its reverse; times and rates are \
          elapsed time, intervals hold at 95%.",
         figures::time_ns(table.duration_s * 1e9),
         figures::plural(table.rounds as usize, "round")
     )];
-    if table.rows.iter().any(|row| matches!(row.work, RowWork::Blocks { .. }) && has_times(row)) {
+    if table.rows.iter().any(|row| row.block_bytes.is_some() && row.latency_ms.is_some()) {
         notes.push("Times of blocks are means of bursts of at least 20 µs.".to_owned());
     }
-    if table.rows.iter().any(|row| row.rates_per_s.len() == 1) {
+    if table.rows.iter().any(|row| row.windows_per_s.len() == 1) {
         notes.push(
             "openssl-speed measures once, with -elapsed, so its ratios have no interval, and its results are not checked; its key \
              exchange is the derivation without a fresh key."
@@ -97,37 +87,26 @@ fn notes(table: &DeviceTable) -> Vec<String> {
     notes
 }
 
-fn has_times(row: &DeviceRow) -> bool {
-    matches!(row.total.readings.get("op_latency"), Some(Reading::Trend(times)) if times.count() > 0)
-}
-
-fn library_words(device: &DeviceFound, library: &str) -> String {
+fn library_words(device: &DeviceDocument, library: &str) -> String {
     let file = device.file.as_ref().map(|file| format!(", {file}")).unwrap_or_default();
-    let answers = match device.answers {
-        Some(right) => format!("{} right", figures::plural(right as usize, "known answer")),
+    let answers = match &device.known_answers {
+        Some(answers) => format!("{} right", figures::plural(answers.right as usize, "known answer")),
         None => "its results cannot be checked".to_owned(),
     };
     format!("{library}{file}; {answers}")
 }
 
-fn compared_words(compared: Compared<'_>, row: &DeviceRow) -> String {
-    match compared {
-        Compared::Best => "best software".to_owned(),
-        Compared::Alone => "–".to_owned(),
-        Compared::Against { ratio, interval, best } => {
-            let words = match interval {
-                Some(found) => figures::effect(ratio, found.low, Some(found.high)),
-                None => figures::ratio(ratio, ratio, None),
-            };
-            match (row.work, best.work) {
-                (RowWork::Keys { in_flight: own, .. }, RowWork::Keys { in_flight, .. })
-                    if own != in_flight =>
-                {
-                    format!("{words} (of {in_flight} in flight)")
-                }
-                _ => words,
-            }
-        }
+fn compared_words(row: &DeviceRowDocument) -> String {
+    let Some(ratio) = &row.ratio else {
+        return if row.is_best { "best software" } else { "–" }.to_owned();
+    };
+    let words = match ratio.low {
+        Some(low) => figures::effect(ratio.value, low, ratio.high),
+        None => figures::ratio(ratio.value, ratio.value, None),
+    };
+    match ratio.against_in_flight.filter(|in_flight| row.in_flight != Some(*in_flight)) {
+        Some(in_flight) => format!("{words} (of {in_flight} in flight)"),
+        None => words,
     }
 }
 
@@ -175,7 +154,7 @@ mod tests {
         let mut table = sample();
         table.rows.truncate(1);
         let fault = "sign on the multibuffer device: the result is wrong and was withheld";
-        table.rows[0].total.errors.insert(fault.to_owned(), 3);
+        table.rows[0].errors.insert(fault.to_owned(), 3);
         table.devices.truncate(1);
         table.devices[0].file = Some("/opt/lib/libcrypto_mb.so".to_owned());
         table.warnings.push(
