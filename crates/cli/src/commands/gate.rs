@@ -13,23 +13,21 @@ mod trees;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_experiment::{ReadOptions, read};
+use plumb_experiment::Experiment;
 use plumb_host::signals::Interrupts;
 use plumb_host::time::monotonic_ns;
 use plumb_judge::judge;
-use plumb_model::{Judgement, Operand, Plan, Run, Span, Verdict};
+use plumb_model::{Blocks, Judgement, Operand, Plan, PlannedVariant, Run, Span, Variant, Verdict};
 use plumb_places::{HostClock, Hosts, Patience};
 use plumb_report::{figures, plural};
-use plumb_runner::prepare;
+use plumb_runner::{Planned, prepare};
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 
-use self::made::{Made, command_line};
+use self::made::Made;
 use self::subject::Subject;
 use crate::args::{BLOCKS_MAX, Format, GateArguments};
-use crate::commands::planning;
 use crate::commands::report::{print, write_all};
 use crate::commands::run::{raise_limits, session};
-use crate::data_paths;
 use crate::exit::{self, Failure, INTERRUPTED, Outcome};
 use crate::output;
 use crate::progress::Progress;
@@ -52,8 +50,7 @@ pub fn judged(arguments: &GateArguments, interrupts: &Interrupts) -> Outcome {
     let made = Made::prepare(arguments.output.as_deref())?;
     let directory = made.path().to_owned();
     let subject = Subject::prepare(arguments, &directory, interrupts)?;
-    let seed = arguments.seed.unwrap_or_else(planning::drawn_seed);
-    let gate = Gate { arguments, subject, directory, seed, interrupts, began_ns: monotonic_ns() };
+    let gate = Gate { arguments, subject, directory, interrupts, began_ns: monotonic_ns() };
     let noise = gate.noise()?;
     let run = gate.measure(&noise)?;
     gate.conclude(&run, &noise)
@@ -63,7 +60,6 @@ struct Gate<'a> {
     arguments: &'a GateArguments,
     subject: Subject,
     directory: PathBuf,
-    seed: u64,
     interrupts: &'a Interrupts,
     began_ns: u64,
 }
@@ -100,33 +96,16 @@ impl Noise {
 }
 
 impl Gate<'_> {
-    fn options(&self) -> ReadOptions {
-        ReadOptions {
-            seed: self.seed,
-            claims: self.subject.claims.clone(),
-            may_repeat: true,
-            made_by: Some(command_line(self.arguments, self.subject.commits.clone(), self.seed)),
-            ..ReadOptions::default()
-        }
-    }
-
     fn elapsed_s(&self) -> f64 {
         Duration::from_nanos(monotonic_ns() - self.began_ns).as_secs_f64()
     }
 
     /// Measures the base against itself.
     fn noise(&self) -> Result<Noise, Failure> {
-        let planned = self.planned(&ReadOptions { blocks: Some(BLOCKS_MIN), ..self.options() })?;
-        let plan = planned.plan().clone();
-        let options = ReadOptions {
-            control: true,
-            only: vec!["control".to_owned()],
-            blocks: Some(NOISE_BLOCKS),
-            ..self.options()
-        };
-        let only_first = self.planned(&options)?;
+        let plan = &self.subject.experiment.plan;
+        let planned = planned(self.base_twice())?;
         self.say("measuring the noise of this machine: the base against itself");
-        let run = self.run(only_first, &self.directory.join("noise"))?;
+        let run = self.run(planned, &self.directory.join("noise"))?;
         let spreads = plan
             .claims
             .iter()
@@ -143,6 +122,23 @@ impl Gate<'_> {
         let noise = Noise { s, block_s, blocks: blocks.min(BLOCKS_ENOUGH), cells, alpha: plan.alpha_each() };
         self.foretell(&noise)?;
         Ok(noise)
+    }
+
+    /// The base and a copy of it, without a claim.
+    fn base_twice(&self) -> Experiment {
+        let mut experiment = self.subject.experiment.clone();
+        let plan = &mut experiment.plan;
+        plan.variants.truncate(1);
+        plan.variants.push(Variant { control: true, ..Variant::new("control") });
+        plan.claims.clear();
+        plan.blocks = Blocks { min: NOISE_BLOCKS, max: NOISE_BLOCKS };
+        for (cell, settings) in plan.cells.iter_mut().zip(&mut experiment.settings) {
+            cell.variants.truncate(1);
+            cell.variants.push(PlannedVariant { variant: 1, ..cell.variants[0].clone() });
+            settings.truncate(1);
+            settings.push(settings[0].clone());
+        }
+        experiment
     }
 
     /// Says what the budget can show, and refuses one that can show nothing.
@@ -192,22 +188,14 @@ impl Gate<'_> {
 
     fn measure(&self, noise: &Noise) -> Result<Run, Failure> {
         let left_s = (seconds(self.arguments.budget) - self.elapsed_s()).max(1.0);
-        let budget = Span(Duration::from_secs_f64(left_s).as_nanos().try_into().unwrap_or(u64::MAX));
-        let options = ReadOptions { blocks_max: Some(noise.blocks), budget: Some(budget), ..self.options() };
-        self.run(self.planned(&options)?, &self.directory)
+        let mut experiment = self.subject.experiment.clone();
+        experiment.plan.blocks = Blocks { min: BLOCKS_MIN, max: noise.blocks };
+        let budget_ns = Duration::from_secs_f64(left_s).as_nanos().try_into().unwrap_or(u64::MAX);
+        experiment.plan.budget_ns = Some(budget_ns);
+        self.run(planned(experiment)?, &self.directory)
     }
 
-    fn planned(&self, options: &ReadOptions) -> Result<plumb_runner::Planned, Failure> {
-        let Subject { name, text, .. } = &self.subject;
-        let experiment = read(name, text.as_bytes(), options, &data_paths::all())?;
-        let planned = prepare(experiment, Hosts::default()).map_err(Failure::harness)?;
-        match planned.hopeless() {
-            Some(reason) => Err(Failure::usage(reason)),
-            None => Ok(planned),
-        }
-    }
-
-    fn run(&self, planned: plumb_runner::Planned, directory: &Path) -> Result<Run, Failure> {
+    fn run(&self, planned: Planned, directory: &Path) -> Result<Run, Failure> {
         raise_limits(&planned);
         let mut progress = Progress::new(planned.plan(), self.arguments.quiet);
         let mut emit = |event: &plumb_model::Event| progress.show(event);
@@ -267,6 +255,14 @@ impl Gate<'_> {
         if !self.arguments.quiet {
             output::message(text);
         }
+    }
+}
+
+fn planned(experiment: Experiment) -> Result<Planned, Failure> {
+    let planned = prepare(experiment, Hosts::default()).map_err(Failure::harness)?;
+    match planned.hopeless() {
+        Some(reason) => Err(Failure::usage(reason)),
+        None => Ok(planned),
     }
 }
 

@@ -1,15 +1,17 @@
-//! What is compared: an experiment's text with its two sides filled in, and the claims on it.
+//! What is compared: an experiment whose two sides are filled in, with the claims on it.
 
 use std::path::Path;
 
-use plumb_experiment::{ReadOptions, read};
+use plumb_experiment::{Experiment, ReadOptions, read};
 use plumb_host::named_file;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Better, MetricInfo, MetricKind, Plan, Statistic};
 
 use super::directory::SIDES;
+use super::made::command_line;
 use super::trees::Trees;
 use crate::args::GateArguments;
+use crate::commands::planning;
 use crate::data_paths;
 use crate::exit::Failure;
 use crate::experiments::in_yaml;
@@ -23,16 +25,10 @@ const SLOT_MS_MAX: u64 = 5000;
 
 /// What is compared.
 pub struct Subject {
-    /// What errors call the experiment.
-    pub name: String,
-    /// The experiment.
-    pub text: String,
-    /// Claims beside those in the text.
-    pub claims: Vec<String>,
+    /// The experiment, with the claims of its file or else those of the command.
+    pub experiment: Experiment,
     /// What the base and the head are called in sentences.
     pub names: [String; 2],
-    /// The commits of the base and the head, where revisions are compared.
-    pub commits: Option<[String; 2]>,
     /// Held while the work trees are needed.
     pub(super) _trees: Option<Trees>,
 }
@@ -62,9 +58,20 @@ impl Subject {
             Some(file) => (file.display().to_string(), from_file(file, trees.as_ref())?),
             None => ("gate".to_owned(), from_commands(arguments, trees.as_ref(), &names)?),
         };
-        let claims = claims(arguments, &name, &text)?;
         let commits = trees.as_ref().map(|trees| trees.revisions().clone().map(|revision| revision.commit));
-        Ok(Self { name, text, claims, names, commits, _trees: trees })
+        let seed = arguments.seed.unwrap_or_else(planning::drawn_seed);
+        let mut options = ReadOptions {
+            seed,
+            may_repeat: true,
+            made_by: Some(command_line(arguments, commits, seed)),
+            ..ReadOptions::default()
+        };
+        let mut experiment = read(&name, text.as_bytes(), &options, &data_paths::all())?;
+        options.claims = claims(arguments, &name, &experiment.plan)?;
+        if !options.claims.is_empty() {
+            experiment = read(&name, text.as_bytes(), &options, &data_paths::all())?;
+        }
+        Ok(Self { experiment, names, _trees: trees })
     }
 }
 
@@ -123,9 +130,7 @@ fn from_commands(
 }
 
 /// The claims that ask for no more than the margin, unless the file has claims of its own.
-fn claims(arguments: &GateArguments, name: &str, text: &str) -> Result<Vec<String>, Failure> {
-    let options = ReadOptions { may_repeat: true, ..ReadOptions::default() };
-    let plan = read(name, text.as_bytes(), &options, &data_paths::all())?.plan;
+fn claims(arguments: &GateArguments, name: &str, plan: &Plan) -> Result<Vec<String>, Failure> {
     let has_head = plan.variants.iter().any(|variant| variant.name == SIDES[1]);
     if plan.baseline_name() != SIDES[0] || !has_head {
         return Err(Failure::usage(format!(
@@ -136,10 +141,10 @@ fn claims(arguments: &GateArguments, name: &str, text: &str) -> Result<Vec<Strin
         return Ok(Vec::new());
     }
     let asked = match &arguments.metric[..] {
-        [] => vec![main_metric(&plan)],
+        [] => vec![main_metric(plan)],
         asked => asked.to_vec(),
     };
-    asked.iter().map(|asked| claim(&plan, asked, arguments.worse_than.0)).collect()
+    asked.iter().map(|asked| claim(plan, asked, arguments.worse_than.0)).collect()
 }
 
 /// What is compared where nobody said.

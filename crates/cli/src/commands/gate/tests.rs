@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use clap::Parser;
+use plumb_experiment::ReadOptions;
 use plumb_model::{Run, VariantState};
 
+use super::made::command_line;
 use super::*;
 use crate::args::{Arguments, Command};
 use crate::in_process::{Said, ended, made, null_experiment, plumb, write};
@@ -63,16 +65,19 @@ fn with_gate<T>(words: &[&str], folder: &Path, work: impl FnOnce(&Gate<'_>) -> T
         Arguments::try_parse_from(["plumb", "gate", "--run", "bench.yaml"].iter().chain(words)).unwrap();
     let Command::Gate(arguments) = parsed.command else { panic!("{words:?}") };
     let subject = Subject {
-        name: "bench.yaml".to_owned(),
-        text: String::new(),
-        claims: Vec::new(),
+        experiment: plumb_experiment::read(
+            "bench.yaml",
+            null_experiment(SPEC).as_bytes(),
+            &ReadOptions { may_repeat: true, ..ReadOptions::default() },
+            &crate::data_paths::all(),
+        )
+        .unwrap(),
         names: ["main (1a2b3c4d)".to_owned(), "5e6f7a8b".to_owned()],
-        commits: None,
         _trees: None,
     };
     let interrupts = Interrupts::install().unwrap();
     let directory = folder.to_owned();
-    work(&Gate { arguments: &arguments, subject, directory, seed: 2, interrupts: &interrupts, began_ns: 0 })
+    work(&Gate { arguments: &arguments, subject, directory, interrupts: &interrupts, began_ns: 0 })
 }
 
 fn noise(s: f64, blocks: u32) -> Noise {
