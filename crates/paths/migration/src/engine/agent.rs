@@ -19,6 +19,13 @@ use crate::settings::{MigrationSettings, Tls};
 /// The time between two words about how far a migration has come: MiB on the wire.
 const PROGRESS_NS: u64 = 250_000_000;
 
+/// The destination's counters: bytes from the channels' sockets, by the kernel's count.
+pub(super) const WIRE_BYTES: &str = "wire_bytes";
+/// Packets that it restored.
+pub(super) const COMPRESSED_PACKETS: &str = "compressed_packets";
+/// Regions of memory that it hashed for a comparison.
+pub(super) const REGIONS: &str = "regions";
+
 /// A destination as a system.
 #[derive(Debug)]
 pub struct DestinationSystem {
@@ -52,12 +59,9 @@ impl System for DestinationSystem {
             ..Snapshot::default()
         };
         let counters = [
-            ("migrations", totals.migrations),
-            ("failures", totals.failures),
-            ("wire_bytes", totals.wire_bytes),
-            ("compressed_packets", totals.compressed_packets),
-            ("raw_packets", totals.raw_packets),
-            ("regions", totals.regions),
+            (WIRE_BYTES, totals.wire_bytes),
+            (COMPRESSED_PACKETS, totals.compressed_packets),
+            (REGIONS, totals.regions),
         ];
         snapshot.counters.extend(counters.map(|(name, count)| (name.to_owned(), count)));
         Ok(snapshot)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit, facts, statements};
 use plumb_path::{SeenWindow, Snapshot};
 
+use super::agent::{COMPRESSED_PACKETS, REGIONS, WIRE_BYTES};
 use super::dirty::BACKLOG_NS;
 use crate::settings::{MigrationSettings, Tls};
 
@@ -74,7 +75,7 @@ fn ended(measurement: &Measurement) -> (u64, u64) {
 
 fn memory(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evidence {
     let equal = measurement.observed_count("regions compared", "equal");
-    let regions = moved(before, after, "regions");
+    let regions = moved(before, after, REGIONS);
     let (migrations, given_up) = ended(measurement);
     let given_up = if given_up > 0 { format!("; {given_up} given up") } else { String::new() };
     let holds = equal == regions && (equal > 0) == (migrations > 0);
@@ -91,7 +92,7 @@ fn codec(
     let (is_none, (_, given_up)) = (settings.system.codec.is_none(), ended(measurement));
     let compressed = measurement.observed_count("packets", &name);
     let raw = measurement.observed_count("packets", "as they are");
-    let restored = moved(before, after, "compressed_packets");
+    let restored = moved(before, after, COMPRESSED_PACKETS);
     // Packets of a migration that was given up are not counted at the destination.
     let agree = restored == compressed || given_up > 0;
     let (statement, is_asked) = match is_none {
@@ -115,7 +116,7 @@ fn wire(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evide
         _ => 0,
     };
     let repeated = measurement.observed_count("bytes sent again", "by TCP");
-    let received = moved(before, after, "wire_bytes");
+    let received = moved(before, after, WIRE_BYTES);
     let (complete, given_up) = ended(measurement);
     let first = sent.saturating_sub(repeated);
     // The bytes that a channel received may include one for the end of its connection.
@@ -196,6 +197,9 @@ fn made_up_for(measurement: &Measurement) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use plumb_path::System;
+
+    use super::super::agent::DestinationSystem;
     use super::*;
 
     fn dirtied(rate: f64, total_ms: f64) -> Evidence {
@@ -217,5 +221,22 @@ mod tests {
         let short = dirtied(120e6, 100.0);
         assert!(short.holds && !dirtied(177e6, 100.0).holds);
         assert_eq!(short.expected, "100 MB/s (800 Mbit/s), within 30%");
+    }
+
+    #[test]
+    fn every_counter_of_the_destination_is_read() {
+        let settings = MigrationSettings::default();
+        let before = DestinationSystem::start(&settings).unwrap().snapshot().unwrap();
+        let mut after = before.clone();
+        after.counters.values_mut().for_each(|count| *count += 1000);
+        let proof = |after: &Snapshot| {
+            let seen = SeenWindow { before: &before, after, measurement: None };
+            evidence(&settings, seen, &Measurement::default())
+        };
+        for name in before.counters.keys() {
+            let mut without = after.clone();
+            without.counters.remove(name);
+            assert_ne!(proof(&without), proof(&after), "{name}");
+        }
     }
 }

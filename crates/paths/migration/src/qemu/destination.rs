@@ -26,6 +26,8 @@ use super::instance::{Instance, Ram, Role};
 use super::memory::GuestMemory;
 use crate::settings::SystemSettings;
 
+/// The counter of migrations that were complete.
+pub(super) const MIGRATIONS: &str = "migrations";
 /// How long a destination may take to run after the source heard that it does.
 const SETTLING: Duration = Duration::from_secs(5);
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
@@ -108,7 +110,7 @@ impl System for Destination {
                 system_ns: totals.cpu.system_ns,
                 components: BTreeMap::from([("qemu".to_owned(), totals.cpu.total_ns())]),
             },
-            counters: BTreeMap::from([("migrations".to_owned(), totals.migrations)]),
+            counters: BTreeMap::from([(MIGRATIONS.to_owned(), totals.migrations)]),
             states,
             ..Snapshot::default()
         })

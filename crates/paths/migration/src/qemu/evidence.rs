@@ -3,6 +3,7 @@
 use plumb_model::{Evidence, Fact, Measurement, Reading, facts, statements};
 use plumb_path::{SeenWindow, Snapshot};
 
+use super::destination::MIGRATIONS;
 use super::method::Method;
 use crate::metrics;
 use crate::settings::MigrationSettings;
@@ -41,7 +42,7 @@ pub fn evidence(
     evidence.extend(told);
     evidence.push(connections(channels + 1, measurement));
     evidence.push(compression(&method, measurement));
-    let received = after.moved(before, "migrations").unwrap_or(0);
+    let received = after.moved(before, MIGRATIONS).unwrap_or(0);
     let equal = measurement.observed_count("memory", "equal");
     let migrations = match measurement.readings.get(metrics::CONVERGED.name) {
         Some(Reading::Share { yes, .. }) => *yes,

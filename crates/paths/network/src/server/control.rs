@@ -39,11 +39,9 @@ pub fn serve(shared: &Arc<Shared>, connection: OwnedFd, peer: IpAddr) {
 /// Takes a test off the list.
 fn leave(shared: &Shared, session: &Arc<Session>) {
     session.end();
-    if held(&shared.sessions).remove(&session.token()).is_some() {
-        if session.terms().test == Test::TcpCrr {
-            shared.once.fetch_sub(1, Ordering::Relaxed);
-        }
-        session.add_to(&mut held(&shared.done));
+    let was_listed = held(&shared.sessions).remove(&session.token()).is_some();
+    if was_listed && session.terms().test == Test::TcpCrr {
+        shared.once.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

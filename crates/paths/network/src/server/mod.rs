@@ -17,7 +17,6 @@ mod session;
 mod shared;
 mod stream;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -138,7 +137,6 @@ impl Server {
                 has_ended: AtomicBool::new(false),
                 sessions: Mutex::default(),
                 once: AtomicU64::new(0),
-                done: Mutex::default(),
                 news: Mutex::default(),
             }),
         };
@@ -158,16 +156,6 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.address
-    }
-
-    /// What it counted in all tests, those under way too.
-    #[must_use]
-    pub fn counters(&self) -> BTreeMap<String, u64> {
-        let mut counters = held(&self.shared.done).clone();
-        for session in held(&self.shared.sessions).values() {
-            session.add_to(&mut counters);
-        }
-        counters
     }
 
     /// What has happened since this was last asked, a line each.

@@ -168,16 +168,6 @@ impl Session {
         }
     }
 
-    /// Adds what it counted to sums by name.
-    pub(super) fn add_to(&self, counters: &mut BTreeMap<String, u64>) {
-        let (messages, bytes) = self.counted();
-        let mut add = |what: &str, count: u64| {
-            *counters.entry(format!("{}_{what}", self.terms.test.name())).or_default() += count;
-        };
-        add("messages", messages);
-        add("bytes", bytes);
-    }
-
     /// Wakes the threads that wait for a flow.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);

@@ -26,8 +26,6 @@ pub(super) struct Shared {
     pub(super) sessions: Mutex<BTreeMap<u64, Arc<Session>>>,
     /// Tests of connections that are used once, as long as there are any.
     pub(super) once: AtomicU64,
-    /// Of all tests that have ended.
-    pub(super) done: Mutex<BTreeMap<String, u64>>,
     /// One line for each thing that somebody may want to hear of.
     pub(super) news: Mutex<Vec<String>>,
 }

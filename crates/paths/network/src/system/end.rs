@@ -1,6 +1,5 @@
 //! The server's end of a network: Plumbline's own server, or that of the tool which drives the load.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -43,14 +42,6 @@ impl End {
         match self {
             Self::Own(server) => server.address(),
             Self::Tool(server) => server.address(),
-        }
-    }
-
-    /// What it counted.
-    pub(super) fn counters(&self) -> BTreeMap<String, u64> {
-        match self {
-            Self::Own(server) => server.counters(),
-            Self::Tool(_) => BTreeMap::new(),
         }
     }
 

@@ -23,8 +23,6 @@ pub(super) fn packets_of(role: Role) -> (&'static str, &'static str) {
     }
 }
 
-/// Packets that any device dropped.
-pub(super) const DROPPED: &str = "devices: packets dropped";
 /// Packets that took the short way, summed over its programs.
 pub(super) const SHORTCUTS: &str = "shortcut: packets";
 /// The state that says how many connections are tracked.
@@ -69,7 +67,6 @@ fn counters(layout: &Layout, snapshot: &mut Snapshot) -> Result<(), Error> {
         let (packets, bytes) = packets_of(device.role);
         add(packets, counted.sent_packets);
         add(bytes, counted.sent_bytes);
-        add(DROPPED, counted.lost_packets);
     }
     for shortcut in &layout.shortcuts {
         add(SHORTCUTS, shortcut.packets()?);

@@ -97,7 +97,6 @@ impl System for Near {
         let cpu = cpu(&mut self.end, &self.kernel_threads, &[])?;
         let mut snapshot = Snapshot { cpu, ..Snapshot::default() };
         self.half.observe(&mut snapshot)?;
-        snapshot.counters.extend(self.end.counters());
         Ok(snapshot)
     }
 
@@ -124,7 +123,6 @@ impl System for Pods {
         if let Some(open_vswitch) = &mut self.open_vswitch {
             open_vswitch.observe(&mut snapshot)?;
         }
-        snapshot.counters.extend(self.end.counters());
         Ok(snapshot)
     }
 

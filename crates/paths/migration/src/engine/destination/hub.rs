@@ -30,8 +30,6 @@ pub struct Totals {
     pub wire_bytes: u64,
     /// Packets that were compressed.
     pub compressed_packets: u64,
-    /// Packets whose content came as it is.
-    pub raw_packets: u64,
     /// Regions of memory that were hashed for a comparison.
     pub regions: u64,
 }
@@ -58,7 +56,6 @@ impl Hub {
         totals.cpu += CpuTime { user_ns: received.cpu_user_ns, system_ns: received.cpu_system_ns };
         totals.wire_bytes += received.wire_bytes;
         totals.compressed_packets += received.compressed_packets;
-        totals.raw_packets += received.raw_packets;
     }
 
     pub(super) fn add_regions(&self, regions: usize) {

@@ -4,8 +4,6 @@
 pub const OPERATIONS: &str = "operations";
 /// Bytes let through.
 pub const BYTES: &str = "bytes";
-/// Operations that had to wait.
-pub const DELAYED: &str = "delayed";
 /// Time for which the limit on operations was the binding one.
 pub const BOUND_BY_IOPS_NS: &str = "bound_by_iops_ns";
 /// Time for which the limit on bytes was the binding one.

@@ -123,7 +123,6 @@ fn snapshot(volume: &VolumeReport, at_ns: u64, cpu: CpuTime) -> Snapshot {
     let counters = [
         (names::OPERATIONS, account.operations),
         (names::BYTES, account.bytes),
-        (names::DELAYED, account.delayed),
         (names::BOUND_BY_IOPS_NS, account.bound_by_iops_ns),
         (names::BOUND_BY_BYTES_NS, account.bound_by_bytes_ns),
         (names::AT_NS, at_ns),
