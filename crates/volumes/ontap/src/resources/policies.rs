@@ -11,8 +11,8 @@ use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space};
 use plumb_volumes::state::{PolicyRow, State, StateError};
 use serde_json::{Map, Value, json};
 
-use super::{done, each, recorded, svm_of, svm_record};
-use crate::answer::RestResponse;
+use super::resource::{Changes, Resource};
+use super::{svm_of, svm_record};
 use crate::asked::Asked;
 use crate::fault::{self, RestError};
 use crate::fields::{Body, Field, FieldKind, read, set};
@@ -26,39 +26,43 @@ const OPERATION_BYTES: RangeInclusive<u64> = 256..=4 << 20;
 const BLOCK_SIZES: &[&str] = &["any", "4k", "8k", "16k", "32k", "64k", "128k"];
 const SPACES: &[&str] = &["used_space", "allocated_space"];
 
-pub const POLICIES: Collection = Collection {
-    path: "/api/storage/qos/policies",
-    fields: &[
-        read("uuid", FieldKind::Text),
-        read("name", FieldKind::Text),
-        read("svm.name", FieldKind::Text),
-        read("svm.uuid", FieldKind::Text),
-        read("scope", FieldKind::Text),
-        read("policy_class", FieldKind::Text),
-        read("object_count", FieldKind::Count),
-        read("fixed.capacity_shared", FieldKind::Flag),
-        read("fixed.max_throughput", FieldKind::Text),
-        read("fixed.max_throughput_iops", FieldKind::Count),
-        read("fixed.max_throughput_mbps", FieldKind::Count),
-        read("fixed.min_throughput", FieldKind::Text),
-        read("fixed.min_throughput_iops", FieldKind::Count),
-        read("fixed.min_throughput_mbps", FieldKind::Count),
-        read("adaptive.absolute_min_iops", FieldKind::Count),
-        read("adaptive.block_size", FieldKind::Text),
-        read("adaptive.expected_iops", FieldKind::Count),
-        read("adaptive.expected_iops_allocation", FieldKind::Text),
-        read("adaptive.peak_iops", FieldKind::Count),
-        read("adaptive.peak_iops_allocation", FieldKind::Text),
-        read("plumbline.preferred", FieldKind::Text),
-        read("plumbline.not_enforced", FieldKind::Text),
-    ],
-    always: &["uuid", "name"],
+pub static POLICIES: Resource = Resource {
+    collection: Collection {
+        path: "/api/storage/qos/policies",
+        fields: &[
+            read("uuid", FieldKind::Text),
+            read("name", FieldKind::Text),
+            read("svm.name", FieldKind::Text),
+            read("svm.uuid", FieldKind::Text),
+            read("scope", FieldKind::Text),
+            read("policy_class", FieldKind::Text),
+            read("object_count", FieldKind::Count),
+            read("fixed.capacity_shared", FieldKind::Flag),
+            read("fixed.max_throughput", FieldKind::Text),
+            read("fixed.max_throughput_iops", FieldKind::Count),
+            read("fixed.max_throughput_mbps", FieldKind::Count),
+            read("fixed.min_throughput", FieldKind::Text),
+            read("fixed.min_throughput_iops", FieldKind::Count),
+            read("fixed.min_throughput_mbps", FieldKind::Count),
+            read("adaptive.absolute_min_iops", FieldKind::Count),
+            read("adaptive.block_size", FieldKind::Text),
+            read("adaptive.expected_iops", FieldKind::Count),
+            read("adaptive.expected_iops_allocation", FieldKind::Text),
+            read("adaptive.peak_iops", FieldKind::Count),
+            read("adaptive.peak_iops_allocation", FieldKind::Text),
+            read("plumbline.preferred", FieldKind::Text),
+            read("plumbline.not_enforced", FieldKind::Text),
+        ],
+        always: &["uuid", "name"],
+    },
+    records,
+    changes: Some(Changes { settable, make, change, delete }),
 };
 
 /// What can be set, with what only the making of a policy can set, and what never can.
-fn settable(is_made: bool) -> [Field; 20] {
+fn settable(is_made: bool) -> Vec<Field> {
     let at_first = |name| Field { name, kind: FieldKind::Text, settable: is_made };
-    [
+    vec![
         set("name", FieldKind::Text),
         at_first("svm.name"),
         at_first("svm.uuid"),
@@ -82,24 +86,7 @@ fn settable(is_made: bool) -> [Field; 20] {
     ]
 }
 
-pub fn list(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let records = records(asked.state)?;
-    Ok(RestResponse::ok(POLICIES.list(asked.query, records, asked.request.with_links)?))
-}
-
-pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
-    let record = record_of(asked.state, uuid)?;
-    Ok(RestResponse::ok(POLICIES.one(asked.query, &record, asked.request.with_links)?))
-}
-
-pub fn create(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let body = Body::parse(asked.request.body, &settable(true))?;
-    let (job, record) = recorded(asked, "POST", |state| create_from(state, &body))?;
-    done(asked, &job, Some((&POLICIES, record)))
-}
-
-/// Makes the policy that a body describes, and returns its record.
-fn create_from(state: &State, body: &Body) -> Result<Value, RestError> {
+fn make(state: &State, body: &Body) -> Result<String, RestError> {
     let name = body.text("name").ok_or_else(|| RestError::required("name"))?;
     let svm = svm_of(state, body)?;
     let policy = match (body.any_below("fixed."), body.any_below("adaptive.")) {
@@ -114,8 +101,7 @@ fn create_from(state: &State, body: &Body) -> Result<Value, RestError> {
     };
     check(&policy)?;
     create_named(state, &svm, name, &policy)?;
-    let row = state.policies()?.into_iter().find(|row| row.name == name);
-    record_of(state, &row.ok_or_else(|| RestError::missing("name"))?.uuid)
+    Ok(name.to_owned())
 }
 
 /// Makes a policy, or says with which other its name conflicts.
@@ -146,21 +132,7 @@ fn conflict(state: &State, name: &str, new: &Policy) -> RestError {
     RestError::new(409, code, message).about("name")
 }
 
-pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
-    let body = Body::of_change(asked.request.body, &settable(false))?;
-    let (job, ()) = recorded(asked, "PATCH", |state| change_one(state, uuid, &body))?;
-    done(asked, &job, None)
-}
-
-/// Changes every policy that the query finds.
-pub fn change_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let body = Body::of_change(asked.request.body, &settable(false))?;
-    let found = || records(asked.state);
-    let (answer, _) = each(asked, &POLICIES, "PATCH", found, |state, uuid| change_one(state, uuid, &body))?;
-    Ok(answer)
-}
-
-fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), RestError> {
+fn change(state: &State, uuid: &str, body: &Body) -> Result<(), RestError> {
     let row = row_of(state, uuid)?;
     let policy = changed(&row.policy, body)?;
     if policy != row.policy {
@@ -196,24 +168,13 @@ fn changed(policy: &Policy, body: &Body) -> Result<Policy, RestError> {
     }
 }
 
-pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
-    let (job, ()) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
-    done(asked, &job, None)
-}
-
-/// Deletes every policy that the query finds.
-pub fn delete_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let found = || records(asked.state);
-    let (answer, _) = each(asked, &POLICIES, "DELETE", found, delete_one)?;
-    Ok(answer)
-}
-
 /// Volumes that are under it are under none then: NetApp's reference has "All QoS workloads associated with the policy are
 /// removed" (<https://docs.netapp.com/us-en/ontap-restapi/delete-storage-qos-policies-.html>).
-fn delete_one(state: &State, uuid: &str) -> Result<(), RestError> {
+fn delete(state: &State, uuid: &str) -> Result<Option<String>, RestError> {
     let row = row_of(state, uuid)?;
     state.release_volumes(&row.name)?;
-    Ok(state.delete_policy(&row.name)?)
+    state.delete_policy(&row.name)?;
+    Ok(None)
 }
 
 /// What ONTAP asks of a policy besides what the policy itself asks.
@@ -316,13 +277,9 @@ fn row_of(state: &State, uuid: &str) -> Result<PolicyRow, RestError> {
     row.ok_or_else(|| RestError::missing("uuid"))
 }
 
-fn record_of(state: &State, uuid: &str) -> Result<Value, RestError> {
-    let record = records(state)?.into_iter().find(|record| record["uuid"] == uuid);
-    record.ok_or_else(|| RestError::missing("uuid"))
-}
-
 /// Every policy, with every field.
-pub fn records(state: &State) -> Result<Vec<Value>, RestError> {
+fn records(asked: &Asked<'_>) -> Result<Vec<Value>, RestError> {
+    let state = asked.state;
     let (svms, volumes) = (state.svms()?, state.volumes()?);
     let rows = state.policies()?;
     let record = |row: &PolicyRow| {

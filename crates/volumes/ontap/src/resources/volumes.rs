@@ -10,8 +10,8 @@ use plumb_volumes::Report;
 use plumb_volumes::state::{PolicyRow, State, StateError, SvmRow, VolumeRow};
 use serde_json::{Value, json};
 
-use super::{done, each, policies, recorded, svm_of, svm_record};
-use crate::answer::RestResponse;
+use super::resource::{Changes, Resource};
+use super::{policies, svm_of, svm_record};
 use crate::asked::Asked;
 use crate::fault::{self, RestError};
 use crate::fields::{Body, Field, FieldKind, read, set};
@@ -20,42 +20,46 @@ use crate::query::Collection;
 /// The name that stands for no policy, as ONTAP has it.
 pub const NO_POLICY: &str = "none";
 
-pub const VOLUMES: Collection = Collection {
-    path: "/api/storage/volumes",
-    fields: &[
-        read("uuid", FieldKind::Text),
-        read("name", FieldKind::Text),
-        read("svm.name", FieldKind::Text),
-        read("svm.uuid", FieldKind::Text),
-        read("size", FieldKind::Size),
-        read("state", FieldKind::Text),
-        read("style", FieldKind::Text),
-        read("type", FieldKind::Text),
-        read("create_time", FieldKind::Text),
-        read("space.size", FieldKind::Size),
-        read("space.used", FieldKind::Size),
-        read("space.available", FieldKind::Size),
-        read("qos.policy.name", FieldKind::Text),
-        read("qos.policy.uuid", FieldKind::Text),
-        read("qos.policy.max_throughput_iops", FieldKind::Count),
-        read("qos.policy.max_throughput_mbps", FieldKind::Count),
-        read("qos.policy.min_throughput_iops", FieldKind::Count),
-        read("qos.policy.min_throughput_mbps", FieldKind::Count),
-        read("plumbline.nbd", FieldKind::Text),
-        read("plumbline.limits.iops", FieldKind::Count),
-        read("plumbline.limits.bytes_per_s", FieldKind::Count),
-        read("plumbline.account.operations", FieldKind::Count),
-        read("plumbline.account.bytes", FieldKind::Count),
-        read("plumbline.account.delayed", FieldKind::Count),
-        read("plumbline.account.bound_by_iops_ns", FieldKind::Count),
-        read("plumbline.account.bound_by_bytes_ns", FieldKind::Count),
-    ],
-    always: &["uuid", "name"],
+pub static VOLUMES: Resource = Resource {
+    collection: Collection {
+        path: "/api/storage/volumes",
+        fields: &[
+            read("uuid", FieldKind::Text),
+            read("name", FieldKind::Text),
+            read("svm.name", FieldKind::Text),
+            read("svm.uuid", FieldKind::Text),
+            read("size", FieldKind::Size),
+            read("state", FieldKind::Text),
+            read("style", FieldKind::Text),
+            read("type", FieldKind::Text),
+            read("create_time", FieldKind::Text),
+            read("space.size", FieldKind::Size),
+            read("space.used", FieldKind::Size),
+            read("space.available", FieldKind::Size),
+            read("qos.policy.name", FieldKind::Text),
+            read("qos.policy.uuid", FieldKind::Text),
+            read("qos.policy.max_throughput_iops", FieldKind::Count),
+            read("qos.policy.max_throughput_mbps", FieldKind::Count),
+            read("qos.policy.min_throughput_iops", FieldKind::Count),
+            read("qos.policy.min_throughput_mbps", FieldKind::Count),
+            read("plumbline.nbd", FieldKind::Text),
+            read("plumbline.limits.iops", FieldKind::Count),
+            read("plumbline.limits.bytes_per_s", FieldKind::Count),
+            read("plumbline.account.operations", FieldKind::Count),
+            read("plumbline.account.bytes", FieldKind::Count),
+            read("plumbline.account.delayed", FieldKind::Count),
+            read("plumbline.account.bound_by_iops_ns", FieldKind::Count),
+            read("plumbline.account.bound_by_bytes_ns", FieldKind::Count),
+        ],
+        always: &["uuid", "name"],
+    },
+    records,
+    changes: Some(Changes { settable, make, change, delete }),
 };
 
-fn settable(is_made: bool) -> [Field; 13] {
+fn settable(is_made: bool) -> Vec<Field> {
     let at_first = |name, kind| Field { name, kind, settable: is_made };
-    [
+    vec![
         set("name", FieldKind::Text),
         at_first("svm.name", FieldKind::Text),
         at_first("svm.uuid", FieldKind::Text),
@@ -72,30 +76,13 @@ fn settable(is_made: bool) -> [Field; 13] {
     ]
 }
 
-pub fn list(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let records = records(asked)?;
-    Ok(RestResponse::ok(VOLUMES.list(asked.query, records, asked.request.with_links)?))
-}
-
-pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
-    let record = records(asked)?.into_iter().find(|record| record["uuid"] == uuid);
-    let record = record.ok_or_else(|| RestError::missing("uuid"))?;
-    Ok(RestResponse::ok(VOLUMES.one(asked.query, &record, asked.request.with_links)?))
-}
-
-pub fn create(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let body = Body::parse(asked.request.body, &settable(true))?;
-    let (job, record) = recorded(asked, "POST", |state| {
-        let name = body.text("name").ok_or_else(|| RestError::required("name"))?;
-        let svm = svm_of(state, &body)?;
-        let size = body.count("size").ok_or_else(|| RestError::required("size"))?;
-        let policy = policy_of(state, &body)?.flatten();
-        let made = state.create_volume_of(&svm, name, size, policy.as_deref());
-        made.map_err(named)?;
-        let record = records(asked)?.into_iter().find(|record| record["name"] == name);
-        record.ok_or_else(|| RestError::missing("name"))
-    })?;
-    done(asked, &job, Some((&VOLUMES, record)))
+fn make(state: &State, body: &Body) -> Result<String, RestError> {
+    let name = body.text("name").ok_or_else(|| RestError::required("name"))?;
+    let svm = svm_of(state, body)?;
+    let size = body.count("size").ok_or_else(|| RestError::required("size"))?;
+    let policy = policy_of(state, body)?.flatten();
+    state.create_volume_of(&svm, name, size, policy.as_deref()).map_err(named)?;
+    Ok(name.to_owned())
 }
 
 /// What is wrong with a volume that is to have a name.
@@ -110,21 +97,7 @@ fn named(error: StateError) -> RestError {
     }
 }
 
-pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
-    let body = Body::of_change(asked.request.body, &settable(false))?;
-    let (job, ()) = recorded(asked, "PATCH", |state| change_one(state, uuid, &body))?;
-    done(asked, &job, None)
-}
-
-/// Changes every volume that the query finds.
-pub fn change_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let body = Body::of_change(asked.request.body, &settable(false))?;
-    let work = |state: &State, uuid: &str| change_one(state, uuid, &body);
-    let (answer, _) = each(asked, &VOLUMES, "PATCH", || records(asked), work)?;
-    Ok(answer)
-}
-
-fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), RestError> {
+fn change(state: &State, uuid: &str, body: &Body) -> Result<(), RestError> {
     let row = row_of(state, uuid)?;
     if let Some(size) = body.count("size") {
         state.resize_volume(&row.name, size)?;
@@ -139,26 +112,9 @@ fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), RestError> {
     Ok(())
 }
 
-pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<RestResponse, RestError> {
-    let (job, file) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
-    // Not before the change is for good.
-    asked.state.remove_file(&file);
-    done(asked, &job, None)
-}
-
-/// Deletes every volume that the query finds.
-pub fn delete_found(asked: &Asked<'_>) -> Result<RestResponse, RestError> {
-    let (answer, files) = each(asked, &VOLUMES, "DELETE", || records(asked), delete_one)?;
-    for file in &files {
-        asked.state.remove_file(file);
-    }
-    Ok(answer)
-}
-
-/// Returns the file that is to go.
-fn delete_one(state: &State, uuid: &str) -> Result<String, RestError> {
+fn delete(state: &State, uuid: &str) -> Result<Option<String>, RestError> {
     let row = row_of(state, uuid)?;
-    Ok(state.forget_volume(&row.name)?)
+    Ok(Some(state.forget_volume(&row.name)?))
 }
 
 /// The policy that a body names, by name, UUID, or both; `Some(None)` for none.

@@ -4,7 +4,7 @@ use super::*;
 
 /// The names of the volumes that a query finds.
 fn names(interface: &Interface, query: &str) -> Vec<String> {
-    let (status, body) = ask(interface, Method::Get, volumes::VOLUMES.path, query);
+    let (status, body) = ask(interface, Method::Get, volumes::VOLUMES.collection.path, query);
     assert_eq!(status, 200, "{query}: {body}");
     let records = body["records"].as_array().unwrap().iter();
     records.map(|record| record["name"].as_str().unwrap().to_owned()).collect()
@@ -31,11 +31,15 @@ fn policies_that_a_query_finds_are_changed_and_shown_as_they_are_now() {
     for (name, throughput) in [("p0", "500iops"), ("p1", "100MB/s"), ("p2", "500IOPS,100MB/s")] {
         let body =
             json!({ "name": name, "svm": { "name": "nfs_svm" }, "fixed": { "max_throughput": throughput } });
-        assert_eq!(send(&interface, Method::Post, policies::POLICIES.path, "", &body).0, 202, "{name}");
+        assert_eq!(
+            send(&interface, Method::Post, policies::POLICIES.collection.path, "", &body).0,
+            202,
+            "{name}"
+        );
     }
     let fixed = |name: &str| {
         let query = format!("name={name}&fields=fixed");
-        let (_, body) = ask(&interface, Method::Get, policies::POLICIES.path, &query);
+        let (_, body) = ask(&interface, Method::Get, policies::POLICIES.collection.path, &query);
         body["records"][0]["fixed"].clone()
     };
     let both = json!({ "capacity_shared": false, "max_throughput": "500IOPS,100MB/s",
@@ -44,13 +48,14 @@ fn policies_that_a_query_finds_are_changed_and_shown_as_they_are_now() {
     assert_eq!(fixed("p0")["max_throughput_mbps"], Value::Null);
     let query = "name=p*&return_records=true&fields=fixed.max_throughput";
     let change = json!({ "fixed": { "max_throughput_iops": 700 } });
-    let (status, answer) = send(&interface, Method::Patch, policies::POLICIES.path, query, &change);
+    let (status, answer) =
+        send(&interface, Method::Patch, policies::POLICIES.collection.path, query, &change);
     assert_eq!((status, &answer["num_records"]), (200, &json!(3)), "{answer}");
     let records = answer["records"].as_array().unwrap().iter();
     let shown: Vec<&Value> = records.map(|record| &record["fixed"]["max_throughput"]).collect();
     assert_eq!(shown, ["700IOPS", "700IOPS,100MB/s", "700IOPS,100MB/s"]);
     // A part, and the rest behind the link.
-    let (status, answer) = delete(&interface, policies::POLICIES.path, "name=p*&max_records=2");
+    let (status, answer) = delete(&interface, policies::POLICIES.collection.path, "name=p*&max_records=2");
     assert_eq!((status, &answer["num_records"], &answer["records"]), (200, &json!(2), &Value::Null));
     let next = answer["_links"]["next"]["href"].as_str().unwrap();
     let (path, query) = next.split_once('?').unwrap();
@@ -64,7 +69,7 @@ fn a_change_that_goes_on_after_a_failure_tells_what_succeeded_and_why_the_rest_f
     // Two policies cannot share a name.
     let query = "name=*&continue_on_failure=true";
     let (status, answer) =
-        send(&interface, Method::Patch, policies::POLICIES.path, query, &json!({ "name": "p" }));
+        send(&interface, Method::Patch, policies::POLICIES.collection.path, query, &json!({ "name": "p" }));
     assert_eq!(
         (status, &answer["num_records"], &answer["error"]["code"]),
         (400, &json!(1), &json!("262292"))
@@ -80,13 +85,19 @@ fn volumes_that_a_query_finds_lose_their_policy_and_go() {
     let (_directory, interface) = furnished();
     let found = |path: &str| ask(&interface, Method::Get, path, "").1["num_records"].clone();
     let none = json!({ "qos": { "policy": { "name": "none" } } });
-    assert_eq!(send(&interface, Method::Patch, volumes::VOLUMES.path, "name=vol*", &none).0, 200);
+    assert_eq!(send(&interface, Method::Patch, volumes::VOLUMES.collection.path, "name=vol*", &none).0, 200);
     assert_eq!(names(&interface, "qos.policy.name=*"), [""; 0]);
-    let (status, answer) = delete(&interface, volumes::VOLUMES.path, "svm.name=nfs_svm");
+    let (status, answer) = delete(&interface, volumes::VOLUMES.collection.path, "svm.name=nfs_svm");
     assert_eq!((status, &answer["num_records"]), (200, &json!(2)));
-    assert_eq!(delete(&interface, policies::POLICIES.path, "name=*").1["num_records"], json!(2));
-    assert_eq!(delete(&interface, policies::POLICIES.path, "name=*"), (200, json!({ "num_records": 0 })));
-    assert_eq!((found(volumes::VOLUMES.path), found(policies::POLICIES.path)), (json!(0), json!(0)));
+    assert_eq!(delete(&interface, policies::POLICIES.collection.path, "name=*").1["num_records"], json!(2));
+    assert_eq!(
+        delete(&interface, policies::POLICIES.collection.path, "name=*"),
+        (200, json!({ "num_records": 0 }))
+    );
+    assert_eq!(
+        (found(volumes::VOLUMES.collection.path), found(policies::POLICIES.collection.path)),
+        (json!(0), json!(0))
+    );
 }
 
 /// Each with a separate connection to the state, as servers and commands have.
@@ -99,7 +110,7 @@ fn of_many_that_make_the_same_at_once_one_does() {
     let make = || {
         let interface = Interface::new(State::open(directory.path()).unwrap(), ServedReport::default());
         start.wait();
-        send(&interface, Method::Post, policies::POLICIES.path, "", &body).0
+        send(&interface, Method::Post, policies::POLICIES.collection.path, "", &body).0
     };
     let mut codes: Vec<u16> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();

@@ -66,14 +66,14 @@ fn a_policy_is_deleted_with_what_it_does_to_volumes() {
         state.create_policy(name, &Policy::Fixed(fixed)).unwrap();
         state.create_volume(&format!("of_{name}"), 4096, Some(name)).unwrap();
     }
-    let path = format!("{}/{}", policies::POLICIES.path, state.policies().unwrap()[0].uuid);
+    let path = format!("{}/{}", policies::POLICIES.collection.path, state.policies().unwrap()[0].uuid);
     assert_eq!(ask(&interface, Method::Delete, &path, "").0, 202);
     let under = || {
         let volumes = state.volumes().unwrap();
         volumes.into_iter().map(|row| row.policy.unwrap_or_default()).collect::<Vec<_>>()
     };
     assert_eq!(under(), ["", "silver"]);
-    assert_eq!(ask(&interface, Method::Delete, policies::POLICIES.path, "name=*").0, 200);
+    assert_eq!(ask(&interface, Method::Delete, policies::POLICIES.collection.path, "name=*").0, 200);
     assert_eq!((under(), state.policies().unwrap()), (vec![String::new(); 2], vec![]));
 }
 
@@ -92,7 +92,7 @@ fn what_is_shown_is_of_one_moment() {
             }
         });
         while !renaming.is_finished() {
-            let (_, body) = ask(&interface, Method::Get, volumes::VOLUMES.path, "fields=qos");
+            let (_, body) = ask(&interface, Method::Get, volumes::VOLUMES.collection.path, "fields=qos");
             assert!(body["records"][0]["qos"]["policy"]["name"].is_string(), "{body}");
         }
     });
@@ -119,7 +119,7 @@ fn what_a_server_said_of_a_volume_is_not_said_of_another_that_has_its_name_now()
     interface.state.create_volume("vol1", 4096, None).unwrap();
     let limit = |name: &str| {
         let query = format!("name={name}&fields=plumbline");
-        let (_, body) = ask(&interface, Method::Get, volumes::VOLUMES.path, &query);
+        let (_, body) = ask(&interface, Method::Get, volumes::VOLUMES.collection.path, &query);
         body["records"][0]["plumbline"]["limits"]["iops"].as_u64()
     };
     assert_eq!((limit("vol1"), limit("vol2")), (None, Some(500)));

@@ -279,7 +279,7 @@ fn asked(
     body: &'static str,
     expected: Expected,
 ) -> Wrong {
-    Wrong { query, ..wrong(what, method, policies::POLICIES.path, body, expected) }
+    Wrong { query, ..wrong(what, method, policies::POLICIES.collection.path, body, expected) }
 }
 
 /// Requests to make something that cannot be made.
@@ -294,7 +294,10 @@ fn wrong_posts() -> Vec<Wrong> {
             (400, "262197", Some("return_timeout")),
         ),
     ];
-    for (path, cases) in [(policies::POLICIES.path, WRONG_POLICIES), (volumes::VOLUMES.path, WRONG_VOLUMES)] {
+    for (path, cases) in [
+        (policies::POLICIES.collection.path, WRONG_POLICIES),
+        (volumes::VOLUMES.collection.path, WRONG_VOLUMES),
+    ] {
         let posts =
             cases.iter().map(|&(what, body, expected)| wrong(what, Method::Post, path, body, expected));
         all.extend(posts);
@@ -305,7 +308,7 @@ fn wrong_posts() -> Vec<Wrong> {
 /// Requests about what exists, or does not.
 fn wrong_others(fixed: &str, volume: &str) -> Vec<Wrong> {
     use Method::{Delete, Get, Patch, Post};
-    let (of_policies, of_volumes) = (policies::POLICIES.path, volumes::VOLUMES.path);
+    let (of_policies, of_volumes) = (policies::POLICIES.collection.path, volumes::VOLUMES.collection.path);
     let nowhere = |collection: &str| format!("{collection}/00000000-0000-0000-0000-000000000000");
     let missing = (404, "4", Some("uuid"));
     let not_allowed = (405, "3", None);
@@ -315,7 +318,7 @@ fn wrong_others(fixed: &str, volume: &str) -> Vec<Wrong> {
         wrong("unknown UUID to delete", Delete, nowhere(of_policies), "", missing),
         wrong("unknown volume", Get, nowhere(of_volumes), "", missing),
         wrong("unknown volume to change", Patch, nowhere(of_volumes), r#"{"size":1}"#, missing),
-        wrong("unknown job", Get, nowhere(jobs::JOBS.path), "", missing),
+        wrong("unknown job", Get, nowhere(jobs::JOBS.collection.path), "", missing),
         wrong("a body where none belongs", Delete, volume, r#"{"force":true}"#, (400, "262198", None)),
         Wrong { method: None, ..wrong("wrong method", Get, of_policies, "{}", not_allowed) },
         wrong("a collection cannot be deleted", Delete, of_policies, "", not_allowed),
@@ -339,10 +342,10 @@ fn wrong_lists() -> Vec<Wrong> {
 /// Everything that a request could change.
 fn everything(interface: &Interface) -> Vec<Value> {
     let parts = [
-        (policies::POLICIES.path, "fields=*"),
-        (volumes::VOLUMES.path, "fields=size,svm,qos,create_time"),
-        (svms::SVMS.path, ""),
-        (jobs::JOBS.path, "fields=*"),
+        (policies::POLICIES.collection.path, "fields=*"),
+        (volumes::VOLUMES.collection.path, "fields=size,svm,qos,create_time"),
+        (svms::SVMS.collection.path, ""),
+        (jobs::JOBS.collection.path, "fields=*"),
     ];
     let records = parts.map(|(path, query)| ask(interface, Method::Get, path, query).1["records"].clone());
     records.into()
@@ -353,8 +356,11 @@ fn whatever_is_wrong_with_a_request_is_named_and_nothing_is_done() {
     let (_directory, interface) = furnished();
     let one =
         |collection: &str, name: &str| format!("{collection}/{}", uuid_of(&interface, collection, name));
-    let (fixed, adaptive) = (one(policies::POLICIES.path, "fixed"), one(policies::POLICIES.path, "adaptive"));
-    let volume = one(volumes::VOLUMES.path, "vol1");
+    let (fixed, adaptive) = (
+        one(policies::POLICIES.collection.path, "fixed"),
+        one(policies::POLICIES.collection.path, "adaptive"),
+    );
+    let volume = one(volumes::VOLUMES.collection.path, "vol1");
     let mut requests = wrong_posts();
     requests.extend(wrong_others(&fixed, &volume));
     for (path, cases) in [
