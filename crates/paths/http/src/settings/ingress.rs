@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::config::ConfigSettings;
+use super::protocol::Protocol;
 use super::tls::{KeyKind, TlsVersion};
 
 /// Which program is the ingress.
@@ -81,6 +82,11 @@ pub struct IngressSettings {
     pub offload_mode: Option<OffloadMode>,
     /// How long an operation of `offload: multibuffer` waits for others at most; 200 us if absent.
     pub batch_wait: Option<Span>,
+    /// The HTTP versions that it speaks: `[h1]`, or `[h1, h2]`. Over TLS the client chooses by ALPN, and without TLS by
+    /// its first bytes (prior knowledge).
+    pub protocols: Vec<Protocol>,
+    /// The most streams of an h2 connection at a time; the program's own limit if absent.
+    pub streams: Option<u32>,
     /// Event-loop threads.
     pub threads: u32,
     /// Worker threads of `offload: threads`; as many as the system's CPUs if absent.
@@ -124,6 +130,8 @@ impl Default for IngressSettings {
             offload: Offload::default(),
             offload_mode: None,
             batch_wait: None,
+            protocols: vec![Protocol::H1],
+            streams: None,
             threads: 1,
             workers: None,
             tickets: true,
@@ -162,6 +170,12 @@ impl IngressSettings {
     pub(crate) fn lead_to(&mut self, endpoint: &Endpoint) {
         self.url = Some(endpoint.url());
         self.connect.clone_from(&endpoint.connect);
+    }
+
+    /// Whether it is to speak HTTP/2.
+    #[must_use]
+    pub fn has_h2(&self) -> bool {
+        self.protocols.contains(&Protocol::H2)
     }
 
     /// The processes of an external system, as far as the settings name them.

@@ -12,6 +12,7 @@ use super::haproxy::{self, Haproxy};
 use super::installable::{HAPROXY, NGINX};
 use super::nginx::{self, Nginx};
 use super::offload::{Module, is_name_or_path};
+use super::protocols;
 use crate::settings::{
     IngressKind, IngressSettings, KeyKind, Offload, OffloadMode, OriginKind, SystemSettings, TlsVersion,
 };
@@ -32,6 +33,7 @@ const BATCH_WAIT_NS_MAX: u64 = 1_000_000_000;
 pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     check_url(&spec.ingress)?;
     spec.ingress.run_by().check("system.ingress", spec.ingress.kind == IngressKind::External)?;
+    protocols::check(&spec.ingress)?;
     check_threads(&spec.ingress)?;
     check_offload(&spec.ingress)?;
     check_batches(&spec.ingress)?;

@@ -12,7 +12,7 @@ use super::installable::HAPROXY;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Program, Recipe};
 use super::readiness::{Answered, Expected, here};
-use crate::settings::{IngressSettings, TlsVersion};
+use crate::settings::{IngressSettings, Protocol, TlsVersion};
 
 /// In HAProxy's directory.
 const STATS_SOCKET: &str = "stats.sock";
@@ -119,7 +119,8 @@ fn recipe<'a>(
     }
 }
 
-/// From `show stat`: a header of names and a line for each frontend, server and backend (management guide, 9.1).
+/// From `show stat`: a header of names and a line for each frontend, server and backend (management guide, 9.1). A stream is a
+/// request, also in HTTP/1.
 fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next()?.trim_start_matches("# ").split(',').collect();
@@ -132,6 +133,9 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
     };
     let counters = [
         ("requests", value(frontend, "req_tot")),
+        // Despite its name, the second counts a frontend's streams in the line of the frontend.
+        (Protocol::H1.counter(), value(frontend, "h1_total_streams")),
+        (Protocol::H2.counter(), value(frontend, "h2_backend_total_streams")),
         ("upstream_connects", value(backend, "connect")),
         ("handshakes_full", value(frontend, "ssl_sess")),
         ("handshakes_resumed", value(frontend, "ssl_reused_sess")),
@@ -190,12 +194,16 @@ fn config(
     let threads = spec.threads;
     let has_tls = spec.tls != TlsVersion::None;
     let (tls, bind, protocol) = if has_tls {
-        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn http/1.1"), "https")
+        let alpn = if spec.has_h2() { "h2,http/1.1" } else { "http/1.1" };
+        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn {alpn}"), "https")
     } else {
+        // Without TLS, HAProxy knows h2 by its first bytes (`option disable-h2-upgrade`).
         (String::new(), String::new(), "http")
     };
+    let streams = spec.streams.map(|streams| format!("    tune.h2.max-concurrent-streams {streams}\n"));
     let global = format!(
-        "    nbthread {threads}\n    stats socket unix@{HOME}/{STATS_SOCKET} mode 600 level operator\n"
+        "    nbthread {threads}\n    stats socket unix@{HOME}/{STATS_SOCKET} mode 600 level operator\n{}",
+        streams.unwrap_or_default()
     );
     let values = [
         ("global", global),
@@ -221,4 +229,67 @@ fn tls(spec: &IngressSettings) -> String {
     tune.ssl.default-dh-param 2048
 {cache}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Protocol::{H1, H2};
+
+    #[test]
+    fn h2_and_its_streams_are_words_of_bind_and_global() {
+        let text = |tls, protocols: &[_], streams| {
+            let protocols = protocols.to_vec();
+            let spec = IngressSettings { tls, protocols, streams, ..IngressSettings::default() };
+            config(&spec, "", here(1), 2).unwrap()
+        };
+        let plain = text(TlsVersion::None, &[H1], None);
+        assert_eq!(
+            text(TlsVersion::None, &[H1, H2], None),
+            plain,
+            "it tells them apart by their first bytes"
+        );
+        let h1 = text(TlsVersion::V13, &[H1], None);
+        insta::assert_snapshot!(h1, @"
+        global
+            nbthread 1
+            stats socket unix@/proc/self/fd/0/stats.sock mode 600 level operator
+            ssl-default-bind-options ssl-min-ver TLSv1.3 ssl-max-ver TLSv1.3
+            ssl-default-bind-ciphers ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL
+            ssl-default-bind-curves X25519:P-256:P-384
+            tune.ssl.default-dh-param 2048
+
+        defaults
+            mode http
+            timeout connect 5s
+            timeout client 60s
+            timeout server 30s
+            timeout http-keep-alive 60s
+            option http-keep-alive
+            http-reuse always
+
+        frontend ingress
+            bind 127.0.0.1:1 ssl crt /proc/self/fd/0/bundle.pem alpn http/1.1
+            option forwardfor
+            http-request set-header X-Forwarded-Proto https
+            default_backend origin
+
+        backend origin
+            server origin 127.0.0.1:2
+        ");
+        let h2 = text(TlsVersion::V13, &[H1, H2], Some(8));
+        let new: Vec<&str> = h2.lines().filter(|line| !h1.contains(line)).collect();
+        insta::assert_snapshot!(new.join("\n"), @"
+            tune.h2.max-concurrent-streams 8
+            bind 127.0.0.1:1 ssl crt /proc/self/fd/0/bundle.pem alpn h2,http/1.1
+        ");
+    }
+
+    #[test]
+    fn requests_are_counted_by_protocol() {
+        let csv = "# pxname,svname,req_tot,ssl_sess,h2_backend_total_streams,h1_total_streams\n\
+                   ingress,FRONTEND,7,2,3,4\norigin,BACKEND,7,,,\n";
+        let counted = counters(csv).unwrap();
+        assert_eq!((counted["requests"], counted["requests_h1"], counted["requests_h2"]), (7, 4, 3));
+    }
 }

@@ -14,6 +14,7 @@ mod installable;
 mod nginx;
 mod offload;
 mod program;
+mod protocols;
 mod readiness;
 mod running;
 mod template;
