@@ -83,6 +83,7 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
 ///
 /// When a program, a library or a CPU feature is missing.
 pub fn feasible(spec: &SystemSettings) -> Result<(), AnyError> {
+    protocols::feasible(&spec.ingress)?;
     match spec.ingress.kind {
         IngressKind::External => return Ok(()),
         IngressKind::Embedded if spec.ingress.offload == Offload::Multibuffer => {

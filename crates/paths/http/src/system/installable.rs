@@ -7,21 +7,31 @@ use plumb_host::process::{run_for_output, which};
 use plumb_path::PathError;
 use plumb_path::tool::NotInstalled;
 
-pub(super) const HAPROXY: Installable =
-    Installable { title: "HAProxy", command: "haproxy", remedy: "on Debian: apt-get install haproxy" };
+pub(super) const HAPROXY: Installable = Installable {
+    title: "HAProxy",
+    command: "haproxy",
+    build_argument: "-vv",
+    remedy: "on Debian: apt-get install haproxy",
+};
 
-pub(super) const NGINX: Installable =
-    Installable { title: "nginx", command: "nginx", remedy: "on Debian: apt-get install nginx-light" };
+pub(super) const NGINX: Installable = Installable {
+    title: "nginx",
+    command: "nginx",
+    build_argument: "-V",
+    remedy: "on Debian: apt-get install nginx-light",
+};
 
 /// How long a program may take to say its version.
 const VERSION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A program that can be installed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Installable {
     /// How it is called, by people and by the shell.
     pub title: &'static str,
     pub command: &'static str,
+    /// The option that prints what it was built with.
+    pub build_argument: &'static str,
     /// A clause that says how to install it.
     pub remedy: &'static str,
 }
@@ -38,8 +48,17 @@ impl Installable {
 
     /// The first line of what it says of its version.
     pub(super) fn version(self, file: &Path) -> Result<String, PathError> {
-        let output = run_for_output(file, ["-v"], VERSION_PATIENCE)?;
-        let lines = output.stdout.lines().chain(output.stderr.lines());
-        Ok(lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
+        let said = said(file, "-v")?;
+        Ok(said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
     }
+
+    /// All that it says of its build, after its version.
+    pub(super) fn build(self, file: &Path) -> Result<String, PathError> {
+        said(file, self.build_argument)
+    }
+}
+
+fn said(file: &Path, argument: &str) -> Result<String, PathError> {
+    let output = run_for_output(file, [argument], VERSION_PATIENCE)?;
+    Ok(output.stdout + &output.stderr)
 }

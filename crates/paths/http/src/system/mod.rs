@@ -20,6 +20,7 @@ mod running;
 mod template;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use plumb_path::{PathError, Place, System};
 

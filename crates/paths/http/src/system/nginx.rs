@@ -1,7 +1,8 @@
 //! nginx, as the ingress and as the origin.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -15,10 +16,17 @@ use super::installable::NGINX;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Program, Recipe};
 use super::readiness::{Answered, Expected, here};
-use crate::settings::{ConfigSettings, IngressSettings, TlsVersion};
+use super::version::Version;
+use crate::settings::{ConfigSettings, IngressSettings, Protocol, TlsVersion};
 
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
 const STATUS_SOCKET: &str = "status.sock";
+
+/// The protocol of each request, in nginx's working directory.
+const PROTOCOL_LOG: &str = "protocols.log";
+
+/// From this version on, `http2` is a directive, and a port without TLS speaks h1 beside h2. Before, it was a word of `listen`.
+pub(super) const HTTP2_DIRECTIVE: Version = Version([1, 25, 1]);
 
 /// `-e`: what goes wrong before the configuration is read is not to go to the host's own log.
 const ARGUMENTS: [&str; 6] = ["-p", ".", "-e", "stderr", "-c", "nginx.conf"];
@@ -33,6 +41,8 @@ pub(super) struct Nginx {
     config: Option<String>,
     /// Requests for its status, which it counts like others.
     status_requests: u64,
+    /// The protocol of each request, where it speaks several.
+    protocols: Option<ProtocolLog>,
 }
 
 impl Nginx {
@@ -43,7 +53,8 @@ impl Nginx {
         certificates: Option<&Certificates>,
     ) -> Result<(), PathError> {
         let is_nobody = may_give_up_root(None);
-        let config = |port| config(spec, "", (here(port), 1), is_nobody);
+        let http2 = Http2::of_installed(spec)?;
+        let config = |port| config(spec, "", (here(port), 1), is_nobody, http2);
         let directory = place.scratch.join("nginx-ingress");
         Program::test(&recipe(
             directory,
@@ -64,14 +75,20 @@ impl Nginx {
         let module = Module::of(spec, NGINX).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let is_nobody = may_give_up_root(module.as_ref());
-        let config =
-            |port| config(spec, &words, (SocketAddr::new(expected.address, port), origin_port), is_nobody);
+        let http2 = Http2::of_installed(spec)?;
+        let config = |port| {
+            let at = SocketAddr::new(expected.address, port);
+            config(spec, &words, (at, origin_port), is_nobody, http2)
+        };
         let directory = place.scratch.join("nginx-ingress");
         let environment = Environment::new(module.as_ref(), ".");
         let recipe =
             recipe(directory, environment, (spec.threads, is_nobody), &config, expected.certificates);
         let (program, proof) = Program::start(&recipe, expected)?;
-        Ok((Self { program, module, config: expected_config(spec), status_requests: 0 }, proof))
+        let config = expected_config(spec);
+        // A user's template may have another log in its place.
+        let protocols = File::open(recipe.directory.join(PROTOCOL_LOG)).ok().map(ProtocolLog::new);
+        Ok((Self { program, module, config, status_requests: 0, protocols }, proof))
     }
 
     /// Starts one as the origin of a static file.
@@ -90,7 +107,7 @@ impl Nginx {
         let config = |port| origin(port, is_nobody);
         let recipe = recipe(home, Environment::default(), (1, is_nobody), &config, None);
         let (program, _) = Program::start(&recipe, expected)?;
-        Ok(Self { program, module: None, config: None, status_requests: 0 })
+        Ok(Self { program, module: None, config: None, status_requests: 0, protocols: None })
     }
 
     pub(super) fn program(&mut self) -> &mut Program {
@@ -101,7 +118,8 @@ impl Nginx {
         self.program.port
     }
 
-    /// What nginx counts itself: requests. It has no counter of handshakes or of connections to the origin.
+    /// What nginx counts itself: requests, by protocol where it speaks several. It has no counter of handshakes or of connections
+    /// to the origin.
     pub(super) fn counters(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
         let status = self
             .program
@@ -111,7 +129,14 @@ impl Nginx {
         let requests = requests(&status).ok_or_else(|| {
             PathError::new(format!("read nginx's status: there are no requests in {status:?}"))
         })?;
-        Ok(BTreeMap::from([("requests".to_owned(), requests.saturating_sub(self.status_requests))]))
+        let mut counters =
+            BTreeMap::from([("requests".to_owned(), requests.saturating_sub(self.status_requests))]);
+        if let Some(log) = &mut self.protocols {
+            let counted =
+                log.counted().map_err(|error| PathError::new(format!("read {PROTOCOL_LOG}: {error}")))?;
+            counters.extend(counted.map(|(protocol, count)| (protocol.counter().to_owned(), count)));
+        }
+        Ok(counters)
     }
 
     pub(super) fn states(&self) -> BTreeMap<String, String> {
@@ -149,6 +174,76 @@ fn recipe<'a>(
     }
 }
 
+/// nginx's log of protocols, as far as it has been read.
+#[derive(Debug)]
+struct ProtocolLog {
+    file: File,
+    lines: u64,
+    h2: u64,
+}
+
+impl ProtocolLog {
+    fn new(file: File) -> Self {
+        Self { file, lines: 0, h2: 0 }
+    }
+
+    /// The requests of each protocol so far.
+    fn counted(&mut self) -> io::Result<[(Protocol, u64); 2]> {
+        let mut piece = [0; 64 << 10];
+        loop {
+            let length = self.file.read(&mut piece)?;
+            if length == 0 {
+                return Ok([(Protocol::H1, self.lines.saturating_sub(self.h2)), (Protocol::H2, self.h2)]);
+            }
+            // A line is `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`.
+            let count = |byte| memchr::memchr_iter(byte, &piece[..length]).count() as u64;
+            self.lines += count(b'\n');
+            self.h2 += count(b'2');
+        }
+    }
+}
+
+/// How nginx is told to speak HTTP/2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Http2 {
+    Off,
+    /// By a word of `listen`.
+    Listen,
+    /// By a directive.
+    Directive,
+}
+
+impl Http2 {
+    fn of_installed(spec: &IngressSettings) -> Result<Self, PathError> {
+        if !spec.has_h2() {
+            return Ok(Self::Off);
+        }
+        let version = NGINX.version(&NGINX.find().map_err(PathError::new)?)?;
+        let is_new = Version::of(&version).is_none_or(|version| version >= HTTP2_DIRECTIVE);
+        Ok(if is_new { Self::Directive } else { Self::Listen })
+    }
+
+    /// Lines for `http`.
+    fn lines(self, streams: Option<u32>) -> String {
+        let on = if self == Self::Directive { "    http2 on;\n" } else { "" };
+        let streams = streams.map(|streams| format!("    http2_max_concurrent_streams {streams};\n"));
+        format!("{on}{}", streams.unwrap_or_default())
+    }
+
+    /// The log of `http`: without HTTP/2 every request has the same protocol, and nothing is written. Lines are gathered for some
+    /// milliseconds, which costs a request less than a microsecond.
+    fn log(self) -> String {
+        match self {
+            Self::Off => "    access_log off;\n".to_owned(),
+            Self::Listen | Self::Directive => format!(
+                "    log_format protocol $server_protocol;
+    access_log {PROTOCOL_LOG} protocol buffer=64k flush=10ms;
+"
+            ),
+        }
+    }
+}
+
 /// The third number in the line after `server accepts handled requests` (`ngx_http_stub_status_module`).
 fn requests(status: &str) -> Option<u64> {
     let (_, after) = status.split_once("server accepts handled requests")?;
@@ -169,8 +264,7 @@ events {
 }
 
 http {
-    access_log off;
-    sendfile on;
+{{log}}    sendfile on;
     tcp_nopush on;
     tcp_nodelay on;
     keepalive_timeout 60s;
@@ -187,6 +281,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     placeholders: &[
         ("main", true),
         ("http", true),
+        ("log", false),
         ("listen", true),
         ("tls", false),
         ("origin", false),
@@ -247,7 +342,7 @@ const ORIGIN: Dialect = Dialect {
 };
 
 /// What plumb needs of every configuration: outside of all blocks, and in `http`.
-fn needs(workers: u32, is_nobody: bool, words: &str) -> [(&'static str, String); 2] {
+fn needs(workers: u32, is_nobody: bool, words: &str, http2: Http2) -> [(&'static str, String); 3] {
     let master = if has_master(workers) { "on" } else { "off" };
     // The workers of a master that stays root would change to `nobody`, which cannot read root's files.
     let stays_root = !is_nobody && rustix::process::geteuid().is_root();
@@ -260,6 +355,7 @@ worker_processes {workers};
 error_log stderr error;
 "
     );
+    let silent = if http2 == Http2::Off { "" } else { "        access_log off;\n" };
     let http = format!(
         "    client_body_temp_path temp-client;
     proxy_temp_path temp-proxy;
@@ -269,24 +365,25 @@ error_log stderr error;
 
     server {{
         listen unix:{STATUS_SOCKET};
-        location / {{
+{silent}        location / {{
             stub_status;
         }}
     }}
 "
     );
-    [("main", main), ("http", http)]
+    [("main", main), ("http", http), ("log", http2.log())]
 }
 
 fn origin(port: u16, is_nobody: bool) -> Result<String, ConfigError> {
-    let [main, http] = needs(1, is_nobody, "");
-    let values = [main, http, ("listen", format!("127.0.0.1:{port} backlog=4096"))];
+    let [main, http, log] = needs(1, is_nobody, "", Http2::Off);
+    let values = [main, http, log, ("listen", format!("127.0.0.1:{port} backlog=4096"))];
     config::text(&ConfigSettings::default(), ORIGIN, &values)
 }
 
 /// What evidence shows of the configuration, whatever its ports are; `None` where it is plumb's own.
 pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
-    config::expected(&spec.config, || config(spec, "", (here(0), 0), true))
+    let http2 = if spec.has_h2() { Http2::Directive } else { Http2::Off };
+    config::expected(&spec.config, || config(spec, "", (here(0), 0), true, http2))
 }
 
 /// The ingress' configuration, with the words that have it use a module of OpenSSL.
@@ -295,14 +392,17 @@ fn config(
     words: &str,
     (at, origin_port): (SocketAddr, u16),
     is_nobody: bool,
+    http2: Http2,
 ) -> Result<String, ConfigError> {
     let has_tls = spec.tls != TlsVersion::None;
     let (ssl, tls) = if has_tls { (" ssl", tls(spec)) } else { ("", String::new()) };
-    let [main, http] = needs(spec.threads, is_nobody, words);
+    let word = if http2 == Http2::Listen { " http2" } else { "" };
+    let [main, (_, http), log] = needs(spec.threads, is_nobody, words, http2);
     let values = [
         main,
-        http,
-        ("listen", format!("{at}{ssl} backlog=4096")),
+        ("http", format!("{}{http}", http2.lines(spec.streams))),
+        log,
+        ("listen", format!("{at}{ssl}{word} backlog=4096")),
         ("tls", tls),
         ("origin", format!("127.0.0.1:{origin_port}")),
         ("port", at.port().to_string()),
@@ -325,4 +425,123 @@ fn tls(spec: &IngressSettings) -> String {
         ssl_session_cache {cache};
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+    use crate::settings::Protocol::{H1, H2};
+
+    fn text(protocols: &[Protocol], streams: Option<u32>, http2: Http2) -> String {
+        let protocols = protocols.to_vec();
+        let spec = IngressSettings { protocols, streams, ..IngressSettings::default() };
+        config(&spec, "", (here(1), 2), true, http2).unwrap()
+    }
+
+    #[test]
+    fn with_h1_alone_the_configuration_knows_nothing_of_h2() {
+        insta::assert_snapshot!(text(&[H1], None, Http2::Off), @r#"
+        daemon off;
+        master_process off;
+        worker_processes 1;
+        pid nginx.pid;
+        error_log stderr error;
+
+        events {
+            worker_connections 8192;
+        }
+
+        http {
+            access_log off;
+            sendfile on;
+            tcp_nopush on;
+            tcp_nodelay on;
+            keepalive_timeout 60s;
+            keepalive_requests 1000000000;
+            client_max_body_size 0;
+            default_type text/plain;
+
+            upstream origin {
+                server 127.0.0.1:2;
+                keepalive 256;
+                keepalive_requests 1000000000;
+            }
+
+            server {
+                listen 127.0.0.1:1 ssl backlog=4096;
+                server_name localhost;
+                ssl_certificate leaf.pem;
+                ssl_certificate_key key.pem;
+                ssl_protocols TLSv1.3;
+                ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL;
+                ssl_ecdh_curve X25519:prime256v1:secp384r1;
+                ssl_session_tickets on;
+                ssl_session_cache shared:sessions:16m;
+
+                location / {
+                    proxy_pass http://origin;
+                    proxy_http_version 1.1;
+                    proxy_connect_timeout 5s;
+                    proxy_read_timeout 30s;
+                    proxy_set_header Connection "";
+                    proxy_set_header Host $host;
+                    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+                    proxy_set_header X-Forwarded-Proto $scheme;
+                }
+            }
+            client_body_temp_path temp-client;
+            proxy_temp_path temp-proxy;
+            fastcgi_temp_path temp-fastcgi;
+            uwsgi_temp_path temp-uwsgi;
+            scgi_temp_path temp-scgi;
+
+            server {
+                listen unix:status.sock;
+                location / {
+                    stub_status;
+                }
+            }
+        }
+        "#);
+    }
+
+    #[test]
+    fn h2_is_a_word_or_a_directive_by_the_version() {
+        let h1 = text(&[H1], None, Http2::Off);
+        let new = |http2| {
+            let h2 = text(&[H1, H2], Some(8), http2);
+            let new: Vec<&str> = h2.lines().filter(|line| !h1.contains(line)).collect();
+            new.join("\n")
+        };
+        insta::assert_snapshot!(new(Http2::Listen), @"
+            log_format protocol $server_protocol;
+            access_log protocols.log protocol buffer=64k flush=10ms;
+                listen 127.0.0.1:1 ssl http2 backlog=4096;
+            http2_max_concurrent_streams 8;
+                access_log off;
+        ");
+        insta::assert_snapshot!(new(Http2::Directive), @"
+            log_format protocol $server_protocol;
+            access_log protocols.log protocol buffer=64k flush=10ms;
+            http2 on;
+            http2_max_concurrent_streams 8;
+                access_log off;
+        ");
+    }
+
+    #[test]
+    fn the_log_of_protocols_is_counted_as_it_grows() {
+        let mut written = tempfile::tempfile().unwrap();
+        let mut log = ProtocolLog::new(written.try_clone().unwrap());
+        let mut counted_after = |text: &str| {
+            let end = written.metadata().unwrap().len();
+            written.write_all(text.as_bytes()).unwrap();
+            written.seek(io::SeekFrom::Start(end)).unwrap();
+            log.counted().unwrap().map(|(_, count)| count)
+        };
+        assert_eq!(counted_after("HTTP/2.0\nHTTP/1.1\nHT"), [1, 1]);
+        assert_eq!(counted_after("TP/2.0\nHTTP/1.0\n"), [2, 2]);
+    }
 }

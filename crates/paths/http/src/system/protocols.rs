@@ -1,8 +1,11 @@
-//! Which HTTP versions an ingress can be asked to speak.
+//! Which HTTP versions an ingress can be asked to speak, and whether the installed program speaks them.
 
-use plumb_path::Fault;
+use plumb_path::{AnyError, Fault};
 
-use crate::settings::{IngressKind, IngressSettings, Protocol};
+use super::installable::{HAPROXY, Installable, NGINX};
+use super::nginx::HTTP2_DIRECTIVE;
+use super::version::Version;
+use crate::settings::{IngressKind, IngressSettings, Protocol, TlsVersion};
 
 /// More than this is a slip of the pen.
 const STREAMS_MAX: u32 = 65_535;
@@ -44,8 +47,46 @@ fn refusal(kind: IngressKind) -> Option<&'static str> {
             Some("an external system speaks what its own configuration says; leave out `protocols`")
         }
         IngressKind::Embedded => Some("the embedded ingress speaks h1 only"),
-        IngressKind::Nginx => Some("nginx speaks h1 only here"),
-        IngressKind::Haproxy => None,
+        IngressKind::Haproxy | IngressKind::Nginx => None,
+    }
+}
+
+/// Why an installed program cannot speak what the settings ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Lacks {
+    #[error("this {} was built without h2: `{} {}` does not list it", program.title, program.command, program.build_argument)]
+    H2 { program: Installable },
+    #[error(
+        "nginx {installed} speaks h1 beside h2 only over TLS; without TLS this needs nginx {HTTP2_DIRECTIVE} or later"
+    )]
+    PlainH2 { installed: Version },
+}
+
+/// Whether the installed program speaks the protocols of the settings.
+///
+/// # Errors
+/// When it lacks one of them, or does not run.
+pub(super) fn feasible(ingress: &IngressSettings) -> Result<(), AnyError> {
+    let (program, mark) = match ingress.kind {
+        _ if !ingress.has_h2() => return Ok(()),
+        IngressKind::Haproxy => (HAPROXY, " h2 : "),
+        IngressKind::Nginx => (NGINX, "--with-http_v2_module"),
+        IngressKind::Embedded | IngressKind::External => return Ok(()),
+    };
+    let file = program.find()?;
+    Ok(lack(program, mark, &program.build(&file)?, ingress.tls)?)
+}
+
+/// What a program lacks, by what it says of its build.
+fn lack(program: Installable, mark: &str, build: &str, tls: TlsVersion) -> Result<(), Lacks> {
+    if !build.contains(mark) {
+        return Err(Lacks::H2 { program });
+    }
+    match build.lines().next().and_then(Version::of) {
+        Some(installed) if program == NGINX && tls == TlsVersion::None && installed < HTTP2_DIRECTIVE => {
+            Err(Lacks::PlainH2 { installed })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -86,5 +127,19 @@ mod tests {
         system.ingress.streams: a connection has 1 to 65535 streams
         system.ingress.streams: a connection has 1 to 65535 streams
         ");
+    }
+
+    #[test]
+    fn a_version_that_lacks_a_protocol_is_named() {
+        let nginx = |build: &str, tls| {
+            let lacking = lack(NGINX, "--with-http_v2_module", build, tls);
+            lacking.map_or_else(|lacks| lacks.to_string(), |()| "nothing".to_owned())
+        };
+        let old = "nginx version: nginx/1.22.1\nconfigure arguments: --with-http_v2_module";
+        let new = "nginx version: nginx/1.26.3\nconfigure arguments: --with-http_v2_module";
+        assert_eq!(nginx(old, TlsVersion::V13), "nothing");
+        assert_eq!(nginx(new, TlsVersion::None), "nothing");
+        insta::assert_snapshot!(nginx(old, TlsVersion::None), @"nginx 1.22.1 speaks h1 beside h2 only over TLS; without TLS this needs nginx 1.25.1 or later");
+        insta::assert_snapshot!(nginx("nginx version: nginx/1.26.3", TlsVersion::V13), @"this nginx was built without h2: `nginx -V` does not list it");
     }
 }

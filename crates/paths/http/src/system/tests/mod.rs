@@ -4,6 +4,7 @@ mod client;
 mod endings;
 mod kinds;
 mod multibuffer;
+mod protocols;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,104 @@
+//! The HTTP versions that each kind of ingress speaks, as curl sees them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::process::{run_for_output, which};
+use plumb_host::time::sleep;
+
+use super::*;
+use crate::settings::Protocol::{self, H1, H2};
+
+/// The HTTP version of an answer of 612 B to curl, which asks with the option.
+fn curl(curl: &Path, started: &Started, option: &str) -> String {
+    let (url, ca) = (&started.target.url, started.scratch.path().join("ca.pem"));
+    std::fs::write(&ca, started.target.ca_pem.as_deref().unwrap_or_default()).unwrap();
+    let ca = ca.to_str().unwrap();
+    let written = "%{http_version} %{http_code} %{size_download}";
+    let arguments = ["-s", "-S", "-o", "/dev/null", "-w", written, "--cacert", ca, option, url];
+    let output = run_for_output(curl, arguments, Duration::from_secs(20)).unwrap();
+    assert!(output.exit.is_success(), "{}", output.stderr);
+    output.stdout
+}
+
+/// curl, and the settings of each kind that speaks h2 here.
+fn with_h2(test: &str, tls: TlsVersion) -> Option<(PathBuf, Vec<SystemSettings>)> {
+    let Some(curl) = which("curl") else {
+        writeln!(std::io::stderr(), "test skipped: system::tests::protocols::{test}: curl is not installed")
+            .unwrap();
+        return None;
+    };
+    let specs = [IngressKind::Haproxy, IngressKind::Nginx].map(|kind| {
+        let mut spec = spec(kind, tls);
+        spec.ingress.protocols = vec![H1, H2];
+        spec
+    });
+    // An installed version that lacks the protocol is not a missing program.
+    let is_old =
+        |spec: &SystemSettings| feasible(spec).is_err_and(|lacks| lacks.to_string().contains("or later"));
+    let specs = specs.into_iter().filter(|spec| !is_old(spec));
+    Some((curl, specs.filter(|spec| is_feasible(&format!("protocols::{test}"), spec)).collect()))
+}
+
+/// A snapshot for which a condition holds. nginx writes its log of protocols some milliseconds late.
+fn snapshot_where(started: &mut Started, holds: impl Fn(&Snapshot) -> bool) -> Snapshot {
+    for _ in 0..1000 {
+        let snapshot = started.snapshot();
+        if holds(&snapshot) {
+            return snapshot;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("{:?}", started.snapshot().counters);
+}
+
+/// The snapshot after the request that proves the ingress.
+fn proven(started: &mut Started) -> Snapshot {
+    snapshot_where(started, |snapshot| snapshot.counters[H1.counter()] > 0)
+}
+
+/// Waits until the ingress has counted requests of each protocol.
+fn counts(started: &mut Started, expected: [(Protocol, u64); 2], before: &Snapshot) {
+    let moved = |after: &Snapshot, protocol: Protocol| after.moved(before, protocol.counter());
+    snapshot_where(started, |after| expected.iter().all(|(one, count)| moved(after, *one) == Some(*count)));
+}
+
+#[test]
+fn over_tls_the_client_chooses_h1_or_h2() {
+    let Some((program, specs)) = with_h2("over_tls_the_client_chooses_h1_or_h2", TlsVersion::V13) else {
+        return;
+    };
+    for spec in specs {
+        let mut started = Started::new(&spec);
+        let before = proven(&mut started);
+        assert_eq!(curl(&program, &started, "--http2"), "2 200 612", "{spec:?}");
+        assert_eq!(curl(&program, &started, "--http2"), "2 200 612", "{spec:?}");
+        assert_eq!(curl(&program, &started, "--http1.1"), "1.1 200 612", "{spec:?}");
+        counts(&mut started, [(H1, 1), (H2, 2)], &before);
+    }
+}
+
+#[test]
+fn without_tls_the_first_bytes_choose() {
+    let Some((program, specs)) = with_h2("without_tls_the_first_bytes_choose", TlsVersion::None) else {
+        return;
+    };
+    for spec in specs {
+        let mut started = Started::new(&spec);
+        let before = proven(&mut started);
+        assert_eq!(curl(&program, &started, "--http2-prior-knowledge"), "2 200 612", "{spec:?}");
+        assert_eq!(curl(&program, &started, "--http1.1"), "1.1 200 612", "{spec:?}");
+        counts(&mut started, [(H1, 1), (H2, 1)], &before);
+    }
+}
+
+#[test]
+fn with_h1_alone_curl_gets_no_h2_over_tls() {
+    let test = "with_h1_alone_curl_gets_no_h2_over_tls";
+    let Some((program, specs)) = with_h2(test, TlsVersion::V13) else { return };
+    for mut spec in specs {
+        spec.ingress.protocols = vec![H1];
+        let started = Started::new(&spec);
+        assert_eq!(curl(&program, &started, "--http2"), "1.1 200 612", "{spec:?}");
+    }
+}
