@@ -13,8 +13,9 @@ use crate::page::{
 };
 use crate::rows::{Row, terms};
 use crate::scale::Scale;
+use crate::sheet::TextStyle;
 use crate::summary::{Headline, run_words, trust_words, unjudged};
-use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone};
+use crate::text::{NAME_MAX, change_words, interval_picture, trust_tone};
 use crate::view::{View, quoted};
 
 /// The most lines that are printed.

@@ -11,7 +11,7 @@ use crate::figures;
 use crate::json::pretty;
 use crate::layout::Tone;
 use crate::sheet::Sheet;
-use crate::text::TextStyle;
+use crate::sheet::TextStyle;
 use crate::view::digest;
 
 /// The name and version of the format.

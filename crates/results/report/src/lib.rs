@@ -60,8 +60,9 @@ pub use measurement::{
 };
 pub use notices::sentence as notice;
 pub use scale::Scale;
+pub use sheet::TextStyle;
 pub use summary::mark;
-pub use text::{TextStyle, text};
+pub use text::text;
 pub use view::{command_again, quoted};
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::load;
 use crate::notices;
 use crate::observed;
 use crate::sheet::Sheet;
-use crate::text::TextStyle;
+use crate::sheet::TextStyle;
 
 /// The name and version of the format.
 pub const MEASUREMENT_FORMAT: &str = "plumbline.measurement/1";

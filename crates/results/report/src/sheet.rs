@@ -1,9 +1,23 @@
 //! A page for a terminal: blocks of lines with an empty line between them, among them tables in columns.
 
 use crate::layout::{Paint, clean, left, right, widest, wrap};
-use crate::text::TextStyle;
 
 pub use crate::layout::Tone;
+
+/// How a text may look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextStyle {
+    /// Whether the terminal shows ANSI colours.
+    pub colour: bool,
+    /// Columns of the terminal; at least 60 are used and at most 120.
+    pub width: usize,
+}
+
+impl Default for TextStyle {
+    fn default() -> Self {
+        Self { colour: false, width: 100 }
+    }
+}
 
 /// A page that is being written.
 #[derive(Debug)]

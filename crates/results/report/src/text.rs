@@ -10,24 +10,9 @@ use crate::load;
 use crate::page::{Line, Part, Section, answers, proofs};
 use crate::rows::Row;
 use crate::scale::Scale;
-use crate::sheet::Sheet;
+use crate::sheet::{Sheet, TextStyle};
 use crate::summary::{Headline, doubt_words, run_words, trust_words, unjudged};
 use crate::view::View;
-
-/// How a text may look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TextStyle {
-    /// Whether the terminal shows ANSI colours.
-    pub colour: bool,
-    /// Columns of the terminal; at least 60 are used and at most 120.
-    pub width: usize,
-}
-
-impl Default for TextStyle {
-    fn default() -> Self {
-        Self { colour: false, width: 100 }
-    }
-}
 
 /// The longest name of a variant that is printed in full.
 pub const NAME_MAX: usize = 18;
