@@ -11,6 +11,7 @@ use crate::error::HostError;
 use crate::hosts::machines::{self, Machine};
 use crate::hosts::readers::reader;
 use crate::hosts::{cluster, pods};
+use crate::place::Place as _;
 use crate::remote::Remote;
 
 /// A host, or why it cannot be used.

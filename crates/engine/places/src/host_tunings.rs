@@ -21,7 +21,7 @@ pub enum Obstacle {
 }
 
 /// Why this machine cannot have a variant's changes, or that it already has them.
-pub fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>) -> Option<Obstacle> {
+pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>) -> Option<Obstacle> {
     let machine = &Machine::this();
     let resolved = match plumb_tunings::resolve(treatment(variant), machine) {
         Ok(resolved) => resolved,
@@ -81,12 +81,12 @@ fn reason(error: TuningError) -> String {
 }
 
 /// A tuner of this host for these treatments.
-pub fn open(treatments: &[Treatment<'_>]) -> Result<Tuner, HostError> {
+pub(crate) fn open(treatments: &[Treatment<'_>]) -> Result<Tuner, HostError> {
     Ok(Tuner::open(Machine::this(), StateDirectory::of_user(), treatments)?)
 }
 
 /// Applies a treatment and undoes it. Returns the reason if the machine refuses it.
-pub fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Option<String>, HostError> {
+pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Option<String>, HostError> {
     let refused = match tuner.apply(treatment) {
         Ok(()) => None,
         Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
@@ -98,7 +98,7 @@ pub fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Option<Str
 
 /// Applies a variant's treatment, unless it is still in effect from the previous slot. Returns the settings
 /// from before it.
-pub fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight, HostError> {
+pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight, HostError> {
     if tuner.is_still_applied(treatment) {
         return Ok(tuner.look());
     }
@@ -141,7 +141,7 @@ impl Proof {
 ///
 /// Users' changes often take longer than a slot, such as the restart of a service. They stay until a slot of
 /// another variant.
-pub fn undo(tuner: &mut Tuner, treatment: Treatment<'_>, is_ok: bool) -> Result<PutBack, HostError> {
+pub(crate) fn undo(tuner: &mut Tuner, treatment: Treatment<'_>, is_ok: bool) -> Result<PutBack, HostError> {
     if stays(treatment) && is_ok {
         return Ok(PutBack::default());
     }
@@ -153,7 +153,7 @@ fn stays(treatment: Treatment<'_>) -> bool {
 }
 
 /// The proof from the settings before the window, at its ends, and afterwards.
-pub fn prove(
+pub(crate) fn prove(
     tuner: &Tuner,
     treatment: Treatment<'_>,
     before: Sight,
@@ -168,7 +168,7 @@ pub fn prove(
 }
 
 /// The tunings that `plumb tune apply` has in effect, independent of any run; `None` if there are none.
-pub fn in_effect() -> Option<String> {
+pub(crate) fn in_effect() -> Option<String> {
     let found = plumb_tunings::in_effect(&Machine::this(), &StateDirectory::of_user()).ok()?;
     let mut names: Vec<String> = found.into_iter().map(|it| it.entry.tuning).collect();
     names.dedup();
@@ -176,13 +176,13 @@ pub fn in_effect() -> Option<String> {
 }
 
 /// Ends a run; an error if a setting could not be restored.
-pub fn all_is_back(tuner: Option<Tuner>) -> Result<(), HostError> {
+pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), HostError> {
     tuner.map_or(Ok(()), |mut tuner| put_back_whole(&mut tuner).map(drop))
 }
 
 /// Restores all changed settings; an error if that fails. With a setting still changed, measurements would
 /// come from another machine than the report says.
-pub fn put_back_whole(tuner: &mut Tuner) -> Result<PutBack, HostError> {
+pub(crate) fn put_back_whole(tuner: &mut Tuner) -> Result<PutBack, HostError> {
     let back = tuner.put_back()?;
     match (tuner.trouble(), tuner.overwritten()) {
         ([], []) => Ok(back),

@@ -15,7 +15,7 @@ use plumb_host::cpu::CpuTime;
 use plumb_host::signals::was_asked_to_stop;
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
-use plumb_path::{DataPath, PathSettings, Place, Sides};
+use plumb_path::{DataPath, PathSettings, Place as Resources, Sides};
 use plumb_tunings::Treatment;
 
 use self::running::Running;
@@ -26,10 +26,9 @@ use crate::clock_offset::ClockOffset;
 use crate::endpoints::Endpoints;
 use crate::error::HostError;
 use crate::host_reading::{HostReading, SeenHost};
-use crate::link::Link;
-use crate::local::{Launch, LocalLink, Rights};
+use crate::local::{Launch, Rights};
 use crate::objects::Objects;
-use crate::process_log::ProcessLog;
+use crate::place::{Place, ThisHost};
 use crate::remote::{Remote, pod};
 use crate::slot_error::SlotError;
 
@@ -43,6 +42,7 @@ pub struct Hosts {
     /// The places with the current variant's pods.
     places: Places,
     build: String,
+    here: ThisHost,
     others: Vec<Other>,
     /// Systems that run here already.
     running: Running,
@@ -269,27 +269,14 @@ impl Hosts {
             Side::System => 0,
             Side::Load(load) => u32::try_from(load).unwrap_or(u32::MAX),
         };
-        let (link, place, log): (Box<dyn Link>, _, _) = match self.other(side) {
-            None => {
-                let log = ProcessLog::here(&label);
-                let cpus = cpus.parse().map_err(HostError::Cpus)?;
-                let (link, place) = LocalLink::start(launch, name, &cpus, rights, log.clone())?;
-                (Box::new(link), place, log)
-            }
-            Some(other) => {
-                let log = other.remote.log_of(&label);
-                let started = other.remote.start((name, log.clone()), &cpus, rights, &launch.environment);
-                let (link, place) = started?;
-                (Box::new(link), place, log)
-            }
-        };
+        let (link, place, log) = self.host_of(side).start(launch, (name, &label), &cpus, rights)?;
         tracing::info!(agent = label, cpus = place.cpus, "started an agent");
-        Ok(Agent::new(label, link, Place { address, number, ..place }, log))
+        Ok(Agent::new(label, link, Resources { address, number, ..place }, log))
     }
 
     /// The current estimate of a side's clock.
     pub fn clock(&mut self, side: Side) -> ClockOffset {
-        self.other(side).map_or_else(ClockOffset::default, |other| other.remote.clock())
+        self.host_of(side).clock()
     }
 
     /// Compares the clocks of all hosts with this one's.
@@ -366,6 +353,20 @@ impl Hosts {
         (0..self.loads()).map(|load| self.load_name(load)).collect::<Vec<_>>().join(",")
     }
 
+    /// Looks at this host now, and at the settings that variants change on it; `None` if it has no side.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn look_here(&mut self) -> Result<Option<HostReading>, HostError> {
+        if !self.has_one_here() {
+            return Ok(None);
+        }
+        // The look at the host comes first, because users' commands that verify a change take time.
+        let reading = HostReading::take()?;
+        self.here.treatments.look();
+        Ok(Some(reading))
+    }
+
     /// Makes every other host look at itself: at these moments of this clock, or at once.
     pub fn look_at(&mut self, moments_ns: &[Option<u64>]) -> Result<(), SlotError> {
         self.remotes().try_for_each(|remote| {
@@ -438,6 +439,15 @@ impl Hosts {
             Side::System => &self.places.system,
             // Without places there is one load, on the system's host.
             Side::Load(load) => self.places.load.get(load).unwrap_or(&self.places.system),
+        }
+    }
+
+    /// The host of a side.
+    fn host_of(&mut self, side: Side) -> &mut dyn Place {
+        let host = self.place(side).host();
+        match self.others.iter().position(|other| other.host() == host) {
+            Some(at) => &mut self.others[at].remote,
+            None => &mut self.here,
         }
     }
 

@@ -7,7 +7,6 @@
 
 mod agenda;
 mod leftovers;
-mod treatments;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -28,7 +27,6 @@ use tracing::{info, warn};
 
 use self::agenda::{Agenda, SILENCE};
 use self::leftovers::{lock, sweep};
-use self::treatments::Treatments;
 use crate::error::HostError;
 use crate::facts;
 use crate::host_reading::HostReading;
@@ -36,6 +34,7 @@ use crate::intake::Intake;
 use crate::link::Ended;
 use crate::local::{Launch, Local, Rights};
 use crate::node::NodeReader;
+use crate::treatments::Treatments;
 use crate::wire::{Hello, KeeperReply, KeeperRequest, of_agent};
 
 /// How long an agent that closed its output may take to end, and how long all may take once the runner is

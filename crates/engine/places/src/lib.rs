@@ -21,10 +21,12 @@ mod link;
 mod local;
 mod node;
 mod objects;
+mod place;
 mod process_log;
 mod remote;
 mod service;
 mod slot_error;
+mod treatments;
 mod wire;
 
 pub use agent::{Agent, GLANCE, unexpected};

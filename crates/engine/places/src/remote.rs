@@ -15,8 +15,8 @@ use std::time::Duration;
 use plumb_host::signals::{receive_unless_asked_to_stop, was_asked_to_stop};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::Pods;
-use plumb_model::{Evidence, PlaceOf, PlannedVariant};
-use plumb_path::{Place, Sides};
+use plumb_model::{Evidence, PlaceOf};
+use plumb_path::Sides;
 use serde_json::Value;
 
 use self::connection::{Connection, Input, Opened};
@@ -28,12 +28,12 @@ use crate::clock_offset::{ClockOffset, Clocks};
 use crate::connection_error::Step;
 use crate::error::{HostError, Unfit};
 use crate::host_reading::HostReading;
-use crate::host_tunings::{Obstacle, Proof};
 use crate::intake::{Held, Intake};
-use crate::local::Rights;
+use crate::local::{Launch, Rights};
 use crate::node::Watched;
+use crate::place::{Place, Started};
 use crate::process_log::ProcessLog;
-use crate::wire::{Hello, KeeperReply, KeeperRequest, OwnTreatment, Treat};
+use crate::wire::{Hello, KeeperReply, KeeperRequest, Treat};
 
 /// How long a host may take until its shell answers. If the network does not answer, the client gives up
 /// before that.
@@ -142,11 +142,6 @@ impl Remote {
         Ok(remote)
     }
 
-    /// The name of the host in messages.
-    pub(crate) fn name(&self) -> &str {
-        without_scheme(&self.destination)
-    }
-
     /// The keeper's facts about the host.
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
@@ -177,11 +172,6 @@ impl Remote {
         self.log.last_lines()
     }
 
-    /// The log of an agent on this host.
-    pub(crate) fn log_of(&self, agent: &str) -> ProcessLog {
-        self.log.beside(agent)
-    }
-
     /// The host's C library.
     pub(crate) fn library(&self) -> &str {
         &self.shell.library
@@ -195,11 +185,6 @@ impl Remote {
     /// The shortest round trip so far, in ns.
     pub(crate) fn round_trip_ns(&self) -> u64 {
         self.clocks.round_trip_ns()
-    }
-
-    /// The current estimate of the host's clock.
-    pub(crate) fn clock(&self) -> ClockOffset {
-        self.clocks.at(monotonic_ns())
     }
 
     /// Compares the clocks again.
@@ -227,58 +212,6 @@ impl Remote {
             KeeperReply::Feasible { reason } => Ok(reason),
             other => Err(self.odd(&other)),
         }
-    }
-
-    /// Why the host cannot have a variant's changes, or that it already has them.
-    pub(crate) fn impossible(
-        &mut self,
-        variant: PlannedVariant,
-        base: Option<PlannedVariant>,
-    ) -> Result<Option<Obstacle>, HostError> {
-        let (variant, base) = (Box::new(variant), base.map(Box::new));
-        self.say(&KeeperRequest::Treat(Treat::Impossible { variant, base }))?;
-        match self.slow_answer()? {
-            KeeperReply::Obstacle { obstacle } => Ok(obstacle),
-            other => Err(self.odd(&other)),
-        }
-    }
-
-    /// Has the host get ready for treatments. A new connection needs it again.
-    pub(crate) fn prepare_treatments(&mut self, treatments: Vec<OwnTreatment>) -> Result<(), HostError> {
-        if std::mem::replace(&mut self.is_treated, true) {
-            return Ok(());
-        }
-        self.do_slowly(&KeeperRequest::Treat(Treat::Know { treatments }))
-    }
-
-    /// Tries a treatment out on the host. Returns the reason if the host refuses it.
-    pub(crate) fn try_out(&mut self, treatment: OwnTreatment) -> Result<Option<String>, HostError> {
-        self.say(&KeeperRequest::Treat(Treat::TryOut { treatment }))?;
-        match self.slow_answer()? {
-            KeeperReply::Feasible { reason } => Ok(reason),
-            other => Err(self.odd(&other)),
-        }
-    }
-
-    /// Applies a treatment on the host for a slot.
-    pub(crate) fn begin_treatment(&mut self, treatment: OwnTreatment) -> Result<(), HostError> {
-        self.do_slowly(&KeeperRequest::Treat(Treat::Begin { treatment }))
-    }
-
-    /// Undoes a treatment on the host after its slot.
-    pub(crate) fn end_treatment(&mut self, is_ok: bool) -> Result<Proof, HostError> {
-        self.say(&KeeperRequest::Treat(Treat::End { is_ok }))?;
-        match self.slow_answer()? {
-            KeeperReply::Proof(proof) => Ok(proof),
-            KeeperReply::Done => Ok(Proof::default()),
-            other => Err(self.odd(&other)),
-        }
-    }
-
-    /// Makes the host restore everything.
-    pub(crate) fn put_back(&mut self) -> Result<(), HostError> {
-        self.is_treated = false;
-        self.do_slowly(&KeeperRequest::Treat(Treat::PutBack))
     }
 
     fn do_slowly(&mut self, ask: &KeeperRequest) -> Result<(), HostError> {
@@ -362,36 +295,6 @@ impl Remote {
         }
     }
 
-    /// Starts an agent. The lines of its log go to `log`.
-    pub(crate) fn start(
-        &mut self,
-        (name, log): (&str, ProcessLog),
-        cpus: &str,
-        rights: Rights,
-        environment: &[String],
-    ) -> Result<(RemoteLink, Place), HostError> {
-        self.next_agent += 1;
-        let agent = self.next_agent;
-        let (replies, lines) = channel();
-        if let Some(routes) = &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
-            routes.insert(agent, Route { replies, log });
-        }
-        self.say(&KeeperRequest::Start {
-            agent,
-            name: name.to_owned(),
-            cpus: cpus.to_owned(),
-            rights,
-            environment: environment.to_vec(),
-        })?;
-        match self.answer()?.1 {
-            KeeperReply::Started { place } => {
-                let writer = Arc::clone(&self.writer);
-                Ok((RemoteLink::new(agent, self.destination.clone(), writer, lines), place))
-            }
-            other => Err(self.odd(&other)),
-        }
-    }
-
     /// Whether the connection is gone. Its output ends before the connection reports how.
     pub(crate) fn is_lost(&mut self) -> bool {
         let is_silent = self.routes.lock().unwrap_or_else(PoisonError::into_inner).is_none();
@@ -441,8 +344,61 @@ impl Remote {
     }
 
     fn odd(&self, answer: &KeeperReply) -> HostError {
-        let words = serde_json::to_string(answer).unwrap_or_default();
-        HostError::Odd { host: self.destination.clone(), said: format!("{words:.200}") }
+        answer.odd(&self.destination)
+    }
+}
+
+impl Place for Remote {
+    fn name(&self) -> &str {
+        without_scheme(&self.destination)
+    }
+
+    fn start(
+        &mut self,
+        launch: &Launch,
+        (name, label): (&str, &str),
+        cpus: &str,
+        rights: Rights,
+    ) -> Result<Started, HostError> {
+        let log = self.log.beside(label);
+        self.next_agent += 1;
+        let agent = self.next_agent;
+        let (replies, lines) = channel();
+        if let Some(routes) = &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
+            routes.insert(agent, Route { replies, log: log.clone() });
+        }
+        self.say(&KeeperRequest::Start {
+            agent,
+            name: name.to_owned(),
+            cpus: cpus.to_owned(),
+            rights,
+            environment: launch.environment.clone(),
+        })?;
+        match self.answer()?.1 {
+            KeeperReply::Started { place } => {
+                let writer = Arc::clone(&self.writer);
+                let link = RemoteLink::new(agent, self.destination.clone(), writer, lines);
+                Ok((Box::new(link), place, log))
+            }
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    fn clock(&self) -> ClockOffset {
+        self.clocks.at(monotonic_ns())
+    }
+
+    fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError> {
+        match &request {
+            // A new connection needs them again.
+            Treat::Know { .. } if std::mem::replace(&mut self.is_treated, true) => {
+                return Ok(KeeperReply::Done);
+            }
+            Treat::PutBack => self.is_treated = false,
+            _ => {}
+        }
+        self.say(&KeeperRequest::Treat(request))?;
+        self.slow_answer()
     }
 }
 

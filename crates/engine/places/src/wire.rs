@@ -9,6 +9,7 @@ use plumb_tunings::Treatment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::HostError;
 use crate::host_reading::HostReading;
 use crate::host_tunings::{self, Obstacle, Proof};
 use crate::link::Ended;
@@ -177,6 +178,14 @@ pub enum KeeperReply {
         /// How it ended.
         ended: Ended,
     },
+}
+
+impl KeeperReply {
+    /// The error for a reply that answers another request.
+    pub(crate) fn odd(&self, host: &str) -> HostError {
+        let words = serde_json::to_string(self).unwrap_or_default();
+        HostError::Odd { host: host.to_owned(), said: format!("{words:.200}") }
+    }
 }
 
 /// A variant's changes on a host.

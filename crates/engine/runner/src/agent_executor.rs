@@ -11,18 +11,17 @@ use plumb_model::event::PuttingBack;
 use plumb_model::{Evidence, Measurement, Span};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
-use plumb_places::host_tunings::{self, Proof};
+use plumb_places::host_tunings::Proof;
 use plumb_places::{
     Agent, HostError, Hosts, Launch, Patience, Rights, SeenNode, Side, SlotError, unexpected,
 };
-use plumb_tunings::{Treatment, Tuner};
+use plumb_tunings::Treatment;
 use serde_json::Value;
 
 use crate::error::RunError;
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::search::Trials;
 use crate::seen_slot::{SeenSlot, is_late};
-use crate::treatments::{self, SettingsSeen};
 use crate::window_run::{SeenWindow, WindowRun};
 
 /// How long a system may take to start and to answer.
@@ -42,7 +41,6 @@ pub struct AgentExecutor<'a> {
     patience: Patience<'a>,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     announce: Option<&'a dyn Fn(PuttingBack)>,
-    tuner: Option<&'a mut Tuner>,
     /// The treatments of all variants, on whichever hosts.
     treatments: &'a [Treatment<'a>],
     systems: BTreeMap<String, (Agent, Value)>,
@@ -68,7 +66,6 @@ impl<'a> AgentExecutor<'a> {
             patience,
             watch: None,
             announce: None,
-            tuner: None,
             treatments: &[],
             systems: BTreeMap::new(),
             loads: BTreeMap::new(),
@@ -90,13 +87,6 @@ impl<'a> AgentExecutor<'a> {
         self
     }
 
-    /// Sets the tuner that changes this host as variants say.
-    #[must_use]
-    pub fn tuned_by(mut self, tuner: Option<&'a mut Tuner>) -> Self {
-        self.tuner = tuner;
-        self
-    }
-
     /// Sets the treatments that change hosts as variants say.
     #[must_use]
     pub fn treating(mut self, treatments: &'a [Treatment<'a>]) -> Self {
@@ -104,14 +94,14 @@ impl<'a> AgentExecutor<'a> {
         self
     }
 
-    /// Makes all other hosts undo what variants changed there.
+    /// Makes all hosts undo what variants changed there.
     ///
     /// # Errors
     /// When a host still has a change.
     pub fn put_back(&mut self) -> Result<(), RunError> {
         let objects = self.hosts.put_objects_back();
-        let mut others = self.hosts.treated(self.treatments);
-        let done: Vec<_> = others.iter_mut().map(|host| host.put_back()).collect();
+        let mut hosts = self.hosts.treated(self.treatments);
+        let done: Vec<_> = hosts.iter_mut().map(|host| host.put_back()).collect();
         Ok(done.into_iter().chain([objects]).collect::<Result<(), HostError>>()?)
     }
 
@@ -206,7 +196,7 @@ impl<'a> AgentExecutor<'a> {
         replies.into_iter().collect()
     }
 
-    fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
+    fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         let parts = parts(order.settings, self.hosts.loads())?;
         let Some((system, _)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
@@ -223,7 +213,6 @@ impl<'a> AgentExecutor<'a> {
             hosts: &mut self.hosts,
             parts: &parts,
             threads: order.settings.facts().load.threads,
-            tuner: self.tuner.as_deref(),
             watch: &tell,
             patience: self.patience,
         };
@@ -249,7 +238,7 @@ impl<'a> AgentExecutor<'a> {
         let is_late = is_late(ends, measurement.window_ns);
         let load_cpus = self.hosts.cpus_beside_system(self.has_system)?;
         let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns, load_cpus, is_late };
-        Ok((seen.interpreted(order.settings, more), opened.settings.zip(closed.settings)))
+        Ok(seen.interpreted(order.settings, more))
     }
 
     /// Combines the measurements of all loads.
@@ -260,7 +249,7 @@ impl<'a> AgentExecutor<'a> {
     }
 
     /// Builds or wakes both sides, and measures.
-    fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
+    fn attempt(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.make_ready(order)?;
         self.attempt_connected(order)
     }
@@ -278,23 +267,15 @@ impl<'a> AgentExecutor<'a> {
     }
 
     /// Measures once all hosts are connected. A host that has gone since then would have lost the treatment.
-    fn attempt_connected(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
+    fn attempt_connected(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.patience.rest(order.cooldown_ns)?;
         self.hosts.compare_clocks()?;
         self.prepare_system(order)?;
         self.prepare_loads(order)?;
         let Some(searching) = order.searching else { return self.measure_prepared(order) };
-        let (mut seen, patience) = (None, self.patience);
-        let mut measure = |window| {
-            let (measured, settings) = self.measure_prepared(SlotOrder { window, ..order })?;
-            seen = match (seen.take(), settings) {
-                (Some((opened, _)), Some((_, closed))) => Some((opened, closed)),
-                (_, settings) => settings,
-            };
-            Ok(measured)
-        };
-        let measured = Trials::run(searching, (order.window, patience), &mut measure)?;
-        Ok((measured, seen))
+        let patience = self.patience;
+        let mut measure = |window| self.measure_prepared(SlotOrder { window, ..order });
+        Trials::run(searching, (order.window, patience), &mut measure)
     }
 
     /// Measures with a treatment of the hosts, of which each applies its part.
@@ -302,25 +283,15 @@ impl<'a> AgentExecutor<'a> {
         self.make_ready(order)?;
         self.hosts.change_objects(order.treatment).map_err(|error| SlotError::Failed(error.to_string()))?;
         let objects = self.hosts.look_at_objects();
-        let here = self.hosts.part_here(order.treatment);
-        let before = match self.tuner.as_deref_mut() {
-            Some(tuner) => Some(host_tunings::begin(tuner, here.as_treatment())?),
-            None => None,
-        };
-        let attempted = match self.begin_on_others(order.treatment) {
+        let attempted = match self.begin_treatment(order.treatment) {
             Ok(()) => self.attempt_connected(order),
             Err(error) => Err(error),
         };
         if !order.treatment.is_empty() {
             self.tell_if_interrupted(|| PuttingBack::Changes(order.treatment.words()));
         }
-        let proof = self.end_on_others(attempted.is_ok());
-        let (mut measured, of_here) = match (self.tuner.as_deref_mut(), before) {
-            (Some(tuner), Some(before)) => treatments::end(tuner, here.as_treatment(), before, attempted)?,
-            _ => (attempted?.0, Proof::default()),
-        };
-        let has_system = self.hosts.is_here(Side::System);
-        measured.add(if has_system { of_here } else { of_here.on("this host") });
+        let proof = self.end_treatment(attempted.is_ok());
+        let mut measured = attempted?;
         measured.add(proof?);
         // A condition that held before the slot must also hold after it.
         let after = self.hosts.look_at_objects();
@@ -329,23 +300,23 @@ impl<'a> AgentExecutor<'a> {
         Ok(measured)
     }
 
-    fn begin_on_others(&mut self, treatment: Treatment<'_>) -> Result<(), SlotError> {
-        let mut others = self.hosts.treated(self.treatments);
-        let begun = others.iter_mut().try_for_each(|host| host.begin(treatment));
-        drop(others);
+    fn begin_treatment(&mut self, treatment: Treatment<'_>) -> Result<(), SlotError> {
+        let mut hosts = self.hosts.treated(self.treatments);
+        let begun = hosts.iter_mut().try_for_each(|host| host.begin(treatment));
+        drop(hosts);
         begun.map_err(|error| self.lost(error))
     }
 
     /// Ends the treatment on every host, even if another host fails.
-    fn end_on_others(&mut self, is_ok: bool) -> Result<Proof, SlotError> {
-        let mut others = self.hosts.treated(self.treatments);
-        let ended: Vec<_> = others.iter_mut().map(|host| host.end(is_ok)).collect();
-        drop(others);
+    fn end_treatment(&mut self, is_ok: bool) -> Result<Proof, SlotError> {
+        let mut hosts = self.hosts.treated(self.treatments);
+        let ended: Vec<_> = hosts.iter_mut().map(|host| host.end(is_ok)).collect();
+        drop(hosts);
         let proofs: Result<Vec<Proof>, HostError> = ended.into_iter().collect();
         proofs.map(Proof::together).map_err(|error| self.lost(error))
     }
 
-    /// The error for a failure on another host. If a connection ended, the failure says nothing about the
+    /// The error for a failure on a host. If a connection ended, the failure says nothing about the
     /// variant.
     fn lost(&mut self, error: HostError) -> SlotError {
         if self.hosts.has_lost_one() { SlotError::Killed(error.to_string()) } else { error.into() }
@@ -363,11 +334,8 @@ impl<'a> AgentExecutor<'a> {
 
 impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let measured = if self.treatments.is_empty() {
-            self.attempt(order).map(|(measured, _)| measured)
-        } else {
-            self.measure_treated(order)
-        };
+        let measured =
+            if self.treatments.is_empty() { self.attempt(order) } else { self.measure_treated(order) };
         let measured = measured.map_err(|error| match error {
             SlotError::Killed(reason) => SlotError::Killed(match self.hosts.why_lost() {
                 Some(why) if !reason.contains(&why) => format!("{reason}: failed to {why}"),

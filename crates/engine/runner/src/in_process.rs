@@ -175,7 +175,7 @@ impl Watcher<'_> {
         // What else the host does is only worth a warning, so a host on which it cannot be read is measured on as well.
         let host = self.sees_host.then(HostReading::take).and_then(Result::ok);
         let at_ns = planned_ns.unwrap_or(at_ns);
-        Ok((WindowEdge { at_ns, at, read_ns, system, settings: None }, host))
+        Ok((WindowEdge { at_ns, at, read_ns, system }, host))
     }
 }
 

@@ -7,7 +7,6 @@ use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{CpuCost, Evidence, Measurement, Noise, NoticeKind, Placement, SlotResult};
 use plumb_path::{PathSettings, SeenWindow, Snapshot};
 use plumb_places::{SeenHost, noise_by_machine};
-use plumb_tunings::Sight as SettingsSight;
 
 use crate::executor::Measured;
 use crate::foreign;
@@ -21,7 +20,6 @@ pub(crate) struct WindowEdge {
     /// When the system had read its counters.
     pub read_ns: u64,
     pub system: Snapshot,
-    pub settings: Option<SettingsSight>,
 }
 
 /// What was seen of a slot.
@@ -175,7 +173,6 @@ mod tests {
             at: String::new(),
             read_ns: (at_ms + after_ms) * MS,
             system: Snapshot::default(),
-            settings: None,
         };
         is_late((&sight(500, opened_ms), &sight(500 + window_ms, closed_ms)), window_ms * MS)
     }

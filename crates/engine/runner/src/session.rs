@@ -11,11 +11,11 @@ use std::time::Duration;
 use plumb_host::cpu::available_cpus;
 use plumb_host::scratch::Scratch;
 use plumb_model::event::PuttingBack;
-use plumb_model::{Ending, Event, Header, Plan, Run, Slot, Source, VariantState};
+use plumb_model::{Ending, Event, Header, Run, Slot, Source, VariantState};
 use plumb_path::{Mark, Place};
-use plumb_places::{HostError, Hosts, Launch, Patience, Side, host_tunings};
+use plumb_places::{HostError, Hosts, Launch, Patience, Side};
 use plumb_store::RunDirectory;
-use plumb_tunings::{Treatment, Tuner};
+use plumb_tunings::Treatment;
 
 use crate::agent_executor::AgentExecutor;
 use crate::dispatcher::{Dispatched, Outlets, dispatch};
@@ -51,7 +51,7 @@ impl Session<'_> {
     /// When the directory cannot be written, or the harness itself fails.
     pub fn start(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
         let mut hosts = planned.take_hosts();
-        let tuner = try_treatments(&mut planned, &mut hosts, self.patience)?;
+        try_treatments(&mut planned, &mut hosts, self.patience)?;
         if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
@@ -78,7 +78,7 @@ impl Session<'_> {
             ending: None,
             took_s: None,
         };
-        self.carry_on(run, &planned, store, hosts, tuner)
+        self.carry_on(run, &planned, store, hosts)
     }
 
     /// Continues the run in `directory`, whose plan is `planned`, after its last whole slot. An extended plan
@@ -89,7 +89,7 @@ impl Session<'_> {
     /// host began it.
     pub fn resume(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
         let (mut store, mut run) = RunDirectory::resume(directory)?;
-        let hosts = planned.take_hosts();
+        let mut hosts = planned.take_hosts();
         let lines = hosts.lines(planned.has_system());
         let lines = lines.map_err(|reason| RunError::Harness(format!("continue the run: {reason}")))?;
         let differences = differences(&run.header, self.build, &lines);
@@ -97,14 +97,14 @@ impl Session<'_> {
             return Err(RunError::Differs(differences));
         }
         // All checks that may refuse come before the directory is changed.
-        let tuner = tuner(&run.header.plan, &hosts)?;
+        prepare(&mut hosts, &treatments(&run.header.plan))?;
         store.go_on()?;
         if planned.plan().blocks != run.header.plan.blocks {
             run.header.plan = planned.plan().clone();
             store.extend(&run)?;
         }
         remove_leftovers(directory)?;
-        self.carry_on(run, &planned, store, hosts, tuner)
+        self.carry_on(run, &planned, store, hosts)
     }
 
     /// Measures what is left of a run, with its log in its directory.
@@ -114,11 +114,10 @@ impl Session<'_> {
         planned: &Planned,
         store: RunDirectory,
         hosts: Hosts,
-        tuner: Option<Tuner>,
     ) -> Result<Run, RunError> {
         // The log is an aid, so the run does without if it cannot be written.
         let narration = store.log().ok().map(|log| Narration::begin(log, &run));
-        let ended = self.measure(run, planned, store, hosts, tuner);
+        let ended = self.measure(run, planned, store, hosts);
         if let Some(narration) = narration {
             narration.end(&ended);
         }
@@ -131,7 +130,6 @@ impl Session<'_> {
         planned: &Planned,
         store: RunDirectory,
         hosts: Hosts,
-        mut tuner: Option<Tuner>,
     ) -> Result<Run, RunError> {
         let Self { agent_program, emit, patience, .. } = self;
         let scratch = Scratch::create(&whole_path(store.path())?, SCRATCH_PREFIX)?;
@@ -174,7 +172,7 @@ impl Session<'_> {
             let mut emit = tell;
             let mut outlets = Outlets { record: &mut record, emit: &mut emit, patience };
             let slots = std::mem::take(&mut run.slots);
-            measure(planned, slots, (launch, hosts, tuner.as_mut()), &watch, &announce, &mut outlets)
+            measure(planned, slots, (launch, hosts), &watch, &announce, &mut outlets)
         };
         let took_ns = patience.clock.monotonic_ns() - begun_ns;
         let took_s = before_s + Duration::from_nanos(took_ns).as_secs_f64();
@@ -183,14 +181,13 @@ impl Session<'_> {
             Err(error) => {
                 // The first error is the one to report; a full disk does not take this line either.
                 let _ = store.borrow().finish(Ending::Failed, took_s);
-                return Err(match host_tunings::all_is_back(tuner) {
+                return Err(match back {
                     Ok(()) => error,
                     Err(left) => RunError::Harness(format!("{error}; and failed to {left}")),
                 });
             }
         };
         store.borrow().finish(ending, took_s)?;
-        host_tunings::all_is_back(tuner)?;
         back?;
         emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });
         Ok(Run { slots, ending: Some(ending), took_s: Some(took_s), ..run })
@@ -201,7 +198,7 @@ impl Session<'_> {
 fn measure(
     planned: &Planned,
     slots: Vec<Slot>,
-    (launch, hosts, tuner): (Launch, Hosts, Option<&mut Tuner>),
+    (launch, hosts): (Launch, Hosts),
     watch: &dyn Fn(Mark, Option<f64>),
     announce: &dyn Fn(PuttingBack),
     outlets: &mut Outlets<'_>,
@@ -217,42 +214,25 @@ fn measure(
         AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), outlets.patience)
             .watched_by(watch)
             .announcing(announce)
-            .tuned_by(tuner)
             .treating(&treatments);
     let dispatched = dispatch(planned, slots, &mut executor, outlets);
     (dispatched, executor.put_back())
 }
 
-/// A tuner of this host, if variants change something on it.
-fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
-    let parts = treatments(plan).into_iter().map(|treatment| hosts.part_here(treatment));
-    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
-    let treatments: Vec<_> = parts.iter().map(|part| part.as_treatment()).collect();
-    Ok((!treatments.is_empty()).then(|| host_tunings::open(&treatments)).transpose()?)
-}
-
 /// Tries the variants' changes on each host, and marks the variants that a host refuses.
-fn try_treatments(
-    planned: &mut Planned,
-    hosts: &mut Hosts,
-    patience: Patience<'_>,
-) -> Result<Option<Tuner>, RunError> {
-    let mut tuner = tuner(planned.plan(), hosts)?;
+fn try_treatments(planned: &mut Planned, hosts: &mut Hosts, patience: Patience<'_>) -> Result<(), RunError> {
     let before = planned.plan().clone();
     let treatments = treatments(&before);
-    try_out(planned.plan_mut(), |treatment| {
-        let here = hosts.part_here(treatment);
-        if let Some(tuner) = tuner.as_mut().filter(|_| !here.is_empty())
-            && let Some(refused) = host_tunings::try_one(tuner, here.as_treatment())?
-        {
-            return Ok(Some(refused));
-        }
-        if let Some(refused) = try_on_cluster(hosts, treatment)? {
-            return Ok(Some(refused));
-        }
-        try_on_others(hosts, (&treatments, treatment), patience)
-    })?;
-    Ok(tuner)
+    prepare(hosts, &treatments)?;
+    try_out(planned.plan_mut(), |treatment| match try_on_hosts(hosts, (&treatments, treatment), patience)? {
+        None => try_on_cluster(hosts, treatment),
+        refused => Ok(refused),
+    })
+}
+
+/// Makes the hosts read the settings that the run will change.
+fn prepare(hosts: &mut Hosts, treatments: &[Treatment<'_>]) -> Result<(), RunError> {
+    Ok(hosts.treated(treatments).iter_mut().try_for_each(|host| host.prepare())?)
 }
 
 /// Why the cluster refuses a treatment, if so.
@@ -262,9 +242,9 @@ fn try_on_cluster(hosts: &mut Hosts, treatment: Treatment<'_>) -> Result<Option<
     Ok(refused.map(|error| error.to_string()))
 }
 
-/// Why another host refuses a treatment, if so. A connection that ends meanwhile does not count as a refusal,
+/// Why a host refuses a treatment, if so. A connection that ends meanwhile does not count as a refusal,
 /// so all hosts are asked once more.
-fn try_on_others(
+fn try_on_hosts(
     hosts: &mut Hosts,
     (all, treatment): (&[Treatment<'_>], Treatment<'_>),
     patience: Patience<'_>,

@@ -1,18 +1,14 @@
-//! The treatments of a run's variants: which of them the hosts cannot have, and their end after each slot.
+//! The treatments of a run's variants: which of them the hosts cannot have.
 //!
 //! Only a write shows whether the kernel accepts a value. Before a run begins, all its tunings are therefore
 //! applied once and undone. A variant whose tunings are refused is skipped like a variant without its device.
 
 use plumb_model::{Plan, PlannedVariant};
-use plumb_places::host_tunings::{self, Obstacle, Proof, treatment};
-use plumb_places::{HostError, SlotError};
-use plumb_tunings::{Sight, Treatment, Tuner};
+use plumb_places::HostError;
+use plumb_places::host_tunings::{Obstacle, treatment};
+use plumb_tunings::Treatment;
 
 use crate::error::RunError;
-use crate::executor::Measured;
-
-/// The settings of the host at the opening and the close of the window, if variants change any.
-pub(crate) type SettingsSeen = Option<(Sight, Sight)>;
 
 /// Marks variants whose tunings the machine cannot have, or already has. Changes nothing on the machine.
 pub(crate) fn mark_impossible(
@@ -64,16 +60,4 @@ pub(crate) fn try_out(
         variant.skipped = refused;
     }
     Ok(())
-}
-
-/// Undoes tunings, whatever the slot's outcome, and proves that they were in effect.
-pub(crate) fn end(
-    tuner: &mut Tuner,
-    treatment: Treatment<'_>,
-    before: Sight,
-    attempted: Result<(Measured, SettingsSeen), SlotError>,
-) -> Result<(Measured, Proof), SlotError> {
-    let back = host_tunings::undo(tuner, treatment, attempted.is_ok());
-    let (measured, seen) = attempted?;
-    Ok((measured, host_tunings::prove(tuner, treatment, before, seen, back?)?))
 }

@@ -12,7 +12,6 @@ use plumb_path::{Mark, Window};
 use plumb_places::{
     Agent, ClockOffset, GLANCE, HostReading, Hosts, Patience, SeenHost, SeenNode, Side, SlotError, unexpected,
 };
-use plumb_tunings::{Sight as SettingsSight, Tuner};
 
 use crate::seen_slot::{WindowEdge, foreign_cpu_time, is_cut_short};
 
@@ -40,8 +39,6 @@ pub(crate) struct WindowRun<'a> {
     pub parts: &'a [f64],
     /// How many threads all loads have together.
     pub threads: u32,
-    /// The settings of this host that variants change.
-    pub tuner: Option<&'a Tuner>,
     /// Receives the progress of the loads.
     pub watch: &'a dyn Fn(Mark),
     /// How long the window is waited for.
@@ -78,7 +75,6 @@ struct End {
     at_ns: u64,
     at: String,
     host: Option<HostReading>,
-    settings: Option<SettingsSight>,
 }
 
 /// The progress of a window.
@@ -241,21 +237,19 @@ impl WindowRun<'_> {
     }
 
     /// Takes a look at this host at an end of the window.
-    fn look(&self, at_ns: u64) -> Result<End, SlotError> {
+    fn look(&mut self, at_ns: u64) -> Result<End, SlotError> {
         let at = self.patience.clock.wall_clock_rfc3339();
-        let host = self.hosts.has_one_here().then(HostReading::take).transpose();
-        let host = host.map_err(|error| SlotError::Harness(error.to_string()))?;
-        Ok(End { at_ns, at, host, settings: self.tuner.map(Tuner::look) })
+        Ok(End { at_ns, at, host: self.hosts.look_here()? })
     }
 
     /// Adds the system's answer and the looks at this host and the others.
     fn sight(&mut self, end: End) -> Result<(WindowEdge, Option<HostReading>, Vec<HostReading>), SlotError> {
-        let End { at_ns, at, host, settings } = end;
+        let End { at_ns, at, host } = end;
         let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.patience)? {
             Reply::Snapshot { at_ns, snapshot } => (self.hosts.clock(Side::System).ours(at_ns), snapshot),
             other => return Err(unexpected("snapshot", &other)),
         };
-        Ok((WindowEdge { at_ns, at, read_ns, system, settings }, host, self.hosts.looked()?))
+        Ok((WindowEdge { at_ns, at, read_ns, system }, host, self.hosts.looked()?))
     }
 }
 
@@ -346,7 +340,6 @@ mod tests {
             hosts: &mut Hosts::default(),
             parts: &[1.0],
             threads: 1,
-            tuner: None,
             watch: &|_| (),
             patience: Patience { clock: &*clock, interrupted: &interrupted },
         };

@@ -10,6 +10,7 @@ use super::running::Running;
 use super::{Hosts, Other, Side};
 use crate::error::HostError;
 use crate::facts::{self, host_lines};
+use crate::place::Place as _;
 
 impl Hosts {
     /// Finds the systems of these settings that run on this host already.

@@ -5,6 +5,7 @@ use plumb_host::time::boot_id;
 use plumb_model::PlaceOf;
 
 use super::Hosts;
+use crate::place::Place as _;
 use crate::remote::Remote;
 
 /// The name of this host in a list with others.

@@ -8,29 +8,33 @@ use plumb_tunings::Treatment;
 use super::{Hosts, Other};
 use crate::error::HostError;
 use crate::host_tunings::{self, Obstacle, Proof};
+use crate::place::Place;
 use crate::remote::Remote;
-use crate::wire::OwnTreatment;
+use crate::wire::{KeeperReply, OwnTreatment, Treat};
 
-/// Another host that variants change.
+/// A host that variants change.
 pub struct TreatedHost<'h> {
-    remote: &'h mut Remote,
+    place: &'h mut dyn Place,
     sides: Sides,
     /// Its parts of all treatments, without empty ones.
     parts: Vec<OwnTreatment>,
 }
 
 impl Hosts {
-    /// The part of a treatment that applies to this host.
-    pub fn part_here(&self, treatment: Treatment<'_>) -> OwnTreatment {
-        OwnTreatment::at(treatment, self.sides_on(Host::Here))
+    /// Every host with the sides that it has, this one first.
+    fn with_sides(&mut self) -> impl Iterator<Item = (&mut dyn Place, Sides)> {
+        let here = self.sides_on(Host::Here);
+        let others: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
+        let others = self.others.iter_mut().zip(others);
+        let others = others.map(|(Other { remote, .. }, sides)| (remote as &mut dyn Place, sides));
+        std::iter::once((&mut self.here as &mut dyn Place, here)).chain(others)
     }
 
-    /// The other hosts that any of these treatments changes.
+    /// The hosts that any of these treatments changes.
     pub fn treated(&mut self, treatments: &[Treatment<'_>]) -> Vec<TreatedHost<'_>> {
-        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
-        let treated = self.others.iter_mut().zip(sides).map(|(Other { remote, .. }, sides)| {
+        let treated = self.with_sides().map(|(place, sides)| {
             let parts = treatments.iter().map(|treatment| OwnTreatment::at(*treatment, sides));
-            TreatedHost { remote, sides, parts: parts.filter(|part| !part.is_empty()).collect() }
+            TreatedHost { place, sides, parts: parts.filter(|part| !part.is_empty()).collect() }
         });
         treated.filter(|host| !host.parts.is_empty()).collect()
     }
@@ -49,27 +53,24 @@ impl Hosts {
         variant: &PlannedVariant,
         base: Option<&PlannedVariant>,
     ) -> Result<Option<Obstacle>, HostError> {
-        let sides_here = self.sides_on(Host::Here);
-        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
-        let others = self.others.iter_mut().zip(sides).map(|(other, sides)| (Some(&mut other.remote), sides));
         let (mut already, mut is_news) = (None, false);
-        for (remote, sides) in std::iter::once((None, sides_here)).chain(others) {
+        for (place, sides) in self.with_sides() {
             let part = OwnTreatment::of_variant(variant, sides);
             let base = base.map(|base| OwnTreatment::of_variant(base, sides));
             let differs = base
                 .as_ref()
                 .is_none_or(|base| host_tunings::treatment(base) != host_tunings::treatment(&part));
-            let name = remote.as_ref().filter(|_| !sides.system).map(|remote| remote.name().to_owned());
-            let obstacle = match remote {
-                None => host_tunings::impossible(&part, base.as_ref()),
-                Some(remote) => remote.impossible(part, base)?,
+            let request = Treat::Impossible { variant: Box::new(part), base: base.map(Box::new) };
+            let obstacle = match place.treat(request)? {
+                KeeperReply::Obstacle { obstacle } => obstacle,
+                other => return Err(other.odd(place.name())),
             };
             match obstacle {
                 Some(Obstacle::Impossible(reason)) => {
-                    return Ok(Some(Obstacle::Impossible(on(name.as_deref(), reason))));
+                    return Ok(Some(Obstacle::Impossible(on(place, sides, reason))));
                 }
                 Some(Obstacle::Already(reason)) => {
-                    already.get_or_insert_with(|| on(name.as_deref(), reason));
+                    already.get_or_insert_with(|| on(place, sides, reason));
                 }
                 None => is_news |= differs,
             }
@@ -80,46 +81,68 @@ impl Hosts {
 
 impl TreatedHost<'_> {
     /// Tries its part of a treatment out. Returns the reason if the host refuses it.
+    ///
+    /// # Errors
+    /// When the host cannot be asked, or is not as it was.
     pub fn try_out(&mut self, treatment: Treatment<'_>) -> Result<Option<String>, HostError> {
         let part = OwnTreatment::at(treatment, self.sides);
         if part.is_empty() {
             return Ok(None);
         }
         self.prepare()?;
-        let refused = self.remote.try_out(part)?;
-        Ok(refused.map(|reason| on(self.name(), reason)))
+        match self.place.treat(Treat::TryOut { treatment: part })? {
+            KeeperReply::Feasible { reason } => Ok(reason.map(|reason| on(self.place, self.sides, reason))),
+            other => Err(other.odd(self.place.name())),
+        }
     }
 
     /// Applies its part of a treatment for a slot, and undoes the part of the previous one.
+    ///
+    /// # Errors
+    /// When it cannot be applied.
     pub fn begin(&mut self, treatment: Treatment<'_>) -> Result<(), HostError> {
         self.prepare()?;
-        self.remote.begin_treatment(OwnTreatment::at(treatment, self.sides))
+        self.do_it(Treat::Begin { treatment: OwnTreatment::at(treatment, self.sides) })
     }
 
     /// Ends the treatment after its slot, and proves that it was in effect.
+    ///
+    /// # Errors
+    /// When it cannot be undone or proven.
     pub fn end(&mut self, is_ok: bool) -> Result<Proof, HostError> {
-        let proof = self.remote.end_treatment(is_ok)?;
-        Ok(match self.name() {
-            Some(name) => proof.on(name),
-            None => proof,
-        })
+        let proof = match self.place.treat(Treat::End { is_ok })? {
+            KeeperReply::Proof(proof) => proof,
+            KeeperReply::Done => Proof::default(),
+            other => return Err(other.odd(self.place.name())),
+        };
+        Ok(if self.sides.system { proof } else { proof.on(self.place.name()) })
     }
 
     /// Restores everything at the end of a run.
+    ///
+    /// # Errors
+    /// When a setting is not restored.
     pub fn put_back(&mut self) -> Result<(), HostError> {
-        self.remote.put_back()
+        self.do_it(Treat::PutBack)
     }
 
-    fn prepare(&mut self) -> Result<(), HostError> {
-        self.remote.prepare_treatments(self.parts.clone())
+    /// Makes the host read the settings that the run will change.
+    ///
+    /// # Errors
+    /// When somebody else changes them.
+    pub fn prepare(&mut self) -> Result<(), HostError> {
+        self.do_it(Treat::Know { treatments: self.parts.clone() })
     }
 
-    /// A name that tells it from the system's host.
-    fn name(&self) -> Option<&str> {
-        (!self.sides.system).then(|| self.remote.name())
+    fn do_it(&mut self, request: Treat) -> Result<(), HostError> {
+        match self.place.treat(request)? {
+            KeeperReply::Done => Ok(()),
+            other => Err(other.odd(self.place.name())),
+        }
     }
 }
 
-fn on(name: Option<&str>, reason: String) -> String {
-    name.map_or(reason.clone(), |name| format!("on {name}: {reason}"))
+/// A reason with the host's name, where another host has the system.
+fn on(place: &dyn Place, sides: Sides, reason: String) -> String {
+    if sides.system { reason } else { format!("on {}: {reason}", place.name()) }
 }

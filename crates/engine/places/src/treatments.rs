@@ -1,4 +1,4 @@
-//! Treatments of another host, as its keeper carries them out.
+//! Treatments of this host, for a run on it or for the runner behind a keeper.
 
 use plumb_tunings::{Sight, Tuner};
 use tracing::info;
@@ -39,10 +39,10 @@ impl Treatments {
     }
 
     fn open(&mut self, treatments: &[OwnTreatment]) -> Result<KeeperReply, HostError> {
-        let treatments: Vec<_> = treatments.iter().map(OwnTreatment::as_treatment).collect();
-        // The previous tuner holds the lock that the new one needs.
-        self.tuner = None;
-        self.tuner = Some(host_tunings::open(&treatments)?);
+        if self.tuner.is_none() {
+            let treatments: Vec<_> = treatments.iter().map(OwnTreatment::as_treatment).collect();
+            self.tuner = Some(host_tunings::open(&treatments)?);
+        }
         Ok(KeeperReply::Done)
     }
 

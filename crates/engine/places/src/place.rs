@@ -1,0 +1,67 @@
+//! A place: a host on which agents run and which variants change. It is this host, or another one behind a keeper.
+
+use plumb_path::Place as Resources;
+
+use crate::clock_offset::ClockOffset;
+use crate::error::HostError;
+use crate::link::Link;
+use crate::local::{Launch, LocalLink, Rights};
+use crate::process_log::ProcessLog;
+use crate::treatments::Treatments;
+use crate::wire::{KeeperReply, Treat};
+
+/// An agent that was started: its lines, the resources that it may use, and its log.
+pub(crate) type Started = (Box<dyn Link>, Resources, ProcessLog);
+
+/// A host of a run.
+pub(crate) trait Place {
+    /// The name of the host in messages.
+    fn name(&self) -> &str;
+
+    /// Starts an agent with a name for its files and one for messages.
+    fn start(
+        &mut self,
+        launch: &Launch,
+        names: (&str, &str),
+        cpus: &str,
+        rights: Rights,
+    ) -> Result<Started, HostError>;
+
+    /// The current estimate of the host's clock.
+    fn clock(&self) -> ClockOffset;
+
+    /// Carries out a request about the changes of variants.
+    fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError>;
+}
+
+/// This host.
+#[derive(Default)]
+pub(crate) struct ThisHost {
+    pub(crate) treatments: Treatments,
+}
+
+impl Place for ThisHost {
+    fn name(&self) -> &str {
+        "this host"
+    }
+
+    fn start(
+        &mut self,
+        launch: &Launch,
+        (name, label): (&str, &str),
+        cpus: &str,
+        rights: Rights,
+    ) -> Result<Started, HostError> {
+        let log = ProcessLog::here(label);
+        let (link, resources) = LocalLink::start(launch, name, &cpus.parse()?, rights, log.clone())?;
+        Ok((Box::new(link), resources, log))
+    }
+
+    fn clock(&self) -> ClockOffset {
+        ClockOffset::default()
+    }
+
+    fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError> {
+        self.treatments.answer(request)
+    }
+}
