@@ -60,6 +60,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(text::check(file));
         found.extend(leftovers::check(file));
         found.extend(prose::check(file));
+        found.extend(prose::check_comments(file));
         found.extend(repeats::check(file));
         found.extend(links::check(file, &places));
     }
