@@ -20,7 +20,7 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Its process.
+    /// The process.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }

@@ -41,7 +41,7 @@ pub struct Tool {
     pub name: &'static str,
     /// The program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<String>,
     /// Reads (requests, seconds) from its output.
     pub read: fn(&Output) -> Option<(f64, f64)>,

@@ -61,12 +61,12 @@ pub use self::ui::UiArguments;
     --failures-max allows."
 )]
 pub struct Arguments {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run an experiment and judge its claims.

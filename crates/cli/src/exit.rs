@@ -65,7 +65,7 @@ pub struct Failure {
     pub is_painted: bool,
 }
 
-/// What a command ends with.
+/// The end of a command.
 pub type Outcome = Result<u8, Failure>;
 
 impl Failure {

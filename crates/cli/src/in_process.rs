@@ -15,7 +15,7 @@ use crate::output::caught;
 #[path = "../../results/history/tests/made/mod.rs"]
 pub mod made;
 
-/// What a command printed, and its exit code.
+/// A command's output and its exit code.
 #[derive(Debug)]
 pub struct Said {
     pub code: u8,
@@ -30,7 +30,7 @@ pub fn plumb(arguments: &[&str]) -> Said {
     said(code)
 }
 
-/// What a command printed that ended so.
+/// The output of a command that ended so.
 pub fn ended(outcome: Outcome) -> Said {
     said(crate::ended(outcome))
 }

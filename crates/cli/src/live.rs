@@ -18,18 +18,18 @@ pub struct LiveLine {
 /// A measurement under way.
 #[derive(Debug)]
 pub struct Course {
-    /// Its jobs, one after the other, all for the same time.
+    /// The jobs, one after the other, all for the same time.
     pub jobs: Vec<Job>,
     /// When it ends.
     pub goal: Goal,
-    /// What is counted, in the plural.
+    /// The counted units, in the plural.
     pub unit: &'static str,
 }
 
 /// A part of a measurement.
 #[derive(Debug)]
 pub struct Job {
-    /// Its name; empty where there is only one.
+    /// The name; empty where there is only one.
     pub name: &'static str,
     /// In a closed loop, how many are in flight; half as many where the time of each is half of a round trip.
     pub in_flight: Option<f64>,

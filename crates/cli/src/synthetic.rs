@@ -25,7 +25,7 @@ pub fn experiment(spec: &str) -> Source {
     Source { name: "test.yaml".to_owned(), bytes: text.into_bytes() }
 }
 
-/// Its plan.
+/// The plan.
 pub fn planned(spec: &str) -> Planned {
     planning::prepared(&experiment(spec), &PlanArguments { seed: Some(11), ..PlanArguments::default() })
         .unwrap()

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the pages of the book are.
 const BOOK: &str = "docs/";
-/// Its table of contents.
+/// The table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Everything that a link may lead to.

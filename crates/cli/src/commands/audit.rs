@@ -50,7 +50,7 @@ struct AuditDocument {
 struct FoundDocument {
     /// The file, as it was given.
     file: String,
-    /// Its line, from 1.
+    /// The line, from 1.
     line: usize,
     /// What it is, in a sentence.
     what: String,
@@ -62,7 +62,7 @@ struct FoundDocument {
 struct NotReadDocument {
     /// The file, as it was given.
     file: String,
-    /// Its line, from 1.
+    /// The line, from 1.
     line: usize,
     /// The output or table, and why it was not read.
     why: String,
@@ -100,7 +100,7 @@ struct RatioDocument {
 struct FindingDocument {
     /// The file, as it was given.
     file: String,
-    /// Its line, from 1.
+    /// The line, from 1.
     line: usize,
     /// The rule that found it; `plumb audit --explain` says what it checks.
     rule: &'static str,

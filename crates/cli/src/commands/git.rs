@@ -1,4 +1,4 @@
-//! What git says of a work tree.
+//! Git's description of a work tree.
 
 use std::path::Path;
 use std::time::Duration;

@@ -23,21 +23,21 @@ use crate::output;
 /// How long the machine is watched for noise.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// What `plumb host --json` prints.
+/// The JSON of `plumb host --json`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "A host as plumb host --json describes it")]
 struct Document {
     /// The version of this form: `plumbline.host/1`.
     format: &'static str,
-    /// What the machine is.
+    /// The facts of the machine.
     facts: HostFacts,
     /// CPU instructions that data paths use.
     cpu_features: Vec<CpuFeature>,
     /// Libraries that use accelerators.
     acceleration_libraries: Vec<AccelerationLibrary>,
-    /// What happened on the machine while it was watched.
+    /// The activity on the machine while it was watched.
     noise: Noise,
-    /// What a performance engineer would look at first, each judged.
+    /// The checks that a performance engineer makes first, each judged.
     assessments: Vec<Assessment>,
 }
 

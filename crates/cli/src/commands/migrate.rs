@@ -52,7 +52,7 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     single::ended(&result, &interrupts, &arguments.shown, code)
 }
 
-/// What is measured, in the first line, with a cap in bytes and in bits.
+/// The measured system, in the first line, with a cap in bytes and in bits.
 fn what(settings: &MigrationSettings) -> String {
     let system = &settings.system;
     let cap = system.cap.0.map_or_else(|| "no cap".to_owned(), |cap| format!("cap {}", cap.with_bits()));

@@ -61,7 +61,7 @@ fn host_of<'a>(address: &str, on: &'a [String]) -> Result<Option<&'a str>, Failu
     }
 }
 
-/// What is measured, in the first line.
+/// The measured system, in the first line.
 fn what(arguments: &StorageArguments, spec: &LoadSettings) -> String {
     match &arguments.suite {
         Some(suite) => format!("the nine jobs of {suite}"),

@@ -179,7 +179,7 @@ fn limits_text(limits: &Value) -> String {
     if parts.is_empty() { "unlimited".to_owned() } else { parts.join(", ") }
 }
 
-/// What a running server says of itself; `None` where none runs.
+/// A running server's report; `None` where none runs.
 fn report_of(directory: &Path) -> Option<Value> {
     let is_served = State::is_served(directory);
     let text = std::fs::read_to_string(directory.join(serve::REPORT_FILE)).ok()?;

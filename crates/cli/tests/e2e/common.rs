@@ -18,7 +18,7 @@ pub fn run(arguments: &[&str]) -> Output {
     plumb().args(arguments).output().unwrap()
 }
 
-/// Its exit code, for a process that was not killed.
+/// The exit code, for a process that was not killed.
 pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| panic!("it was killed: {output:?}"))
 }
@@ -74,7 +74,7 @@ pub fn write(directory: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
-/// What tells a hang from a slow machine, which shares two CPUs among all tests.
+/// The time that tells a hang from a slow machine, which shares two CPUs among all tests.
 pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// Waits until something is so; a hang is an error, a slow machine is not.

@@ -162,7 +162,7 @@ fn unseen_parts<'t>(table: &'t Table<'_>) -> impl Iterator<Item = Caution> + 't 
         .map(|name| Caution::UnseenParts { variant: name.clone() })
 }
 
-/// What claims compare, both ways: whether the first variant suffers from the second. An effect that fades within a slot shows
+/// The pairs that claims compare, both ways: whether the first variant suffers from the second. An effect that fades within a slot shows
 /// in its seconds, against those of the variant's other slot, before it shows in the whole.
 pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
     if table.plan.slots_of_each() != 2 {

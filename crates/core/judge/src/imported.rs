@@ -21,7 +21,7 @@ pub(crate) fn condition(plan: &Plan, verdict: Verdict) -> Option<&'static str> {
     }
 }
 
-/// What a reader of any figure of such a run should know.
+/// Notices about every figure of such a run.
 pub(crate) fn cautions(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Caution> {
     let Some(imported) = &table.plan.imported else { return Vec::new() };
     let blocks = table.complete_blocks(0);

@@ -24,7 +24,7 @@ pub(crate) struct Table<'a> {
     is_calm: bool,
 }
 
-/// What a variant leaves behind for another.
+/// The effect of a variant on the next one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effect<'a> {
     pub(crate) cell: usize,
@@ -78,7 +78,7 @@ impl<'a> Table<'a> {
         Self { is_calm: true, ..self.clone() }
     }
 
-    /// What a slot's value is to be divided by.
+    /// The divisor of a slot's value.
     fn disturbance(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> f64 {
         let of_slot = |effect: &&Effect<'_>| {
             let Effect { cell, term, after, .. } = effect;

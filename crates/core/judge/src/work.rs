@@ -18,7 +18,7 @@ struct Aspect {
     set_by: &'static [&'static str],
 }
 
-/// What asks for an answer.
+/// The question.
 const REQUEST: &[&str] =
     &["load.path", "load.method", "load.headers", "load.host", "load.sni", "load.body", "system.origin"];
 
@@ -59,7 +59,7 @@ const TLS: &str = "system.ingress.tls";
 const TUNINGS: &str = "host.tunings";
 const CHANGES: &str = "changes";
 
-/// What was counted per unit of work: a property among what was observed with a value of it, and what to call that.
+/// The counts per unit of work: a property among what was observed with a value of it, and what to call that.
 const PER_WORK: &[(Aspect, &str, &str)] = &[(
     Aspect { name: "connections", set_by: &["load.reuse", "load.connections"] },
     "opened",
@@ -77,7 +77,7 @@ const SIZES: &[(Aspect, f64, f64)] = &[
 /// A page: below this, what a program writes is incidental.
 const WRITTEN_MIN: f64 = 4096.0;
 
-/// What a variant did otherwise than the baseline, though its settings do not ask for it.
+/// The work of a variant that differs from the baseline's, though its settings do not ask for it.
 pub(crate) fn cautions(table: &Table<'_>) -> Vec<Caution> {
     let baseline = table.plan.baseline_name();
     let mut found = Vec::new();

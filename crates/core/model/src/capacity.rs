@@ -61,7 +61,7 @@ pub enum TrialKind {
 /// A rate that was tried, with its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Trial {
-    /// Its purpose.
+    /// The purpose.
     pub kind: TrialKind,
     /// The intended rate; `None` for a closed loop, which sends as fast as the answers come.
     pub rate_per_s: Option<f64>,
@@ -74,12 +74,12 @@ pub struct Trial {
     /// CPU time of the system per unit of work, in µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_system_us: Option<f64>,
-    /// What may have been the limit, of a trial that failed.
+    /// The possible limits of a trial that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strain: Option<Strain>,
 }
 
-/// What a trial shows of everything that can limit a system.
+/// A trial's load on everything that can limit a system.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Strain {
     /// Whether the load itself was the limit.
@@ -139,7 +139,7 @@ impl Search {
         met.filter(|rate| *rate < upper).reduce(f64::max)
     }
 
-    /// What was done per second in the trial at [`Search::lower_bound`]: the conditional throughput of RFC 9971.
+    /// The work per second in the trial at [`Search::lower_bound`]: the conditional throughput of RFC 9971.
     #[must_use]
     pub fn conditional_throughput(&self) -> Option<f64> {
         let bound = self.lower_bound()?;

@@ -37,7 +37,7 @@ pub enum Caution {
         cell: String,
         /// The variant.
         variant: String,
-        /// What the units of work are, in the plural.
+        /// The name of the units of work, in the plural.
         units: String,
         /// Units of work per second.
         rate_per_s: f64,
@@ -105,7 +105,7 @@ pub enum Caution {
         cell: String,
         /// The variant.
         variant: String,
-        /// What the units of work are, in the plural.
+        /// The name of the units of work, in the plural.
         units: String,
         /// How many of them failed.
         failed: u64,
@@ -170,7 +170,7 @@ pub enum Caution {
         cell: String,
         /// The variant.
         variant: String,
-        /// What the units of work are, in the plural.
+        /// The name of the units of work, in the plural.
         units: String,
         /// Why.
         lack: Lack,
@@ -185,7 +185,7 @@ pub enum Caution {
         cell: String,
         /// The variant.
         variant: String,
-        /// What the variant failed to do, and why.
+        /// The step that failed, and why.
         reason: String,
         /// In how many slots.
         slots: u32,
@@ -261,7 +261,7 @@ pub enum Caution {
         slots: u32,
         /// The variant of the first of them.
         variant: String,
-        /// What it failed to do at first, and why.
+        /// The step that failed at first, and why.
         reason: String,
     },
     /// Verdicts were allowed after few blocks.
@@ -320,7 +320,7 @@ pub enum Lack {
 pub enum WorkDifference {
     /// The share of a value of something that was observed.
     Share {
-        /// What was observed: `status`.
+        /// The observed property: `status`.
         property: String,
         /// The value whose shares differ most: `301`.
         value: String,
@@ -331,7 +331,7 @@ pub enum WorkDifference {
     },
     /// How often something happened per unit of work.
     PerWork {
-        /// What happened, in the plural: `new connections`.
+        /// The event, in the plural: `new connections`.
         what: String,
         /// With the variant.
         variant: f64,
@@ -340,7 +340,7 @@ pub enum WorkDifference {
     },
     /// A median size.
     Size {
-        /// What has it: `body`.
+        /// The owner: `body`.
         what: String,
         /// The variant's, in bytes.
         variant_bytes: f64,
@@ -350,7 +350,7 @@ pub enum WorkDifference {
 }
 
 impl Lack {
-    /// What happened to a variant, and in how many of its slots.
+    /// An event of a variant, and the number of its slots with it.
     #[must_use]
     pub fn words(self, variant: &str, units: &str, (slots, of): (u32, u32)) -> String {
         let what = match self {

@@ -81,7 +81,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Its metrics: the left one, and the right one if there is one.
+    /// The metrics: the left one, and the right one if there is one.
     pub fn terms(&self) -> impl Iterator<Item = &Term> {
         let right = match &self.right {
             Operand::Term { term, .. } => Some(term),
@@ -104,15 +104,15 @@ impl Claim {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ClaimError {
-    /// What is wrong, and what would be right.
+    /// The mistake, and the correct form.
     pub message: String,
     /// Byte offset of the offending part in the claim's text.
     pub offset: usize,
-    /// Its length in bytes, at least 1.
+    /// The length in bytes, at least 1.
     pub length: usize,
 }
 
-/// What names in a claim may refer to.
+/// The names that a claim may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     /// The experiment's variants.
@@ -419,7 +419,7 @@ fn without_arithmetic(left: Piece<'_>) -> Result<(), ClaimError> {
     Ok(())
 }
 
-/// What a right side may be. It has no number in it, which a reader could take for a suggestion.
+/// The possible forms of a right side. It has no number in it, which a reader could take for a suggestion.
 const PRODUCT: &str = "the right side is a quantity, a metric, or `<factor> * <variant>.<metric>` with one number as its factor";
 
 /// A factor that is written as a number or as a percentage, as the number to write.

@@ -18,7 +18,7 @@ pub enum ClusterObjectKind {
 }
 
 impl ClusterObjectKind {
-    /// Its name in the cluster.
+    /// The name in the cluster.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,11 +46,11 @@ impl ClusterObjectKind {
 pub struct ClusterObject {
     /// What it is.
     pub kind: ClusterObjectKind,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// One of its ports or listeners, by number or name.
     pub port: Option<String>,
-    /// Its namespace; that of the places if absent.
+    /// The namespace; that of the places if absent.
     pub namespace: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl ClusterObject {
         Self { kind, name: name.to_owned(), port, namespace: namespace.map(str::to_owned) }
     }
 
-    /// What is wrong with how it is written, if anything is.
+    /// The mistake in its text, if there is one.
     ///
     /// # Errors
     /// With what would be right.
@@ -82,7 +82,7 @@ impl ClusterObject {
     }
 }
 
-/// What is wrong with how an object of a cluster is written.
+/// A mistake in the text of a cluster's object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectFault {
     /// No object can have that name.
@@ -96,7 +96,7 @@ pub enum ObjectFault {
     Port {
         /// The object.
         object: ClusterObject,
-        /// Its port.
+        /// The port.
         port: String,
     },
 }

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What two runs say together.
+/// A comparison of two runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
     /// Each metric of each pair of variants.
     pub shifts: Vec<Shift>,
-    /// What cannot be compared, and why, in sentences.
+    /// The differences that forbid a comparison, in sentences.
     pub refusals: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ pub enum Event {
     },
     /// A variant cannot run on this host.
     VariantSkipped {
-        /// Its name.
+        /// The name.
         variant: String,
         /// Why.
         reason: String,
@@ -63,7 +63,7 @@ pub enum Event {
         of: u32,
         /// The variant.
         variant: String,
-        /// What is left in seconds, at most and probably.
+        /// The time left in seconds, at most and probably.
         left_s: TimeLeft,
     },
     /// The slot's load has said when its window opens and closes, in ns of the runner's monotonic clock.
@@ -112,7 +112,7 @@ pub enum Event {
     },
 }
 
-/// What an interrupted measurement puts back before it ends.
+/// A change that an interrupted measurement undoes before it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PuttingBack {
     /// A system that takes long to stop.

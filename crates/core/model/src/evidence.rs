@@ -15,7 +15,7 @@ use crate::{ByteRate, Bytes, Span, template};
 /// A counter or a readable state that proves that the treatment was in effect.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// What the statement is about, such as `io-depth`; absent in runs from before evidence had kinds.
+    /// The subject of the statement, such as `io-depth`; absent in runs from before evidence had kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Which of several it is of, such as a volume, a test or a setting.
@@ -24,11 +24,11 @@ pub struct Evidence {
     /// The host, if it is another than the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What was looked at.
+    /// The subject.
     pub what: String,
-    /// What it should have been.
+    /// The expected value.
     pub expected: String,
-    /// What it was.
+    /// The observed value.
     pub observed: String,
     /// Whether the two agree.
     pub holds: bool,
@@ -69,7 +69,7 @@ impl Evidence {
     }
 }
 
-/// What does not hold, as a sentence without its end.
+/// The statement that does not hold, as a sentence without its end.
 impl fmt::Display for Evidence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, expected, observed, .. } = self;
@@ -77,7 +77,7 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// What evidence of one kind says, as templates.
+/// The words of one kind of evidence, as templates.
 ///
 /// `{name}` stands for the fact of that name, and may end with the form of a figure: `{name:.1}` has one decimal, `{name:%}` and
 /// `{name:.1%}` are a share in percent, `{name:B}` is in bytes, `{name:B/s}` in bytes per second, `{name:bits}` in
@@ -87,11 +87,11 @@ impl fmt::Display for Evidence {
 pub struct Statement {
     /// The kind of the evidence.
     pub kind: &'static str,
-    /// What is looked at. Only `{of}` may stand in it, so that kind and `of` tell evidence apart.
+    /// The subject. Only `{of}` may stand in it, so that kind and `of` tell evidence apart.
     pub what: &'static str,
-    /// What it should be.
+    /// The expected value.
     pub expected: &'static str,
-    /// What it was.
+    /// The observed value.
     pub observed: &'static str,
 }
 
@@ -181,7 +181,7 @@ impl Fact {
     }
 }
 
-/// What is not there is `none`.
+/// Formats a missing value as `none`.
 impl<T: Into<Self>> From<Option<T>> for Fact {
     fn from(fact: Option<T>) -> Self {
         fact.map_or_else(|| Self::from("none"), Into::into)

@@ -1,4 +1,4 @@
-//! What a run says beyond its claims: the questions that a data path asks of every run of it, and their answers.
+//! Findings of a run beyond its claims: the questions that a data path asks of every run of it, and their answers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,10 +31,10 @@ pub enum Question {
         succeeded: Cow<'static, str>,
         /// Words before the highest level at which all did: `migrations converge while the guest writes up to`.
         up_to: Cow<'static, str>,
-        /// Words where there is no such level.
+        /// Words where no such level exists.
         nowhere: Cow<'static, str>,
     },
-    /// What a limiter did: a table of one row in a measurement.
+    /// A limiter's work: a table of one row in a measurement.
     Limiter {
         /// The table's name.
         table: Cow<'static, str>,
@@ -96,7 +96,7 @@ pub struct CapacityInterval {
     pub high: f64,
 }
 
-/// What each of a variant's load agents did: medians over slots.
+/// The work of each of a variant's load agents: medians over slots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Index of the cell in the plan.
@@ -111,14 +111,14 @@ pub struct Spread {
     pub agents: Vec<AgentPart>,
 }
 
-/// What one load agent did.
+/// The work of one load agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentPart {
-    /// Its name.
+    /// The name.
     pub agent: String,
-    /// Its part of the work, from 0 to 1.
+    /// The part of the work, from 0 to 1.
     pub share: f64,
-    /// Its part of the load as the settings divide it.
+    /// The part of the load as the settings divide it.
     pub asked: Option<f64>,
     /// The median of its times in ns.
     pub median_ns: Option<f64>,
@@ -134,16 +134,16 @@ pub enum Outlying {
     LessWork,
     /// It did more work for its part of the load.
     MoreWork,
-    /// Its median time is longer.
+    /// The median time is longer.
     Slower,
-    /// Its median time is shorter.
+    /// The median time is shorter.
     Faster,
 }
 
 /// A metric, and for a trend which statistic of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MainMetric {
-    /// Its name.
+    /// The name.
     pub metric: String,
     /// The statistic of a trend.
     pub statistic: Option<Statistic>,
@@ -164,7 +164,7 @@ pub struct BreakEven {
     pub axis: String,
     /// The metric by which they pay, with its statistic.
     pub metric: String,
-    /// Its better side.
+    /// The better side.
     pub better: Better,
     /// One for each treatment and each combination of the other keys.
     pub series: Vec<Series>,
@@ -197,7 +197,7 @@ pub struct Point {
     pub level: String,
     /// The same as a number.
     pub number: f64,
-    /// What the interval says.
+    /// The interval's answer.
     pub change: Change,
     /// The comparison with the baseline.
     pub comparison: Comparison,
@@ -219,7 +219,7 @@ pub enum Pays {
     Open,
 }
 
-/// What an interval says about a change.
+/// An interval's answer about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -236,7 +236,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What the interval of a comparison says.
+    /// The answer of a comparison's interval.
     #[must_use]
     pub fn of(comparison: &Comparison, better: Better) -> Self {
         let up = comparison.low > 1.0;
@@ -310,15 +310,15 @@ pub struct Choice {
 pub struct ChoiceOption {
     /// Index of the variant in the plan.
     pub variant: usize,
-    /// Its time.
+    /// The time.
     pub time: f64,
-    /// Its cost.
+    /// The cost.
     pub cost: f64,
     /// Whether no other variant is better in one of the two and at least as good in the other.
     pub is_on_front: bool,
 }
 
-/// What a limiter let through against what its policy allows: medians over slots.
+/// The work that a limiter let through against what its policy allows: medians over slots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Index of the cell in the plan.
@@ -337,7 +337,7 @@ pub struct Limit {
     pub charged_as: f64,
     /// … and of which size they were.
     pub charged_bytes: f64,
-    /// What was charged over what the policy allows.
+    /// The charged work over what the policy allows.
     pub share: f64,
     /// Whether that is what the policy says.
     pub is_as_said: bool,

@@ -139,7 +139,7 @@ impl Histogram {
         reached.map_or(0.0, |(value, _)| Bin::of(value).last() as f64)
     }
 
-    /// What an open loop would have seen, estimated: had requests been due every `interval_ns` while one took longer, those
+    /// An estimate of what an open loop would have seen: had requests been due every `interval_ns` while one took longer, those
     /// behind it would have waited `interval_ns` less each. The method is that of HdrHistogram's
     /// `copyCorrectedForCoordinatedOmission` (Gil Tene).
     ///

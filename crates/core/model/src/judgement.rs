@@ -13,7 +13,7 @@ pub struct Judgement {
     pub comparisons: Vec<Comparison>,
     /// Every claim in every cell.
     pub claims: Vec<ClaimVerdict>,
-    /// What the run says beyond its claims.
+    /// The run's findings beyond its claims.
     #[serde(default)]
     pub findings: Findings,
     /// Reasons not to rely on the run as it stands.

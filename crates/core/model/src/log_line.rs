@@ -68,7 +68,7 @@ pub struct LogLine {
     /// if the relation of the two is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ns: Option<u64>,
-    /// Its importance.
+    /// The importance.
     pub level: LogLevel,
     /// The module that wrote it, or `stderr` for what a process wrote there.
     pub target: String,

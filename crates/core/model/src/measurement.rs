@@ -1,4 +1,4 @@
-//! What a load reports of one window: readings by metric, what was observed, errors by kind, and its own health.
+//! A load's report of one window: readings by metric, what was observed, errors by kind, and its own health.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +30,12 @@ pub enum Reading {
     },
     /// A distribution of times.
     Trend(Histogram),
-    /// What is left of a distribution that somebody else summed up. It cannot be merged with another, and has no statistic but
+    /// A summary of a distribution that another program made. It cannot be merged with another, and has no statistic but
     /// these.
     Summary {
         /// How many values there were, where that is known.
         count: Option<u64>,
-        /// What is known of them, in ns.
+        /// The known statistics, in ns.
         statistics_ns: BTreeMap<Statistic, f64>,
     },
     /// One number, in the metric's unit.
@@ -97,7 +97,7 @@ pub struct LoadHealth {
     pub shortage: Option<Shortage>,
 }
 
-/// What kept a load thread from the CPU time that it wanted.
+/// The cause that kept a load thread from the CPU time that it wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shortage {
@@ -110,7 +110,7 @@ pub enum Shortage {
 }
 
 impl Shortage {
-    /// What happened, as a clause.
+    /// The event, as a clause.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -215,7 +215,7 @@ impl Attempts {
     }
 }
 
-/// What a load measured in one window.
+/// A load's measurement of one window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The length of the window in ns, as it was.
@@ -226,14 +226,14 @@ pub struct Measurement {
     pub readings: BTreeMap<String, Reading>,
     /// Values of rate metrics in each whole second of the window.
     pub windows: BTreeMap<String, Vec<f64>>,
-    /// What was negotiated or seen, by property and then by value, with counts: `tls_version → TLSv1.2 → 812`.
+    /// Negotiated or observed values, by property and then by value, with counts: `tls_version → TLSv1.2 → 812`.
     pub observed: BTreeMap<String, BTreeMap<String, u64>>,
     /// Distributions of sizes in bytes, by what has them: `body` of answers. With what was observed they tell what the work was.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<String, Histogram>,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
-    /// What was tried, and how much of it failed.
+    /// The attempts, and how many of them failed.
     #[serde(default)]
     pub attempts: Attempts,
     /// Why nothing will ever succeed under these settings, if that is so, as it completes "failed to …".
@@ -252,10 +252,10 @@ pub struct Measurement {
     pub cpu_user_ns: u64,
     /// See `cpu_user_ns`.
     pub cpu_system_ns: u64,
-    /// What cannot be trusted.
+    /// Doubts about the measurement.
     #[serde(rename = "warnings", with = "notice::recorded")]
     pub notices: Vec<Notice>,
-    /// What has rows and columns, such as the rounds of a migration.
+    /// Tables, such as the rounds of a migration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Table>,
     /// Gauges whose values add up over load agents, such as requests under way. Any other has no value for several agents.
@@ -264,7 +264,7 @@ pub struct Measurement {
     /// How large the load was meant to be, in a unit that the shares of one load have in common, such as connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<f64>,
-    /// What each load agent did, where there were several.
+    /// Each load agent's part, where there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
     /// How its capacity was found, if there was a search. All else then is of the trial with the highest rate that met the objectives.
@@ -277,10 +277,10 @@ pub struct Measurement {
 pub struct Share {
     /// The agent's name, such as `client1`.
     pub agent: String,
-    /// Its part of the load as it was meant to be, from 0 to 1, where that is known.
+    /// The part of the load as it was meant to be, from 0 to 1, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<f64>,
-    /// Its units of work.
+    /// The units of work.
     pub work: u64,
     /// The same per second of its window.
     pub work_per_s: f64,
@@ -309,16 +309,16 @@ pub struct ShareTimes {
 /// Rows of numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Table {
-    /// What each column holds.
+    /// The columns.
     pub columns: Vec<Column>,
     /// A number for each column.
     pub rows: Vec<Vec<f64>>,
 }
 
-/// What a column holds.
+/// A column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Column {
-    /// Its heading.
+    /// The heading.
     pub name: String,
     /// The unit of its numbers, as its symbol: `ms`, `B`, `count`.
     #[schemars(with = "String")]

@@ -34,7 +34,7 @@ impl Better {
     }
 }
 
-/// What shape a metric's reading has.
+/// The shape of a metric's reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricKind {
@@ -59,7 +59,7 @@ pub struct Metric {
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
-    /// What shape its reading has.
+    /// The shape of its reading.
     pub kind: MetricKind,
     /// One sentence that says what is measured.
     pub about: &'static str,
@@ -203,7 +203,7 @@ pub const SOFTIRQ_SYSTEM: Metric = Metric {
     about: "CPU time that soft interrupts took on the external system's host, such as packets coming in, over the window",
 };
 
-/// What there is to know of a system that exists already beside [`CPU_SYSTEM`].
+/// The metrics of a system that exists already, beside [`CPU_SYSTEM`].
 pub const OF_FOREIGN_SYSTEM: [Metric; 3] = [RUN_DELAY_SYSTEM, MEMORY_SYSTEM, SOFTIRQ_SYSTEM];
 
 /// CPU time per unit of work on the side of the load; every data path has it.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A reason not to trust a measurement as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
-    /// What is wrong. It says what the texts and the figures are.
+    /// The problem. It says what the texts and the figures are.
     pub kind: NoticeKind,
     /// The load agent, host or job that it is of, where not all have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub struct Range {
     pub most: f64,
 }
 
-/// What is wrong with a measurement.
+/// A problem of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticeKind {

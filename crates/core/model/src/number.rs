@@ -41,7 +41,7 @@ fn without_underscores(text: &str) -> Option<String> {
     text.match_indices('_').all(is_right).then(|| text.replace('_', ""))
 }
 
-/// What someone who wrote a comma may have meant.
+/// The number that a comma may stand for.
 fn without_comma(text: &str) -> String {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let groups: Vec<&str> = whole.trim_start_matches(['-', '+']).split(',').collect();

@@ -45,17 +45,17 @@ pub struct ClusterPlace {
     pub array: Option<ArrayPlace>,
 }
 
-/// What is read on each node that has a pod of the run, by a privileged pod there.
+/// The counters to read on each node that has a pod of the run, by a privileged pod there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Readers {
-    /// What the node's QAT devices count of their own work (`fw_counters`).
+    /// Counters of the node's QAT devices (`fw_counters`).
     #[serde(default, skip_serializing_if = "is_false")]
     pub fw_counters: bool,
-    /// What the node's tunnels count, which features they have, and how many rules its packet filters have.
+    /// Counters of the node's tunnels, their features, and how many rules its packet filters have.
     #[serde(default, skip_serializing_if = "is_false")]
     pub network: bool,
-    /// What the reading pods need beside that, such as `tolerations` or `serviceAccountName`.
+    /// Further settings of the reading pods, such as `tolerations` or `serviceAccountName`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodPlace>,
 }
@@ -64,7 +64,7 @@ pub struct Readers {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArrayPlace {
-    /// Its management address, such as `https://cluster1`.
+    /// The management address, such as `https://cluster1`.
     pub url: String,
     /// The SVM of volumes whose PersistentVolume does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ impl ArrayPlace {
 pub struct ArrayVolume {
     /// The SVM that it belongs to.
     pub svm: String,
-    /// Its name on the array.
+    /// The name on the array.
     pub name: String,
 }
 
@@ -142,10 +142,10 @@ pub struct PlaceOf {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PodPlace {
-    /// What messages call it. Places of the same name are the same pod.
+    /// The name in messages. Places of the same name are the same pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its image; the cluster's of the places if absent.
+    /// The image; the cluster's of the places if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// The node that it has to run on.
@@ -185,7 +185,7 @@ pub struct PodPlace {
     /// Secrets with which its image is fetched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<String>,
-    /// What its container may do beyond Pod Security's level `restricted`, such as `privileged: true`.
+    /// Rights of its container beyond Pod Security's level `restricted`, such as `privileged: true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<Json>,
     /// Whether it sees its node's files, which no file asks for: it is for the pods that read what a node counts.
@@ -193,14 +193,14 @@ pub struct PodPlace {
     pub sees_node: bool,
 }
 
-/// What a container gets of its node.
+/// A container's share of its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PodResources {
     /// The most that it gets, by resource. Whole CPUs that are requested as well are its own where the node's CPU manager is static.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// What is kept for it, by resource; as the limits if absent.
+    /// The reserved amounts, by resource; as the limits if absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, String>,
 }
@@ -249,7 +249,7 @@ impl Places {
     }
 }
 
-/// What a variant asks of its pods beyond the places.
+/// A variant's settings of its pods beyond the places.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PodSides {
@@ -325,7 +325,7 @@ fn both(base: &BTreeMap<String, String>, over: &BTreeMap<String, String>) -> BTr
     base.iter().chain(over).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// What tells a host from others.
+/// The identity of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host<'p> {
     /// The host that runs plumb.
@@ -337,7 +337,7 @@ pub enum Host<'p> {
 }
 
 impl PlaceOf {
-    /// What messages call it.
+    /// The name in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.host() {

@@ -38,7 +38,7 @@ impl Default for Blocks {
 pub struct Variant {
     /// The name.
     pub name: String,
-    /// What it changes, in one line: `ingress.offload: threads`.
+    /// The change, in one line: `ingress.offload: threads`.
     pub treatment: String,
     /// Whether it is the automatic copy of the baseline that must not differ from it.
     pub control: bool,
@@ -65,15 +65,15 @@ pub struct PlannedVariant {
     /// The tunings of the host that are in effect in its slots, in the order in which they are applied.
     #[serde(default)]
     pub tunings: Vec<String>,
-    /// What users changed in its slots beyond that, in the order in which it is applied.
+    /// The users' changes in its slots beyond that, in the order in which it is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<UserChange>,
-    /// What it asks of its pods beyond the places.
+    /// The settings of its pods beyond the places.
     #[serde(default, skip_serializing_if = "PodSides::is_empty")]
     pub pods: PodSides,
     /// Why it cannot run on this host, if it cannot.
     pub skipped: Option<String>,
-    /// What it has to save where no counter proves that its treatment was in effect.
+    /// The saving that it must show where no counter proves that its treatment was in effect.
     #[serde(default)]
     pub saving: Option<RequiredSaving>,
 }
@@ -99,32 +99,32 @@ impl PlannedVariant {
 /// it is loaded may still leave all the work to the software that it was to replace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequiredSaving {
-    /// What has to fall, in words: `CPU time of HAProxy per full handshake`.
+    /// The cost that has to fall, in words: `CPU time of HAProxy per full handshake`.
     pub what: String,
     /// The part of the system that spends it, by its name among [`crate::CpuCost::components`].
     pub component: String,
-    /// What it is divided by: a property among [`crate::Measurement::observed`] and one of its values.
+    /// The divisor: a property among [`crate::Measurement::observed`] and one of its values.
     pub per: (String, String),
     /// Index in the plan's variants of the one that is the same but for the treatment; `None` where there is none.
     pub than: Option<usize>,
     /// The kind of evidence that proves the treatment by itself: with it in every slot nothing has to be saved. In plans from before
     /// evidence had kinds, its `what`.
     pub unless: String,
-    /// What a person should know when nothing was saved.
+    /// Advice for a variant that saved nothing.
     pub hint: Option<String>,
 }
 
 /// One combination of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The matrix' keys with this cell's values; empty where there is no matrix.
+    /// The matrix' keys with this cell's values; empty without a matrix.
     pub values: BTreeMap<String, String>,
     /// Every variant, in the plan's order.
     pub variants: Vec<PlannedVariant>,
 }
 
 impl Cell {
-    /// `load.connections=20`, or an empty text where there is no matrix.
+    /// `load.connections=20`, or an empty text without a matrix.
     #[must_use]
     pub fn label(&self) -> String {
         let parts: Vec<String> = self.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -132,7 +132,7 @@ impl Cell {
     }
 }
 
-/// What is known of runs that other tools made, where a run consists of these.
+/// The known facts of runs that other tools made, where a run consists of these.
 ///
 /// One run of each variant is a block. Nobody knows whether they stopped when the numbers looked good, nor what else the
 /// machines did.
@@ -159,7 +159,7 @@ pub enum OrderSource {
 }
 
 impl OrderSource {
-    /// Its name, to follow "the runs are in the order of".
+    /// The name, to follow "the runs are in the order of".
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -175,7 +175,7 @@ impl OrderSource {
 pub struct Plan {
     /// The experiment's name.
     pub name: String,
-    /// Its title, or its name.
+    /// The title, or its name.
     pub title: String,
     /// The data path's name.
     pub path: String,
@@ -211,7 +211,7 @@ pub struct Plan {
     /// The last block at which it planned to look before it was extended; `None` where it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_from: Option<u32>,
-    /// What the data path calls its units of work, in the plural: `requests`.
+    /// The data path's name for its units of work, in the plural: `requests`.
     #[serde(default = "Plan::units")]
     pub units: String,
     /// Whether the data path makes its numbers up.
@@ -220,7 +220,7 @@ pub struct Plan {
     /// The key by which the load gets more threads, where it has one.
     #[serde(default)]
     pub threads_key: Option<String>,
-    /// What the data path asks of every run beyond its claims.
+    /// The data path's questions to every run beyond its claims.
     #[serde(default = "Question::of_old_runs")]
     pub questions: Vec<Question>,
     /// Length of one slot's window in ns.

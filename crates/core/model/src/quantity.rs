@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::name::suggestion;
 use crate::number::{self, NumberError};
 
-/// What a unit measures.
+/// The dimension of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dimension {
     /// An amount of data, in bytes.
@@ -31,7 +31,7 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// What a person calls it, with an example to copy.
+    /// The everyday name, with an example to copy.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -143,17 +143,17 @@ pub enum QuantityError {
     /// The text does not begin with a number.
     #[error("`{text}` does not begin with a number; expected {expected}")]
     NoNumber {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// What would be right.
+        /// The correct form.
         expected: &'static str,
     },
     /// The number has no unit.
     #[error("`{text}` has no unit; expected {expected}")]
     NoUnit {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// What would be right.
+        /// The correct form.
         expected: &'static str,
     },
     /// No unit has this symbol.
@@ -167,27 +167,27 @@ pub enum QuantityError {
     /// The number has a comma, which means thousands to one reader and a fraction to another.
     #[error("`{text}` has a comma: {hint}")]
     Comma {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// What to write instead.
+        /// The text to write instead.
         hint: String,
     },
     /// The unit measures something else.
     #[error("`{text}` is {found}; expected {expected}")]
     WrongDimension {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// What it measures.
+        /// The quantity that it measures.
         found: &'static str,
-        /// What would be right.
+        /// The correct form.
         expected: &'static str,
     },
     /// The number is negative, too large, or not finite.
     #[error("`{text}` is out of range; expected {expected}")]
     OutOfRange {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// What would be right.
+        /// The correct form.
         expected: &'static str,
     },
 }
@@ -199,7 +199,7 @@ pub struct Quantity {
     pub value: f64,
     /// The amount exactly, if it was written as a whole number of a unit: an `f64` has only 53 bits.
     pub whole: Option<u64>,
-    /// What is measured.
+    /// The measured quantity.
     pub dimension: Dimension,
 }
 
@@ -363,7 +363,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What the unit measures.
+    /// The dimension of the unit.
     #[must_use]
     pub fn dimension(self) -> Dimension {
         match self {

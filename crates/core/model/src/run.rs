@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Places, Plan, Slot};
 
-/// What is known of a run before its first slot.
+/// The facts of a run before its first slot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of the program that made the run.
@@ -137,9 +137,9 @@ impl Run {
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its directory, as it was given.
+    /// The directory, as it was given.
     pub directory: String,
-    /// What was known before the first slot.
+    /// The facts from before the first slot.
     pub header: Header,
     /// The experiment file, byte for byte.
     pub experiment_text: String,

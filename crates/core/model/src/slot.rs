@@ -25,7 +25,7 @@ impl CpuCost {
     }
 }
 
-/// What else the host did in the window; shown beside outliers, never used to delete a slot.
+/// The host's other work in the window; shown beside outliers, never used to delete a slot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Share of all CPU time that the hypervisor took away.
@@ -77,7 +77,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// What is in either.
+    /// The contents of either.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         self.ran.extend(&other.ran);
@@ -87,10 +87,10 @@ impl Placement {
     }
 }
 
-/// What a successful slot holds.
+/// The result of a successful slot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlotResult {
-    /// What the load measured; `cpu_system` and `cpu_load` are among the readings.
+    /// The load's measurement; `cpu_system` and `cpu_load` are among the readings.
     pub measurement: Measurement,
     /// CPU time of the system in the window.
     pub system_cpu: CpuCost,
@@ -101,7 +101,7 @@ pub struct SlotResult {
     /// Where the system's threads were; absent if none can be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// What else the host did; of several hosts, the most that any of them did.
+    /// The host's other work; of several hosts, the most of any of them.
     pub noise: Noise,
     /// The same of each host by its name, where there are others than the one that runs plumb.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -148,7 +148,7 @@ pub enum SlotOutcome {
     },
 }
 
-/// What a failure's reason has in common with others of its kind: ports and PIDs differ from one time to the next, and so do
+/// The part of a failure's reason that it has in common with others of its kind: ports and PIDs differ from one time to the next, and so do
 /// the lines of a log that it quotes.
 #[must_use]
 pub fn failure_kind(reason: &str) -> String {

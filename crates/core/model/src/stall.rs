@@ -1,4 +1,4 @@
-//! What a stall hides from a closed loop, and what an open loop would have seen of it.
+//! The work that a stall hides from a closed loop, and what an open loop would have seen of it.
 
 use crate::{Histogram, Metric, Notice, NoticeKind, Statistic};
 

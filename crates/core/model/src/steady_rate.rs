@@ -116,7 +116,7 @@ mod tests {
         SteadyRate::find(seconds, mean_ms * 1e6, fastest_ns)
     }
 
-    /// What is steady in independent normal seconds, with 20 in flight.
+    /// The bound for independent normal seconds, with 20 in flight.
     fn simulated(random: &mut SplitMix, (rate, scatter): (f64, f64), seconds: usize) -> Option<SteadyRate> {
         let mut unit = || (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
         let mut normal = || (0..12).map(|_| unit()).sum::<f64>() - 6.0;

@@ -24,7 +24,7 @@ pub enum UnionError {
 }
 
 impl Measurement {
-    /// What all agents measured together, each by its name. All measured the same window, each with its share of the load.
+    /// Merges the measurements of all agents, each under its name. All measured the same window, each with its share of the load.
     ///
     /// - Work, attempts, errors, observations and CPU time add up.
     /// - A rate is the sum of the counts over the longest window. Where an agent's rate is over another time than its window, such as
@@ -64,7 +64,7 @@ impl Measurement {
     }
 }
 
-/// What adds up, or is the worst of all.
+/// The readings that add up, or of which the worst counts.
 fn sums(parts: &[(String, Measurement)]) -> Measurement {
     let mut all = Measurement::default();
     let mut threads = 0_u32;
@@ -207,7 +207,7 @@ fn share(name: &str, part: &Measurement, asked_sum: Option<f64>) -> Share {
     }
 }
 
-/// What the agents noticed, each with the agent's name unless all noticed it, and what the union lacks.
+/// The agents' notices, each with the agent's name unless all noticed it, and what the union lacks.
 fn notices(parts: &[(String, Measurement)], left_out: &BTreeSet<&str>) -> Vec<Notice> {
     let mut notices: Vec<Notice> = Vec::new();
     for (name, part) in parts {

@@ -95,7 +95,7 @@ pub struct CommandChange {
     pub revert: String,
     /// Prints the value, before the change, while windows open and close, and after it was undone.
     pub verify: String,
-    /// What `verify` prints once the change is made. Blanks and line breaks count as one blank.
+    /// The output of `verify` once the change is made. Blanks and line breaks count as one blank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
     /// In place of `expect`: a regular expression that matches what `verify` prints, and does not match it before the change.
@@ -149,7 +149,7 @@ pub struct FileChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceChange {
-    /// Its name, as `systemctl` or `service` knows it.
+    /// The name, as `systemctl` or `service` knows it.
     pub name: String,
     /// How it notices.
     pub action: ServiceAction,
@@ -172,7 +172,7 @@ pub struct Verify {
     /// A command that prints something else once the change is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What `command` then prints. Blanks and line breaks count as one blank.
+    /// The output of `command` after that. Blanks and line breaks count as one blank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
     /// In place of `expect`: a regular expression that matches it.
@@ -202,14 +202,14 @@ pub struct KubernetesChange {
     /// The group and version of its kind, such as `apps/v1`; not needed for common kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Its kind, such as `Deployment`.
+    /// The kind, such as `Deployment`.
     pub kind: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its namespace; the places' if absent.
+    /// The namespace; the places' if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// What changes, as `kubectl patch` takes it: items of lists are merged by their names.
+    /// The change, as `kubectl patch` takes it: items of lists are merged by their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<Json>,
     /// Environment variables of its containers.
@@ -218,7 +218,7 @@ pub struct KubernetesChange {
     /// The container that gets them; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// What is waited for after the change, and after it was undone.
+    /// The condition to wait for after the change, and after it was undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitFor>,
     /// How long that may take; 120 s if absent.
@@ -226,7 +226,7 @@ pub struct KubernetesChange {
     pub timeout: Option<Span>,
 }
 
-/// What is waited for after a change of an object.
+/// The condition to wait for after a change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitFor {

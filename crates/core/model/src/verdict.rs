@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Attempts, Evidence};
 
-/// What a run says about a claim.
+/// A run's answer to a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -106,9 +106,9 @@ pub enum VariantState {
         /// Why.
         reason: String,
     },
-    /// Its slots do not tell yet whether the treatment was in effect; more blocks would.
+    /// The slots do not tell yet whether the treatment was in effect; more blocks would.
     Unproven {
-        /// What is open.
+        /// The open question.
         reason: String,
     },
     /// It has no slot yet.
@@ -131,7 +131,7 @@ pub struct VariantSummary {
     /// Measured slots in which nothing was completed.
     #[serde(default)]
     pub idle: u32,
-    /// What was tried over all measured slots, and how much of it failed.
+    /// The attempts over all measured slots, and how many of them failed.
     #[serde(default)]
     pub attempts: Attempts,
     /// Slots in which the load was the bound.

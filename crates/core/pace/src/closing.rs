@@ -30,7 +30,7 @@ impl Closing {
         Self { planned: frame, frame, end: End(Arc::new(AtomicU64::new(frame.close_ns))) }
     }
 
-    /// What each thread looks at.
+    /// The state that each thread looks at.
     #[must_use]
     pub fn end(&self) -> End {
         self.end.clone()

@@ -1,4 +1,4 @@
-//! What a load counted and timed in each second of its window.
+//! The counts and times of each second of a load's window.
 
 /// Events of each second, and the sum of their times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -22,7 +22,7 @@ pub struct SlotPair {
     pub is_split: bool,
 }
 
-/// What a variant leaves behind for another.
+/// The effect of a variant on the next one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AfterEffect {
     /// The factor of a value right after the other variant.

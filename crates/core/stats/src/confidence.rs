@@ -77,7 +77,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// What both this interval and a `later` one allow, around the later estimate, or as near to it as they allow. Where they
+    /// The range that both this interval and a `later` one allow, around the later estimate, or as near to it as they allow. Where they
     /// exclude each other the effect changed between the looks, and what was found first stays.
     pub(crate) fn narrowed(self, later: Self) -> Self {
         let (low, high) = (self.low.max(later.low), self.high.min(later.high));

@@ -1,4 +1,4 @@
-//! What an interval says about the hypothesis of a claim.
+//! An interval's answer to the hypothesis of a claim.
 //!
 //! All arithmetic is on the log scale, where "B ≥ θ·A" is a statement about one number, ln(B/A), and reads the same from
 //! either side. A verdict needs the whole interval on one side of the threshold; anything else is undecided.
@@ -6,7 +6,7 @@
 use crate::confidence::{Interval, ROUNDING};
 use crate::unusable::{Unusable, log_of, not_negative};
 
-/// What the blocks say about a hypothesis so far; a verdict adds what makes a run void.
+/// The blocks' answer to a hypothesis so far; a verdict adds what makes a run void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Every ratio that the interval allows satisfies the claim.
@@ -30,7 +30,7 @@ pub enum Direction {
     Below,
 }
 
-/// What a claim says about a ratio B/A, checked when it is made so that judging it cannot fail.
+/// The hypothesis of a claim on a ratio B/A, checked when it is made so that judging it cannot fail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hypothesis {
     shape: Shape,

@@ -14,7 +14,7 @@ use crate::moments::Moments;
 use crate::serial::Design;
 use crate::unusable::log_of;
 
-/// What is known of a slot's value.
+/// The knowledge of a slot's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// It was measured. Without a logarithm it counts as missing: 0 as [`Value::Lowest`], the rest as [`Value::Unknown`].

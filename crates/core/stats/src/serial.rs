@@ -19,7 +19,7 @@ use crate::looks::Looks;
 /// The largest correlation that is allowed for. Above it a run is a few values that wander, and no widening helps.
 const CORRELATION_MAX: f64 = 0.9;
 
-/// What independent blocks show of a correlation by chance, times the square root of their number.
+/// The correlation that independent blocks show by chance, times the square root of their number.
 const CHANCE: f64 = 1.96;
 
 /// How blocks come to their logarithms, and so whether they may be treated as independent.
@@ -48,7 +48,7 @@ impl Design {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Widening {
     correlation: f64,
-    /// What is added to the correlation, over the square root of the number of blocks.
+    /// The term that is added to the correlation, over the square root of the number of blocks.
     chance: f64,
 }
 

@@ -24,12 +24,12 @@ pub(super) struct Document {
     /// The version of this format.
     #[serde(rename = "apiVersion")]
     _api_version: ApiVersion,
-    /// What the document is.
+    /// The kind of document.
     #[serde(rename = "kind")]
     _kind: DocumentKind,
     /// The experiment's names.
     pub(super) metadata: Metadata,
-    /// What is compared.
+    /// The compared systems.
     pub(super) spec: Spec,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Metadata {
     pub(super) title: Option<String>,
 }
 
-/// What is compared.
+/// The compared systems.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
@@ -71,7 +71,7 @@ pub(super) struct Spec {
     /// The system under test.
     #[serde(rename = "system", default)]
     _system: Part,
-    /// What drives the system and measures it.
+    /// The load that drives the system and measures it.
     #[serde(rename = "load", default)]
     _load: Part,
     /// Settings of the host for all variants.
@@ -80,7 +80,7 @@ pub(super) struct Spec {
     /// Changes of the host for all variants that have no list of their own.
     #[serde(rename = "changes", default)]
     _changes: Option<Vec<UserChange>>,
-    /// What all variants ask of their pods beyond the places.
+    /// The settings of all variants' pods beyond the places.
     #[serde(rename = "pods", default)]
     _pods: Option<PodSides>,
     /// The variant that all others are compared with.
@@ -99,7 +99,7 @@ pub(super) struct Spec {
     pub(super) blocks: Option<BlocksPart>,
     /// How long nothing is measured before each slot, so that what the slot before it left behind fades; 0 s if absent.
     pub(super) cooldown: Option<Span>,
-    /// What else the machine may do before the numbers are not trusted.
+    /// The other work of the machine up to which the numbers are trusted.
     pub(super) noise: Option<NoisePart>,
     /// The share of a variant's work that may fail; 1% if absent. Above it, claims about that variant's rates and times are
     /// void, and those about failures, shares and checks are still judged.
@@ -134,24 +134,24 @@ impl Spec {
     }
 }
 
-/// What one variant changes.
+/// The changes of one variant.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VariantPart {
-    /// What changes in the system.
+    /// The changes in the system.
     #[serde(rename = "system", default)]
     _system: Part,
-    /// What changes in the load.
+    /// The changes in the load.
     #[serde(rename = "load", default)]
     _load: Part,
-    /// What changes on the host.
+    /// The changes of the host.
     #[serde(default)]
     pub(super) host: Option<HostPart>,
-    /// What else changes on the host in its slots: commands, files, sysctls, services. They are made in this order before a
+    /// Further changes of the host in its slots: commands, files, sysctls, services. They are made in this order before a
     /// slot, and undone in reverse order before a slot of another variant.
     #[serde(default)]
     pub(super) changes: Option<Vec<UserChange>>,
-    /// What it asks of its pods beyond the places: resources, nodes, the node's network. Without pods it is skipped.
+    /// The settings of its pods beyond the places: resources, nodes, the node's network. Without pods it is skipped.
     #[serde(default)]
     pub(super) pods: Option<PodSides>,
 }
@@ -213,7 +213,7 @@ pub(super) struct BlockBounds {
     pub(super) max: Option<u32>,
 }
 
-/// What else the machine may do.
+/// The limits on other work of the machine.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoisePart {

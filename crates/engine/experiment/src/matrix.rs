@@ -19,9 +19,9 @@ const MAX_CELLS: usize = 256;
 pub(super) struct Axis<'n> {
     /// The dotted key as it was written.
     pub(super) key: &'n Scalar,
-    /// Its parts, each with its place.
+    /// The parts, each with its place.
     segments: Vec<Scalar>,
-    /// Its values, one after the other.
+    /// The values, one after the other.
     values: &'n [Node],
 }
 

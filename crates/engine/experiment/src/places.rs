@@ -20,7 +20,7 @@ pub(super) struct PlacesDocument {
     /// The version of this format.
     #[serde(rename = "apiVersion")]
     _api_version: ApiVersion,
-    /// What the document is.
+    /// The kind of document.
     #[serde(rename = "kind")]
     _kind: PlacesKind,
     /// The cluster in which pods run.
@@ -49,7 +49,7 @@ enum Loads {
 struct Alike {
     /// How many.
     pods: u32,
-    /// What each is.
+    /// The kind of each.
     #[serde(default)]
     pod: PodPlace,
     /// The CPUs of each, such as `2-7`.
@@ -137,7 +137,7 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
     mistakes.unless(Places { kubernetes, system, load })
 }
 
-/// What is wrong with a place, with the key.
+/// The mistake in a place, with the key.
 fn faults(place: &PlaceOf, cluster: Option<&ClusterPlace>) -> impl Iterator<Item = (&'static str, String)> {
     let ssh = place.ssh.as_deref().and_then(|ssh| PlaceOf::parse(ssh).err());
     let cpus = place.cpus.as_deref().and_then(|cpus| cpus.parse::<CpuSet>().err());

@@ -48,7 +48,7 @@ pub struct ReadOptions {
 pub struct Experiment {
     /// The plan.
     pub plan: Plan,
-    /// Its data path.
+    /// The data path.
     pub path: DataPath,
     /// The settings by cell and variant, in the plan's orders.
     pub settings: Vec<Vec<PathSettings>>,

@@ -25,11 +25,11 @@ const LONG_CHANGE: usize = 80;
 /// A variant as the file has it.
 #[derive(Debug, Clone)]
 pub(super) struct VariantTree {
-    /// Its name.
+    /// The name.
     pub(super) name: String,
     /// Where the file names it.
     pub(super) place: Location,
-    /// Its changes: `system`, `load` and `host`.
+    /// The changes: `system`, `load` and `host`.
     pub(super) over: Node,
     /// Whether it is the automatic copy of the baseline.
     pub(super) control: bool,

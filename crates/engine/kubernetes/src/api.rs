@@ -119,7 +119,7 @@ impl Cluster {
     /// The account in a Secret of the namespace: its keys `username` and `password`.
     ///
     /// # Errors
-    /// When there is no such Secret, or it has no such keys.
+    /// When no such Secret exists, or it has no such keys.
     pub fn account_in(&self, secret: &str) -> Result<(String, String), Error> {
         let found = self.get(&format!("{}/{secret}", self.path("/api/v1", "secrets")))?;
         let key = |key: &str| {

@@ -62,7 +62,7 @@ impl ChangedObject {
     /// Finds the kind of the object, and puts the object back where an earlier run left it changed.
     ///
     /// # Errors
-    /// When there is no such kind or object, or it cannot be put back.
+    /// When no such kind or object exists, or it cannot be put back.
     pub fn find(cluster: &Cluster, change: &KubernetesChange) -> Result<Self, Error> {
         let group = match &change.api_version {
             Some(group) => group.as_str(),

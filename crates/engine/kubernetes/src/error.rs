@@ -25,7 +25,7 @@ pub enum Error {
     /// The API server refused a request.
     #[error("{what}: {reason}")]
     Refused {
-        /// What was asked for, such as `create pod plumb-x`.
+        /// The request, such as `create pod plumb-x`.
         what: String,
         /// The server's words.
         reason: String,
@@ -67,7 +67,7 @@ pub enum Unfound {
     NoKind {
         /// The kind.
         plural: &'static str,
-        /// Its group and version.
+        /// The group and version.
         group: &'static str,
     },
     /// A port has no number.

@@ -45,13 +45,13 @@ pub struct Pods {
 /// A pod as the cluster sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSeen {
-    /// Its name.
+    /// The name.
     pub pod: String,
-    /// Its address.
+    /// The address.
     pub address: IpAddr,
-    /// Its node.
+    /// The node.
     pub node: String,
-    /// Its class of service, such as `Guaranteed`.
+    /// The class of service, such as `Guaranteed`.
     pub quality: String,
     /// How many times its container was restarted.
     pub restarts: u64,

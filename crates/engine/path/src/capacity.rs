@@ -47,10 +47,10 @@ const TRIALS_MIN: u32 = 3;
 /// Beyond this no slot ends in a reasonable time.
 const TRIALS_MAX: u32 = 100;
 
-/// What a load searches for.
+/// The goal of a load's search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// What a rate has to meet.
+    /// The objectives that a rate has to meet.
     pub objectives: Vec<Objective>,
     /// Trials of a slot.
     pub trials: u32,
@@ -115,7 +115,7 @@ impl Capacity {
         self.objectives.iter().filter_map(Objective::limit_ns).reduce(f64::max)
     }
 
-    /// What trials of this length may miss, if they are short for the limit.
+    /// The objective that trials of this length may miss, if they are short for the limit.
     #[must_use]
     pub fn short_trials(&self, trial_ns: u64) -> Option<Notice> {
         let (limit_ns, trial_ns) = (self.limit_ns()?, trial_ns as f64);

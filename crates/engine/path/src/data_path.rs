@@ -19,7 +19,7 @@ use crate::tree::{Mistake, Node, from_node_thorough, hint};
 /// A data path without its types.
 #[derive(Clone, Copy)]
 pub struct DataPath {
-    /// What never varies.
+    /// The facts that never vary.
     about: About,
     /// See [`DataPath::with_systems_of`].
     systems: fn() -> Vec<Self>,

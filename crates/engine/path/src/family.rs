@@ -15,7 +15,7 @@ pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
 /// The address of a storage array, and the account to use.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ArrayAccess {
-    /// Its management address.
+    /// The management address.
     pub url: String,
     /// A PEM file with the certificates that must have signed the array's own; the system's certificates if
     /// absent.
@@ -24,7 +24,7 @@ pub struct ArrayAccess {
     pub insecure: bool,
     /// The account.
     pub user: String,
-    /// Its password.
+    /// The password.
     pub password: String,
 }
 
@@ -37,9 +37,9 @@ impl std::fmt::Debug for ArrayAccess {
 /// The policy that a volume of an array is under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayPolicy {
-    /// Its name, or `none`.
+    /// The name, or `none`.
     pub name: String,
-    /// Its limits, in words.
+    /// The limits, in words.
     pub limits: String,
 }
 
@@ -215,7 +215,7 @@ pub struct Snapshot {
     /// The CPUs of its threads; `None` if none can be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// What a reader must know about these figures, such as why one is unknown.
+    /// Notices about these figures, such as why one is unknown.
     #[serde(default)]
     pub notices: Vec<Notice>,
 }
@@ -232,7 +232,7 @@ pub struct Processes {
 }
 
 impl Snapshot {
-    /// How far a counter moved since `before`; `None` if there is no such counter.
+    /// How far a counter moved since `before`; `None` if no such counter exists.
     #[must_use]
     pub fn moved(&self, before: &Self, counter: &str) -> Option<u64> {
         let now = self.counters.get(counter)?;

@@ -32,7 +32,7 @@ statements! {
 #[error("this host has no such device; the experiment asked to pretend so")]
 struct NoDevice;
 
-/// What a null experiment sets.
+/// The settings of a null experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NullSettings {

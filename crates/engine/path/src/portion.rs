@@ -14,7 +14,7 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// Its part of `whole` things, divided as evenly as possible. All parts add up to the whole.
+    /// The part of `whole` things, divided as evenly as possible. All parts add up to the whole.
     #[must_use]
     pub fn of_count(self, whole: u64) -> u64 {
         let of = u64::from(self.of.max(1));
@@ -35,14 +35,14 @@ impl Portion {
         self.number * (whole / of) + self.number.min(whole % of)
     }
 
-    /// Its part of a rate that belongs to `things` divided in the same way, so that each thing keeps its
+    /// The part of a rate that belongs to `things` divided in the same way, so that each thing keeps its
     /// rate.
     #[must_use]
     pub fn of_rate(self, whole: Rate, things: u32) -> Rate {
         Rate(whole.0 * f64::from(self.of_number(things)) / f64::from(things.max(1)))
     }
 
-    /// Its part of things of which every load agent needs at least one.
+    /// The part of things of which every load agent needs at least one.
     ///
     /// # Errors
     /// When there are fewer things than agents, at `key`.

@@ -20,7 +20,7 @@ pub enum Request {
         path: String,
         /// The data path's settings.
         settings: Value,
-        /// What the agent may use.
+        /// The resources that the agent may use.
         place: Place,
     },
     /// Build a load against a started system; it replaces the previous load.
@@ -31,7 +31,7 @@ pub enum Request {
         settings: Value,
         /// The target from the system's `ready` reply.
         target: Value,
-        /// What the agent may use.
+        /// The resources that the agent may use.
         place: Place,
     },
     /// Report the system's counters at a moment.

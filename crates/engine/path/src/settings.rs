@@ -1,4 +1,4 @@
-//! What the harness asks of a data path: what never varies ([`About`]), and its settings, with or without their type.
+//! The harness' view of a data path: its fixed facts ([`About`]), and its settings, with or without their type.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::existing::Foreign;
 use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Window};
 use crate::timing::Timing;
 
-/// What never varies between the settings of a data path.
+/// The facts of a data path that its settings do not change.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
     /// The name in `spec.path`.
@@ -61,14 +61,14 @@ impl About {
     }
 }
 
-/// What was seen of a slot.
+/// The observations of a slot.
 #[derive(Debug, Clone, Copy)]
 pub struct SeenWindow<'a> {
     /// The system's counters and states when the window opened.
     pub before: &'a Snapshot,
     /// The same when it closed.
     pub after: &'a Snapshot,
-    /// What the load measured; `None` if the load is one of another data path.
+    /// The load's measurement; `None` if the load is one of another data path.
     pub measurement: Option<&'a Measurement>,
 }
 
@@ -86,7 +86,7 @@ pub trait Settings: AnySettings {
     /// One sentence that says what is missing and what to install.
     fn feasible(&self, at: Sides) -> Result<(), AnyError>;
 
-    /// What the harness has to know of the two sides.
+    /// The facts of the two sides for the harness.
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -130,7 +130,7 @@ pub trait Settings: AnySettings {
     fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError>;
 }
 
-/// What the harness has to know of two sides.
+/// The facts of two sides for the harness.
 #[derive(Debug, Default)]
 pub struct Facts {
     /// The system.
@@ -153,7 +153,7 @@ impl Facts {
     }
 }
 
-/// What the harness has to know of a system.
+/// The facts of a system for the harness.
 #[derive(Debug)]
 pub struct SystemFacts {
     /// Whether there is a system beside the load. If no settings of a run have one, the load gets all CPUs.
@@ -194,7 +194,7 @@ impl Default for SystemFacts {
 #[error("the load has to be on the system's host; give both sides the same place")]
 struct OneHost;
 
-/// What the harness has to know of a load.
+/// The facts of a load for the harness.
 #[derive(Debug)]
 pub struct LoadFacts {
     /// The number of units of work in flight, if the load keeps it constant: a closed loop.
@@ -248,11 +248,11 @@ impl LoadFacts {
 pub enum Remark {
     /// Why the load has no such value, and which setting gives it one.
     Lacks(String),
-    /// What the metric leaves out.
+    /// The part that the metric leaves out.
     Note(String),
 }
 
-/// What `Clone` and serde give settings of any type.
+/// The methods that `Clone` and serde give settings of any type.
 pub trait AnySettings {
     /// A copy.
     fn copied(&self) -> PathSettings;

@@ -42,7 +42,7 @@ const OPTIONS: &str = "options of the driver";
 /// A tool's program, as known before a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// Its name, which is also its file name.
+    /// The name, which is also its file name.
     pub name: &'static str,
     /// The option that prints its version.
     pub version: &'static str,
@@ -76,7 +76,7 @@ impl Program {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{program} is not installed; {remedy}")]
 pub struct NotInstalled {
-    /// Its name.
+    /// The name.
     pub program: &'static str,
     /// A clause that says how to install it.
     pub remedy: &'static str,
@@ -112,10 +112,10 @@ impl Invocation {
 
 /// A tool as the load of a data path.
 pub trait Tool {
-    /// Its program.
+    /// The program.
     fn program(&self) -> Program;
 
-    /// Its name in messages.
+    /// The name in messages.
     fn name(&self) -> &'static str {
         self.program().name
     }

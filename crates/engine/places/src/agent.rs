@@ -25,7 +25,7 @@ pub struct Agent {
     link: Box<dyn Link>,
     place: Place,
     log: ProcessLog,
-    /// Its name in messages: `load`, `system-b`, `load on client1`.
+    /// The name in messages: `load`, `system-b`, `load on client1`.
     name: String,
     is_released: bool,
     stop_grace: Duration,
@@ -43,7 +43,7 @@ impl Agent {
         self
     }
 
-    /// What the agent may use.
+    /// The resources that the agent may use.
     pub fn place(&self) -> Place {
         self.place.clone()
     }

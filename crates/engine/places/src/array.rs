@@ -96,7 +96,7 @@ pub enum AccountError {
     /// The environment variable has no text.
     #[error("read the array's account from the environment variable {name}: {cause}")]
     Variable {
-        /// Its name.
+        /// The name.
         name: String,
         /// Why.
         cause: VarError,

@@ -50,7 +50,7 @@ pub enum Peer {
     },
     /// A pod of the run.
     Pod {
-        /// Its name.
+        /// The name.
         name: String,
         /// How the shell in it ended, if that is known.
         exit: Option<String>,

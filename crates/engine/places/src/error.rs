@@ -36,7 +36,7 @@ pub enum HostError {
         "{what}: the places name no cluster; add `kubernetes: {{}}` to a places file, and give it with `--places`"
     )]
     NoCluster {
-        /// What needs it, as it completes "failed to …".
+        /// The step that needs it, as it completes "failed to …".
         what: String,
     },
     /// A variant changes the pod of a side that is not in a pod.
@@ -145,7 +145,7 @@ pub enum Unfit {
     Machine {
         /// The name of its system.
         system: String,
-        /// Its machine.
+        /// The machine.
         machine: String,
     },
     /// This program, which is copied there, could not be read.

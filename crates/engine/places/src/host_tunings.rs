@@ -111,9 +111,9 @@ pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight
 /// A slot's evidence and notices about a treatment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// What was read back.
+    /// The values read back.
     pub evidence: Vec<Evidence>,
-    /// What the reader has to know beside it.
+    /// Notices beside it.
     pub notices: Vec<Notice>,
 }
 

@@ -159,7 +159,7 @@ struct Keeper<'p> {
     agents: BTreeMap<u32, Local>,
     agenda: Agenda,
     treating: Treatments,
-    /// What each look reads of the node.
+    /// The counters of the node that each look reads.
     node: Option<NodeReader>,
 }
 

@@ -38,7 +38,7 @@ const STDERR_LINES_MAX: usize = 40;
 pub struct Launch {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<String>,
     /// The directory under which agents get their scratch directories.
     pub directory: PathBuf,

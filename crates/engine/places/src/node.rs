@@ -26,7 +26,7 @@ const OLD_TABLES: &str = "proc/net/ip_tables_names";
 const FEATURES: [Feature; 5] =
     [Feature::Tso, Feature::Gso, Feature::Gro, Feature::TxChecksum, Feature::RxChecksum];
 
-/// What to read of a node.
+/// The counters of a node to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
     /// Where the node's root directory is mounted.
@@ -159,7 +159,7 @@ struct Packets {
 
 /// A node at both ends of a window.
 pub struct SeenNode {
-    /// Its name.
+    /// The name.
     pub node: String,
     /// The node at the opening and at the close of the window.
     pub ends: (NodeReading, NodeReading),

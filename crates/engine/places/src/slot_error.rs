@@ -34,7 +34,7 @@ impl From<HostError> for SlotError {
 }
 
 impl SlotError {
-    /// Its text, which completes "failed to …".
+    /// The text, which completes "failed to …".
     pub fn words(self) -> String {
         match self {
             Self::Failed(reason)

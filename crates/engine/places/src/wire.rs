@@ -39,25 +39,25 @@ pub enum KeeperRequest {
     },
     /// Start an agent.
     Start {
-        /// Its number.
+        /// The number.
         agent: u32,
-        /// Its name, for its scratch directory and its thread.
+        /// The name, for its scratch directory and its thread.
         name: String,
         /// The CPUs that it is pinned to.
         cpus: String,
-        /// Its rights.
+        /// The rights.
         rights: Rights,
         /// Names of environment variables that it gets, beside those of every child.
         environment: Vec<String>,
     },
     /// Close an agent's standard input.
     Close {
-        /// Its number.
+        /// The number.
         agent: u32,
     },
     /// End an agent and everything below it by force.
     Kill {
-        /// Its number.
+        /// The number.
         agent: u32,
     },
     /// Look at the host at a moment.
@@ -163,7 +163,7 @@ pub enum KeeperReply {
     Done,
     /// The program's output.
     Told {
-        /// Its standard output.
+        /// The standard output.
         text: String,
     },
     /// The request failed.
@@ -173,7 +173,7 @@ pub enum KeeperReply {
     },
     /// An agent has ended. This answers no request.
     Ended {
-        /// Its number.
+        /// The number.
         agent: u32,
         /// How it ended.
         ended: Ended,

@@ -11,7 +11,7 @@ use plumb_tunings::Treatment;
 pub struct SlotOrder<'a> {
     /// The variant's name.
     pub name: &'a str,
-    /// Its settings.
+    /// The settings.
     pub settings: &'a PathSettings,
     /// The changes of the host during the slot.
     pub treatment: Treatment<'a>,
@@ -28,7 +28,7 @@ pub struct SlotOrder<'a> {
 /// A search that a slot makes.
 #[derive(Clone, Copy)]
 pub struct Searching<'a> {
-    /// What it looks for.
+    /// The capacity to find.
     pub capacity: &'a Capacity,
     /// The variant's own estimate from its earlier slots; `None` before the first one, which begins with a pilot.
     pub start: Option<f64>,

@@ -90,7 +90,7 @@ struct Kept {
     noise: Option<(Noise, BTreeMap<String, Noise>)>,
     /// The length of the shortest trial of the search.
     shortest_ns: Option<u64>,
-    /// What a trial said of a pool that is too small: no other trial says so once the system is fast enough.
+    /// A trial's notice of a pool that is too small: no other trial says so once the system is fast enough.
     pool: Option<Notice>,
 }
 
@@ -405,7 +405,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         is_met
     }
 
-    /// What the trials show of a burst that was spent.
+    /// The signs of a spent burst in the trials.
     fn spent(&self) -> Option<Notice> {
         let is_of_system = |trial: &&Trial| {
             trial.kind != TrialKind::Probe && !trial.strain.as_ref().is_some_and(|strain| strain.is_load)
@@ -533,7 +533,7 @@ fn is_spoiled(measured: &Measured) -> bool {
     measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
 }
 
-/// What a window shows of everything that can limit a system.
+/// A window's load on everything that can limit a system.
 fn strain(result: &SlotResult) -> Strain {
     let SlotResult { measurement, placement, .. } = result;
     Strain {

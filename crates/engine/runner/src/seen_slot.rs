@@ -22,7 +22,7 @@ pub(crate) struct WindowEdge {
     pub system: Snapshot,
 }
 
-/// What was seen of a slot.
+/// The observations of a slot.
 pub(crate) struct SeenSlot<'a> {
     /// The measurement of all loads together.
     pub measurement: Measurement,

@@ -41,7 +41,7 @@ const NUMBER_MAX: f64 = 1e18;
 
 type Checked = Result<(), OutOfBounds>;
 
-/// What no run can have written.
+/// Data that no run can have written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutOfBounds {
     #[error("there are {count} {what}; a run has at most {most}")]

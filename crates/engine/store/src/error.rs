@@ -1,4 +1,4 @@
-//! What can go wrong with a run directory. Messages complete "failed to …".
+//! Failures of a run directory. Messages complete "failed to …".
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ pub enum StoreError {
     /// The file system refused.
     #[error("{action} {}: {cause}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempt.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// The directory holds a run already.
@@ -62,7 +62,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// The record exceeds a bound that readers enforce.

@@ -135,7 +135,7 @@ impl Following {
     }
 }
 
-/// What the run in a directory last said that it is doing, if that is valid. [`is_being_written`] tells
+/// The last report of the run in a directory, if that is valid. [`is_being_written`] tells
 /// whether the run is still going.
 #[must_use]
 pub fn now(path: &Path) -> Option<Now> {

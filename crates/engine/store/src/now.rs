@@ -27,7 +27,7 @@ pub struct Now {
     pub of: u32,
     /// The variant.
     pub variant: String,
-    /// What the run is doing with the variant.
+    /// The run's step with the variant.
     pub phase: Phase,
     /// When the phase began, in ms since 1970.
     pub since_ms: u64,
@@ -43,7 +43,7 @@ pub struct Now {
     pub left_probably_s: f64,
 }
 
-/// What a run is doing with a variant.
+/// A run's step with a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {

@@ -1,4 +1,4 @@
-//! What a performance engineer would look at first on a machine, each with a verdict: fine, or what to do.
+//! The checks that a performance engineer makes first on a machine, each with a verdict: fine, or what to do.
 //!
 //! The bounds are rules of thumb for small effects: at each of them a difference of a few percent between
 //! two variants starts to drown. They judge a machine that is meant to be idle.

@@ -35,7 +35,7 @@ const READING_NS_MAX: u64 = 1_000_000;
 /// How often at most.
 const READINGS_MAX: u32 = 4;
 
-/// What the calling thread had of CPUs until one moment, and how long it waited for them.
+/// The CPU time that the calling thread had until one moment, and how long it waited for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadAccount {
     /// The moment, on the monotonic clock.
@@ -96,7 +96,7 @@ impl ThreadAccount {
     }
 }
 
-/// What kept CPUs from the threads of this process until one moment.
+/// The causes that kept CPUs from the threads of this process until one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuSupply {
     /// Time for which a quota stopped this process's group, or one above it.
@@ -129,7 +129,7 @@ pub enum Shortage {
     Steal,
 }
 
-/// What one thread had and wanted in an interval, as shares of a CPU's time, 0 to 1.
+/// The CPU time that one thread had and wanted in an interval, as shares of a CPU's time, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Demand {
     /// The share of the interval in which it ran.
@@ -138,7 +138,7 @@ pub struct Demand {
     pub ran_user: f64,
     /// The share in which it ran or would have run.
     pub wanted: f64,
-    /// What most of the difference is due to, where there is one to speak of.
+    /// The main cause of the difference, where it is large enough to name.
     pub shortage: Option<Shortage>,
 }
 

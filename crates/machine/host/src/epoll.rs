@@ -18,10 +18,10 @@ const EVENTS: usize = 256;
 const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const READS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What became possible, as the kernel has it; [`Ready`] reads it.
+/// The events, as the kernel has them; [`Ready`] reads it.
 pub type Event = epoll::Event;
 
-/// What became possible on the thing behind a token.
+/// The events on the descriptor behind a token.
 #[derive(Debug, Clone, Copy)]
 pub struct Ready {
     /// The number under which it is watched.

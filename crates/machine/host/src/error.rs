@@ -1,4 +1,4 @@
-//! What can go wrong at the door to the machine.
+//! Failures at the door to the machine.
 //!
 //! Messages complete "failed to …". The cause is part of the message and is not a `source`, so that
 //! it is shown exactly once however the error is printed.
@@ -21,7 +21,7 @@ pub enum Error {
         program: String,
         /// The CPUs it was to be pinned to: one that does not exist makes the start fail.
         cpus: Option<CpuSet>,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A child process could not be waited for.
@@ -29,7 +29,7 @@ pub enum Error {
     Wait {
         /// The child.
         pid: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A signal could not be sent.
@@ -39,7 +39,7 @@ pub enum Error {
         pid: u32,
         /// The signal's number.
         signal: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A process did not end, although it was killed.
@@ -59,7 +59,7 @@ pub enum Error {
     /// No control group has that name, or none with anything in it.
     #[error("find a control group {path}: there is none with a process in it", path = path.display())]
     NoGroup {
-        /// What was asked for.
+        /// The request.
         path: PathBuf,
     },
     /// The name of a host leads to no address.
@@ -67,7 +67,7 @@ pub enum Error {
     Resolve {
         /// The name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         cause: String,
     },
     /// A program that was asked a question did not end in time.
@@ -94,7 +94,7 @@ pub enum Error {
     Pin {
         /// The CPUs asked for.
         cpus: CpuSet,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A file or directory could not be read.
@@ -102,7 +102,7 @@ pub enum Error {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A path leads to something that is not a file, such as a device or a directory.
@@ -126,7 +126,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A scratch directory could not be created.
@@ -134,21 +134,21 @@ pub enum Error {
     Scratch {
         /// Where it was to be.
         parent: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The kernel refused something about a network.
     #[error("{what}: {cause}")]
     Network {
-        /// What was tried, as it completes "failed to …".
+        /// The attempt, as it completes "failed to …".
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A program that was to do something said no.
     #[error("{what}: {program} says: {words}")]
     Refused {
-        /// What was tried, as it completes "failed to …".
+        /// The attempt, as it completes "failed to …".
         what: String,
         /// The program.
         program: &'static str,
@@ -158,25 +158,25 @@ pub enum Error {
     /// A command of the user's failed, or a service did not do what it was to do.
     #[error("{what}: {reason}")]
     Command {
-        /// What was tried, as it completes "failed to …".
+        /// The attempt, as it completes "failed to …".
         what: String,
-        /// What came of it.
+        /// The result.
         reason: String,
     },
     /// The kernel refused something about a mount.
     #[error("{what}: {cause}")]
     Mount {
-        /// What was tried, as it completes "failed to …".
+        /// The attempt, as it completes "failed to …".
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The kernel refused something that has neither a path nor a process.
     #[error("{what}: {cause}")]
     System {
-        /// What was tried, as it completes "failed to …".
+        /// The attempt, as it completes "failed to …".
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
 }

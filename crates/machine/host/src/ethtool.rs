@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What a command is given and what it answers with: a struct of include/uapi/linux/ethtool.h that begins with the command.
+/// The input and the answer of a command: a struct of include/uapi/linux/ethtool.h that begins with the command.
 ///
 /// # Safety
 ///

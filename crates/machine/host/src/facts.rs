@@ -1,4 +1,4 @@
-//! What this machine is: everything that a reader of a result needs in order to compare it with theirs,
+//! The facts of this machine: everything that a reader of a result needs in order to compare it with theirs,
 //! and nothing that names its owner (no host name, address or serial number).
 //!
 //! A fact that the kernel does not tell is `None` or empty; reading facts never fails.
@@ -26,7 +26,7 @@ pub use network::{CardInterrupt, Conntrack, NetworkCard};
 
 const CPU_DIRECTORY: &str = "/sys/devices/system/cpu";
 
-/// What this machine is.
+/// The facts of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostFacts {
@@ -66,11 +66,11 @@ pub struct HostFacts {
     pub virtualisation: Option<String>,
     /// Maker and product of the machine as its firmware has them, such as `Amazon EC2 m7i.large`.
     pub platform: Option<String>,
-    /// What runs containers here, if this process is in one, such as `docker`.
+    /// The container runtime here, if this process is in one, such as `docker`.
     pub container: Option<String>,
-    /// What the kernel takes the time from, such as `tsc`.
+    /// The kernel's clock source, such as `tsc`.
     pub clocksource: Option<String>,
-    /// What chooses the CPUs' clock, such as `performance`; several where CPUs differ, with commas.
+    /// The governor of the CPUs' clock, such as `performance`; several where CPUs differ, with commas.
     /// `None` where the kernel has no say in it, as in most virtual machines.
     pub governor: Option<String>,
     /// Whether CPUs may exceed their nominal clock; `None` where the kernel has no say in it.
@@ -109,7 +109,7 @@ pub struct Mitigation {
 /// A way for an idle CPU to sleep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleState {
-    /// Its name, such as `C6`.
+    /// The name, such as `C6`.
     pub name: String,
     /// How long a CPU takes to wake from it, in µs.
     pub latency_us: u64,
@@ -243,7 +243,7 @@ fn parse_load_average(text: &str) -> Option<[f64; 3]> {
     averages.try_into().ok().filter(|averages: &[f64; 3]| averages.iter().all(|average| average.is_finite()))
 }
 
-/// What the usual runtimes leave as a trace inside of a container.
+/// The traces that the usual runtimes leave inside of a container.
 fn container() -> Option<String> {
     let exists = |path: &str| Path::new(path).exists();
     if env::var_os("KUBERNETES_SERVICE_HOST").is_some() {

@@ -88,7 +88,7 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Its major and minor number.
+    /// The major and minor number.
     ///
     /// # Errors
     /// When the kernel refuses to tell.

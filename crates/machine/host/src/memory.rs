@@ -11,7 +11,7 @@ use crate::text;
 /// Physical memory of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnMemory {
-    /// What it takes now, in bytes (`VmRSS`).
+    /// The current size in bytes (`VmRSS`).
     pub resident_bytes: u64,
     /// The most it ever took, in bytes (`VmHWM`).
     pub resident_bytes_max: u64,

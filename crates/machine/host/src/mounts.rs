@@ -47,13 +47,13 @@ pub struct Mount {
     pub root: PathBuf,
     /// The kind of file system, such as `ext4`.
     pub kind: String,
-    /// What is mounted, such as a device's path.
+    /// The source of the mount, such as a device's path.
     pub source: String,
     /// Whether nothing can be written through it.
     pub is_read_only: bool,
     /// The options of this mount, which other mounts of the same file system may not have.
     pub options: Vec<String>,
-    /// What the file system says of itself, such as `ro` or `shutdown` after errors.
+    /// The file system's own state, such as `ro` or `shutdown` after errors.
     pub state: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What else happened on the machine while something was measured.
+//! Other activity on the machine during a measurement.
 //!
 //! A [`Snapshot`] of the kernel's counters is taken before and after; [`Noise`] is their difference.
 //! The counters are those of the whole host, also in most containers. CPU times in /proc/stat come in
@@ -28,7 +28,7 @@ pub struct CpuLedger {
     pub irq_ns: u64,
     /// Deferred work of interrupts, above all the network's.
     pub softirq_ns: u64,
-    /// What the hypervisor gave to other guests although this one wanted it.
+    /// The time that the hypervisor gave to other guests although this one wanted it.
     pub steal_ns: u64,
     /// Nothing to do, or only waiting for storage.
     pub idle_ns: u64,
@@ -47,7 +47,7 @@ impl CpuLedger {
         self.busy_ns().saturating_add(self.steal_ns).saturating_add(self.idle_ns)
     }
 
-    /// What was spent since `earlier`. Kernels let some of these counters step back a little: 0 then.
+    /// The time spent since `earlier`. Kernels let some of these counters step back a little: 0 then.
     #[must_use]
     pub fn saturating_sub(self, earlier: Self) -> Self {
         self.with(earlier, u64::saturating_sub)
@@ -122,7 +122,7 @@ pub fn softirq_ns() -> Result<u64, Error> {
     Ok(stat.all.softirq_ns)
 }
 
-/// What else happened on the machine in an interval. Shares are of all CPUs' time, 0 to 1, and
+/// Other activity on the machine in an interval. Shares are of all CPUs' time, 0 to 1, and
 /// pressures are of the interval, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Noise {
@@ -162,7 +162,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// What happened from `before` to `after`, in which `own` is the CPU time of all processes that
+    /// The activity from `before` to `after`, in which `own` is the CPU time of all processes that
     /// belong to the measurement.
     #[must_use]
     pub fn between(before: &Snapshot, after: &Snapshot, own: CpuTime) -> Self {
@@ -220,7 +220,7 @@ fn throttling_between(before: Option<Throttling>, after: Option<Throttling>) -> 
     })
 }
 
-/// What is used of /proc/stat (proc_stat(5)).
+/// The part of /proc/stat that is used (proc_stat(5)).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct SystemStat {
     all: CpuLedger,

@@ -1,4 +1,4 @@
-//! What QuickAssist devices count of their own work.
+//! Counters of QuickAssist devices.
 //!
 //! The counters are the only proof from outside a program that a device was used at all. Drivers write them in two
 //! forms, and in two places:
@@ -31,7 +31,7 @@ pub struct QatDevice {
     pub public_key_percent: Option<u64>,
 }
 
-/// What a device's firmware counted.
+/// The counters of a device's firmware.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QatCounters {
     /// Requests that were sent to it.
@@ -62,7 +62,7 @@ pub fn qat_devices_below(root: &Path) -> Vec<QatDevice> {
     debug.chain(legacy).collect()
 }
 
-/// What is in a directory and begins so, sorted; nothing where it cannot be read.
+/// The entries of a directory that begin so, sorted; none where it cannot be read.
 fn entries(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> = all.filter(|path| name(path).starts_with(prefix)).collect();

@@ -93,7 +93,7 @@ impl Service {
     /// The process `pid` with all that descends from it.
     ///
     /// # Errors
-    /// When there is no such process.
+    /// When no such process exists.
     pub fn of_process(pid: u32) -> Result<Self, Error> {
         Ok(Self(Members::Processes(vec![Stat::read(pid).ok_or(Error::NoProcess { pid })?])))
     }
@@ -113,7 +113,7 @@ impl Service {
     /// A control group, by its path in the file system or below the mount point.
     ///
     /// # Errors
-    /// When there is no such group.
+    /// When no such group exists.
     pub fn of_group(path: &Path) -> Result<Self, Error> {
         let below = path.strip_prefix("/").unwrap_or(path);
         let within = HIERARCHIES.iter().map(|hierarchy| Path::new(GROUPS).join(hierarchy).join(below));
@@ -170,7 +170,7 @@ impl Service {
         Some(kibibytes.saturating_mul(1 << 10)).filter(|bytes| *bytes > 0)
     }
 
-    /// Its threads with their CPUs; `None` if none can be seen.
+    /// The threads with their CPUs; `None` if none can be seen.
     #[must_use]
     pub fn placement(&self) -> Option<Placement> {
         Some(Placement::of(&self.pids())).filter(|placement| *placement != Placement::default())
@@ -182,7 +182,7 @@ impl Service {
         self.placement().map(|placement| placement.allowed())
     }
 
-    /// Its processes at this moment.
+    /// The processes at this moment.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         match &self.0 {

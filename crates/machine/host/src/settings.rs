@@ -23,7 +23,7 @@ pub use shell::{Action, RUNNING, Shell};
 
 /// Where sysctls are.
 const SYSCTL: &str = "/proc/sys/";
-/// What else the kernel lets one set by files.
+/// Other settings of the kernel that are files.
 const SYS: &str = "/sys/";
 /// Which CPUs serve an interrupt.
 const INTERRUPTS: &str = "/proc/irq/";
@@ -50,18 +50,18 @@ pub enum Setting {
     },
     /// Whether a daemon runs: `running`, `paused` (stopped by SIGSTOP, which it goes on from), or `gone`.
     Daemon {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its pid.
+        /// The pid.
         pid: u32,
         /// When it started, in clock ticks since boot: with the pid it names one process for ever.
         started_ticks: u64,
     },
     /// A file that is not the kernel's, see [`contents`].
     Contents(String),
-    /// What commands change, see [`Shell`].
+    /// The effect of commands, see [`Shell`].
     Shell(Shell),
-    /// What makes others notice a change, see [`Action`].
+    /// The step that makes others notice a change, see [`Action`].
     Action(Action),
 }
 

@@ -30,7 +30,7 @@ fn is_interrupted() -> &'static Arc<AtomicBool> {
     IS_INTERRUPTED.get_or_init(Arc::default)
 }
 
-/// What a process prints when a second Ctrl-C ends it, and whether it is to be said now.
+/// The message of a process that a second Ctrl-C ends, and whether it is to be said now.
 static LAST_WORDS: OnceLock<&str> = OnceLock::new();
 static HAS_LAST_WORDS: AtomicBool = AtomicBool::new(false);
 

@@ -15,21 +15,21 @@ use crate::{kinds, tuned};
 /// A tuning of the catalogue.
 #[derive(Debug)]
 pub struct Tuning {
-    /// What it is asked for by.
+    /// The name by which users ask for it.
     pub name: &'static str,
-    /// What may or must follow the name after `=`.
+    /// The argument that may or must follow the name after `=`.
     pub argument: Argument,
-    /// What it changes.
+    /// The change.
     pub changes: &'static str,
-    /// What it needs.
+    /// The requirements.
     pub needs: &'static str,
-    /// What may come of it.
+    /// The risks.
     pub risks: &'static str,
-    /// What it does.
+    /// The effect.
     pub purpose: Purpose,
 }
 
-/// What follows a tuning's name after `=`.
+/// The argument after a tuning's name and `=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Argument {
     /// Nothing.
@@ -43,7 +43,7 @@ pub enum Argument {
 /// Settings on a machine, for an argument.
 type Find = fn(&Machine, Option<&str>) -> Found;
 
-/// What a tuning does.
+/// The effect of a tuning.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose {
     /// Changes settings of the host.
@@ -236,7 +236,7 @@ pub fn find(text: &str) -> Result<Asked, TuningError> {
 }
 
 impl Tuning {
-    /// What is wrong with an argument, if anything.
+    /// The mistake in an argument, if there is one.
     fn fault(&self, argument: Option<&str>) -> Option<String> {
         if let Purpose::System(place) = self.purpose {
             return Some(format!("`{}` is not a setting of the host; set {place}", self.name));
@@ -303,7 +303,7 @@ impl Asked {
         &self.text
     }
 
-    /// What it comes to on this machine.
+    /// The settings that it changes on this machine.
     ///
     /// # Errors
     /// When this machine has none of its settings, or does not let this process write one of them.

@@ -21,7 +21,7 @@ const NEW_FILE: u32 = 0o644;
 /// Something wrong with a change that no machine could mend: the key, and what would be right.
 pub type ChangeFault = (&'static str, String);
 
-/// What is wrong with a change as it was written.
+/// The mistake in a change as it was written.
 ///
 /// # Errors
 /// The first fault.
@@ -144,7 +144,7 @@ fn check_verify(verify: &Verify) -> Result<(), ChangeFault> {
     }
 }
 
-/// What the name of a header is made of (RFC 9110, 5.6.2), without the marks that a shell reads.
+/// The characters in the name of a header (RFC 9110, 5.6.2), without the marks that a shell reads.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
 }

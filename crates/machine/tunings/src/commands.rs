@@ -8,12 +8,12 @@ use crate::found::Resolved;
 use crate::recovery::{PutBack, put_back, reachable, recover_locked, run_journal, staying_journal};
 use crate::{Asked, TuningError, transaction};
 
-/// What applying one tuning came to.
+/// The result of applying one tuning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// The tuning on this machine.
     pub tuning: Resolved,
-    /// What was changed; settings that had their value already are not among it.
+    /// The changes; settings that had their value already are not among them.
     pub changes: Vec<Entry>,
 }
 
@@ -22,7 +22,7 @@ pub struct Made {
 pub struct InEffect {
     /// The change.
     pub entry: Entry,
-    /// What the setting is now; `None` where it cannot be read.
+    /// The setting's current value; `None` where it cannot be read.
     pub now: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub fn apply_to_stay(
     Ok(made)
 }
 
-/// What is in effect by [`apply_to_stay`].
+/// The tunings in effect by [`apply_to_stay`].
 ///
 /// # Errors
 /// When the journal cannot be read.
@@ -78,7 +78,7 @@ pub fn in_effect(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffe
     Ok(entries.into_iter().map(look).collect())
 }
 
-/// What a run that is under way has changed for the slot at hand: tunings, and what users define.
+/// The changes that a run under way has made for the slot at hand: tunings, and what users define.
 ///
 /// # Errors
 /// When the journal cannot be read.

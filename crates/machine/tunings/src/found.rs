@@ -1,4 +1,4 @@
-//! What a tuning comes to on one machine: settings and the values they should have.
+//! The effect of a tuning on one machine: settings and the values they should have.
 
 use std::io::ErrorKind;
 
@@ -8,7 +8,7 @@ use regex::Regex;
 /// One setting and the value that it should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// What it is called. Settings of the same name are one thing to people, such as the governor of every CPU.
+    /// The name. Settings of the same name are one thing to people, such as the governor of every CPU.
     pub label: String,
     /// The setting.
     pub setting: Setting,
@@ -47,13 +47,13 @@ impl Wanted {
 pub struct Resolved {
     /// The tuning as it was asked for, with its argument.
     pub name: String,
-    /// Its settings, in the order in which they are changed.
+    /// The settings, in the order in which they are changed.
     pub wanted: Vec<Wanted>,
-    /// What of it this machine does not have, each with the reason.
+    /// The settings that this machine does not have, each with the reason.
     pub left_out: Vec<String>,
     /// Where the values come from, where that depends on the machine.
     pub source: Option<&'static str>,
-    /// What was looked at where nothing is changed at all.
+    /// The settings that are read where nothing is changed.
     pub checked: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Resolved {
         self.wanted.iter().any(|wanted| !wanted.setting.is_action() && !wanted.setting.is_look())
     }
 
-    /// What the `verify` of a user's command prints now, if `expect` or `matches` accepts that before the change as well: then it proves
+    /// The present output of the `verify` of a user's command, if `expect` or `matches` accepts that before the change as well: then it proves
     /// nothing.
     #[must_use]
     pub fn proven_before(&self, machine: &Machine) -> Option<String> {

@@ -41,7 +41,7 @@ pub enum TuningError {
     Impossible {
         /// The tuning as it was asked for.
         tuning: String,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
     /// The kernel did not take a value; what was changed before is put back.
@@ -49,9 +49,9 @@ pub enum TuningError {
     Refused {
         /// The tuning as it was asked for.
         tuning: String,
-        /// What happened.
+        /// The event.
         reason: String,
-        /// What could not be put back, in sentences; none as a rule.
+        /// The settings that could not be put back, in sentences; none as a rule.
         trouble: Vec<String>,
     },
     /// An earlier change could not be put back, so that nothing is changed on top of it.
@@ -61,7 +61,7 @@ pub enum TuningError {
         journal.display()
     )]
     StillChanged {
-        /// What could not be put back, in sentences.
+        /// The settings that could not be put back, in sentences.
         trouble: Vec<String>,
         /// The journal that says so.
         journal: std::path::PathBuf,

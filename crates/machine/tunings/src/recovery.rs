@@ -25,7 +25,7 @@ pub(crate) fn staying_journal(state: &StateDirectory) -> PathBuf {
     state.path().join("tunings-that-stay.jsonl")
 }
 
-/// What came of putting settings back.
+/// The result of putting settings back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PutBack {
     /// Settings that have their old value again, and had another one before.
@@ -34,7 +34,7 @@ pub struct PutBack {
     pub left_alone: Vec<String>,
     /// Those of them that others overwrote although their old contents are not back, in the same sentences.
     pub overwritten: Vec<String>,
-    /// What could not be put back, in sentences.
+    /// The settings that could not be put back, in sentences.
     pub failed: Vec<String>,
     /// The entries behind those.
     pub(crate) still_due: Vec<Entry>,
@@ -49,7 +49,7 @@ impl PutBack {
         self.still_due.extend(other.still_due);
     }
 
-    /// What a person should know.
+    /// Notes for the user.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         self.left_alone.iter().chain(&self.failed).cloned().collect()

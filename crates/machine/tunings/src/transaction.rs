@@ -105,7 +105,7 @@ pub(crate) fn note(what: &'static str, entry: &Entry) {
     }
 }
 
-/// What there is to change: settings that already have their value are left alone.
+/// The settings to change: those that already have their value are left alone.
 fn changes(machine: &Machine, tuning: &Resolved) -> Result<Vec<Entry>, TuningError> {
     let mut entries: Vec<Entry> = Vec::new();
     for wanted in tuning.wanted.iter().filter(|wanted| !wanted.setting.is_look()) {

@@ -1,10 +1,10 @@
-//! What a variant changes on a host, as its plan has it.
+//! A variant's changes of a host, as its plan has it.
 
 use plumb_host::settings::Setting;
 use plumb_model::UserChange;
 use plumb_model::user_change::{ChangePlace, SysctlChange};
 
-/// What is in effect in a variant's slots: tunings of the catalogue, and after them what the user defined.
+/// The changes in effect in a variant's slots: tunings of the catalogue, and after them what the user defined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Treatment<'a> {
     /// The names of the tunings, in their order.

@@ -11,7 +11,7 @@ use crate::recovery::{PutBack, put_back, recover_locked, run_journal};
 use crate::treatment::Treatment;
 use crate::{TuningError, changes, find, transaction};
 
-/// What a process says that ends at once while its changes are in effect.
+/// The message of a process that ends at once while its changes are in effect.
 const STILL_CHANGED: &str = "plumb: ended before this host was restored; the next plumb command, or `plumb tune revert`, will restore it\n";
 
 /// A setting that some variant changes.
@@ -19,7 +19,7 @@ const STILL_CHANGED: &str = "plumb: ended before this host was restored; the nex
 pub(crate) struct Watched {
     pub(crate) label: String,
     pub(crate) setting: Setting,
-    /// Its value when the run began.
+    /// The value when the run began.
     pub(crate) original: String,
 }
 
@@ -37,11 +37,11 @@ pub struct Tuner {
     /// The changes of every variant that has some.
     changes: Vec<(Vec<UserChange>, Vec<Resolved>)>,
     pub(crate) watched: Vec<Watched>,
-    /// What was applied last as a whole.
+    /// The treatment that was applied last as a whole.
     applied: Option<(Vec<String>, Vec<UserChange>)>,
     /// The journal of what is in effect, or may be. It is there until all that it names was read back as it was.
     journal: Option<Journal>,
-    /// What could not be put back the last time, in sentences.
+    /// The settings that could not be put back the last time, in sentences.
     trouble: Vec<String>,
     /// Files that others overwrote, in sentences.
     overwritten: Vec<String>,
@@ -178,7 +178,7 @@ impl Tuner {
         }
     }
 
-    /// What would prove a change by this `verify`: one value for each variant that has it.
+    /// The value that would prove a change by this `verify`: one value for each variant that has it.
     pub(crate) fn proofs<'a>(&'a self, setting: &'a Setting) -> impl Iterator<Item = &'a Wanted> {
         let all = self.changes.iter().flat_map(|(_, resolved)| resolved).flat_map(|tuning| &tuning.wanted);
         all.filter(|wanted| wanted.setting.is_look() && wanted.setting == *setting)
@@ -190,7 +190,7 @@ impl Tuner {
         Sight(self.watched.iter().map(|watched| self.machine.read(&watched.setting).ok()).collect())
     }
 
-    /// What could not be put back and is still changed, in sentences.
+    /// The settings that could not be put back and are still changed, in sentences.
     #[must_use]
     pub fn trouble(&self) -> &[String] {
         &self.trouble
@@ -208,7 +208,7 @@ impl Tuner {
         &self.state
     }
 
-    /// What this machine does not have of some tunings, in sentences.
+    /// The parts of some tunings that this machine lacks, in sentences.
     #[must_use]
     pub fn left_out(&self, treatment: Treatment<'_>) -> Vec<String> {
         let sentence = |tuning: &Resolved| {

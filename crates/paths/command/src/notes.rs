@@ -45,7 +45,7 @@ impl Notes {
         }
     }
 
-    /// What is known of the program of these settings.
+    /// The facts about the program of these settings.
     pub(crate) fn known(&self, settings: &CommandSettings) -> Option<&Identity> {
         self.of(settings).map(|noted| &noted.last)
     }

@@ -28,11 +28,11 @@ pub(crate) enum NoProgram {
 /// A program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// Its file, by a whole path.
+    /// The file, by a whole path.
     pub(crate) file: PathBuf,
     /// What it is called, its argument 0.
     name: String,
-    /// Its other arguments.
+    /// The other arguments.
     pub(crate) arguments: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ fn missing(load: &LoadSettings, name: &str) -> NoProgram {
     NoProgram::NotThere { name: name.to_owned(), place }
 }
 
-/// What tells a program's file from another one.
+/// The identity of a program's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// Where it is.

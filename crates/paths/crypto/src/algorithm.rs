@@ -1,4 +1,4 @@
-//! What can be measured: signatures, key exchanges, AEAD, hashes.
+//! The algorithms that can be measured: signatures, key exchanges, AEAD, hashes.
 
 use plumb_devices::{DeviceKind, Group, OperationKind};
 use std::fmt;
@@ -81,7 +81,7 @@ impl Algorithm {
         }
     }
 
-    /// What sort of work it is, in the plural.
+    /// The kind of work, in the plural.
     #[must_use]
     pub fn class(self) -> &'static str {
         match self {

@@ -25,7 +25,7 @@ pub(crate) fn feasible() -> Result<(), NotInstalled> {
 /// A load that `openssl speed` drives; `None` for Plumbline's own.
 ///
 /// # Errors
-/// When there is no such program.
+/// When no such program exists.
 pub(crate) fn driven_load(load: &LoadSettings) -> Result<Option<Box<dyn Load>>, PathError> {
     if load.driver == Driver::Native {
         return Ok(None);

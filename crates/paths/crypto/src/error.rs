@@ -1,4 +1,4 @@
-//! What a measurement of a device can fail at.
+//! Failures of a measurement of a device.
 
 use plumb_devices::{DeviceError, DeviceKind};
 
@@ -23,7 +23,7 @@ pub enum CryptoError {
     OtherKey {
         /// The device.
         device: DeviceKind,
-        /// What the key is for.
+        /// The algorithm that the key is for.
         key: &'static str,
         /// The algorithm.
         algorithm: Algorithm,

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::Algorithm;
 
-/// What a `crypto` experiment sets.
+/// The settings of a `crypto` experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CryptoSettings {
-    /// What does the operations.
+    /// The device that does the operations.
     pub system: SystemSettings,
     /// Which operations, and how many at a time.
     pub load: LoadSettings,
 }
 
-/// What does the operations.
+/// The device that does the operations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemSettings {
@@ -25,7 +25,7 @@ pub struct SystemSettings {
     pub device: DeviceKind,
 }
 
-/// What drives the load: Plumbline's own loop, or a tool that it starts and whose output it reads.
+/// The driver of the load: Plumbline's own loop, or a tool that it starts and whose output it reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -37,7 +37,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Its program; `None` for Plumbline's own loop.
+    /// The program; `None` for Plumbline's own loop.
     #[must_use]
     pub fn program(self) -> Option<&'static str> {
         match self {
@@ -51,7 +51,7 @@ impl Driver {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadSettings {
-    /// What drives the load: `native`, or `openssl` for `openssl speed`, which takes `algorithm`, `block`, `duration` and the keys
+    /// The driver of the load: `native`, or `openssl` for `openssl speed`, which takes `algorithm`, `block`, `duration` and the keys
     /// that name it.
     pub driver: Driver,
     /// `openssl`: further options for its command line.
@@ -74,7 +74,7 @@ pub struct LoadSettings {
     pub block: Bytes,
     /// The measured window.
     pub duration: Span,
-    /// What comes before the window and is not measured.
+    /// The time before the window, which is not measured.
     pub warmup: Span,
 }
 
@@ -97,7 +97,7 @@ impl Default for LoadSettings {
     }
 }
 
-/// What the system tells the load.
+/// The system's message to the load.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CryptoTarget {
     /// The private key in PKCS#8, as base64; generated for the run and worth nothing after it.

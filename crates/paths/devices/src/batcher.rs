@@ -27,7 +27,7 @@ use crate::algorithm::OperationKind;
 pub enum Reason {
     /// It was full.
     Full,
-    /// Its first operation had waited for as long as the bound allows.
+    /// The first operation had waited for as long as the bound allows.
     Bound,
     /// Nothing else was runnable.
     Idle,

@@ -147,7 +147,7 @@ impl Totals {
         self.fill.iter().sum()
     }
 
-    /// What was done since an earlier moment. The longest wait is that of all the time.
+    /// The work done since an earlier moment. The longest wait is that of all the time.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         fn less<const N: usize>(now: [u64; N], earlier: [u64; N]) -> [u64; N] {

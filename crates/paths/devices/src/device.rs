@@ -38,7 +38,7 @@ impl DeviceKind {
     }
 }
 
-/// What a device on this machine consists of.
+/// The parts of a device on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presence {
     /// The file, or the name by which the loader found it, of a library that is loaded at run time.
@@ -104,7 +104,7 @@ impl Device {
         self.kind
     }
 
-    /// What it consists of.
+    /// The parts.
     #[must_use]
     pub fn presence(&self) -> Presence {
         match &self.engine {
@@ -115,7 +115,7 @@ impl Device {
         }
     }
 
-    /// What it has done so far; to be read from any thread.
+    /// The work done so far; to be read from any thread.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters

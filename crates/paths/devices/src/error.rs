@@ -1,4 +1,4 @@
-//! What can go wrong: with a device as a whole, with a key, and with one lane of a batch.
+//! Failures: of a device as a whole, with a key, and with one lane of a batch.
 //!
 //! One lane's failure does not fail the batch: the other lanes have their results.
 
@@ -27,7 +27,7 @@ pub enum Unavailable {
     NotLoadable {
         /// The file.
         path: PathBuf,
-        /// What the loader says.
+        /// The loader's error.
         cause: String,
     },
     /// The library is another, or an older one.
@@ -54,7 +54,7 @@ impl Unavailable {
     }
 }
 
-/// What a device as a whole can fail at.
+/// Failures of a device as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The device is not to be had.
@@ -70,7 +70,7 @@ pub enum DeviceError {
     Key {
         /// The device.
         device: DeviceKind,
-        /// What is wrong with the key.
+        /// The mistake in the key.
         fault: KeyFault,
     },
     /// An operation failed that all others need.
@@ -82,17 +82,17 @@ pub enum DeviceError {
     /// OpenSSL failed at what it does for every device.
     #[error("{what} with OpenSSL: {cause}")]
     OpenSsl {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// What OpenSSL says.
+        /// OpenSSL's error.
         cause: String,
     },
 }
 
-/// What is wrong with a private key.
+/// A mistake in a private key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// Its form is unknown.
+    /// The form is unknown.
     #[error("it is not a private key in PKCS#8, PKCS#1 or SEC1")]
     Form,
     /// An RSA key of another length, in bits.
@@ -113,7 +113,7 @@ pub enum KeyFault {
     /// It lacks parts.
     #[error("some of its parts for the Chinese remainder theorem are missing")]
     Parts,
-    /// Its parts belong to different keys.
+    /// The parts belong to different keys.
     #[error("its private and public parts do not match")]
     Mismatch,
     /// It is too long for P-256.
@@ -145,9 +145,9 @@ pub enum LaneError {
     /// The key cannot sign in this way.
     #[error("sign by {scheme}: the key is {key}")]
     Scheme {
-        /// What was asked.
+        /// The request.
         scheme: Scheme,
-        /// What the key is.
+        /// The kind of key.
         key: &'static str,
     },
     /// The peer sent something that is not a public key of the group.
@@ -156,17 +156,17 @@ pub enum LaneError {
     /// The device refused.
     #[error("{what} on the {device} device: {reason}")]
     Refused {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
         /// The device.
         device: DeviceKind,
-        /// What it says.
+        /// The text.
         reason: String,
     },
     /// The device's result was wrong; it was withheld.
     #[error("{what} on the {device} device: the result is wrong and was withheld")]
     Faulty {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
         /// The device.
         device: DeviceKind,

@@ -55,7 +55,7 @@ impl Operation {
 /// A shared secret; it is wiped when it is dropped.
 pub type SharedSecret = Zeroizing<Vec<u8>>;
 
-/// What became of an operation.
+/// The outcome of an operation.
 pub enum Outcome {
     /// Of a signature: for RSA as long as the modulus, for ECDSA in DER.
     Signature(Vec<u8>),

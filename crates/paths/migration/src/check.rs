@@ -1,4 +1,4 @@
-//! What no single field of the settings can check.
+//! Checks that no single field of the settings can make.
 
 use plumb_codec::PAGE_BYTES;
 use plumb_path::Fault;

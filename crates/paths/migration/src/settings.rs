@@ -9,11 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use plumb_codec::CodecSettings;
 use plumb_codec::content::ContentSettings;
 
-/// What a `migration` experiment sets.
+/// The settings of a `migration` experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MigrationSettings {
-    /// What moves, and how.
+    /// The memory that moves, and how it moves.
     pub system: SystemSettings,
     /// How long to measure, and when to give up.
     pub load: LoadSettings,
@@ -132,7 +132,7 @@ impl Default for DirtySettings {
     }
 }
 
-/// What moves, and how.
+/// The memory that moves, and how it moves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemSettings {
@@ -142,7 +142,7 @@ pub struct SystemSettings {
     pub program: Option<String>,
     /// The guest's memory, a multiple of 4 KiB, such as `1 GiB`.
     pub memory: Bytes,
-    /// What it holds.
+    /// The contents.
     pub content: ContentSettings,
     /// Connections, each with a thread on both sides.
     pub channels: u32,

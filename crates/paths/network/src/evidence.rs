@@ -33,7 +33,7 @@ pub fn evidence(
     evidence
 }
 
-/// What both ends saw of the messages and of their sockets.
+/// Evidence from both ends, of the messages and of their sockets.
 #[must_use]
 pub fn of_load(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evidence> {
     let load = &settings.load;

@@ -47,15 +47,15 @@ pub const UDP_LAT_LOSS: Metric = share(
     "messages of udp_lat without an answer within 1 s, or within 16 round trips where these take longer (4 s at most)",
 );
 
-/// What a receiver gets over TCP.
+/// The bytes that a receiver gets over TCP.
 pub const TCP_BW: Metric =
     bandwidth("tcp_bw", "bytes that the receiver got over TCP, per second of the receiver's time");
 
-/// What a receiver gets over UDP.
+/// The bytes that a receiver gets over UDP.
 pub const UDP_BW: Metric =
     bandwidth("udp_bw", "bytes that the receiver got over UDP, per second of the receiver's time");
 
-/// What a sender sends over UDP.
+/// The bytes that a sender sends over UDP.
 pub const UDP_SEND_BW: Metric =
     bandwidth("udp_send_bw", "bytes that the sender sent over UDP, per second of the sender's time");
 

@@ -1,4 +1,4 @@
-//! What may be done to a network that is built for a run: the treatments of tuning guides, each a setting.
+//! The options of a network that is built for a run: the treatments of tuning guides, each a setting.
 
 use plumb_model::{ByteRate, Bytes, Percent, Span};
 use schemars::JsonSchema;
@@ -28,7 +28,7 @@ impl Switch {
         if is_on { Self::On } else { Self::Off }
     }
 
-    /// Its name in files.
+    /// The name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         if self.is_on() { "on" } else { "off" }
@@ -72,7 +72,7 @@ pub enum TunnelType {
 }
 
 impl TunnelType {
-    /// Its name for Open vSwitch.
+    /// The name for Open vSwitch.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -138,7 +138,7 @@ impl Receive {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Block, Self::Poll, Self::Pause];
 
-    /// Its name in files and on the command line.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -164,7 +164,7 @@ pub enum ZeroCopy {
 }
 
 impl ZeroCopy {
-    /// Its name in files and on the command line.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

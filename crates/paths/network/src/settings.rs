@@ -15,17 +15,17 @@ use crate::metrics;
 use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
 use crate::placement::SharedCpus;
 
-/// What a `network` experiment sets.
+/// The settings of a `network` experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSettings {
     /// The network between the two ends.
     pub system: SystemSettings,
-    /// What goes through it.
+    /// The traffic.
     pub load: LoadSettings,
 }
 
-/// What stands for the network.
+/// The kind of network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SystemKind {
@@ -48,7 +48,7 @@ pub enum SystemKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemSettings {
-    /// What stands for the network.
+    /// The kind of network.
     pub kind: SystemKind,
     /// `external`: where the server is, as `HOST` or `HOST:PORT`.
     pub address: Option<String>,
@@ -139,7 +139,7 @@ impl SystemSettings {
     }
 }
 
-/// What is measured; qperf's tests, and netperf's connection set-up.
+/// The test; qperf's tests, and netperf's connection set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
@@ -147,9 +147,9 @@ pub enum Test {
     TcpLat,
     /// The same over UDP.
     UdpLat,
-    /// What a receiver gets over TCP.
+    /// The bytes that a receiver gets over TCP.
     TcpBw,
-    /// What a sender sends and a receiver gets over UDP.
+    /// The bytes that a sender sends and a receiver gets over UDP.
     UdpBw,
     /// TCP connections that are opened, used for one message there and back, and closed.
     TcpCrr,
@@ -159,7 +159,7 @@ impl Test {
     /// Every one, in the order in which they are offered.
     pub const ALL: [Self; 5] = [Self::TcpLat, Self::UdpLat, Self::TcpBw, Self::UdpBw, Self::TcpCrr];
 
-    /// Its name in files and on the command line.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -211,11 +211,11 @@ impl Test {
     }
 }
 
-/// What goes through the network.
+/// The traffic through the network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadSettings {
-    /// What is measured, one after the other, each for its share of the duration.
+    /// The tests, one after the other, each for its share of the duration.
     pub tests: Vec<Test>,
     /// The size of every message: 1 B to 1 MiB, and what fits into a datagram where it is sent in one. If absent, that of qperf:
     /// 64 KiB for `tcp_bw`, 32 KiB for `udp_bw`, 1 B for the others.
@@ -251,7 +251,7 @@ pub struct LoadSettings {
     pub receive_buffer: Option<Bytes>,
     /// TCP_NODELAY; if absent, on for round trips and off for one-way tests.
     pub nodelay: Option<bool>,
-    /// What drives the load. The tool's server takes the place of Plumbline's own.
+    /// The driver of the load. A tool's server takes the place of Plumbline's own.
     pub driver: Driver,
     /// Further options of that tool; netperf's are those of its tests, which stand behind `--`.
     pub options: Vec<String>,
@@ -282,7 +282,7 @@ impl Default for LoadSettings {
 }
 
 impl LoadSettings {
-    /// What it searches for.
+    /// The goal of the search.
     ///
     /// # Errors
     /// The first fault in `capacity`.
@@ -311,12 +311,12 @@ impl LoadSettings {
     }
 }
 
-/// What the load needs to reach the server's end.
+/// The address at which the load reaches the server's end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkTarget {
     /// The server's host name or address.
     pub address: String,
-    /// Its port, for TCP and UDP.
+    /// The port, for TCP and UDP.
     pub port: u16,
     /// The network namespace in which the load's sockets are opened, as a path such as `/proc/PID/ns/net`; its own if absent.
     #[serde(default)]
@@ -337,7 +337,7 @@ impl NetworkTarget {
     }
 }
 
-/// What the two halves of a network on different hosts have in common.
+/// The common part of the two halves of a network on different hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apart {
     /// The address of the server's host.

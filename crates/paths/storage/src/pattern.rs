@@ -56,7 +56,7 @@ pub enum Mismatch {
     NoPattern,
     /// It was written for another place.
     OtherPlace,
-    /// Its bytes were changed.
+    /// The bytes were changed.
     Changed,
     /// It is an older one than the last that was confirmed.
     Stale,

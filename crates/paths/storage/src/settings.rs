@@ -17,17 +17,17 @@ use crate::metrics;
 pub use driver::{Driver, Suite};
 pub use volume::{AdaptiveSettings, Allocation, FixedSettings, Layer, PolicySettings, VolumeSettings};
 
-/// What a `storage` experiment sets.
+/// The settings of a `storage` experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageSettings {
-    /// What is read and written.
+    /// The storage that is read and written.
     pub system: SystemSettings,
     /// The load that reads and writes it.
     pub load: LoadSettings,
 }
 
-/// What stands for the storage.
+/// The kind of storage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SystemKind {
@@ -42,11 +42,11 @@ pub enum SystemKind {
     Volumes,
 }
 
-/// What is read and written.
+/// The storage that is read and written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemSettings {
-    /// What stands for the storage.
+    /// The kind of storage.
     pub kind: SystemKind,
     /// `file`, `volumes`: a directory to make the file in, by default the run's scratch directory. `external` and
     /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
@@ -121,7 +121,7 @@ impl Access {
     pub const ALL: [Self; 6] =
         [Self::Read, Self::Write, Self::RandRead, Self::RandWrite, Self::ReadWrite, Self::RandReadWrite];
 
-    /// Its name in files and on the command line.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ impl EngineKind {
     /// Every one, in the order in which one stands in for another.
     pub const ALL: [Self; 3] = [Self::IoUring, Self::Libaio, Self::Psync];
 
-    /// Its name in files and on the command line.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -187,7 +187,7 @@ impl EngineKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadSettings {
-    /// What drives the load: `native`, or a tool that is started for each slot and whose output is read.
+    /// The driver of the load: `native`, or a tool that is started for each slot and whose output is read.
     pub driver: Driver,
     /// Further options of that tool.
     pub options: Vec<String>,
@@ -249,7 +249,7 @@ impl LoadSettings {
         }
     }
 
-    /// What it searches for.
+    /// The goal of the search.
     ///
     /// # Errors
     /// The first fault in `capacity`.
@@ -307,12 +307,12 @@ impl Default for LoadSettings {
 /// The address of the target that does nothing.
 pub const NULL: &str = "null:";
 
-/// What the load needs to reach a system.
+/// The address at which the load reaches a system.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StorageTarget {
     /// A path, `nbd://HOST:PORT/NAME`, or `null:`.
     pub address: String,
-    /// Its name in messages, if that is not its address.
+    /// The name in messages, if that is not its address.
     #[serde(default)]
     pub name: Option<String>,
     /// Whether it was made for this measurement, so that nobody's data can be lost.

@@ -144,7 +144,7 @@ impl Database {
     /// Everything that the store keeps of a run.
     ///
     /// # Errors
-    /// When there is no such run, or the database fails.
+    /// When no such run exists, or the database fails.
     pub(crate) fn record(&mut self, key: &str) -> Result<Record, HistoryError> {
         let run = self.run(key)?;
         self.read(|connection| read::record(connection, run))
@@ -153,7 +153,7 @@ impl Database {
     /// Removes a run with its values and marks.
     ///
     /// # Errors
-    /// When there is no such run, or the database fails.
+    /// When no such run exists, or the database fails.
     pub fn remove(&mut self, key: &str) -> Result<(), HistoryError> {
         match self.write(|connection| write::remove(connection, key))? {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! What can go wrong with a history. Messages complete "failed to …".
+//! Failures of a history. Messages complete "failed to …".
 
 /// Why a history could not be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -8,7 +8,7 @@ pub enum HistoryError {
     Location {
         /// The text, without a password.
         given: String,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// Nothing says where the database is.
@@ -19,7 +19,7 @@ pub enum HistoryError {
     Open {
         /// The database, without a password.
         location: String,
-        /// What the system or the server said.
+        /// The error of the system or the server.
         cause: String,
     },
     /// A later version of this program wrote it.
@@ -67,7 +67,7 @@ pub enum HistoryError {
     /// A run that cannot be recorded.
     #[error("record the run in {directory}: {reason}")]
     Unfit {
-        /// Its directory.
+        /// The directory.
         directory: String,
         /// Why not.
         reason: String,
@@ -77,15 +77,15 @@ pub enum HistoryError {
     Malformed {
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// A file that cannot be read or written.
     #[error("{action} the export: {cause}")]
     Io {
-        /// What was tried.
+        /// The attempt.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
 }

@@ -20,7 +20,7 @@ const RECORDED: [Statistic; 4] = [Statistic::Avg, Statistic::Med, Statistic::P95
 pub struct Record {
     /// The run.
     pub run: RunRow,
-    /// Its value in every series, in the series' order.
+    /// The value in every series, in the series' order.
     pub points: Vec<RecordedPoint>,
     /// The distributions of its trend metrics.
     pub distributions: Vec<Distribution>,

@@ -31,7 +31,7 @@ pub struct RunRow {
     pub origin: String,
     /// The experiment's name.
     pub experiment: String,
-    /// Its title.
+    /// The title.
     pub title: String,
     /// The data path's name.
     pub path: String,
@@ -99,16 +99,16 @@ pub struct RunFilter {
     pub order: RunOrder,
 }
 
-/// What [`crate::Database::add`] did.
+/// The result of [`crate::Database::add`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
     /// The run's key.
     pub key: String,
-    /// What became of the record.
+    /// The outcome for the record.
     pub outcome: Outcome,
 }
 
-/// What became of a record that was to be added.
+/// The outcome for a record that was to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It was added.
@@ -204,7 +204,7 @@ impl SeriesIdentity {
 /// A series, with a summary of its points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesRow {
-    /// Its number in this database, which [`crate::Database::points`] and other methods take.
+    /// The number in this database, which [`crate::Database::points`] and other methods take.
     pub id: i64,
     /// The identity of the series.
     pub identity: SeriesIdentity,
@@ -296,7 +296,7 @@ impl MarkKind {
 /// A mark at a run of a series. A run has at most one mark of each kind in a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Its kind.
+    /// The kind.
     pub kind: MarkKind,
     /// The key of the marked run.
     pub run: String,
@@ -311,7 +311,7 @@ pub struct Mark {
 /// An experiment that has runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExperimentRow {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// How many runs it has.
     pub runs: u64,

@@ -10,7 +10,7 @@ pub enum UiError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: std::io::Error,
     },
     /// The address is open to other hosts.

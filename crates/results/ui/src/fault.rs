@@ -22,7 +22,7 @@ impl RequestError {
         Self { status: 403, words: words.into() }
     }
 
-    /// There is no such page.
+    /// No such page exists.
     pub fn missing(words: impl Into<String>) -> Self {
         Self { status: 404, words: words.into() }
     }

@@ -133,7 +133,7 @@ fn text_of(path: &Path) -> String {
 /// lock open.
 ///
 /// # Errors
-/// When there is no such process, or it may not be signalled.
+/// When no such process exists, or it may not be signalled.
 pub fn interrupt(path: &Path) -> Result<(), RequestError> {
     let gone = || RequestError::bad("Nothing writes this run: it has ended, or it was killed.");
     if !plumb_store::is_being_written(path) {

@@ -65,7 +65,7 @@ impl Follower {
     /// current state once.
     ///
     /// # Errors
-    /// When there is no such run, or it cannot be read.
+    /// When no such run exists, or it cannot be read.
     pub fn new(site: &Site, id: &str, told: usize, is_behind: bool) -> Result<Self, RequestError> {
         let run = opened(site, id)?;
         let path = site.shelf.path(id).ok_or_else(|| RequestError::missing("There is no such run."))?;

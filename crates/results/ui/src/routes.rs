@@ -37,7 +37,7 @@ pub fn events_of(path: &str) -> Option<&str> {
 /// Answers an admitted request.
 ///
 /// # Errors
-/// When there is no such page, or the page refuses the request.
+/// When no such page exists, or the page refuses the request.
 pub fn answer(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let fitting = || ROUTES.iter().filter(|(_, address, _)| fits(address, &asked.path));
     match fitting().find(|(method, ..)| *method == asked.method) {

@@ -20,10 +20,10 @@ pub struct Empty {}
 /// The driver's name and version.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PluginInfo {
-    /// Its name, as storage classes name it.
+    /// The name, as storage classes name it.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Its version.
+    /// The version.
     #[prost(string, tag = "2")]
     pub vendor_version: String,
 }
@@ -90,7 +90,7 @@ pub struct ProbeResponse {
 /// `google.protobuf.BoolValue`.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Flag {
-    /// Its value.
+    /// The value.
     #[prost(bool, tag = "1")]
     pub value: bool,
 }
@@ -165,7 +165,7 @@ pub enum AccessType {
 /// A file system and its options.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct MountVolume {
-    /// Its kind; empty leaves the choice to the driver.
+    /// The kind; empty leaves the choice to the driver.
     #[prost(string, tag = "1")]
     pub fs_type: String,
     /// Options as of mount(8).
@@ -198,10 +198,10 @@ pub enum AccessMode {
 /// A volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct VolumeInfo {
-    /// Its size.
+    /// The size.
     #[prost(int64, tag = "1")]
     pub capacity_bytes: i64,
-    /// Its identity.
+    /// The identity.
     #[prost(string, tag = "2")]
     pub volume_id: String,
     /// Data about it for the node service.
@@ -226,7 +226,7 @@ pub struct TopologyRequirement {
 /// A place, such as a node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Topology {
-    /// Its names, by topology key.
+    /// The names, by topology key.
     #[prost(btree_map = "string, string", tag = "1")]
     pub segments: Texts,
 }
@@ -245,7 +245,7 @@ pub struct ValidateRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// Its context.
+    /// The context.
     #[prost(btree_map = "string, string", tag = "2")]
     pub volume_context: Texts,
     /// The uses in question.
@@ -344,7 +344,7 @@ pub struct ControllerExpandRequest {
 /// The new size of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ControllerExpandResponse {
-    /// Its size.
+    /// The size.
     #[prost(int64, tag = "1")]
     pub capacity_bytes: i64,
     /// Whether the node service must also expand it.
@@ -358,7 +358,7 @@ pub struct ModifyRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// Its new parameters.
+    /// The new parameters.
     #[prost(btree_map = "string, string", tag = "3")]
     pub mutable_parameters: Texts,
 }
@@ -472,7 +472,7 @@ pub struct NodeExpandRequest {
 /// The size of a volume on this node.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct NodeExpandResponse {
-    /// Its size.
+    /// The size.
     #[prost(int64, tag = "1")]
     pub capacity_bytes: i64,
 }
@@ -480,7 +480,7 @@ pub struct NodeExpandResponse {
 /// A node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct NodeInfo {
-    /// Its name.
+    /// The name.
     #[prost(string, tag = "1")]
     pub node_id: String,
     /// The topology that it reaches.

@@ -1,4 +1,4 @@
-//! What a request is answered.
+//! The answer to a request.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl RestResponse {
         Self { status: 200, body, location: None }
     }
 
-    /// What was done with several records, and why it could not be with others.
+    /// The result for several records, and the faults of others.
     pub(crate) fn of_several(mut body: Value, faults: &[RestError]) -> Self {
         if faults.is_empty() {
             return Self::ok(body);

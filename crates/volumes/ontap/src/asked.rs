@@ -7,7 +7,7 @@ use plumb_volumes::state::State;
 
 use crate::query::Query;
 
-/// What a server of the same volumes said of itself last; empty where none serves.
+/// The last report of a server of the same volumes; empty where none serves.
 pub type ServedReport = Arc<RwLock<Option<Report>>>;
 
 /// How a request may ask.
@@ -48,7 +48,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// What is being served.
+    /// The volumes being served.
     pub(crate) fn report(&self) -> Option<Report> {
         self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a request, in ONTAP's words and codes.
+//! Faults of a request, in ONTAP's words and codes.
 //!
 //! Beside each code stands where NetApp publishes it (ONTAP 9 REST API reference, <https://docs.netapp.com/us-en/ontap-restapi/>):
 //! *common* is the table of "Getting started with the ONTAP REST API" that every resource shares, *records* its table of operations

@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 
 use crate::fault::{self, RestError};
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
     /// Text.
@@ -31,9 +31,9 @@ pub enum FieldKind {
 /// A field that a body may or may not have, or that records have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its dotted name.
+    /// The dotted name.
     pub name: &'static str,
-    /// What it holds.
+    /// The contents.
     pub kind: FieldKind,
     /// Whether it can be set at all by the call in question.
     pub settable: bool,

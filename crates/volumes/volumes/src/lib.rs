@@ -1,4 +1,9 @@
-//! Volumes under QoS policies: what an experiment on storage puts under test.
+//! Volumes under QoS policies: the system that an experiment on storage tests.
+//!
+//! The limiter decides by virtual scheduling, two rates at once, fair between connections. It takes the time as a number, so its
+//! promises are tested exactly. The server's event loops do page-cache I/O themselves and leave operations that wait for a disk, such
+//! as reads of uncached data (`RWF_NOWAIT`), to a few threads. Commands write to the database and a running server polls it several
+//! times a second, so the two need no protocol.
 //!
 //! A volume is a sparse file that is served by NBD. What it may do in a second is decided by a policy ([`policy`]),
 //! enforced by a limiter ([`limiter`]) that keeps account of the time for which it was what held operations up, and spoken

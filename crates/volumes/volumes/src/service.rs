@@ -43,7 +43,7 @@ pub enum ServiceError {
 pub struct VolumeFault {
     /// The volume.
     pub name: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub cause: io::Error,
 }
 
@@ -85,10 +85,10 @@ pub struct Service {
     _lock: File,
 }
 
-/// What holds a volume that no client has: the service, and the list of its exports.
+/// The holders of a volume that no client has: the service, and the list of its exports.
 const KNOWN_BY_SERVICE: usize = 2;
 
-/// What is served, for people and programs.
+/// The served volumes, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Every change that was committed before this moment, in ns of the host's monotonic clock, is in effect; one that could
@@ -103,13 +103,13 @@ pub struct Report {
 /// One volume of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeReport {
-    /// Its UUID, by which it is to be looked for: its name may be another volume's since.
+    /// The UUID, by which it is to be looked for: its name may be another volume's since.
     pub uuid: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its size.
+    /// The size.
     pub size_bytes: u64,
-    /// What of it is allocated on disk.
+    /// The bytes allocated on disk.
     pub used_bytes: u64,
     /// The policy that it is under.
     pub policy: Option<String>,
@@ -117,7 +117,7 @@ pub struct VolumeReport {
     pub is_in_use: bool,
     /// The limits in effect, read back from the limiter.
     pub limits: Limits,
-    /// What the limiter did so far; of a shared policy, for all its volumes together.
+    /// The limiter's work so far; of a shared policy, for all its volumes together.
     pub account: Account,
 }
 
@@ -196,7 +196,7 @@ impl Service {
         self.version = None;
     }
 
-    /// What is served at this moment.
+    /// The volumes served at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
         let now_ns = monotonic_ns();

@@ -1,4 +1,4 @@
-//! What exists: policies and volumes, in a SQLite database that survives a crash.
+//! The policies and volumes, in a SQLite database that survives a crash.
 //!
 //! The database is the only truth. Commands change it whether a server runs or not; a server looks for changes some times a
 //! second ([`State::version`] costs no query) and follows. So there is no protocol between the two that could fail halfway,
@@ -22,13 +22,13 @@ pub use access::{JobRow, SvmRow};
 const FILE: &str = "volumes.sqlite";
 /// Where the volumes' files are.
 const DATA: &str = "data";
-/// What a server and its interface keep beside it.
+/// The files that a server and its interface keep beside it.
 const OWN_FILES: [&str; 6] = [LOCK_FILE, "serving.json", "serving.new", "certificate.pem", "key.pem", "csi"];
 /// Locked by the server that serves a state directory.
 pub(crate) const LOCK_FILE: &str = "lock";
 /// The SVM that a new state directory has, which is the one that NetApp's public labs and examples use.
 pub const DEFAULT_SVM: &str = "nfs_svm";
-/// Its UUID.
+/// The UUID.
 pub const DEFAULT_SVM_UUID: &str = "2829ebfb-4d6a-11e8-a5dc-005056b08451";
 const NAME_CHARACTERS_MAX: usize = 127;
 
@@ -40,7 +40,7 @@ pub enum StateError {
     Open {
         /// The state directory.
         directory: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         cause: String,
     },
     /// Another version of this program wrote it.
@@ -81,9 +81,9 @@ pub enum StateError {
     /// A policy that contradicts itself.
     #[error("accept the policy `{name}`: {fault}")]
     Policy {
-        /// Its name.
+        /// The name.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         fault: PolicyFault,
     },
     /// A fixed policy is to become adaptive, or the other way round.
@@ -115,26 +115,26 @@ pub enum StateError {
 /// A policy as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyRow {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its UUID, which never changes.
+    /// The UUID, which never changes.
     pub uuid: String,
     /// The SVM that it belongs to.
     pub svm: String,
-    /// What it says.
+    /// The text.
     pub policy: Policy,
 }
 
 /// A volume as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeRow {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its size.
+    /// The size.
     pub size_bytes: u64,
     /// The policy that it is under.
     pub policy: Option<String>,
-    /// Its UUID, which never changes.
+    /// The UUID, which never changes.
     pub uuid: String,
     /// The SVM that it belongs to.
     pub svm: String,
@@ -285,7 +285,7 @@ impl State {
     /// Gives a policy another name; its volumes stay under it.
     ///
     /// # Errors
-    /// When there is no such policy, or the name is taken or none.
+    /// When no such policy exists, or the name is taken or none.
     pub fn rename_policy(&self, name: &str, new: &str) -> Result<(), StateError> {
         self.rename("UPDATE policies SET name = ?2 WHERE name = ?1", "policy", name, new)
     }
@@ -293,7 +293,7 @@ impl State {
     /// Changes what a policy says, for all its volumes at once.
     ///
     /// # Errors
-    /// When there is no such policy, it contradicts itself, or is of the other kind.
+    /// When no such policy exists, it contradicts itself, or is of the other kind.
     pub fn change_policy(&self, name: &str, policy: &Policy) -> Result<(), StateError> {
         let definition = definition(name, policy)?;
         let rows = self.policies()?;
@@ -402,7 +402,7 @@ impl State {
     /// Moves a volume to another policy, or to none.
     ///
     /// # Errors
-    /// When there is no such volume or policy.
+    /// When no such volume or policy exists.
     pub fn assign_policy(&self, volume: &str, policy: Option<&str>) -> Result<(), StateError> {
         let of_volume = "SELECT svm FROM volumes WHERE name = ?1";
         let svm: Option<String> =

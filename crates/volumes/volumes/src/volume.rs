@@ -16,7 +16,7 @@ use crate::waiter::Waiter;
 /// The limiter of the server's connections.
 pub type VolumeLimiter = Limiter<Waiter>;
 
-/// What one call reads or writes where the volume itself goes through a range.
+/// The size of one read or write where the volume itself goes through a range.
 const PART_BYTES: usize = 128 << 10;
 
 /// Why an operation on a volume was not done.
@@ -36,7 +36,7 @@ impl From<io::Error> for VolumeError {
     }
 }
 
-/// What of a volume may be used.
+/// The part of a volume that may be used.
 #[derive(Debug)]
 struct Extent {
     size_bytes: u64,
@@ -90,13 +90,13 @@ impl Volume {
         *self.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
-    /// Its size.
+    /// The size.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.extent().size_bytes
     }
 
-    /// What of it is allocated on disk.
+    /// The bytes allocated on disk.
     ///
     /// # Errors
     /// When the file cannot be asked.

@@ -15,7 +15,7 @@ const NAME_MAX: usize = 32;
 /// The longest part of a command in a title, in characters.
 const TITLE_MAX: usize = 40;
 
-/// What is compared.
+/// The compared systems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contest {
     /// The experiment's text.

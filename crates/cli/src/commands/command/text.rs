@@ -1,4 +1,4 @@
-//! What is known of commands, for people: one command's times, and one sentence for each comparison.
+//! The results of commands as text: one command's times, and one sentence for each comparison.
 
 use plumb_command::metrics::{
     CONTEXT_SWITCHES, MEMORY_MAX, METRICS, PAGE_FAULTS, SYSTEM_TIME, USER_TIME, WALL_TIME, WALL_TIME_SD,

@@ -30,7 +30,7 @@ pub struct Collector {
     headers: Vec<HeaderArgument>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
     /// The collector took all of it.
@@ -125,7 +125,7 @@ impl Collector {
         Failure::harness(format!("send to the collector at {}: {cause}", without_login(url)))
     }
 
-    /// Its URL without a password.
+    /// The URL without a password.
     pub fn shown(&self) -> String {
         without_login(&self.url)
     }

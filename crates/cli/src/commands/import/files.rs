@@ -16,11 +16,11 @@ use crate::exit::Failure;
 pub(super) struct Imported {
     /// The file.
     pub(super) file: PathBuf,
-    /// Its number among the file's runs, from 1; `None` if there is only one.
+    /// The number among the file's runs, from 1; `None` if there is only one.
     pub(super) number: Option<usize>,
     /// When it was modified, in seconds since 1970.
     pub(super) modified_unix_s: Option<f64>,
-    /// What it says.
+    /// The text.
     pub(super) tool_run: ToolRun,
 }
 

@@ -30,7 +30,7 @@ struct Row {
     here: Here,
 }
 
-/// What a tuning is on this machine.
+/// A tuning on this machine.
 enum Here {
     /// It can be applied, or is in effect already.
     Possible {

@@ -23,7 +23,7 @@ use crate::output;
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 /// How often the report is written, in turns of following.
 const REPORT_EVERY: u32 = 2;
-/// What a running server says of itself, for `plumb volumes list`.
+/// A running server's report, for `plumb volumes list`.
 pub const REPORT_FILE: &str = "serving.json";
 const THREADS_MAX: usize = 4;
 

@@ -96,7 +96,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }

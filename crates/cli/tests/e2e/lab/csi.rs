@@ -76,7 +76,7 @@ impl Driver {
         wait_until("another process in its place", || ![0, killed].contains(&self.pid_of(words)));
     }
 
-    /// Its loop devices, whatever is left of the files that they are over.
+    /// The loop devices, whatever is left of the files that they are over.
     fn devices(&self) -> Vec<String> {
         let ours = self.directory.path().join("state/csi/volumes");
         let files = fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path());
@@ -88,7 +88,7 @@ impl Driver {
         names.map(|name| format!("/dev/{name}")).collect()
     }
 
-    /// What there is of it beside its own process: processes, mounts and loop devices.
+    /// The parts of it beside its own process: processes, mounts and loop devices.
     fn traces(&self) -> Vec<String> {
         let here = self.directory.path();
         let shown = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -168,7 +168,7 @@ fn no_block_of_a_document_is_left_untested() {
     );
 }
 
-/// What is known of a block without running it.
+/// The facts about a block without running it.
 fn check_block(place: &str, block: &Block) {
     assert!(
         !block.info.is_empty(),

@@ -101,7 +101,7 @@ fn pattern(block: u64, generation: u64) -> Vec<u8> {
     [block.to_be_bytes(), generation.to_be_bytes()].concat().repeat(BLOCK / 16)
 }
 
-/// What was written to a volume and how far it got.
+/// The writes to a volume, and how far they got.
 #[derive(Default)]
 struct Ledger {
     generation: u64,

@@ -46,7 +46,7 @@ pub struct NotJudgeable {
     pub bound: f64,
 }
 
-/// What the runs from some start on say.
+/// The finding of the runs from some start on.
 enum Found {
     Shift(Shift),
     HeldBack(NotJudgeable),
@@ -101,7 +101,7 @@ fn search(values: &[f64], from: usize, half_widths: &HalfWidths) -> Found {
     found
 }
 
-/// What the likeliest split of the runs `from` to `seen` comes to.
+/// The result of the likeliest split of the runs `from` to `seen`.
 fn judge(values: &[f64], from: usize, seen: usize, half_widths: &HalfWidths) -> Found {
     let runs = &values[from..=seen];
     let Some(split) = likeliest_split(runs) else { return Found::Nothing };

@@ -16,7 +16,7 @@ use crate::unusable::Unusable;
 /// How many runs the two methods' places of one shift may lie apart.
 const NEARBY_RUNS: usize = 5;
 
-/// What a series says about level shifts.
+/// The level shifts of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shifts {
     /// The shifts that are confirmed, in the order of the runs. A longer series has the same ones first, unchanged.

@@ -1,4 +1,4 @@
-//! What is left of runs once the levels before and after a split are taken out, and how much alike it is.
+//! The residuals of runs once the levels before and after a split are taken out, and how much alike it is.
 //!
 //! A level shift makes neighbouring runs alike, so their correlation is taken about the two levels of the split that is
 //! proposed. Its estimate over n runs is too low on average: E r ≈ ρ − (2 + 6ρ)/n, since each of the two means that are taken out
@@ -20,7 +20,7 @@ use crate::moments::Moments;
 /// The largest correlation that is allowed for. Above it a series is a few values that wander, and no widening helps.
 const CORRELATION_MAX: f64 = 0.9;
 
-/// What 99% of independent runs show of a correlation by chance at most, times the square root of their number (Bartlett 1946).
+/// The correlation that 99% of independent runs show by chance at most, times the square root of their number (Bartlett 1946).
 const CHANCE: f64 = 2.33;
 
 /// The correlation that the slack of the sequences covers, so that intervals need not be widened for it.

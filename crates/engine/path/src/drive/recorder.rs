@@ -6,7 +6,7 @@ use std::ops::Range;
 use plumb_model::{Attempts, Merge, Smallest, SteadyRate};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
-/// What every thread of a load records.
+/// The record of a load's thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorder {
     /// The measurement, as far as the thread knows.
@@ -19,7 +19,7 @@ pub struct Recorder {
     pub lateness: Lateness,
     /// The shortest time of a unit of work that went well, from the load's start on.
     pub fastest_ns: Smallest,
-    /// What came to an end, and how much of it failed.
+    /// The finished attempts, and how many of them failed.
     pub attempts: Attempts,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,

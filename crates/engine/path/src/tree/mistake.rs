@@ -19,7 +19,7 @@ const LONG_NAME: usize = 80;
 pub struct Mistake {
     /// The mistake, and what would be right.
     pub message: String,
-    /// Its place.
+    /// The place.
     pub span: Location,
     /// A remedy, if the message does not give one.
     pub help: Option<String>,

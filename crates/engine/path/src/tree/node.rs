@@ -82,7 +82,7 @@ impl Scalar {
 pub struct Node {
     /// Where it was written. For a list or mapping of several lines, this is the first line.
     pub span: Location,
-    /// Its content.
+    /// The content.
     pub value: Value,
 }
 
@@ -193,7 +193,7 @@ impl Node {
         }
     }
 
-    /// Its kind in a user's words, for messages.
+    /// The kind in a user's words, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &self.value {

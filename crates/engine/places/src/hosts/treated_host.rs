@@ -16,7 +16,7 @@ use crate::wire::{KeeperReply, OwnTreatment, Treat};
 pub struct TreatedHost<'h> {
     place: &'h mut dyn Place,
     sides: Sides,
-    /// Its parts of all treatments, without empty ones.
+    /// The parts of all treatments, without empty ones.
     parts: Vec<OwnTreatment>,
 }
 

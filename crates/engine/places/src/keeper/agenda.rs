@@ -1,4 +1,4 @@
-//! What a keeper does without being asked: it looks at its host at given moments, and gives up a runner that has been silent
+//! The keeper's own schedule: it looks at its host at given moments, and gives up a runner that has been silent
 //! for too long. All moments are given, so nothing here waits.
 
 use std::collections::VecDeque;

@@ -50,12 +50,12 @@ pub(crate) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, Pod), 
 }
 
 impl Pod {
-    /// Its node.
+    /// The node.
     pub(crate) fn node(&self) -> &str {
         &self.seen.node
     }
 
-    /// Its address.
+    /// The address.
     pub(crate) fn address(&self) -> IpAddr {
         self.seen.address
     }
@@ -76,7 +76,7 @@ impl Pod {
         self.pods.serve(&self.seen.pod, ports)
     }
 
-    /// Its volume, as the array behind it names it.
+    /// The volume, as the array behind it names it.
     pub(crate) fn volume_on_array(&self, svm: Option<&str>) -> Result<VolumeOnArray, Error> {
         self.pods.volume_on_array(&self.seen.pod, svm)
     }

@@ -191,7 +191,7 @@ impl Shell {
     }
 }
 
-/// What a shell says if its host lacks this build, before the command by which it unpacks the copy.
+/// The answer of a shell whose host lacks this build, before the command by which it unpacks the copy.
 pub(crate) const LACKS: &str = "plumb-lacks ";
 
 /// This program as a shell expects it, which unpacks it by this command: its size, and its bytes.

@@ -14,7 +14,7 @@ pub struct CpuFeature {
     pub flag: &'static str,
     /// Whether this CPU has it.
     pub present: bool,
-    /// What it is good for.
+    /// The use.
     pub good_for: &'static str,
 }
 

@@ -20,7 +20,7 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// A library, engine or provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccelerationLibrary {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Where it is.
     pub file: Option<String>,
@@ -40,7 +40,7 @@ pub fn acceleration_libraries(facts: &HostFacts) -> Vec<AccelerationLibrary> {
 pub(super) struct Places {
     pub(super) engines: Option<PathBuf>,
     pub(super) modules: Option<PathBuf>,
-    /// What the dynamic loader knows.
+    /// The libraries that the dynamic loader knows.
     pub(super) libraries: Vec<PathBuf>,
 }
 
@@ -127,7 +127,7 @@ impl Wanted {
         }
     }
 
-    /// What it lacks although it is there and loads.
+    /// The requirement that it lacks although it is there and loads.
     fn lacks(self, facts: &HostFacts) -> Option<&'static str> {
         let does =
             |kind, service| facts.accelerators.iter().any(|device: &Accelerator| device.does(kind, service));

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an accelerator is for.
+/// The purpose of an accelerator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AcceleratorKind {
@@ -30,7 +30,7 @@ impl AcceleratorKind {
 /// One device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accelerator {
-    /// What it is for.
+    /// The purpose.
     pub kind: AcceleratorKind,
     /// The family as its driver calls it, such as `4xxx`.
     pub model: String,
@@ -42,9 +42,9 @@ pub struct Accelerator {
     pub driver: Option<String>,
     /// The memory node that it is close to; `None` where the machine has only one.
     pub numa_node: Option<u32>,
-    /// What its driver says of its state: `up` or `down` for QAT since Linux 6.0, `enabled` or `disabled` for DSA and IAA.
+    /// The state according to its driver: `up` or `down` for QAT since Linux 6.0, `enabled` or `disabled` for DSA and IAA.
     pub state: Option<String>,
-    /// What it is configured for: services such as `sym` and `asym` for QAT, enabled work queues for DSA and IAA.
+    /// The configuration: services such as `sym` and `asym` for QAT, enabled work queues for DSA and IAA.
     pub services: Vec<String>,
     /// The address of the physical function that this is a virtual function of; `unknown` where a guest cannot see it.
     pub physical_function: Option<String>,
@@ -54,7 +54,7 @@ pub struct Accelerator {
     pub virtual_functions_max: Option<u32>,
     /// Why it cannot be used, and what to do about it.
     pub missing: Option<String>,
-    /// What else is to know before it is relied on.
+    /// Notes before it is relied on.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What /sys says of every PCI device (Documentation/ABI/testing/sysfs-bus-pci of the kernel).
+//! The PCI devices in /sys (Documentation/ABI/testing/sysfs-bus-pci of the kernel).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ use super::pci::PciDevice;
 struct Model {
     physical: u16,
     virtual_function: u16,
-    /// What its driver is called in /sys.
+    /// The driver's name in /sys.
     name: &'static str,
     /// The kernel's module for it.
     module: Option<&'static str>,

@@ -89,7 +89,7 @@ fn a_4xxx_that_is_up_is_usable_and_its_virtual_functions_belong_to_it() {
     assert_eq!(summary(&all).unwrap(), "1 × QAT 4xxx (up, sym;asym)");
 }
 
-/// What is missing of one device, or what is noted of it.
+/// The missing part of one device, or the note about it.
 fn words(id: &str, driver: Option<&str>, files: &[(&str, &str)]) -> String {
     let tree = Tree::new();
     tree.device("0000:6b:00.0", id, driver, files);

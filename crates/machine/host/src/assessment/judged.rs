@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// One thing about the machine, judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Assessment {
-    /// What was looked at.
+    /// The subject.
     pub name: String,
     /// How it is.
     pub value: String,
     /// Whether measurements can do with it.
     pub fine: bool,
-    /// What to do where it is not fine.
+    /// The advice where it is not fine.
     pub advice: Option<String>,
 }
 

@@ -27,14 +27,14 @@ pub enum NoBlockGroups {
     /// The hierarchy cannot be written.
     #[error("control groups in {}: {cause}", top.display())]
     Unwritable {
-        /// Its top.
+        /// The top.
         top: PathBuf,
         /// Why.
         cause: io::Error,
     },
 }
 
-/// What the kernel lets through in a second; absent, all of it.
+/// The work that the kernel lets through in a second; absent, all of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockLimits {
     /// Operations, of reads and of writes.
@@ -43,7 +43,7 @@ pub struct BlockLimits {
     pub bytes_per_s: Option<u64>,
 }
 
-/// What went through a group to its device.
+/// The work that went through a group to its device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockCounts {
     /// Reads and writes.
@@ -153,7 +153,7 @@ impl BlockGroup {
             .map(|side| BlockLimits { iops: value(side, "iops"), bytes_per_s: value(side, "bps") })
     }
 
-    /// What went through so far.
+    /// The work that went through so far.
     #[must_use]
     pub fn counts(&self) -> BlockCounts {
         let read = |file: &str| text::read(self.directory.join(file)).unwrap_or_default();

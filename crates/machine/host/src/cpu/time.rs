@@ -35,7 +35,7 @@ impl CpuTime {
         self.user_ns.saturating_add(self.system_ns)
     }
 
-    /// What was spent since `earlier`; zero where this is not later.
+    /// The time spent since `earlier`; zero where this is not later.
     ///
     /// The total stays exact. As the division into user and system time is an estimate that later
     /// samples correct, one of the two may seem to have run backwards: then the other gets it all.
@@ -46,7 +46,7 @@ impl CpuTime {
         Self { user_ns, system_ns: total_ns - user_ns }
     }
 
-    /// What the kernel says of a thread, or of a process that was waited for, in whole microseconds.
+    /// The kernel's CPU times of a thread, or of a process that was waited for, in whole microseconds.
     pub(crate) fn of_usage(usage: &libc::rusage) -> Self {
         let ns = |time: libc::timeval| {
             let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -93,7 +93,7 @@ impl std::iter::Sum for CpuTime {
 ///
 /// # Errors
 ///
-/// When there is no such process; one that ended and was not waited for still counts as one.
+/// When no such process exists; one that ended and was not waited for still counts as one.
 pub fn process_cpu_time(pid: u32) -> Result<CpuTime, Error> {
     let stat = Stat::read(pid).ok_or_else(|| unread(pid))?;
     own_time(&stat).ok_or_else(|| unread(pid))
@@ -222,7 +222,7 @@ fn thread_clock(tid: u32) -> Option<libc::clockid_t> {
     Some((!libc::clockid_t::try_from(tid).ok()? << 3) | CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK)
 }
 
-/// `None` when there is no such process.
+/// `None` when no such process exists.
 fn process_clock_ns(pid: u32) -> Option<u64> {
     let pid = libc::pid_t::try_from(pid).ok()?;
     let mut clock = 0;

@@ -25,7 +25,7 @@ const RELEVANT_FLAGS: [&str; 19] = [
     "sve2",
 ];
 
-/// What is used of /proc/cpuinfo. All CPUs are taken to be like the first.
+/// The part of /proc/cpuinfo that is used. All CPUs are taken to be like the first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CpuInfo {
     pub model: Option<String>,

@@ -28,7 +28,7 @@ pub struct NetworkCard {
     pub transmit_queues: usize,
     /// The lengths of its rings, where the driver tells.
     pub rings: Option<RingSizes>,
-    /// What the card or the stack takes off the CPU, by ethtool's short names, and whether it is on.
+    /// The work that the card or the stack takes off the CPU, by ethtool's short names, and whether it is on.
     pub offloads: BTreeMap<String, bool>,
     /// The interrupts of its queues.
     pub interrupts: Vec<CardInterrupt>,
@@ -38,7 +38,7 @@ pub struct NetworkCard {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CardInterrupt {
-    /// Its number.
+    /// The number.
     pub number: u32,
     /// The driver's name for it, such as `virtio2-input.0`.
     pub name: String,

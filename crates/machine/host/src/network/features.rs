@@ -8,7 +8,7 @@ use super::namespace::Namespace;
 use crate::Error;
 use crate::ethtool::{self, Argument};
 
-/// What a device can take over from the CPU or the stack can put off.
+/// Work that a device can take over from the CPU or the stack can put off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
     /// TCP segmentation by the device.
@@ -35,7 +35,7 @@ impl Feature {
         }
     }
 
-    /// Its name, as ethtool(8) has it.
+    /// The name, as ethtool(8) has it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When there is no such device, or it does not say.
+    /// When no such device exists, or it does not say.
     pub fn feature(&self, name: &str, feature: Feature) -> Result<bool, Error> {
         let mut value = Value { command: feature.commands().0, data: 0 };
         let asked = ethtool::call(&self.control, name, &mut value);

@@ -18,7 +18,7 @@ use crate::Error;
 /// A device's name and what it is made with.
 #[derive(Debug, Clone, Copy)]
 pub struct Link<'a> {
-    /// Its name, at most 15 bytes.
+    /// The name, at most 15 bytes.
     pub name: &'a str,
     /// The largest packet.
     pub mtu: u32,
@@ -42,7 +42,7 @@ pub struct Tunnel {
     pub port: u16,
 }
 
-/// What a device counted since it was made.
+/// The counters of a device since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets received.
@@ -60,7 +60,7 @@ pub struct Counters {
 /// A device as the kernel describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkState {
-    /// Its number.
+    /// The number.
     pub index: u32,
     /// The largest packet.
     pub mtu: u32,
@@ -68,20 +68,20 @@ pub struct LinkState {
     pub queue_length: u32,
     /// How packets wait to be sent: `noqueue`, `tbf`.
     pub qdisc: String,
-    /// Its hardware address.
+    /// The hardware address.
     pub address: Vec<u8>,
-    /// What it counted.
+    /// The counts.
     pub counters: Counters,
 }
 
 /// A device that wraps packets into others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelState {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The kernel's name for what it is, such as `vxlan`.
     pub kind: String,
-    /// What it counted.
+    /// The counts.
     pub counters: Counters,
 }
 
@@ -232,7 +232,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When there is no such device, or it cannot have another address.
+    /// When no such device exists, or it cannot have another address.
     pub fn set_hardware_address(&self, name: &str, address: [u8; 6]) -> Result<(), Error> {
         let address = vec![LinkAttribute::Address(address.to_vec())];
         self.change(name, "set the hardware address of", address, LinkFlags::empty())
@@ -286,7 +286,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When there is no such device.
+    /// When no such device exists.
     pub fn add_address(&self, name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let mut message = AddressMessage::default();
         message.header.family = AddressFamily::Inet;
@@ -298,7 +298,7 @@ impl Namespace {
         done.map_err(|cause| Error::Network { what: format!("give {name} the address {address}"), cause })
     }
 
-    /// What the kernel says of a device.
+    /// The kernel's description of a device.
     ///
     /// # Errors
     ///

@@ -113,7 +113,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When there is no such setting or its value is refused.
+    /// When no such setting exists or its value is refused.
     pub fn set(&self, name: &str, value: &str) -> Result<(), Error> {
         let path = Path::new("/proc/sys/net").join(name);
         self.inside(|| std::fs::write(&path, value))?.map_err(|cause| Error::Write { path, cause })

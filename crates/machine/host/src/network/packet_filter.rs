@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// A counter by its name, with what it counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleCounter {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Packets.
     pub packets: u64,
@@ -43,7 +43,7 @@ impl Namespace {
         refused(&output, "add the rules")
     }
 
-    /// All named counters of one table of family `inet`; none where there is no such table.
+    /// All named counters of one table of family `inet`; none where no such table exists.
     ///
     /// They are asked for by netlink: `nft` reads all rules first, which takes a tenth of a second where there are thousands.
     ///

@@ -49,7 +49,7 @@ pub struct Impairment {
     pub rate_bytes_per_s: Option<u64>,
 }
 
-/// What a queue does to a link.
+/// The effect of a queue on a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// It limits the rate. A burst that was read back is less than a tick of 64 ns of that rate below what was set.
@@ -86,11 +86,11 @@ impl Namespace {
         self.replace_root(device, "netem", Some(impairment_options(impairment)))
     }
 
-    /// What the queue at a device does to the link, as the kernel says it; `None` for a kind that does none of it.
+    /// The effect of the queue at a device on the link, as the kernel says it; `None` for a kind that does none of it.
     ///
     /// # Errors
     ///
-    /// When there is no such device.
+    /// When no such device exists.
     pub fn shape(&self, device: &str) -> Result<Option<Shape>, Error> {
         let failed = |cause| Error::Network { what: format!("read the queue of {device}"), cause };
         let index = self.link(device)?.index;

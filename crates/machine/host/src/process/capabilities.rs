@@ -10,7 +10,7 @@ use rustix::thread::{
 
 use crate::Error;
 
-/// What a child without root's capabilities keeps: the files of other users, where this process may use them. This program,
+/// The capability that a child without root's keeps: the files of other users, where this process may use them. This program,
 /// certificates, keys and run directories often belong to the user who called `sudo`. The second one is there because only it allows
 /// executing a file that nobody but another user may use, and because containers often have only that one.
 const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);

@@ -32,7 +32,7 @@ pub struct Child {
     is_own_group: bool,
     started_ns: u64,
     ended: Option<(Exit, Usage)>,
-    /// Its program, if the log is to say how it ends. Its arguments may have secrets in them.
+    /// The program, if the log is to say how it ends. Its arguments may have secrets in them.
     program: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl Child {
         self.started_ns
     }
 
-    /// What it used, with the descendants that it waited for; `None` until its end was reported.
+    /// The resources that it used, with the descendants that it waited for; `None` until its end was reported.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         self.ended.map(|(_, usage)| usage)

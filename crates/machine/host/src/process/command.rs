@@ -1,4 +1,4 @@
-//! What to start, and how.
+//! A process to start.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A process that nothing ends with this one. Dropping this value does nothing to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detached {
-    /// Its pid.
+    /// The pid.
     pub pid: u32,
     /// When it started, in clock ticks since boot (`starttime` of proc_pid_stat(5)).
     pub started_ticks: u64,

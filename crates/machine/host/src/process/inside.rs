@@ -1,4 +1,4 @@
-//! What a child holds: its TCP sockets with the kernel's own counters, and its memory.
+//! The resources that a child holds: its TCP sockets with the kernel's own counters, and its memory.
 //!
 //! A program that counts its own bytes may count something else than what it sends. The kernel's counters of a socket
 //! are exact, but they go with the socket, which a program closes as soon as it is done. So the socket is opened here a
@@ -28,7 +28,7 @@ const BYTES_RETRANS_AT: usize = 208;
 /// As much of the structure as is read here.
 const TCP_INFO_BYTES: usize = 216;
 
-/// What the kernel counted on a TCP connection, in bytes of the stream.
+/// The kernel's counters of a TCP connection, in bytes of the stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpCounters {
     /// Sent, each byte once.
@@ -51,7 +51,7 @@ impl TcpSocket {
         self.peer
     }
 
-    /// What went over it so far.
+    /// The traffic so far.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// When there is no such memory, or the process has ended.
+    /// When no such memory exists, or the process has ended.
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Error> {
         self.file.read_exact_at(out, address).map_err(|cause| self.failed(cause))
     }
@@ -173,7 +173,7 @@ impl Memory {
         self.file.write_all_at(bytes, address).map_err(failed)
     }
 
-    /// Its file.
+    /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// The files that the process `pid` has mapped, each once, in the order of their addresses.
 ///
-/// Empty when there is no such process, or it belongs to somebody else (proc_pid_maps(5)).
+/// Empty when no such process exists, or it belongs to somebody else (proc_pid_maps(5)).
 #[must_use]
 pub fn mapped_files(pid: u32) -> Vec<PathBuf> {
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();

@@ -26,7 +26,7 @@ const LAST_READS_MAX: usize = 64;
 /// How often the caller is called while the program runs.
 const TICK: Duration = Duration::from_millis(250);
 
-/// What is kept of a stream.
+/// The part of a stream that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing: the stream leads nowhere.
@@ -37,7 +37,7 @@ pub enum Keep {
     Head(usize),
 }
 
-/// What a program wrote to a stream, as far as it was kept.
+/// The bytes that a program wrote to a stream, as far as it was kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
     /// The bytes.
@@ -56,7 +56,7 @@ pub struct WrittenBytes {
 }
 
 impl WrittenBytes {
-    /// What was written so far by a process that has not been reaped; `None` where the kernel does not count it.
+    /// The bytes written so far by a process that has not been reaped; `None` where the kernel does not count it.
     fn of(pid: u32) -> Option<Self> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
         let number = |name: &str| -> Option<u64> {
@@ -76,13 +76,13 @@ pub struct Finished {
     pub is_overdue: bool,
     /// How long it took, in ns.
     pub wall_ns: u64,
-    /// What it used.
+    /// The resources that it used.
     pub usage: Usage,
     /// How much it wrote; `None` where that is not known.
     pub wrote: Option<WrittenBytes>,
-    /// Its standard output.
+    /// The standard output.
     pub stdout: Written,
-    /// Its standard error.
+    /// The standard error.
     pub stderr: Written,
 }
 

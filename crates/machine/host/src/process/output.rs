@@ -49,14 +49,14 @@ fn is_executable(file: &Path) -> bool {
     file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 
-/// What a program answered.
+/// The output of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// How it ended.
     pub exit: Exit,
-    /// Its standard output; what is not UTF-8 is replaced.
+    /// The standard output; what is not UTF-8 is replaced.
     pub stdout: String,
-    /// Its standard error; what is not UTF-8 is replaced.
+    /// The standard error; what is not UTF-8 is replaced.
     pub stderr: String,
 }
 

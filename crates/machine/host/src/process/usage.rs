@@ -1,4 +1,4 @@
-//! What a child used until its end, as the kernel counts it for the parent that waits for it (wait4(2), getrusage(2)).
+//! The resources that a child used until its end, as the kernel counts it for the parent that waits for it (wait4(2), getrusage(2)).
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use super::Exit;
 use crate::cpu::CpuTime;
 
-/// What a process used from its start to its end, with the descendants that it waited for.
+/// The resources that a process used from its start to its end, with the descendants that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time, in whole microseconds. On most kernels its division into user and system time is an estimate.

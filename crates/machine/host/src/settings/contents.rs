@@ -18,18 +18,18 @@ const LONG_FILE: u64 = 4 << 20;
 /// A file's rights, owner and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
-    /// Its rights.
+    /// The rights.
     pub mode: u32,
     /// Its owner.
     pub uid: u32,
-    /// Its group.
+    /// The group.
     pub gid: u32,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
 impl Contents {
-    /// What there is at a path; `None` where nothing is.
+    /// The kind of file at a path; `None` where nothing is.
     ///
     /// # Errors
     /// When it cannot be read, or is not a file of text.
@@ -132,7 +132,7 @@ pub(super) fn tidy(path: &Path) {
     let _ = fs::remove_file(beside(path));
 }
 
-/// What a file is, as a value.
+/// A file's state, as a value.
 ///
 /// # Errors
 /// As [`Contents::read`].

@@ -24,11 +24,11 @@ const FORMAT: &str = "plumbline.tunings/1";
 pub struct Entry {
     /// The tuning that changes it.
     pub tuning: String,
-    /// What is changed.
+    /// The setting that is changed.
     pub setting: Setting,
-    /// What it was.
+    /// The observed value.
     pub old: String,
-    /// What it becomes.
+    /// The new value.
     pub new: String,
 }
 
@@ -85,7 +85,7 @@ enum Line {
     Stays,
 }
 
-/// What a journal says.
+/// The contents of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The process that wrote it first.
@@ -101,7 +101,7 @@ pub struct Record {
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// What was noted since it was opened.
+    /// The entries since it was opened.
     entries: Vec<Entry>,
 }
 
@@ -143,7 +143,7 @@ impl Journal {
         self.write(&lines)
     }
 
-    /// What was noted since the journal was opened, in order.
+    /// The entries since the journal was opened, in order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
@@ -188,7 +188,7 @@ impl Journal {
     }
 }
 
-/// What the journal at `path` says; `None` where there is none.
+/// The contents of the journal at `path`; `None` where there is none.
 ///
 /// # Errors
 /// When it cannot be read, or is not a journal of this form.

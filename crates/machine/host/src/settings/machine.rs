@@ -23,12 +23,12 @@ const ROOT_VARIABLE: &str = "PLUMB_HOST_ROOT";
 const SIGNAL_GLANCES: u32 = 100;
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// What is set by calls and not by files.
+/// The settings that are made by calls and not by files.
 pub trait Calls: Send {
     /// The rings of a network interface.
     ///
     /// # Errors
-    /// When there is no such interface, or its card has none.
+    /// When no such interface exists, or its card has none.
     fn rings(&self, interface: &str) -> io::Result<RingSizes>;
 
     /// Changes the length of a ring.
@@ -271,7 +271,7 @@ impl Machine {
     /// The rings of a network interface, where it has some.
     ///
     /// # Errors
-    /// When there is no such interface, or its card has none.
+    /// When no such interface exists, or its card has none.
     pub fn rings(&self, interface: &str) -> io::Result<RingSizes> {
         self.calls.rings(interface)
     }
@@ -282,7 +282,7 @@ impl Machine {
         crate::text::read(self.place(&format!("{SYS}{path}")))
     }
 
-    /// The names in a directory below /sys, in order; none where there is no such directory.
+    /// The names in a directory below /sys, in order; none where no such directory exists.
     #[must_use]
     pub fn sys_names(&self, directory: &str) -> Vec<String> {
         self.names(&format!("{SYS}{directory}"))
@@ -294,7 +294,7 @@ impl Machine {
         fs::canonicalize(self.place(&format!("{SYS}{path}"))).ok()
     }
 
-    /// What a file of a program's, such as a profile, says; `None` where there is none.
+    /// The text of a program's file, such as a profile; `None` where there is none.
     #[must_use]
     pub fn text(&self, path: &Path) -> Option<String> {
         fs::read_to_string(self.place(&path.to_string_lossy())).ok()

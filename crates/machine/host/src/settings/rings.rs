@@ -16,9 +16,9 @@ const ETHTOOL_SRINGPARAM: u32 = 0x11;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ring {
-    /// What arrives.
+    /// The ring of arriving packets.
     Receive,
-    /// What is sent.
+    /// The ring of packets to send.
     Transmit,
 }
 

@@ -23,7 +23,7 @@ const SYSTEMD: &str = "/run/systemd/system";
 /// Where services are that `service` knows.
 const INIT_SCRIPTS: &str = "/etc/init.d";
 
-/// What commands change: its value is what `verify` prints.
+/// The effect of commands: its value is what `verify` prints.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shell {
     /// Makes the change.
@@ -43,7 +43,7 @@ impl Shell {
         Self { apply: String::new(), revert: String::new(), verify, timeout_ms }
     }
 
-    /// What `verify` prints, as words with single blanks between them.
+    /// The output of `verify`, as words with single blanks between them.
     pub(super) fn read(&self, secrets: &Secrets) -> Result<String, Error> {
         let Written { bytes, is_cut } = run(("verify", &self.verify), self.timeout_ms, secrets)?.stdout;
         if is_cut {
@@ -75,7 +75,7 @@ pub enum Action {
     },
     /// A service of the machine.
     Service {
-        /// Its name.
+        /// The name.
         name: String,
         /// Whether it restarts, and does not only read its configuration anew.
         is_restart: bool,

@@ -140,7 +140,7 @@ pub enum LockError {
     /// Somebody else changes the machine.
     #[error("change this host: another plumb{} is changing it now", owner(*pid))]
     Held {
-        /// Its pid.
+        /// The pid.
         pid: Option<u32>,
     },
     /// Others could change what root would write to the kernel.
@@ -155,7 +155,7 @@ pub enum LockError {
         path: PathBuf,
         /// The part of its path that is at fault.
         part: PathBuf,
-        /// What is wrong with it.
+        /// The mistake in it.
         fault: &'static str,
     },
     /// The directory or the file cannot be had.

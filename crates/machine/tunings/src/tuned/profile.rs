@@ -11,7 +11,7 @@ pub(super) struct Profile {
     includes: Vec<String>,
 }
 
-/// What one plugin is to do.
+/// The settings of one plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) name: String,

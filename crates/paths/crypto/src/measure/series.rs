@@ -11,9 +11,9 @@ use crate::metrics;
 /// A point with its windows, in the order in which they were measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What is measured, and by whom.
+    /// The measured series, and its source.
     pub point: Point,
-    /// What each window showed.
+    /// The result of each window.
     pub windows: Vec<Measurement>,
 }
 

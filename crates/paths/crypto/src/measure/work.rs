@@ -1,11 +1,11 @@
-//! What a device is measured with.
+//! The work that a device is measured with.
 
 use plumb_model::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::Algorithm;
 
-/// What to measure.
+/// The work to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// Which operation.

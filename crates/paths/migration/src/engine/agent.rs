@@ -159,7 +159,7 @@ impl Listening {
         self.destination.target().certificate_pem
     }
 
-    /// What has happened since this was last asked, a line each.
+    /// The events since this was last asked, a line each.
     #[must_use]
     pub fn news(&self) -> Vec<String> {
         let totals = self.destination.totals();

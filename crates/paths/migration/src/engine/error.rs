@@ -18,7 +18,7 @@ pub enum MigrationError {
     Memory {
         /// How much.
         bytes: u64,
-        /// What the kernel says.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The content could not be made.
@@ -29,7 +29,7 @@ pub enum MigrationError {
     Listen {
         /// Where.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The destination cannot be reached.
@@ -37,7 +37,7 @@ pub enum MigrationError {
     Connect {
         /// Where.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// Encryption could not be set up.
@@ -61,7 +61,7 @@ pub enum MigrationError {
         channel: u8,
         /// The packet, from 0.
         packet: u64,
-        /// What the kernel says.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A channel broke while receiving.
@@ -71,7 +71,7 @@ pub enum MigrationError {
         channel: u8,
         /// The packet, from 0.
         packet: u64,
-        /// What the kernel says.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A packet is not what was sent.
@@ -81,7 +81,7 @@ pub enum MigrationError {
         channel: u8,
         /// The packet, from 0.
         packet: u64,
-        /// What is wrong.
+        /// The mistake.
         cause: PacketError,
     },
     /// A packet is out of its order, or comes twice.
@@ -91,7 +91,7 @@ pub enum MigrationError {
         channel: u8,
         /// The packet, from 0.
         packet: u64,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
     /// The codec refuses a packet.
@@ -101,7 +101,7 @@ pub enum MigrationError {
         channel: u8,
         /// The packet, from 0.
         packet: u64,
-        /// What the codec says.
+        /// The codec's error.
         cause: CodecError,
     },
     /// The control connection broke.
@@ -117,7 +117,7 @@ pub enum MigrationError {
     Peer {
         /// `source` or `destination`.
         peer: &'static str,
-        /// What it says.
+        /// The text.
         reason: String,
     },
     /// The other side is gone.
@@ -132,7 +132,7 @@ pub enum MigrationError {
     /// Something that was due did not come in time.
     #[error("go on: {what} did not come within {seconds} s")]
     Late {
-        /// What was due.
+        /// The expected message.
         what: String,
         /// How long it was waited for.
         seconds: u64,
@@ -160,9 +160,9 @@ pub enum MigrationError {
     /// The kernel refuses something that has no place of its own here.
     #[error("{what}: {cause}")]
     Kernel {
-        /// What it refuses.
+        /// The refusal.
         what: &'static str,
-        /// What it says.
+        /// The text.
         cause: io::Error,
     },
     /// See [`plumb_host::Error`].

@@ -127,7 +127,7 @@ impl GuestMemory {
     /// Writes a word, as the guest does.
     ///
     /// # Panics
-    /// When there is no such word.
+    /// When no such word exists.
     pub fn store(&self, at: usize, value: u64) {
         self.word(at).store(value, Ordering::Relaxed);
     }

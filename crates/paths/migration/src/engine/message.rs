@@ -15,7 +15,7 @@ pub const SOURCE_LINE_BYTES_MAX: usize = 4096;
 /// The longest line of a destination: the digests of all regions, of 32 digits each.
 pub const DESTINATION_LINE_BYTES_MAX: usize = 64 * REGIONS_MAX as usize;
 
-/// What the channels carry.
+/// The form of the pages on the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carry {
@@ -25,7 +25,7 @@ pub enum Carry {
     Stream,
 }
 
-/// What a source says.
+/// A message of a source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "say")]
 pub enum FromSource {
@@ -37,9 +37,9 @@ pub enum FromSource {
         memory_bytes: u64,
         /// How many channels there will be.
         channels: u8,
-        /// What compresses the pages.
+        /// The codec that compresses the pages.
         codec: CodecSettings,
-        /// What the channels carry.
+        /// The form of the pages on the channels.
         carry: Carry,
         /// Whether the memory is to be there before it is ready.
         prefault: bool,
@@ -57,7 +57,7 @@ pub enum FromSource {
     Release,
 }
 
-/// What a destination says.
+/// A message of a destination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "say")]
 pub enum FromDestination {
@@ -68,7 +68,7 @@ pub enum FromDestination {
     },
     /// Everything has arrived, and the guest runs here.
     Running {
-        /// What this side has done.
+        /// The work of this side.
         report: Received,
     },
     /// The hash of every region, in hexadecimal.
@@ -83,7 +83,7 @@ pub enum FromDestination {
     },
 }
 
-/// What a destination has done in one migration.
+/// The work of a destination in one migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
     /// CPU time in user mode.
@@ -102,7 +102,7 @@ pub struct Received {
     pub compressed_packets: u64,
     /// Packets whose content came as it is.
     pub raw_packets: u64,
-    /// What restored the compressed ones.
+    /// The codec that restored the compressed ones.
     pub codec: CodecCounters,
     /// How many channels were protected how, in words.
     pub channels: BTreeMap<String, u64>,

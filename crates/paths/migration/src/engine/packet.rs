@@ -31,7 +31,7 @@ const VERSION: u8 = 1;
 /// Keeps a check of a migration from being that of another use of the same hash.
 const HEADER_SEED: u64 = 0x706c_6d67_6865_6164;
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
     /// It brings pages.
@@ -78,10 +78,10 @@ impl PageRun {
     }
 }
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the packet is for.
+    /// The purpose of the packet.
     pub kind: PacketKind,
     /// The form of the content.
     pub encoding: Encoding,

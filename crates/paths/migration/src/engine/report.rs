@@ -19,7 +19,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 pub struct Migrations {
     /// When the window opened.
     pub opened_ns: u64,
-    /// Its length.
+    /// The length.
     pub window_ns: u64,
     /// One for each migration.
     pub outcomes: Vec<Outcome>,
@@ -35,7 +35,7 @@ fn seconds(ns: u64) -> f64 {
     as_f64(ns) / 1e9
 }
 
-/// What the migrations came to.
+/// The results of the migrations.
 pub fn measurement(settings: &MigrationSettings, migrations: &Migrations, watch: &str) -> Measurement {
     let sum = |of: &dyn Fn(&Outcome) -> u64| migrations.outcomes.iter().map(of).sum::<u64>();
     let missed = sum(&|outcome| outcome.guest.missed);

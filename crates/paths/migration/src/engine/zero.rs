@@ -40,7 +40,7 @@ impl ZeroTest {
         Self { width: Width::Words }
     }
 
-    /// Its name, for reports.
+    /// The name, for reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.width {

@@ -28,7 +28,7 @@ pub(super) enum Unable {
     ZeroPages { version: String },
 }
 
-/// What migration can be told.
+/// The parameters of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Abilities {
     /// Such as `7.2.22`.

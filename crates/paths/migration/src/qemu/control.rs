@@ -20,7 +20,7 @@ const SOCKET: &str = "control.sock";
 /// The longest that any answer takes: memory of some GiB is hashed for it.
 const PATIENCE: Duration = Duration::from_secs(50);
 
-/// What the source's side asks for.
+/// A request of the source's side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ask")]
 pub(super) enum Ask {
@@ -35,7 +35,7 @@ pub(super) enum Ask {
     Abandon,
 }
 
-/// What the destination's side answers.
+/// An answer of the destination's side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]
 pub(super) enum ControlReply {

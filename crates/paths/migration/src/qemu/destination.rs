@@ -32,7 +32,7 @@ pub(super) const MIGRATIONS: &str = "migrations";
 const SETTLING: Duration = Duration::from_secs(5);
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 
-/// What is needed to start a destination.
+/// The requirements of a destination.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub program: PathBuf,

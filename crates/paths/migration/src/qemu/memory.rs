@@ -11,7 +11,7 @@ use plumb_codec::content::{CONTENT_SEED, ContentError, ContentSettings};
 
 /// Memory is hashed in regions of this size, so that a difference has a place.
 pub(super) const REGION_BYTES: usize = 16 << 20;
-/// What is read at once: it fits a core's own cache.
+/// The size of one read: it fits a core's own cache.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A keyed hash of each region of a memory: in halves, as not every reader of JSON has numbers of 128 bits.

@@ -56,7 +56,7 @@ pub(super) struct Qmp {
     pub version: String,
 }
 
-/// What one wait came to.
+/// The result of one wait.
 enum Wait {
     Line(Value),
     TimeUp,

@@ -22,7 +22,7 @@ statements! {
 /// The share of a batch that calls may miss on average: the kernel takes less of it when a queue is full.
 const MISSED_MAX: f64 = 0.1;
 
-/// What was counted of all of it.
+/// The counts of all of it.
 pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evidence> {
     let load = &settings.load;
     let mut evidence = Vec::new();

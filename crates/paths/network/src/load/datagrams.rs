@@ -29,7 +29,7 @@ struct Talk<'a> {
     overdue: Overdue,
 }
 
-/// What came of waiting for an answer.
+/// The result of waiting for an answer.
 enum Came {
     /// It, at that moment.
     Answer(u64),

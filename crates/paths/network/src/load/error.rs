@@ -1,4 +1,4 @@
-//! What can go wrong before and while a network is measured. Messages complete "failed to …".
+//! Failures before and while a network is measured. Messages complete "failed to …".
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub enum Error {
     Connect {
         /// The server.
         address: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The peer that answers is not a server of plumb.
@@ -26,7 +26,7 @@ pub enum Error {
     Stranger {
         /// The server.
         address: String,
-        /// What it is instead.
+        /// The kind found instead.
         what: String,
     },
     /// Flows of datagrams do not get through.
@@ -42,7 +42,7 @@ pub enum Error {
     Refused {
         /// The server.
         address: String,
-        /// Its reason.
+        /// The reason.
         reason: String,
         /// Whether something else has to be asked for.
         is_usage: bool,
@@ -99,9 +99,9 @@ pub enum Error {
     /// The kernel failed in something else.
     #[error("{what}: {cause}")]
     System {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A setting is wrong by itself.

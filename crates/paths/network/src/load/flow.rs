@@ -19,12 +19,12 @@ use crate::wire::control::SocketTerms;
 /// How often a flow that waits for its turn checks whether the test is over.
 pub(super) const LOOK_NS: u64 = 50_000_000;
 
-/// What a flow is made of.
+/// The parts of a flow.
 #[derive(Debug)]
 pub struct FlowParts {
-    /// What it measures.
+    /// The quantity that it measures.
     pub test: Test,
-    /// Its socket; none where every message has its own.
+    /// The socket; none where every message has its own.
     pub socket: Option<Arc<OwnedFd>>,
     /// Bytes in a message.
     pub size: usize,
@@ -44,13 +44,13 @@ pub struct FlowParts {
     pub cpu: Option<u32>,
     /// What the driver gave it.
     pub part: Part,
-    /// What the watching thread sees.
+    /// The state that the watching thread sees.
     pub live: Arc<Live>,
 }
 
 /// A flow under way.
 pub struct Flow {
-    /// What it is made of.
+    /// The parts.
     pub make: FlowParts,
     /// Counts and times.
     pub tally: Tally,

@@ -29,7 +29,7 @@ pub fn loss_ns(round_trip_ns: u64) -> u64 {
 /// A datagram whose answer has not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Its number.
+    /// The number.
     pub number: u64,
     /// When it was due.
     pub due_ns: u64,

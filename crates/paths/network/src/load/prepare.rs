@@ -26,13 +26,13 @@ const HELLO_AGAIN: Duration = Duration::from_millis(100);
 pub struct Prepared {
     /// The control connection.
     pub control: Control,
-    /// What was agreed on.
+    /// The agreed test.
     pub terms: Terms,
     /// The test's token.
     pub token: u64,
     /// A socket for each flow; none where every message has its own.
     pub sockets: Vec<Option<Arc<OwnedFd>>>,
-    /// What was read back of them.
+    /// The options read back of them.
     pub observed: Observed,
     /// Whether messages are sent without a copy.
     pub zero_copy: ZeroCopy,

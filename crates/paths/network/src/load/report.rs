@@ -1,4 +1,4 @@
-//! What the tests of a window came to, as one measurement.
+//! The tests of a window as one measurement.
 
 use std::collections::BTreeMap;
 
@@ -194,7 +194,7 @@ impl TestCounts<'_> {
         hidden_stall(metric, &self.tally.times(false), self.stall_ns_max())
     }
 
-    /// What was read back and counted at both ends.
+    /// The options read back and the counts of both ends.
     fn observe(&self, measurement: &mut Measurement) {
         let test = self.outcome.test.name();
         let mut see = |property: &str, value: String, count: u64| {
@@ -295,7 +295,7 @@ fn health(outcome: &Outcome, tally: &Tally) -> LoadHealth {
     load_health(own, &tally.recorder.lateness)
 }
 
-/// What the kernel knows of the connections.
+/// The kernel's counters of the connections.
 fn connections(measurement: &mut Measurement, outcomes: &[Outcome]) {
     let infos: Vec<_> = outcomes.iter().flat_map(|outcome| &outcome.infos).collect();
     if infos.is_empty() {

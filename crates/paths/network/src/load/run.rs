@@ -30,7 +30,7 @@ const END_NS: u64 = 300_000_000;
 /// How often the watching thread looks for flows that wait for a datagram, in ns.
 const PROBE_LOOK_NS: u64 = 10_000_000;
 
-/// What both ends had counted at one moment.
+/// The counts of both ends at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
     /// The moment.
@@ -43,7 +43,7 @@ pub struct Sample {
     pub server: Counters,
 }
 
-/// What one test came to.
+/// The result of one test.
 #[derive(Debug)]
 pub struct Outcome {
     /// Which one.
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// Of each connection.
     pub infos: Vec<TcpInfo>,
-    /// What was read back of this end's sockets.
+    /// The options read back of this end's sockets.
     pub observed: BTreeMap<String, BTreeMap<String, u64>>,
     /// The other end's account.
     pub totals: Totals,

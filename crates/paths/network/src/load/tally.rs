@@ -1,4 +1,4 @@
-//! What a flow's thread counts and times.
+//! The counts and times of a flow's thread.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ pub struct Live {
     pub round_trip_ns: AtomicU64,
     /// The number of the last one for which a probe was sent, as its answer was late.
     pub probed: AtomicU64,
-    /// Its connection, where every message has its own.
+    /// The connection, where every message has its own.
     pub under_way: UnderWay,
 }
 
@@ -42,7 +42,7 @@ merged! {
     pub struct Sends {
         /// Calls that sent something, by the kind of call.
         pub calls: BTreeMap<String, u64>,
-        /// What the kernel said of sends without a copy.
+        /// The kernel's answers to sends without a copy.
         pub completions: Completions,
     }
 }

@@ -18,7 +18,7 @@ pub struct Crowded {
     max: u64,
 }
 
-/// What is counted, and how many of it there may be.
+/// A counted resource, and its limit.
 #[derive(Debug)]
 pub struct Admission {
     what: &'static str,

@@ -12,7 +12,7 @@ use crate::wire::socket;
 /// The largest datagram.
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// What a flow has counted so far. It has separate cache lines, because its thread writes it for each message.
+/// A flow's counts so far. It has separate cache lines, because its thread writes it for each message.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Tallies {
@@ -40,7 +40,7 @@ impl Tallies {
     }
 }
 
-/// What a flow brings home beside its counts.
+/// A flow's results beside its counts.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Datagrams that came after one that was sent later.
@@ -49,9 +49,9 @@ pub struct Report {
     pub jitter_ns: Option<f64>,
     /// The smallest and the largest message.
     pub sizes: Option<(u64, u64)>,
-    /// What was read back of its socket, and how it took what came.
+    /// The options read back of its socket, and how it took messages.
     pub observed: Observed,
-    /// What went wrong.
+    /// The errors.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -81,7 +81,7 @@ impl Report {
 #[derive(Debug)]
 pub struct Flow {
     socket: OwnedFd,
-    /// What it counts while it runs.
+    /// The counters of a running flow.
     pub tallies: Tallies,
     has_ended: AtomicBool,
 }
@@ -92,7 +92,7 @@ impl Flow {
         Self { socket, tallies: Tallies::default(), has_ended: AtomicBool::new(false) }
     }
 
-    /// Its socket.
+    /// The socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

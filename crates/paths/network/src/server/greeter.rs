@@ -36,7 +36,7 @@ pub struct Silent {
     filled: usize,
 }
 
-/// What has come of a hello.
+/// The progress of a hello.
 pub enum Heard {
     /// All of it.
     All([u8; HELLO_BYTES]),

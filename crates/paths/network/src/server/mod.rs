@@ -68,7 +68,7 @@ pub enum ServerError {
     Listen {
         /// Where.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// No thread is to be had.
@@ -158,7 +158,7 @@ impl Server {
         self.shared.address
     }
 
-    /// What has happened since this was last asked, a line each.
+    /// The events since this was last asked, a line each.
     #[must_use]
     pub fn news(&self) -> Vec<String> {
         std::mem::take(&mut *held(&self.shared.news))

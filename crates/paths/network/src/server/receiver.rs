@@ -56,7 +56,7 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
     Ok(())
 }
 
-/// What came of a flow so far.
+/// The counts of a flow so far.
 #[derive(Debug, Default)]
 struct Taking {
     order: Order,

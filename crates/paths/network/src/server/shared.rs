@@ -1,4 +1,4 @@
-//! What the server's threads share.
+//! The state that the server's threads share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::greeter::Greeter;
 use super::held::held;
 use super::session::Session;
 
-/// What the server's threads share.
+/// The state that the server's threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) address: SocketAddr,

@@ -1,4 +1,4 @@
-//! What drives the load.
+//! The driver of the load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Where Plumbline's own servers listen when nothing else is said.
 pub const DEFAULT_PORT: u16 = 19_766;
 
-/// What drives the load: Plumbline's own generator, or a tool that it starts at both ends and whose output it reads.
+/// The driver of the load: Plumbline's own generator, or a tool that it starts at both ends and whose output it reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -24,7 +24,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Its program; `None` for Plumbline's own generator.
+    /// The program; `None` for Plumbline's own generator.
     #[must_use]
     pub fn program(self) -> Option<&'static str> {
         match self {

@@ -141,7 +141,7 @@ pub enum Unbuildable {
     Refused(#[from] Error),
 }
 
-/// What to do about a refusal, as it ends a message.
+/// The remedy for a refusal, as the end of a message.
 fn remedy(error: &Error) -> &'static str {
     let Error::Network { what, .. } = error else { return "" };
     if what.contains("network namespace") {

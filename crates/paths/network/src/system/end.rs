@@ -45,7 +45,7 @@ impl End {
         }
     }
 
-    /// Its CPU time so far.
+    /// The CPU time so far.
     ///
     /// # Errors
     /// When it has ended.

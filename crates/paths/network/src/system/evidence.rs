@@ -87,7 +87,7 @@ fn traffic(settings: &NetworkSettings, measurement: &Measurement) -> Traffic {
     traffic
 }
 
-/// What is known of a window.
+/// The facts of a window.
 struct Observation<'a> {
     spec: &'a SystemSettings,
     before: &'a Snapshot,

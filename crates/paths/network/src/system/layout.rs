@@ -33,7 +33,7 @@ pub(super) const TUNNEL_BYTES: u32 = 50;
 pub(super) const CLIENT_AT: usize = 0;
 pub(super) const SERVER_AT: usize = 1;
 
-/// What a device is for.
+/// The purpose of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// An end's own device.

@@ -39,7 +39,7 @@ pub enum NoOpenVSwitch {
     /// A program is missing.
     #[error("{_0} is not installed; install Open vSwitch (openvswitch-switch)")]
     Program(&'static str),
-    /// Its database has no schema.
+    /// The database has no schema.
     #[error("{SCHEMA} is not there; install Open vSwitch (openvswitch-switch)")]
     Schema,
     /// Devices whose packets a program reads cannot be made.

@@ -71,7 +71,7 @@ impl ToolServer {
         self.address
     }
 
-    /// Its CPU time so far.
+    /// The CPU time so far.
     ///
     /// # Errors
     /// When it has ended.

@@ -11,13 +11,13 @@ const FLOWS_MAX: u32 = 1024;
 /// Why there can be no such test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfBounds {
-    /// Its messages are empty or too large.
+    /// The messages are empty or too large.
     #[error("a message has 1 B to 1 MiB, not {size} B")]
     Message {
         /// Their size.
         size: u64,
     },
-    /// Its messages do not fit into datagrams.
+    /// The messages do not fit into datagrams.
     #[error(
         "{} sends each message as one datagram, of at most {DATAGRAM_SIZE_MAX} B (64 KiB less the headers of IP and UDP), not of \
          {size} B",

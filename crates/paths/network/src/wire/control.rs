@@ -16,7 +16,7 @@ use crate::settings::Test;
 /// No line is longer.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// What a client asks of a server.
+/// A client's request to a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "request")]
 pub enum Request {
@@ -63,7 +63,7 @@ pub struct SocketTerms {
     pub receive_buffer: Option<u32>,
 }
 
-/// What a server answers, one for each request.
+/// A server's answer, one for each request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "reply")]
 pub enum Reply {
@@ -105,7 +105,7 @@ pub struct Counters {
     pub softirq_ns: u64,
 }
 
-/// What a server received in a whole test.
+/// The counts of a server in a whole test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Messages.
@@ -118,9 +118,9 @@ pub struct Totals {
     pub jitter_ns: Option<f64>,
     /// The smallest and the largest message.
     pub sizes: Option<(u64, u64)>,
-    /// What was read back of the sockets, by property and value.
+    /// The options read back of the sockets, by property and value.
     pub observed: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What went wrong, by kind.
+    /// The errors, by kind.
     pub errors: BTreeMap<String, u64>,
 }
 

@@ -28,7 +28,7 @@ pub fn write(message: &mut [u8], number: u64, sent_ns: Option<u64>) {
     }
 }
 
-/// Its number.
+/// The number.
 #[inline]
 #[must_use]
 pub fn number(message: &[u8]) -> Option<u64> {

@@ -9,7 +9,7 @@ const MAGIC: [u8; 12] = *b"plumb-networ";
 /// Counts what changes in the protocol: both ends have to be of one version.
 pub const VERSION: u8 = 2;
 
-/// What a connection or a datagram is for.
+/// The purpose of a connection or a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Control of a test; the server answers with the same.
@@ -38,7 +38,7 @@ pub enum Stranger {
 }
 
 impl Purpose {
-    /// Its bytes.
+    /// The bytes.
     #[must_use]
     pub fn encode(self) -> [u8; HELLO_BYTES] {
         let mut bytes = [0; HELLO_BYTES];

@@ -1,4 +1,4 @@
-//! What both ends share: sockets and their options, the first bytes of a connection, the control protocol, and what a test
+//! The parts that both ends share: sockets and their options, the first bytes of a connection, the control protocol, and what a test
 //! may be.
 
 pub mod batch;

@@ -1,4 +1,4 @@
-//! What a load saw.
+//! The observations of a load.
 
 use plumb_model::Measurement;
 

@@ -25,7 +25,7 @@ const SECTOR_BYTES: u32 = 512;
 /// A block device is looked at in this many places before it counts as empty.
 const PROBES: u64 = 256;
 const PROBE_BYTES: usize = 64 << 10;
-/// What is read is looked at in this many places: few, because a volume may allow only some reads per second.
+/// A target that is only read is looked at in this many places: few, because a volume may allow only some reads per second.
 const GLANCES: u64 = 16;
 const GLANCE_BYTES: usize = 4096;
 
@@ -57,7 +57,7 @@ impl Direct {
 pub struct Device {
     /// How the engines reach it.
     pub handle: Handle,
-    /// Its name, for messages.
+    /// The name, for messages.
     pub path: String,
     /// How many bytes it has.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! What can go wrong before and while a target is measured. Messages complete "failed to …".
+//! Failures before and while a target is measured. Messages complete "failed to …".
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub enum Error {
     Open {
         /// The target.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// It is nothing that blocks are read from.
@@ -54,15 +54,15 @@ pub enum Error {
     Fill {
         /// The target.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// No engine could be set up.
     #[error("{what}: {cause}")]
     Engine {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// An NBD server said or did something that it should not.
@@ -70,7 +70,7 @@ pub enum Error {
     Nbd {
         /// The server.
         address: String,
-        /// What happened.
+        /// The event.
         message: String,
     },
     /// A setting is wrong by itself.

@@ -33,7 +33,7 @@ pub struct JobParts {
     pub buffers: Buffers,
     /// Which blocks.
     pub offsets: Offsets,
-    /// What is known of them, where they are checked.
+    /// The facts about them, where they are checked.
     pub ledger: Option<Ledger>,
     /// What is done with them.
     pub access: Access,

@@ -20,7 +20,7 @@ const MET: f64 = 0.95;
 const WHOLE: f64 = 0.03;
 const CHARGE_MAX: f64 = 4096.0;
 
-/// What is known of a measurement.
+/// The facts of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Course<'a> {
     /// Completions in each whole second of the window that is after a burst.

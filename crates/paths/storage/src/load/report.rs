@@ -17,10 +17,10 @@ use super::tally::{Direction, Tally};
 use crate::metrics;
 use crate::settings::{Limit, LoadSettings};
 
-/// What is known of a measurement beside what its jobs counted.
+/// The facts of a measurement beside the counts of its jobs.
 #[derive(Debug)]
 pub struct Circumstances<'a> {
-    /// What was asked for.
+    /// The request.
     pub spec: &'a LoadSettings,
     /// Which engine it was.
     pub engine: &'static str,
@@ -114,7 +114,7 @@ fn limiter(
     met.map(|met| met.tables()).unwrap_or_default()
 }
 
-/// What was read off the window; rates from its second `first` on.
+/// The figures read off the window; rates from its second `first` on.
 fn readings(tally: &Tally, spec: &LoadSettings, window_ns: u64, first: usize) -> BTreeMap<String, Reading> {
     let rated_ns = window_ns.saturating_sub(first as u64 * 1_000_000_000);
     let mut readings = BTreeMap::new();

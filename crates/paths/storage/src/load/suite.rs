@@ -27,7 +27,7 @@ struct Job {
     access: Access,
     block: u64,
     depth: u32,
-    /// What is taken from its measurement, and under which name.
+    /// The readings taken from its measurement, and their names.
     takes: &'static [(Metric, Metric)],
 }
 

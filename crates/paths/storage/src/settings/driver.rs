@@ -1,9 +1,9 @@
-//! What drives the load.
+//! The driver of the load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What drives the load: Plumbline's own generator, or a tool that it starts and whose output it reads.
+/// The driver of the load: Plumbline's own generator, or a tool that it starts and whose output it reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -17,7 +17,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Its program; `None` for Plumbline's own generator.
+    /// The program; `None` for Plumbline's own generator.
     #[must_use]
     pub fn program(self) -> Option<&'static str> {
         match self {

@@ -1,4 +1,4 @@
-//! What an experiment says of an array: where it is, which volume, and the policy that a variant puts it under.
+//! An experiment's settings of an array: where it is, which volume, and the policy that a variant puts it under.
 
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ pub struct OntapPolicy {
 pub enum Allocation {
     /// The size that the volume was made with.
     AllocatedSpace,
-    /// What is in it.
+    /// The space in use.
     UsedSpace,
 }
 
@@ -79,7 +79,7 @@ pub enum NoCredentials {
     /// The variable cannot be read.
     #[error("the array's credentials: the environment variable {name}: {cause}")]
     Variable {
-        /// Its name.
+        /// The name.
         name: String,
         /// Why.
         cause: std::env::VarError,
@@ -149,7 +149,7 @@ impl OntapSettings {
         Ok((user.to_owned(), password.to_owned()))
     }
 
-    /// What is asked of the array, for people; compared with what it answers.
+    /// The request to the array, as text; compared with what it answers.
     #[must_use]
     pub fn asked(&self) -> String {
         let body = self.policy.as_ref().and_then(|policy| policy.body().ok());

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumeSettings {
-    /// Its size. It takes space only where it is written to.
+    /// The size. It takes space only where it is written to.
     pub size: Bytes,
     /// How much of it, from its beginning on, holds data before the load comes.
     pub filled: Bytes,
-    /// What it may do in a second; nothing limits it if absent.
+    /// The limits per second; nothing limits it if absent.
     pub policy: PolicySettings,
     /// Where the policy is enforced.
     pub layer: Layer,
@@ -102,6 +102,6 @@ impl Default for AdaptiveSettings {
 pub enum Allocation {
     /// The size that the volume was made with.
     AllocatedSpace,
-    /// What is in it.
+    /// The space in use.
     UsedSpace,
 }

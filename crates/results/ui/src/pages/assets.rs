@@ -10,7 +10,7 @@ const CSS: &str = "text/css; charset=utf-8";
 /// A file by its address.
 ///
 /// # Errors
-/// When there is no such file.
+/// When no such file exists.
 pub fn asset(_: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     Ok(match asked.path.as_str() {
         "/assets/report.css" => Answer::asset(CSS, plumb_report::html_style()),

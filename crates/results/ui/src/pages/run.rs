@@ -18,7 +18,7 @@ use crate::site::Site;
 /// The page.
 ///
 /// # Errors
-/// When there is no such run, or it cannot be read.
+/// When no such run exists, or it cannot be read.
 pub fn run(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let id = id(asked)?;
     let run = opened(site, id)?;

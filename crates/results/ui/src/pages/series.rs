@@ -34,7 +34,7 @@ struct Known {
 /// The page.
 ///
 /// # Errors
-/// When there is no such series, or the history cannot be read.
+/// When no such series exists, or the history cannot be read.
 pub fn series(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let (mut history, known) = find(site, asked)?;
     let of = &known.row.identity;

@@ -83,7 +83,7 @@ pub fn start(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
 /// The page that asks whether to repeat a run. It shows the experiment, which may come from another user.
 ///
 /// # Errors
-/// When there is no such run, or it cannot be repeated from here.
+/// When no such run exists, or it cannot be repeated from here.
 pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let id = id(asked)?;
     let Repeated { order, text } = repeated(site, id, None)?;

@@ -14,7 +14,7 @@ use crate::site::Site;
 /// The page that asks for confirmation.
 ///
 /// # Errors
-/// When there is no such run.
+/// When no such run exists.
 pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let id = id(asked)?;
     let path = site.shelf.path(id).ok_or_else(|| RequestError::missing("There is no such run."))?;

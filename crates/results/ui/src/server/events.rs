@@ -74,7 +74,7 @@ impl Body for Content {
 /// Starts to send a run's events.
 ///
 /// # Errors
-/// When there is no such run, or too many browsers follow runs.
+/// When no such run exists, or too many browsers follow runs.
 pub async fn follow(site: &Arc<Site>, id: String, asked: &Asked) -> Result<Response<Content>, RequestError> {
     let Some(watching) = site.watch(WATCHERS_MAX) else {
         let words = format!("{WATCHERS_MAX} browsers follow runs already. Close one of them.");

@@ -32,7 +32,7 @@ const FORM_TIME: Duration = Duration::from_secs(10);
 
 /// The kind of an admitted request.
 enum Entry {
-    /// Its address has the token. The answer sets the cookie, and redirects to the address without the token.
+    /// The address has the token. The answer sets the cookie, and redirects to the address without the token.
     Welcome(String),
     Page(Asked),
     Events(String, Asked),

@@ -26,7 +26,7 @@ use client::Client;
 const PATIENT: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(100);
 
-/// What tells a hang from a slow machine.
+/// The time that tells a hang from a slow machine.
 const LIMIT_NS: u64 = 180_000_000_000;
 
 fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

@@ -24,12 +24,12 @@ pub enum OpenError {
         SLOTS_BYTES_MAX >> 20
     )]
     TooLarge {
-        /// Its directory.
+        /// The directory.
         path: PathBuf,
         /// The size of its slots.
         bytes: u64,
     },
-    /// Its directory cannot be read.
+    /// The directory cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

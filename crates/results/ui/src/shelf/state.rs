@@ -13,7 +13,7 @@ pub enum State {
     Failed,
     /// No process is writing it, and it does not say how it ended.
     Killed,
-    /// Its directory cannot be read.
+    /// The directory cannot be read.
     Unreadable,
 }
 

@@ -14,9 +14,9 @@ const TEXT_MAX: usize = 300;
 /// A run in one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Its id in addresses.
+    /// The id in addresses.
     pub id: String,
-    /// Its directory.
+    /// The directory.
     pub path: PathBuf,
     pub name: String,
     pub title: String,

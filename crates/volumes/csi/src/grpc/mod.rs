@@ -32,7 +32,7 @@ pub enum ServerError {
     Listen {
         /// The socket.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// Another driver listens there.

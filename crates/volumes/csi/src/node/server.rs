@@ -111,7 +111,7 @@ impl VolumeServer {
         format!("unix:{}", self.socket.display())
     }
 
-    /// Its latest report on a volume, with the time of the report.
+    /// The latest report on a volume, with the time of the report.
     fn report(&self, uuid: &str) -> Option<(u64, Value)> {
         let text = std::fs::read(self.state.join("serving.json")).ok()?;
         let report: Value = serde_json::from_slice(&text).ok()?;

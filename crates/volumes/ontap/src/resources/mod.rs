@@ -1,4 +1,4 @@
-//! What there is: policies, volumes, SVMs, and the jobs that changed them.
+//! The resources: policies, volumes, SVMs, and the jobs that changed them.
 
 pub mod jobs;
 pub mod policies;

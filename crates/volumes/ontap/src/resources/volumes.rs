@@ -85,7 +85,7 @@ fn make(state: &State, body: &Body) -> Result<String, RestError> {
     Ok(name.to_owned())
 }
 
-/// What is wrong with a volume that is to have a name.
+/// The mistake in a volume that is to have a name.
 fn named(error: StateError) -> RestError {
     match error {
         StateError::Name(name) => {

@@ -26,7 +26,7 @@ pub enum Identity {
     Files {
         /// The chain, the server's own certificate first.
         certificate: PathBuf,
-        /// Its key.
+        /// The key.
         key: PathBuf,
     },
 }

@@ -42,7 +42,7 @@ struct Address {
     seen_ns: u64,
 }
 
-/// What came of a login.
+/// The result of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
     /// The password is right.

@@ -57,7 +57,7 @@ pub enum ServerError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: std::io::Error,
     },
     /// A certificate or a key cannot be read.
@@ -68,7 +68,7 @@ pub enum ServerError {
     Identity {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         cause: String,
     },
     /// It has no users.

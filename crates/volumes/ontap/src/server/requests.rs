@@ -35,7 +35,7 @@ const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// it then; until half of that is over it can be refused unread.
 const EXPECT_NS: u64 = 500_000_000;
 
-/// What requests share.
+/// The state that requests share.
 #[derive(Debug)]
 pub struct Shared {
     interface: Mutex<Interface>,

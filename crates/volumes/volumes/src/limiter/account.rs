@@ -1,4 +1,4 @@
-//! What the limiter did: the evidence that a limit was in effect, and which one it was.
+//! The limiter's work: the evidence that a limit was in effect, and which one it was.
 
 use serde::{Deserialize, Serialize};
 

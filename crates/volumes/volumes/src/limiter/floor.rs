@@ -16,7 +16,7 @@ use super::virtual_schedule::{VirtualSchedule, ns};
 /// For how long what was not asked for is owed. A client that has 64 in flight asks for them at once.
 const CREDIT_NS: u64 = 100_000_000;
 
-/// What one second is to hold at least, where it is asked for; each of the two on its own.
+/// The least that one second is to hold, where it is asked for; each of the two on its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Floor {
     /// Operations per second.
@@ -25,7 +25,7 @@ pub struct Floor {
     pub bytes_per_s: Option<NonZeroU64>,
 }
 
-/// What is owed of a floor; see the module.
+/// The debt of a floor; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// Without a floor nobody takes the lock.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-/// What one second may hold. A limit that is absent does not limit.
+/// The most that one second may hold. A limit that is absent does not limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Operations per second.
@@ -28,7 +28,7 @@ impl Limits {
         self.iops.is_some() || self.bytes_per_s.is_some()
     }
 
-    /// What an operation on this many bytes is charged.
+    /// The charge for an operation on this many bytes.
     #[must_use]
     pub fn cost(&self, bytes: u64) -> Cost {
         let operations = self.operation_bytes.map_or(1, |unit| bytes.div_ceil(unit.get()).max(1));
@@ -36,7 +36,7 @@ impl Limits {
     }
 }
 
-/// What one operation is charged.
+/// The charge for one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// Operations, at least 1.

@@ -1,4 +1,4 @@
-//! What a volume may do in a second: operations and bytes at once, shared fairly, to the nanosecond.
+//! The limits of a volume per second: operations and bytes at once, shared fairly, to the nanosecond.
 //!
 //! - [`Limits`] say how much.
 //! - The virtual schedule decides when the next operation is due (GCRA, the virtual-scheduling form of ITU-T

@@ -13,7 +13,7 @@ use super::sync::{AtomicBool, Mutex, MutexGuard};
 use super::turns::{Flow, Turns};
 use super::virtual_schedule::{VirtualSchedule, ns};
 
-/// What an operation is told.
+/// The limiter's answer to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// It may begin.
@@ -128,7 +128,7 @@ impl<W: Copy + Ord> Limiter<W> {
         again.extend(inner.turns.drain());
     }
 
-    /// What its operations are to get at least.
+    /// The floor of its operations.
     #[must_use]
     pub fn floor(&self) -> Floor {
         self.floor.floor()

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use super::limits::Cost;
 use super::virtual_schedule::Fixed;
 
-/// What fairness remembers of a connection; kept by the connection.
+/// The limiter's memory of a connection; kept by the connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flow {
     /// Virtual time at which its last operation is through.

@@ -97,7 +97,7 @@ impl VirtualSchedule {
         *self = next;
     }
 
-    /// What the operation takes of its dearer rate.
+    /// The operation's share of its dearer rate.
     pub(super) fn time(&self, cost: Cost) -> Fixed {
         let operations = self.iops.map_or(0, |rate| rate.cost(cost.operations));
         let bytes = self.bytes.map_or(0, |rate| rate.cost(cost.bytes));

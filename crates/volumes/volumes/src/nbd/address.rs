@@ -15,7 +15,7 @@ use plumb_host::address::AddressError;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Serialize, Serializer};
 
-/// What an address of a Unix socket begins with.
+/// The beginning of a Unix socket's address.
 const UNIX: &str = "unix:";
 
 /// Where a server listens: `HOST:PORT`, or `unix:PATH`.
@@ -100,7 +100,7 @@ impl Serialize for Address {
     }
 }
 
-/// What clients connect to. Nobody waits in it.
+/// The socket that clients connect to. Nobody waits in it.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),

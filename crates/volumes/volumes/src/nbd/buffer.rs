@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-/// What a buffer holds.
+/// The contents of a buffer.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
 /// How much storage a pool keeps for later.
 const SPARE_MAX: usize = 32;
@@ -21,7 +21,7 @@ pub(super) struct Buffer {
     end: usize,
 }
 
-/// What a transfer did.
+/// The result of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
     /// This many bytes, and whether the socket may be able to do more.

@@ -20,7 +20,7 @@ use crate::waiter::Waiter;
 /// Steps before others get their turn.
 const STEPS_MAX: usize = 512;
 
-/// What an event loop lends to its connections.
+/// The parts that an event loop lends to its connections.
 #[derive(Debug)]
 pub(super) struct Lent<'a> {
     pub pool: &'a mut Pool,
@@ -31,7 +31,7 @@ pub(super) struct Lent<'a> {
     pub awaited: &'a mut Vec<Arc<VolumeLimiter>>,
 }
 
-/// What is to become of a connection.
+/// The next step of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextStep {
     /// It waits for an event.
@@ -60,11 +60,11 @@ pub(super) struct Connection {
     output: Buffer,
     /// Replies of the handshake that the output buffer has not taken yet: one option's at most.
     said: Vec<u8>,
-    /// What the last events and transfers said of the socket.
+    /// The socket's state after the last events and transfers.
     is_readable: bool,
     is_writable: bool,
     is_ending: bool,
-    /// Its client can neither send nor receive any more.
+    /// The client can neither send nor receive any more.
     is_gone: bool,
     /// All of its input was taken, so that the next to come arrives when it comes.
     is_drained: bool,

@@ -34,7 +34,7 @@ const NAP_NS: u64 = 100_000;
 /// How long the loop accepts no client after places or descriptors ran out. Clients wait in the kernel's queue meanwhile.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// What loops share.
+/// The state that loops share.
 #[derive(Debug, Clone)]
 pub(super) struct Common {
     pub listener: Arc<Listener>,

@@ -13,10 +13,10 @@ const FLAG_FIXED_NEWSTYLE: u16 = 1;
 const FLAG_NO_ZEROES: u16 = 2;
 /// Names have at most 4096 bytes; an option is that and a list of numbers.
 const OPTION_BYTES_MAX: usize = 8 << 10;
-/// What clients should align to; every byte may be addressed.
+/// The alignment for clients; every byte may be addressed.
 const PREFERRED_BLOCK_BYTES: u32 = 4096;
 
-/// What the server says first: `NBDMAGIC`, `IHAVEOPT` and its flags.
+/// The server's first bytes: `NBDMAGIC`, `IHAVEOPT` and its flags.
 pub(super) fn greeting() -> Vec<u8> {
     let mut bytes = b"NBDMAGIC".to_vec();
     bytes.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
@@ -34,7 +34,7 @@ pub(super) struct Handshake {
     skip: usize,
 }
 
-/// What a handshake did with the bytes it was given.
+/// The progress of a handshake with the bytes it was given.
 #[derive(Debug)]
 pub(super) enum Step {
     /// There are too few.

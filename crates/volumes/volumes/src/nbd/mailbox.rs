@@ -1,4 +1,4 @@
-//! What reaches an event loop from other threads.
+//! Letters to an event loop from other threads.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

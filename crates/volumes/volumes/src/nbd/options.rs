@@ -33,7 +33,7 @@ pub(super) mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What the server can do with a volume: has flags, flush, FUA, trim, write zeroes, DF, several connections.
+/// The server's abilities with a volume: has flags, flush, FUA, trim, write zeroes, DF, several connections.
 ///
 /// Several connections may be used at once because all of them go to one page cache, and a flush on any of them is an
 /// fdatasync of the file.

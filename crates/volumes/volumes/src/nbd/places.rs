@@ -19,7 +19,7 @@ const ADDRESS_CONNECTIONS_MAX: usize = 1024;
 /// qemu-nbd gives its clients as long to choose a volume.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// What clients may take.
+/// The limits of clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Connections of all clients.

@@ -26,7 +26,7 @@ pub enum ServerError {
     Listen {
         /// The address as it was asked for.
         address: Address,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// There are no more threads or descriptors.

@@ -20,7 +20,7 @@ use crate::waiter::Waiter;
 
 /// The largest piece of a read or a write.
 pub(super) const PIECE_BYTES: u32 = 128 << 10;
-/// What readers bring into memory at a time. Large reads so let others between, and what is in memory for all reads of one
+/// The bytes that readers bring into memory at a time. Large reads so let others between, and what is in memory for all reads of one
 /// connection (64 MiB at most) is replied before it is dropped again.
 const FETCH_BYTES_MAX: u32 = 1 << 20;
 /// The head of a reply, and a little.
@@ -28,7 +28,7 @@ const HEAD_BYTES: usize = 32;
 /// Requests of one connection that workers may have at a time.
 const JOBS_MAX: usize = 64;
 
-/// What a connection lends to its transmission.
+/// The parts that a connection lends to its transmission.
 #[derive(Debug)]
 pub(super) struct Tools<'a> {
     pub input: &'a mut Buffer,
@@ -72,7 +72,7 @@ struct Reading {
     /// Bytes that were replied.
     done: u32,
     at: Place,
-    /// Its volume was below its floor when it began, so that it goes before others.
+    /// The volume was below its floor when it began, so that it goes before others.
     is_owed: bool,
 }
 
@@ -204,7 +204,7 @@ impl Transmission {
             .map_or(Progress::More, |limiter| Progress::Blocked(Some(limiter)))
     }
 
-    /// What is wrong with a request.
+    /// A mistake in a request.
     fn fault(&self, request: &Request) -> Option<Refusal> {
         let known = match request.command {
             Command::Read if self.structured => flag::FUA | flag::DF,
@@ -414,7 +414,7 @@ impl Transmission {
     }
 }
 
-/// What a request moves, as limits and floors count.
+/// The bytes that a request moves, as limits and floors count.
 fn charged_bytes(request: &Request) -> u64 {
     match request.command {
         Command::Read | Command::Write => u64::from(request.length),

@@ -20,7 +20,7 @@ pub(super) mod flag {
     pub const DF: u16 = 1 << 2;
 }
 
-/// What an error is called on the wire.
+/// The number of an error on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Io = 5,
@@ -55,7 +55,7 @@ impl Refusal {
     }
 }
 
-/// What a request asks for.
+/// The command of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     Read,

@@ -1,8 +1,8 @@
-//! What an event loop leaves to the workers.
+//! Work that an event loop leaves to the workers.
 
 use super::wire::Request;
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Work {
     Sync,
@@ -21,7 +21,7 @@ pub(super) enum Work {
         request: Request,
         done: u32,
         until: u32,
-        /// Its volume is below its floor.
+        /// The volume is below its floor.
         is_owed: bool,
     },
 }

@@ -13,7 +13,7 @@ use crate::limiter::Limits;
 pub enum Space {
     /// The size that the volume was made with.
     AllocatedSpace,
-    /// What is in the volume.
+    /// The bytes in the volume.
     UsedSpace,
 }
 
@@ -29,11 +29,11 @@ impl Space {
 /// Limits in proportion to a volume's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adaptive {
-    /// What a volume is to get at least.
+    /// The floor of a volume.
     pub expected_iops_per_tb: u64,
-    /// What it may do at most.
+    /// The most that it may do.
     pub peak_iops_per_tb: u64,
-    /// What both never fall below, for small volumes; 0 for nothing.
+    /// The floor of both, for small volumes; 0 for nothing.
     pub absolute_min_iops: u64,
     /// Of what `expected` is a proportion.
     pub expected_iops_allocation: Space,

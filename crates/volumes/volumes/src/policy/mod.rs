@@ -25,9 +25,9 @@ pub const TB_BYTES: u64 = 1 << 40;
 /// How large a volume is, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// What it was made with.
+    /// The size that it was made with.
     pub allocated: u64,
-    /// What is in it.
+    /// The space in use.
     pub used: u64,
 }
 
@@ -41,7 +41,7 @@ pub enum Policy {
     Adaptive(Adaptive),
 }
 
-/// What is wrong with a policy.
+/// A mistake in a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyFault {
     /// There is nothing in it.
@@ -54,7 +54,7 @@ pub enum PolicyFault {
         min: u64,
         /// The maximum.
         max: u64,
-        /// What both are counted in.
+        /// The unit of both.
         unit: &'static str,
     },
     /// Expected operations are above peak operations.
@@ -91,7 +91,7 @@ impl Policy {
         matches!(self, Self::Fixed(Fixed { capacity_shared: true, .. }))
     }
 
-    /// What a volume of this size may do.
+    /// The limits of a volume of this size.
     #[must_use]
     pub fn limits(&self, size: Size) -> Limits {
         match self {
@@ -110,7 +110,7 @@ impl Policy {
         }
     }
 
-    /// What a volume of this size is to get at least, in operations per second; 0 for nothing.
+    /// The floor of a volume of this size, in operations per second; 0 for nothing.
     #[must_use]
     pub fn floor_iops(&self, size: Size) -> u64 {
         match self {

@@ -1,4 +1,4 @@
-//! What the management interface keeps beside volumes and policies: SVMs, who may use it, and what it did.
+//! The management interface's own tables beside volumes and policies: SVMs, who may use it, and what it did.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -10,18 +10,18 @@ const JOBS_MAX: i64 = 1_000;
 /// A storage virtual machine: a name that volumes and policies belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SvmRow {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its UUID.
+    /// The UUID.
     pub uuid: String,
 }
 
 /// Something that was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRow {
-    /// Its UUID.
+    /// The UUID.
     pub uuid: String,
-    /// What was done.
+    /// The action.
     pub description: String,
     /// When, as RFC 3339.
     pub time: String,
@@ -90,7 +90,7 @@ impl State {
     /// Lets somebody no longer use the management interface.
     ///
     /// # Errors
-    /// When there is no such user.
+    /// When no such user exists.
     pub fn delete_user(&self, name: &str) -> Result<(), StateError> {
         super::found(self.database.execute("DELETE FROM users WHERE name = ?1", [name])?, "user", name)
     }
@@ -107,7 +107,7 @@ impl State {
         Ok(uuid)
     }
 
-    /// What was done, the latest last.
+    /// The actions, the latest last.
     ///
     /// # Errors
     /// When the database fails.

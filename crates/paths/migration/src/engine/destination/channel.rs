@@ -16,7 +16,7 @@ use plumb_codec::{Codec, CodecCounters, UNIT_BYTES};
 /// How much of a stream without packets is read at once.
 const STREAM_PIECE_BYTES: usize = UNIT_BYTES;
 
-/// What one channel has taken in.
+/// The traffic that one channel has received.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub packets: u64,

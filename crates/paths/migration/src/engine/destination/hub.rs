@@ -1,4 +1,4 @@
-//! What the threads of a destination share.
+//! The state that the threads of a destination share.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ pub struct Totals {
 /// A channel that came for a migration.
 pub(super) type Arrival = (u8, TcpStream);
 
-/// What the threads of a destination share.
+/// The state that the threads of a destination share.
 #[derive(Debug)]
 pub(super) struct Hub {
     pub(super) identity: Option<Identity>,

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct DestinationAddress {
     /// Address and port.
     pub address: SocketAddr,
-    /// Its certificate, where it takes encrypted connections alone.
+    /// The certificate, where it takes encrypted connections alone.
     pub certificate_pem: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl Destination {
         DestinationAddress { address: self.address, certificate_pem: certificate }
     }
 
-    /// What it has done so far.
+    /// The work done so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.hub.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -23,7 +23,7 @@ const LEFT_ALONE: u64 = 16;
 const WAIT_FOR_MEMORY: Duration = Duration::from_secs(5);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// What is taken so far.
+/// The memory taken so far.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     taken: Mutex<Taken>,

@@ -33,7 +33,7 @@ const CHANNELS_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a source may take to hash its own memory after it has this side's hashes.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a source asked for.
+/// A source's request.
 #[derive(Debug, Clone, Copy)]
 struct Wanted<'m> {
     token: u64,

@@ -46,7 +46,7 @@ impl Guest {
         Ok(Self { memory, activity })
     }
 
-    /// Its memory.
+    /// The memory.
     #[must_use]
     pub fn memory(&self) -> &Arc<GuestMemory> {
         &self.memory
@@ -58,7 +58,7 @@ impl Guest {
         self.activity.is_some()
     }
 
-    /// What tells which pages are dirty.
+    /// The tracker of dirty pages.
     #[must_use]
     pub fn watch_name(&self) -> &'static str {
         match &self.activity {
@@ -97,7 +97,7 @@ impl Guest {
         }
     }
 
-    /// What its writer has done so far.
+    /// The work of its writer so far.
     #[must_use]
     pub fn counts(&self) -> WriterCounts {
         self.activity.as_ref().map(|activity| activity.writer.counts()).unwrap_or_default()

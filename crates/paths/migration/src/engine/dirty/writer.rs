@@ -27,7 +27,7 @@ const REST: Duration = Duration::from_micros(500);
 pub const BACKLOG_NS: u64 = 20_000_000;
 const WORDS_PER_PAGE: u64 = PAGE_BYTES as u64 / 8;
 
-/// What a writer has done.
+/// The work of a writer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriterCounts {
     /// Pages written to.
@@ -39,7 +39,7 @@ pub struct WriterCounts {
 }
 
 impl WriterCounts {
-    /// What was done since `earlier`.
+    /// The work done since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

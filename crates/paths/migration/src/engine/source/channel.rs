@@ -16,7 +16,7 @@ use plumb_codec::{Codec, CodecCounters, PAGE_BYTES, UNIT_BYTES};
 use plumb_model::merged;
 
 merged! {
-    /// What one channel has sent.
+    /// The traffic that one channel has sent.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct Sent {
         /// Packets with pages.
@@ -31,7 +31,7 @@ merged! {
         pub raw_packets: u64,
         /// Bytes of content that went as they are or compressed.
         pub payload_bytes: u64,
-        /// What compressed.
+        /// The codec.
         pub codec: CodecCounters,
     }
 }

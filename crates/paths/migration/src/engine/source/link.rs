@@ -32,7 +32,7 @@ const REASON_TIMEOUT: Duration = Duration::from_millis(700);
 /// The time between two samples of the wire.
 const SAMPLE_NS: u64 = 50_000_000;
 
-/// What a channel's thread is to do.
+/// A command to a channel's thread.
 enum Job {
     Round(Arc<Round>),
     End { rounds: u32 },
@@ -264,7 +264,7 @@ impl Link {
         }
     }
 
-    /// What has passed so far.
+    /// The traffic so far.
     pub(super) fn passed(&self) -> (Vec<Sent>, Vec<Sample>, u64) {
         (self.sent.clone(), self.samples.clone(), self.pacer.waited_ns())
     }

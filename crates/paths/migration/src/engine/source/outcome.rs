@@ -1,4 +1,4 @@
-//! What one migration came to.
+//! The result of one migration.
 
 use plumb_host::cpu::CpuTime;
 use plumb_model::Merge;
@@ -43,7 +43,7 @@ pub struct Sample {
     pub bytes: u64,
 }
 
-/// What one migration came to.
+/// The result of one migration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// How it ended.
@@ -64,7 +64,7 @@ pub struct Outcome {
     pub repeated_bytes: u64,
     /// Bytes on the wire over time.
     pub samples: Vec<Sample>,
-    /// What each channel has sent.
+    /// The traffic that each channel has sent.
     pub sent: Vec<Sent>,
     /// What the destination has received; `None` where the migration was given up.
     pub received: Option<Received>,
@@ -101,7 +101,7 @@ impl Outcome {
         self.rounds.iter().map(|round| round.pages).sum()
     }
 
-    /// What all channels have sent.
+    /// The traffic that all channels have sent.
     #[must_use]
     pub fn all_sent(&self) -> Sent {
         self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(sent))

@@ -72,7 +72,7 @@ impl Control {
         &self.stream
     }
 
-    /// What protects it.
+    /// The protection.
     #[must_use]
     pub fn protection(&self) -> Protection {
         self.tls.as_ref().map_or(Protection::None, |tls| Protection::of(&lock(tls)))

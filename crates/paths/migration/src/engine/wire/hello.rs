@@ -7,7 +7,7 @@ pub const HELLO_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"plumbmig";
 const VERSION: u8 = 2;
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hello {
     /// The control connection of a new migration.
@@ -25,7 +25,7 @@ pub enum Hello {
 }
 
 impl Hello {
-    /// Its bytes.
+    /// The bytes.
     #[must_use]
     pub fn encode(self) -> [u8; HELLO_BYTES] {
         let mut bytes = [0; HELLO_BYTES];

@@ -26,7 +26,7 @@ impl Incoming {
         }
     }
 
-    /// What protects it.
+    /// The protection.
     #[must_use]
     pub fn protection(&self) -> Protection {
         match self {

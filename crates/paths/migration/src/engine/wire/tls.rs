@@ -85,7 +85,7 @@ impl Identity {
     }
 }
 
-/// What a source needs to trust one destination.
+/// The certificate by which a source trusts one destination.
 #[derive(Debug, Clone)]
 pub struct Trust {
     config: Arc<ClientConfig>,

@@ -1,4 +1,4 @@
-//! What each tool can do and what it says, so that an experiment that asks for more is refused before it runs.
+//! The abilities and outputs of each tool, so that an experiment that asks for more is refused before it runs.
 
 use plumb_model::Statistic;
 use plumb_model::metric::CPU_LOAD;

@@ -101,7 +101,7 @@ impl Tool for DbenchTool {
         METRICS
     }
 
-    /// Its sequential jobs have four, and no others run at the same time.
+    /// The sequential jobs have four, and no others run at the same time.
     fn threads(&self) -> u32 {
         4
     }

@@ -80,7 +80,7 @@ pub(super) enum JobError {
     Line { path: PathBuf, line: usize, why: Wrong },
 }
 
-/// What is wrong with a line of a job file.
+/// A mistake in a line of a job file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Wrong {
     #[error("it has no job, which begins with a line such as `[job]`")]
@@ -91,10 +91,10 @@ pub(super) enum Wrong {
     NotNumber { key: String, value: String },
 }
 
-/// What is known of a job file.
+/// The facts about a job file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JobFile {
-    /// Its lines without those that are always replaced, each with its key; a section's has none.
+    /// The lines without those that are always replaced, each with its key; a section's has none.
     lines: Vec<(String, String)>,
     /// Whether a job in it writes, or may.
     pub(super) writes: bool,

@@ -1,4 +1,4 @@
-//! What an engine takes and gives.
+//! The input and the output of an engine.
 
 use super::super::error::Error;
 

@@ -37,10 +37,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The most facts about an export that the server may send. The protocol has five kinds.
 const FACTS_MAX: usize = 64;
 
-/// What the server says of an export.
+/// The server's description of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Export {
-    /// Its size.
+    /// The size.
     pub bytes: u64,
     flags: u16,
 }
@@ -81,7 +81,7 @@ pub struct Nbd {
     address: NbdAddress,
     stream: TcpStream,
     export: Export,
-    /// What is under way, by seat.
+    /// The requests under way, by seat.
     requests: Vec<Option<Request>>,
     /// The first failure of a request that is still under way, by seat.
     failures: Vec<i32>,
@@ -114,7 +114,7 @@ impl Nbd {
         })
     }
 
-    /// What the server says of it.
+    /// The server's description of it.
     #[must_use]
     pub fn export(&self) -> Export {
         self.export

@@ -39,7 +39,7 @@ pub struct Array {
     spec: OntapSettings,
     path: String,
     volume_uuid: String,
-    /// What the volume was under before the run.
+    /// The volume's policy before the run.
     original: String,
     /// The policy that was made.
     own: String,

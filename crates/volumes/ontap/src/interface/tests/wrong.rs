@@ -17,7 +17,7 @@ struct Wrong {
 /// The status, the code and the target of the answer.
 type Expected = (u16, &'static str, Option<&'static str>);
 
-/// What is wrong, the body or the query, and the answer.
+/// The mistake, the body or the query, and the answer.
 type Case = (&'static str, &'static str, Expected);
 
 /// Policies that cannot be made.

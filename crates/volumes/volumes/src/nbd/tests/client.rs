@@ -85,7 +85,7 @@ struct Expected {
     cookie: u64,
     offset: u64,
     length: usize,
-    /// What came of it, in chunks.
+    /// The result, in chunks.
     data: Vec<u8>,
 }
 
