@@ -1,6 +1,7 @@
 //! The hosts of a run, on which agents run: this one, and others through a keeper.
 
 mod cpus;
+mod layout;
 pub(crate) mod machines;
 pub(crate) mod readers;
 mod running;
@@ -16,7 +17,6 @@ use plumb_host::signals::was_asked_to_stop;
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
 use plumb_path::{DataPath, PathSettings, Place as Resources, Sides};
-use plumb_tunings::Treatment;
 
 use self::running::Running;
 use crate::agent::Agent;
@@ -32,15 +32,13 @@ use crate::place::{Place, ThisHost};
 use crate::remote::{Remote, pod};
 use crate::slot_error::SlotError;
 
+pub use layout::{Layout, Side};
 pub use treated_host::TreatedHost;
 
 /// The hosts of a run, connected.
 #[derive(Default)]
 pub struct Hosts {
-    /// The places as given.
-    given: Places,
-    /// The places with the current variant's pods.
-    places: Places,
+    layout: Layout,
     build: String,
     here: ThisHost,
     others: Vec<Other>,
@@ -50,7 +48,7 @@ pub struct Hosts {
     readers: Vec<Other>,
     cluster: Option<Cluster>,
     /// The cluster's objects that variants change.
-    objects: Objects,
+    pub objects: Objects,
     /// The endpoints of cluster objects that stand for systems.
     endpoints: Endpoints,
     /// The array behind the pods' volumes.
@@ -72,18 +70,9 @@ impl Other {
     }
 }
 
-/// A side of a run. Loads are numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The system.
-    System,
-    /// A load, by its number.
-    Load(usize),
-}
-
 impl std::fmt::Debug for Hosts {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Hosts").field("places", &self.places).finish_non_exhaustive()
+        formatter.debug_struct("Hosts").field("places", &self.layout.places).finish_non_exhaustive()
     }
 }
 
@@ -103,15 +92,18 @@ impl Hosts {
         let (given, build) = (places.clone(), build.to_owned());
         let array = places.kubernetes.as_ref().and_then(|cluster| cluster.array.as_ref());
         let array = array.map(|array| Array::of(array, cluster.as_ref())).transpose()?;
-        let mut hosts = Self { given, places, build, cluster, array, pods, ..Self::default() };
+        let objects = Objects::of(cluster.clone());
+        let layout = Layout { given, places };
+        let mut hosts = Self { layout, build, cluster, objects, array, pods, ..Self::default() };
         hosts.connect_missing()?;
         Ok(hosts)
     }
 
     /// Connects to those current hosts that have no connection yet.
     fn connect_missing(&mut self) -> Result<(), HostError> {
-        let Self { places, build, others, pods, .. } = self;
-        let missing: Vec<PlaceOf> = places
+        let Self { layout, build, others, pods, .. } = self;
+        let missing: Vec<PlaceOf> = layout
+            .places
             .others()
             .into_iter()
             .filter(|place| others.iter().all(|other| other.host() != place.host()))
@@ -132,31 +124,10 @@ impl Hosts {
         self.connect_readers()
     }
 
-    /// Makes the cluster's objects match a variant's treatment exactly.
-    ///
-    /// # Errors
-    /// When an object does not match.
-    pub fn change_objects(&mut self, treatment: Treatment<'_>) -> Result<(), HostError> {
-        self.objects.turn_to(self.cluster.as_ref(), treatment.changes)
-    }
-
-    /// Restores all of the cluster's objects.
-    ///
-    /// # Errors
-    /// When an object is not restored.
-    pub fn put_objects_back(&mut self) -> Result<(), HostError> {
-        self.objects.put_back()
-    }
-
-    /// Whether each cluster object that any variant changes is as it should be now.
-    pub fn look_at_objects(&self) -> Vec<Evidence> {
-        self.objects.look()
-    }
-
     /// Evidence from the cluster about the current pods, and from the looks at both ends of a window; empty
     /// without pods.
-    pub fn evidence_of_pods(&self, seen: &[SeenHost]) -> Vec<Evidence> {
-        let at_hand = self.places.others();
+    fn evidence_of_pods(&self, seen: &[SeenHost]) -> Vec<Evidence> {
+        let at_hand = self.layout.places.others();
         let is_at_hand = |other: &&Other| {
             other.place.pod.is_some() && at_hand.iter().any(|place| place.host() == other.place.host())
         };
@@ -190,16 +161,17 @@ impl Hosts {
         all.find_map(|remote| (remote.is_lost() || remote.is_going()).then(|| remote.why_lost().to_string()))
     }
 
+    /// Which host has which side.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Where the sides are; `None` where both are here, with one load.
     #[must_use]
     pub fn places(&self) -> Option<&Places> {
-        let is_plain = self.others.is_empty() && self.places.load.len() < 2;
-        (!is_plain || self.places.system.cpus.is_some()).then_some(&self.given)
-    }
-
-    /// How many load agents there are.
-    pub fn loads(&self) -> usize {
-        self.places.load.len().max(1)
+        let is_plain = self.others.is_empty() && self.layout.places.load.len() < 2;
+        (!is_plain || self.layout.places.system.cpus.is_some()).then_some(&self.layout.given)
     }
 
     /// Reconnects to hosts whose connection has ended. Returns whether there were any. A host that stays away
@@ -237,13 +209,13 @@ impl Hosts {
     /// # Errors
     /// When a host cannot be asked.
     pub fn lacking(&mut self, path: &DataPath, settings: &PathSettings) -> Result<Option<String>, HostError> {
-        if self.has_one_here()
-            && let Err(error) = settings.feasible(self.sides_on(Host::Here))
+        if self.layout.has_one_here()
+            && let Err(error) = settings.feasible(self.layout.sides_on(Host::Here))
         {
             return Ok(Some(error.to_string()));
         }
         let json = settings.to_json()?;
-        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.layout.sides_on(other.host())).collect();
         // Pods of other variants have no side of this one.
         let asked = self.others.iter_mut().zip(sides).filter(|(_, at)| at.system || at.load);
         for (other, at) in asked {
@@ -263,7 +235,7 @@ impl Hosts {
         has_system: bool,
     ) -> Result<Agent, SlotError> {
         let cpus = self.cpus(side, has_system)?;
-        let label = self.label(side, name);
+        let label = self.layout.label(side, name);
         let address = self.address(side)?;
         let number = match side {
             Side::System => 0,
@@ -287,7 +259,7 @@ impl Hosts {
     /// How far in advance the moments of a load with this many threads have to be agreed on, and the pause between two of its tests,
     /// in ns; both 0 if all sides are here and there is one load.
     pub fn ahead_ns(&self, threads: u32) -> (u64, u64) {
-        if self.others.is_empty() && self.loads() == 1 {
+        if self.others.is_empty() && self.layout.loads() == 1 {
             return (0, 0);
         }
         let all = self.others.iter().chain(&self.readers);
@@ -299,8 +271,8 @@ impl Hosts {
 
     /// The uncertainty between a window's moments on the hosts of a run; `None` if all share one clock.
     pub fn skew_ns(&mut self) -> Option<u64> {
-        let sides: Vec<Side> = (0..self.loads()).map(Side::Load).chain([Side::System]).collect();
-        let mut hosts: Vec<Host<'_>> = sides.iter().map(|side| self.place(*side).host()).collect();
+        let sides: Vec<Side> = (0..self.layout.loads()).map(Side::Load).chain([Side::System]).collect();
+        let mut hosts: Vec<Host<'_>> = sides.iter().map(|side| self.layout.place(*side).host()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         if hosts.len() == 1 {
@@ -315,42 +287,9 @@ impl Hosts {
         Some(bounds.iter().rev().take(2).sum())
     }
 
-    /// Whether this host has a side.
-    pub fn is_here(&self, side: Side) -> bool {
-        self.place(side).is_here()
-    }
-
-    /// Whether this host has any side.
-    pub fn has_one_here(&self) -> bool {
-        (0..self.loads()).map(Side::Load).chain([Side::System]).any(|side| self.is_here(side))
-    }
-
-    /// Whether the two sides are on the same host.
-    pub fn are_together(&self, one: Side, two: Side) -> bool {
-        self.place(one).host() == self.place(two).host()
-    }
-
-    /// The name of a side's host.
-    pub fn name(&self, side: Side) -> String {
-        self.place(side).name().to_owned()
-    }
-
     /// Begins another window, which later looks belong to.
     pub fn begin_window(&mut self) {
         self.remotes().for_each(Remote::begin_window);
-    }
-
-    /// A load's name: its host's name, with a number if the host has several loads.
-    pub fn load_name(&self, load: usize) -> String {
-        let name = self.name(Side::Load(load));
-        let before =
-            (0..load).filter(|other| self.are_together(Side::Load(*other), Side::Load(load))).count();
-        if before == 0 { name } else { format!("{name} ({})", before + 1) }
-    }
-
-    /// A key that identifies this group of loads.
-    pub fn names_of_loads(&self) -> String {
-        (0..self.loads()).map(|load| self.load_name(load)).collect::<Vec<_>>().join(",")
     }
 
     /// Looks at this host now, and at the settings that variants change on it; `None` if it has no side.
@@ -358,7 +297,7 @@ impl Hosts {
     /// # Errors
     /// When the kernel does not tell.
     pub fn look_here(&mut self) -> Result<Option<HostReading>, HostError> {
-        if !self.has_one_here() {
+        if !self.layout.has_one_here() {
             return Ok(None);
         }
         // The look at the host comes first, because users' commands that verify a change take time.
@@ -400,7 +339,7 @@ impl Hosts {
         others: (Vec<HostReading>, Vec<HostReading>),
         foreign: CpuTime,
     ) -> Vec<SeenHost> {
-        let system = self.place(Side::System).host();
+        let system = self.layout.place(Side::System).host();
         let foreign = |host: Host<'_>| if system == host { foreign } else { CpuTime::default() };
         let here = here.map(|ends| SeenHost::here(foreign(Host::Here), ends));
         let others = self.others.iter().zip(others.0.into_iter().zip(others.1));
@@ -415,10 +354,10 @@ impl Hosts {
 
     /// The address by which loads on other hosts reach the system; `None` if there are no such loads.
     pub fn address(&self, side: Side) -> Result<Option<IpAddr>, HostError> {
-        if side != Side::System || !self.places.are_apart() {
+        if side != Side::System || !self.layout.places.are_apart() {
             return Ok(None);
         }
-        let place = self.place(side);
+        let place = self.layout.place(side);
         let known = match self.others.iter().find(|other| other.host() == place.host()) {
             Some(other) => other.remote.hello().address,
             // The address from which the first load's host sees this one.
@@ -428,23 +367,9 @@ impl Hosts {
         place.address.or(known).map(Some).ok_or_else(unknown)
     }
 
-    /// The sides that a host has.
-    fn sides_on(&self, host: Host<'_>) -> Sides {
-        let has = |side| self.place(side).host() == host;
-        Sides { system: has(Side::System), load: (0..self.loads()).map(Side::Load).any(has) }
-    }
-
-    fn place(&self, side: Side) -> &PlaceOf {
-        match side {
-            Side::System => &self.places.system,
-            // Without places there is one load, on the system's host.
-            Side::Load(load) => self.places.load.get(load).unwrap_or(&self.places.system),
-        }
-    }
-
     /// The host of a side.
     fn host_of(&mut self, side: Side) -> &mut dyn Place {
-        let host = self.place(side).host();
+        let host = self.layout.place(side).host();
         match self.others.iter().position(|other| other.host() == host) {
             Some(at) => &mut self.others[at].remote,
             None => &mut self.here,
@@ -452,13 +377,8 @@ impl Hosts {
     }
 
     fn other(&mut self, side: Side) -> Option<&mut Other> {
-        let at = self.others.iter().position(|other| other.host() == self.place(side).host())?;
+        let at = self.others.iter().position(|other| other.host() == self.layout.place(side).host())?;
         self.others.get_mut(at)
-    }
-
-    /// The name of an agent in messages.
-    fn label(&self, side: Side, name: &str) -> String {
-        if self.is_here(side) { name.to_owned() } else { format!("{name} on {}", self.name(side)) }
     }
 }
 

@@ -36,11 +36,12 @@ pub use clock_offset::ClockOffset;
 pub use error::HostError;
 pub use facts::host_lines;
 pub use host_reading::{HostReading, SeenHost, noise_by_machine};
-pub use hosts::{Hosts, Side, TreatedHost};
+pub use hosts::{Hosts, Layout, Side, TreatedHost};
 pub use keeper::keep;
 pub use link::{Ended, Link, Received};
 pub use local::{Launch, Rights};
 pub use node::SeenNode;
+pub use objects::Objects;
 pub use process_log::ProcessLog;
 pub use slot_error::SlotError;
 

@@ -17,7 +17,8 @@ statements! {
 
 /// The objects that a run has changed so far.
 #[derive(Debug, Default)]
-pub(crate) struct Objects {
+pub struct Objects {
+    cluster: Option<Cluster>,
     /// Every change so far, with its object.
     known: Vec<(KubernetesChange, ChangedObject)>,
     /// Indexes of the changes in effect now, in the order in which they were made.
@@ -25,16 +26,17 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
+    /// None yet, of a cluster.
+    pub(crate) fn of(cluster: Option<Cluster>) -> Self {
+        Self { cluster, known: Vec::new(), changed: Vec::new() }
+    }
+
     /// Puts exactly these changes into effect.
     ///
     /// # Errors
     /// When an object refuses one.
-    pub(crate) fn turn_to(
-        &mut self,
-        cluster: Option<&Cluster>,
-        changes: &[UserChange],
-    ) -> Result<(), HostError> {
-        let wanted = changes.iter().filter_map(of_cluster).map(|change| self.find(cluster, change));
+    pub fn turn_to(&mut self, changes: &[UserChange]) -> Result<(), HostError> {
+        let wanted = changes.iter().filter_map(of_cluster).map(|change| self.find(change));
         let wanted: Vec<usize> = wanted.collect::<Result<_, _>>()?;
         if wanted == self.changed {
             return Ok(());
@@ -51,7 +53,7 @@ impl Objects {
     ///
     /// # Errors
     /// When an object is not restored.
-    pub(crate) fn put_back(&mut self) -> Result<(), HostError> {
+    pub fn put_back(&mut self) -> Result<(), HostError> {
         while let Some(at) = self.changed.last() {
             self.known[*at].1.restore()?;
             self.changed.pop();
@@ -61,7 +63,7 @@ impl Objects {
 
     /// Evidence whether each object is as this program left it. If several changes concern one object, the
     /// last one determines its expected state.
-    pub(crate) fn look(&self) -> Vec<Evidence> {
+    pub fn look(&self) -> Vec<Evidence> {
         let mut objects: BTreeMap<&str, &ChangedObject> = BTreeMap::new();
         for (_, target) in &self.known {
             objects.entry(target.object()).or_insert(target);
@@ -77,12 +79,12 @@ impl Objects {
         objects.into_values().map(evidence).collect()
     }
 
-    fn find(&mut self, cluster: Option<&Cluster>, change: &KubernetesChange) -> Result<usize, HostError> {
+    fn find(&mut self, change: &KubernetesChange) -> Result<usize, HostError> {
         if let Some(at) = self.known.iter().position(|(known, _)| known == change) {
             return Ok(at);
         }
         let what = || format!("change {} {}", change.kind, change.name);
-        let cluster = cluster.ok_or_else(|| HostError::NoCluster { what: what() })?;
+        let cluster = self.cluster.as_ref().ok_or_else(|| HostError::NoCluster { what: what() })?;
         let target = ChangedObject::find(cluster, change)?;
         self.known.push((change.clone(), target));
         Ok(self.known.len() - 1)

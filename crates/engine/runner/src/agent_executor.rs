@@ -99,7 +99,7 @@ impl<'a> AgentExecutor<'a> {
     /// # Errors
     /// When a host still has a change.
     pub fn put_back(&mut self) -> Result<(), RunError> {
-        let objects = self.hosts.put_objects_back();
+        let objects = self.hosts.objects.put_back();
         let mut hosts = self.hosts.treated(self.treatments);
         let done: Vec<_> = hosts.iter_mut().map(|host| host.put_back()).collect();
         Ok(done.into_iter().chain([objects]).collect::<Result<(), HostError>>()?)
@@ -169,8 +169,8 @@ impl<'a> AgentExecutor<'a> {
         &mut self,
         SlotOrder { name, settings, .. }: SlotOrder<'_>,
     ) -> Result<(), SlotError> {
-        let count = self.hosts.loads();
-        let key = self.hosts.names_of_loads();
+        let count = self.hosts.layout().loads();
+        let key = self.hosts.layout().names_of_loads();
         for load in self.loads.get(&key).map_or(0, Vec::len)..count {
             let label = if count == 1 { "load".to_owned() } else { format!("load-{}", load + 1) };
             let agent = self.start(Side::Load(load), &label, self.path.load_is_unprivileged)?;
@@ -197,7 +197,7 @@ impl<'a> AgentExecutor<'a> {
     }
 
     fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let parts = parts(order.settings, self.hosts.loads())?;
+        let parts = parts(order.settings, self.hosts.layout().loads())?;
         let Some((system, _)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
@@ -208,7 +208,7 @@ impl<'a> AgentExecutor<'a> {
             }
         };
         let run = WindowRun {
-            loads: self.loads.entry(self.hosts.names_of_loads()).or_default(),
+            loads: self.loads.entry(self.hosts.layout().names_of_loads()).or_default(),
             system,
             hosts: &mut self.hosts,
             parts: &parts,
@@ -227,12 +227,10 @@ impl<'a> AgentExecutor<'a> {
             node.add_to(&mut opened.system, &mut closed.system);
         }
         let measurement = self.union(measurements)?;
-        let mut more: Vec<Evidence> = self.hosts.evidence_of_object(order.settings).into_iter().collect();
-        more.extend(self.hosts.evidence_of_pods(&hosts));
         if let Some(reason) = self.hosts.cut_deleted() {
             return Err(SlotError::Killed(reason));
         }
-        more.extend(self.hosts.evidence_of_array(&self.path));
+        let mut more = self.hosts.evidence(&self.path, order.settings, &hosts);
         more.extend(nodes.iter().flat_map(SeenNode::evidence));
         let ends = (&opened, &closed);
         let is_late = is_late(ends, measurement.window_ns);
@@ -243,7 +241,10 @@ impl<'a> AgentExecutor<'a> {
 
     /// Combines the measurements of all loads.
     fn union(&self, measurements: Vec<Measurement>) -> Result<Measurement, SlotError> {
-        let named = measurements.into_iter().enumerate().map(|(load, one)| (self.hosts.load_name(load), one));
+        let named = measurements
+            .into_iter()
+            .enumerate()
+            .map(|(load, one)| (self.hosts.layout().load_name(load), one));
         Measurement::union(named.collect())
             .map_err(|error| SlotError::Harness(format!("put together what the loads measured: {error}")))
     }
@@ -281,8 +282,11 @@ impl<'a> AgentExecutor<'a> {
     /// Measures with a treatment of the hosts, of which each applies its part.
     fn measure_treated(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.make_ready(order)?;
-        self.hosts.change_objects(order.treatment).map_err(|error| SlotError::Failed(error.to_string()))?;
-        let objects = self.hosts.look_at_objects();
+        self.hosts
+            .objects
+            .turn_to(order.treatment.changes)
+            .map_err(|error| SlotError::Failed(error.to_string()))?;
+        let objects = self.hosts.objects.look();
         let attempted = match self.begin_treatment(order.treatment) {
             Ok(()) => self.attempt_connected(order),
             Err(error) => Err(error),
@@ -294,7 +298,7 @@ impl<'a> AgentExecutor<'a> {
         let mut measured = attempted?;
         measured.add(proof?);
         // A condition that held before the slot must also hold after it.
-        let after = self.hosts.look_at_objects();
+        let after = self.hosts.objects.look();
         let worse = |(before, after): (Evidence, Evidence)| if before.holds { after } else { before };
         measured.result.evidence.extend(objects.into_iter().zip(after).map(worse));
         Ok(measured)

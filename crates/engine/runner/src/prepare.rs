@@ -215,14 +215,17 @@ fn misplaced(path: &DataPath, settings: &PathSettings, hosts: &Hosts) -> Option<
     {
         return Some(format!("with `{}`, {error}", path.name));
     }
-    let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
+    let loads = u32::try_from(hosts.layout().loads()).unwrap_or(u32::MAX);
     settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))
 }
 
 /// Why a sysctl of a variant would not reach the sockets of its system on this host, if so.
 fn out_of_reach(variant: &PlannedVariant, settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     let sysctls = treatment(variant).network_sysctls();
-    if sysctls.is_empty() || !hosts.is_here(Side::System) || hosts.places().is_some_and(Places::are_apart) {
+    if sysctls.is_empty()
+        || !hosts.layout().is_here(Side::System)
+        || hosts.places().is_some_and(Places::are_apart)
+    {
         return None;
     }
     let facts = settings.facts().system;

@@ -237,8 +237,8 @@ fn prepare(hosts: &mut Hosts, treatments: &[Treatment<'_>]) -> Result<(), RunErr
 
 /// Why the cluster refuses a treatment, if so.
 fn try_on_cluster(hosts: &mut Hosts, treatment: Treatment<'_>) -> Result<Option<String>, RunError> {
-    let refused = hosts.change_objects(treatment).err();
-    hosts.put_objects_back()?;
+    let refused = hosts.objects.turn_to(treatment.changes).err();
+    hosts.objects.put_back()?;
     Ok(refused.map(|error| error.to_string()))
 }
 

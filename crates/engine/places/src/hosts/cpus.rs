@@ -15,7 +15,9 @@ use crate::place::Place as _;
 impl Hosts {
     /// Finds the systems of these settings that run on this host already.
     pub fn find_running<'s>(&mut self, settings: impl Iterator<Item = &'s PathSettings>) {
-        let Some(available) = available_cpus().ok().filter(|_| self.is_here(Side::System)) else { return };
+        let Some(available) = available_cpus().ok().filter(|_| self.layout.is_here(Side::System)) else {
+            return;
+        };
         let built = split_sides(&available).system;
         // Finding a process takes long, and most cells differ in the load alone.
         let mut found: BTreeMap<String, (bool, CpuSet)> = BTreeMap::new();
@@ -38,22 +40,25 @@ impl Hosts {
 
     /// The CPUs of all loads on the system's host.
     pub fn cpus_beside_system(&self, has_system: bool) -> Result<CpuSet, HostError> {
-        let beside = (0..self.loads()).map(Side::Load).filter(|load| self.are_together(*load, Side::System));
+        let beside = (0..self.layout.loads())
+            .map(Side::Load)
+            .filter(|load| self.layout.are_together(*load, Side::System));
         let sets = beside.map(|load| Ok(self.cpus(load, has_system)?.parse::<CpuSet>()?));
         Ok(sets.collect::<Result<Vec<_>, HostError>>()?.iter().flat_map(CpuSet::iter).collect())
     }
 
     /// The CPUs of a side.
     pub fn cpus(&self, side: Side, has_system: bool) -> Result<String, HostError> {
-        let place = self.place(side);
+        let place = self.layout.place(side);
         if let Some(cpus) = &place.cpus {
             return Ok(cpus.clone());
         }
         let shared = match side {
             Side::System => {
-                has_system && (0..self.loads()).any(|load| self.are_together(Side::Load(load), side))
+                has_system
+                    && (0..self.layout.loads()).any(|load| self.layout.are_together(Side::Load(load), side))
             }
-            Side::Load(_) => has_system && self.are_together(Side::System, side),
+            Side::Load(_) => has_system && self.layout.are_together(Side::System, side),
         };
         let other = self.others.iter().find(|other| other.host() == place.host());
         Ok(match (other, shared, side) {
@@ -71,7 +76,7 @@ impl Hosts {
 
     /// Facts about every host with a side, as lines, with the CPUs of each side.
     pub fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, HostError> {
-        if self.others.is_empty() && self.places.system.cpus.is_none() {
+        if self.others.is_empty() && self.layout.places.system.cpus.is_none() {
             let sides = sides(has_system)?;
             let load = self.running.load.clone().unwrap_or(sides.load);
             let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
@@ -82,7 +87,7 @@ impl Hosts {
             return Ok(lines);
         }
         let mut lines = Vec::new();
-        if self.has_one_here() {
+        if self.layout.has_one_here() {
             lines.extend(facts::of_host(&HostFacts::read()));
         }
         for Other { remote, .. } in &self.others {
@@ -106,12 +111,12 @@ impl Hosts {
             return Ok(words);
         }
         let cpus = self.cpus(side, has_system)?;
-        Ok(if self.is_here(side) { cpus } else { format!("{cpus} of {}", self.name(side)) })
+        Ok(if self.layout.is_here(side) { cpus } else { format!("{cpus} of {}", self.layout.name(side)) })
     }
 
     /// The CPUs of all loads.
     pub fn cpus_of_loads(&self, has_system: bool) -> Result<String, HostError> {
-        let each = (0..self.loads()).map(|load| self.cpus_of(Side::Load(load), has_system));
+        let each = (0..self.layout.loads()).map(|load| self.cpus_of(Side::Load(load), has_system));
         Ok(each.collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 }

@@ -67,7 +67,8 @@ impl Hosts {
     /// The names of hosts that are one machine and would share its CPUs, in groups.
     #[must_use]
     pub fn on_one_machine(&self) -> Vec<Vec<String>> {
-        let sides: Vec<&PlaceOf> = std::iter::once(&self.places.system).chain(&self.places.load).collect();
+        let sides: Vec<&PlaceOf> =
+            std::iter::once(&self.layout.places.system).chain(&self.layout.places.load).collect();
         let others = self.others.iter().map(|other| Machine::of(&other.place, &other.remote));
         shared(&Machine::here(&sides).into_iter().chain(others).collect::<Vec<_>>())
     }

@@ -17,7 +17,8 @@ impl Hosts {
     /// # Errors
     /// When one cannot be created.
     pub(crate) fn connect_readers(&mut self) -> Result<(), HostError> {
-        let Some(asked) = self.given.kubernetes.as_ref().and_then(|cluster| cluster.readers.clone()) else {
+        let Some(asked) = self.layout.given.kubernetes.as_ref().and_then(|cluster| cluster.readers.clone())
+        else {
             return Ok(());
         };
         self.readers.retain_mut(|reader| !reader.remote.is_lost());
@@ -47,7 +48,7 @@ impl Hosts {
 
     /// The node of the system's pod.
     pub fn node_of_system(&self) -> Option<&str> {
-        let system = self.place(Side::System).host();
+        let system = self.layout.place(Side::System).host();
         self.others.iter().find(|other| other.host() == system)?.remote.node()
     }
 }

@@ -23,8 +23,8 @@ pub struct TreatedHost<'h> {
 impl Hosts {
     /// Every host with the sides that it has, this one first.
     fn with_sides(&mut self) -> impl Iterator<Item = (&mut dyn Place, Sides)> {
-        let here = self.sides_on(Host::Here);
-        let others: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
+        let here = self.layout.sides_on(Host::Here);
+        let others: Vec<Sides> = self.others.iter().map(|other| self.layout.sides_on(other.host())).collect();
         let others = self.others.iter_mut().zip(others);
         let others = others.map(|(Other { remote, .. }, sides)| (remote as &mut dyn Place, sides));
         std::iter::once((&mut self.here as &mut dyn Place, here)).chain(others)

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Hosts, Side};
 use crate::error::HostError;
+use crate::host_reading::SeenHost;
 use crate::service;
 use crate::slot_error::SlotError;
 
@@ -16,14 +17,14 @@ impl Hosts {
     /// # Errors
     /// When they cannot be created.
     pub fn turn_to(&mut self, over: &PodSides) -> Result<(), HostError> {
-        let before = std::mem::replace(&mut self.places, self.given.clone());
+        let before = std::mem::replace(&mut self.layout.places, self.layout.given.clone());
         let laid = self.lie_over_both(over).and_then(|()| self.connect_missing());
-        laid.inspect_err(|_| self.places = before)
+        laid.inspect_err(|_| self.layout.places = before)
     }
 
     /// Moves the sides back to where the places say, without any variant's pods.
     pub fn turn_back(&mut self) {
-        self.places = self.given.clone();
+        self.layout.places = self.layout.given.clone();
     }
 
     fn lie_over_both(&mut self, over: &PodSides) -> Result<(), HostError> {
@@ -31,10 +32,10 @@ impl Hosts {
             return Ok(());
         }
         self.lie_over(Side::System, over.system.as_ref())?;
-        for load in 0..self.places.load.len() {
+        for load in 0..self.layout.places.load.len() {
             // A load in the system's pod stays in it.
-            if self.given.load[load].host() == self.given.system.host() {
-                self.places.load[load].pod = self.places.system.pod.clone();
+            if self.layout.given.load[load].host() == self.layout.given.system.host() {
+                self.layout.places.load[load].pod = self.layout.places.system.pod.clone();
             }
             self.lie_over(Side::Load(load), over.load.as_ref())?;
         }
@@ -46,8 +47,8 @@ impl Hosts {
         let Some(over) = over else { return Ok(()) };
         let known: Vec<PodPlace> = self.others.iter().filter_map(|other| other.place.pod.clone()).collect();
         let place = match side {
-            Side::System => Some(&mut self.places.system),
-            Side::Load(load) => self.places.load.get_mut(load),
+            Side::System => Some(&mut self.layout.places.system),
+            Side::Load(load) => self.layout.places.load.get_mut(load),
         };
         let Some(pod) = place.and_then(|place| place.pod.as_mut()) else {
             return Err(HostError::NoPod);
@@ -69,7 +70,7 @@ impl Hosts {
 
     /// Whether loads reach the current system through a Service.
     pub fn have_service(&self) -> bool {
-        self.places.system.pod.as_ref().is_some_and(|pod| pod.service)
+        self.layout.places.system.pod.as_ref().is_some_and(|pod| pod.service)
     }
 
     /// The target of the current system for the loads: through a Service if its pod has one.
@@ -96,22 +97,29 @@ impl Hosts {
         Ok(Some(settings.clone().leading_to(&found)))
     }
 
+    /// Evidence from the cluster and the array behind it, of a window in which hosts were seen like this.
+    pub fn evidence(&mut self, path: &DataPath, settings: &PathSettings, seen: &[SeenHost]) -> Vec<Evidence> {
+        let object = self.evidence_of_object(settings);
+        let pods = self.evidence_of_pods(seen);
+        object.into_iter().chain(pods).chain(self.evidence_of_array(path)).collect()
+    }
+
     /// Evidence whether the cluster object still leads to its first endpoint, if the settings name one.
-    pub fn evidence_of_object(&self, settings: &PathSettings) -> Option<Evidence> {
+    fn evidence_of_object(&self, settings: &PathSettings) -> Option<Evidence> {
         let object = settings.facts().system.object?;
         self.endpoints.evidence(self.cluster.as_ref(), &object, self.has_loads_in_pods())
     }
 
     fn has_loads_in_pods(&self) -> bool {
-        self.places.load.iter().all(|place| place.pod.is_some())
+        self.layout.places.load.iter().all(|place| place.pod.is_some())
     }
 
     /// The policy of the system's volume, as the array reports it; `None` unless the places name an array and
     /// the system's pod has a volume.
-    pub fn evidence_of_array(&mut self, path: &DataPath) -> Option<Evidence> {
-        let Self { places, array, others, .. } = self;
+    fn evidence_of_array(&mut self, path: &DataPath) -> Option<Evidence> {
+        let Self { layout, array, others, .. } = self;
         let array = array.as_mut()?;
-        let of_system = places.system.pod.as_ref().filter(|pod| pod.volume_claim.is_some())?;
+        let of_system = layout.places.system.pod.as_ref().filter(|pod| pod.volume_claim.is_some())?;
         let other = others.iter().find(|other| other.place.pod.as_ref() == Some(of_system))?;
         let found = other.remote.pod()?.volume_on_array(array.svm());
         array.evidence(path, found)
