@@ -2,14 +2,15 @@
 
 mod module;
 
-use plumb_model::{Evidence, Measurement, facts, statements};
+use plumb_model::{Evidence, Measurement, Reading, Statistic, facts, statements};
 use plumb_path::{SeenWindow, Snapshot, tool};
 
-use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
-use crate::{load, system};
+use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, Spoken, TlsVersion};
+use crate::{load, metrics, system};
 
 statements! {
     VERSION = "tls-version": "TLS version negotiated", "{asked}", "{seen}";
+    STREAMS = "streams-under-way": "requests under way on a connection", "{asked}", "at most {most}, {mean:.2} on average";
     CHOICE = "tls-choice": "{of} negotiated", "{asked}", "{seen}";
     HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
     SESSIONS = "sessions-offered": "sessions offered", "in {asked:%} of handshakes, where the server has given one",
@@ -39,6 +40,7 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
     let (cipher, group) = (settings.load.cipher.as_deref(), settings.load.group.as_deref());
     evidence.extend(settings.choice_evidence(measurement, "cipher", cipher, load::is_same_cipher));
     evidence.extend(settings.choice_evidence(measurement, "group", group, load::is_same_group));
+    evidence.extend(settings.protocol_evidence(measurement));
     evidence.extend(match settings.load.driver {
         Driver::Native => settings.handshake_evidence(measurement),
         _ => settings.handshakes_of_the_server(before, after, measurement),
@@ -119,6 +121,33 @@ impl HttpSettings {
         let values = measurement.observed.get(property)?;
         let holds = values.keys().all(|value| is_same(value, asked));
         Some(CHOICE.evidence(holds, facts![of = property, asked, seen = counts(measurement, property)]))
+    }
+
+    /// Proof that connections spoke HTTP/2, and carried as many requests at a time as the load asks for.
+    fn protocol_evidence(&self, measurement: &Measurement) -> Vec<Evidence> {
+        if self.load.protocol != Spoken::H2 {
+            return Vec::new();
+        }
+        let alpn = self.choice_evidence(measurement, "alpn", Some("h2"), |one, other| one == other);
+        alpn.into_iter().chain(self.streams_evidence(measurement)).collect()
+    }
+
+    fn streams_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let most = measurement.sizes.get(load::STREAMS)?.bins().last()?.0;
+        let Some(Reading::Trend(service)) = measurement.readings.get(metrics::HTTP_REQ_SERVICE.name) else {
+            return None;
+        };
+        // Little's law: requests under way are their rate times the mean of their times.
+        let busy_ns = service.statistic_ns(Statistic::Avg).unwrap_or(0.0) * as_f64(service.count());
+        let window_ns = as_f64(measurement.window_ns.max(1));
+        let mean = busy_ns / window_ns / f64::from(self.load.connections);
+        let asked = u64::from(self.load.streams);
+        let is_closed = self.load.in_flight().is_some();
+        // A few requests do not fill all connections.
+        let is_filled = measurement.work >= 4 * asked * u64::from(self.load.connections);
+        let holds = if is_closed && is_filled { most == asked } else { most <= asked };
+        let asked = if is_closed { asked.to_string() } else { format!("at most {asked}") };
+        Some(STREAMS.evidence(holds, facts![asked, most, mean]))
     }
 
     /// Proof that handshakes were full, or offered a session, as the settings say. Most load generators do not notice this fault.

@@ -61,6 +61,25 @@ pub const HTTP_REQ_WAITING: Metric = trend(
 pub const HTTP_REQ_RECEIVING: Metric =
     trend("http_req_receiving", "from the first to the last byte of the answer; 0 where they came together");
 
+/// Waits before a request is sent, by reason.
+pub const STALLS: [Metric; 5] = [
+    trend(
+        "http_req_stalled_connection",
+        "from when a request was due to when it had a connection, where all had as many requests as the load allows them, or one had to be \
+         made",
+    ),
+    trend(
+        "http_req_stalled_streams",
+        "waiting because the server allowed no other request on its connections (SETTINGS_MAX_CONCURRENT_STREAMS)",
+    ),
+    trend(
+        "http_req_stalled_connection_window",
+        "waiting for the server's flow-control window of the connection",
+    ),
+    trend("http_req_stalled_stream_window", "waiting for the server's flow-control window of the stream"),
+    trend("http_req_stalled_socket", "waiting for the kernel to take more bytes of the request"),
+];
+
 /// All of a request.
 pub const ITERATION_DURATION: Metric = trend(
     "iteration_duration",
@@ -116,6 +135,11 @@ pub const METRICS: &[Metric] = &[
     HTTP_REQ_SENDING,
     HTTP_REQ_WAITING,
     HTTP_REQ_RECEIVING,
+    STALLS[0],
+    STALLS[1],
+    STALLS[2],
+    STALLS[3],
+    STALLS[4],
     HTTP_REQ_FAILED,
     CHECKS,
     DATA_SENT,

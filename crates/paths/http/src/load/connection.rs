@@ -12,6 +12,7 @@ use super::link::Link;
 use super::protocol::{Flow, Protocol, Then};
 use super::stream::Stream;
 use super::tls::{Negotiated, is_spoken};
+use super::waits::Wait;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Backoff;
@@ -103,6 +104,12 @@ impl<P: Protocol> Connection<P> {
         self.free_since_ns
     }
 
+    /// What a request waits for where no connection has room.
+    #[must_use]
+    pub fn limited_by(&self) -> Wait {
+        self.protocol.limited_by()
+    }
+
     /// What was negotiated on the connection, if it is ready for requests.
     #[must_use]
     pub fn negotiated(&self) -> Option<Negotiated> {
@@ -178,7 +185,7 @@ impl<P: Protocol> Connection<P> {
     fn fail(&mut self, core: &mut Core<P::Shared>, failure: &Failure) -> Step {
         let now_ns = monotonic_ns();
         self.free_since_ns = now_ns;
-        self.streams().iter().for_each(|stream| stream.fail(core, failure, now_ns));
+        self.streams().iter_mut().for_each(|stream| stream.fail(core, failure, now_ns));
         self.vacate();
         Step::Failed
     }
@@ -191,8 +198,9 @@ impl<P: Protocol> Connection<P> {
         match (&mut self.link, self.phase) {
             (_, Phase::Connecting) => self.fail(core, &Failure::ConnectTimeout),
             (Some(link), Phase::Ready) => {
+                let had_room = self.protocol.has_room();
                 let flow = self.protocol.expire(link, core, now_ns, timeout_ns);
-                self.settle(flow, false, core)
+                self.settle(flow, had_room, core)
             }
             _ => self.fail(core, &Failure::TlsTimeout),
         }
@@ -236,7 +244,10 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn open(&mut self, core: &mut Core<P::Shared>, begun_ns: u64) -> Result<Flow, Failure> {
-        self.streams().iter_mut().for_each(|stream| stream.answer.is_fresh = true);
+        for stream in self.streams() {
+            stream.answer.is_fresh = true;
+            stream.waits.begin(Wait::Connection, begun_ns);
+        }
         self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Connecting;
         self.since_ns = begun_ns;
@@ -283,7 +294,10 @@ impl<P: Protocol> Connection<P> {
 
     fn start(&mut self, core: &mut Core<P::Shared>, now_ns: u64) -> Result<Flow, Failure> {
         let Some(link) = &mut self.link else { return Ok(Flow::Pending) };
-        self.phase = Phase::Ready;
+        if self.phase != Phase::Ready {
+            self.phase = Phase::Ready;
+            self.protocol.streams().iter_mut().for_each(|stream| stream.waits.end(now_ns));
+        }
         self.protocol.start(link, core, now_ns)
     }
 }

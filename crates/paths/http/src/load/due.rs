@@ -1,5 +1,7 @@
 //! A request that is to begin.
 
+use super::waits::Waits;
+
 /// A request that is to begin.
 #[derive(Debug, Clone, Copy)]
 pub struct Due {
@@ -11,12 +13,14 @@ pub struct Due {
     pub is_counted: bool,
     /// How often it was begun before, on connections whose server did not process it.
     pub repeats: u8,
+    /// What it has waited for.
+    pub waits: Waits,
 }
 
 impl Due {
     /// A request that is counted.
     #[must_use]
     pub fn new(intended_ns: u64, begun_ns: u64) -> Self {
-        Self { intended_ns, begun_ns, is_counted: true, repeats: 0 }
+        Self { intended_ns, begun_ns, is_counted: true, repeats: 0, waits: Waits::default() }
     }
 }

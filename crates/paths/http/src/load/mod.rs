@@ -26,6 +26,7 @@ mod tls_openssl;
 mod tls_rustls;
 mod transport;
 mod verify;
+mod waits;
 mod worker;
 
 use std::net::{SocketAddr, TcpStream};
@@ -45,7 +46,7 @@ pub(crate) use self::names::{is_same_cipher, is_same_group};
 use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;
-pub(crate) use self::report::{MISSING, OFFERED};
+pub(crate) use self::report::{MISSING, OFFERED, STREAMS};
 use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
@@ -71,7 +72,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         let message = format!("a load of {} connections has 1 to {0} threads", spec.connections);
         return Err(Fault::new("load.threads", message));
     }
-    check_streams(spec)?;
+    check_protocol(spec)?;
     if spec.duration.0 == 0 {
         return fault("load.duration", "the window must be longer than 0");
     }
@@ -101,7 +102,12 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     parse_checks(spec).map(drop)
 }
 
-fn check_streams(spec: &LoadSettings) -> Result<(), Fault> {
+fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
+    if spec.protocol == Spoken::H2 && spec.driver != Driver::Native {
+        let why =
+            "tools are run with HTTP/1.1; only the load of plumb itself speaks HTTP/2: leave `driver` out";
+        return Err(Fault::new("load.protocol", why));
+    }
     let why = match (spec.streams, spec.protocol, spec.reuse) {
         (0, ..) => "a connection carries at least 1 request at a time",
         (1, ..) | (_, Spoken::H2, Reuse::KeepAlive) => return Ok(()),

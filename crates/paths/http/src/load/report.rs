@@ -10,10 +10,13 @@ use plumb_path::drive::Driven;
 use super::core::Errand;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
+use super::waits::Wait;
 use crate::metrics;
 
 /// What has a size: the bodies of answers.
 const BODY: &str = "body";
+/// What has a size, too: the requests under way on a connection of HTTP/2.
+pub const STREAMS: &str = "streams";
 /// A value of the property `sessions`: handshakes that offered a session.
 pub const OFFERED: &str = "offered";
 /// A value of the property `sessions`: handshakes whose session the server resumed.
@@ -75,7 +78,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     let mut measurement = Measurement {
         windows: windows(&tally, seconds),
         observed: observed(&tally, errand),
-        sizes: [(BODY.to_owned(), tally.bodies.lengths.clone())].into(),
+        sizes: sizes(&tally),
         hopeless: hopeless(&tally),
         notices: notices(&tally, slowest_pending),
         ..driven.measurement(tally.completed, &tally.recorder)
@@ -106,6 +109,13 @@ fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
         .into_iter()
         .map(|(metric, histogram)| (metric.name.to_owned(), Reading::Trend(histogram)))
         .collect();
+    // Requests that did not wait were not counted.
+    let tried = tally.recorder.attempts.tried;
+    for (metric, histogram) in metrics::STALLS.iter().zip(&tally.times.stalled) {
+        let mut histogram = histogram.clone();
+        histogram.record_many(0, tried.saturating_sub(histogram.count()));
+        readings.insert(metric.name.to_owned(), Reading::Trend(histogram));
+    }
     let others = [
         (metrics::HTTP_REQ_FAILED, share(tally.failed, tally.succeeded)),
         (metrics::CHECKS, share(passed, failed)),
@@ -145,6 +155,12 @@ fn trends(times: &Times, is_open_loop: bool) -> [(Metric, Histogram); 9] {
     ]
 }
 
+fn sizes(tally: &Tally) -> BTreeMap<String, Histogram> {
+    let all = [(BODY, &tally.bodies.lengths), (STREAMS, &tally.streams)];
+    let seen = all.into_iter().filter(|(name, sizes)| *name == BODY || sizes.count() > 0);
+    seen.map(|(name, sizes)| (name.to_owned(), sizes.clone())).collect()
+}
+
 /// Rates in each whole second of the window.
 fn windows(tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
     let [sent, received] = &tally.on_wire.per_s;
@@ -180,6 +196,9 @@ fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
     for (check, [passed, failed]) in errand.checks.all().iter().zip(&tally.checks) {
         see("checks passed", check.text(), *passed);
         see("checks failed", check.text(), *failed);
+    }
+    for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled) {
+        see("stalled", wait.name(), histogram.count());
     }
     see("handshakes", "full", tally.handshakes_full);
     see("handshakes", "resumed", tally.handshakes_resumed);

@@ -45,7 +45,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 /// Checks a header of HTTP/2.
 fn check_http2(name: &str) -> Result<(), Fault> {
     let is = |other: &&str| name.eq_ignore_ascii_case(other);
-    let why = if OF_CONNECTION.iter().any(|other| is(other)) {
+    let why = if OF_CONNECTION.iter().any(is) {
         "HTTP/2 has no such header; remove it"
     } else if is(&"expect") {
         "over HTTP/2 the load does not wait for `100 Continue`; remove it"

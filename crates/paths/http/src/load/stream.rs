@@ -6,6 +6,7 @@ use super::core::Core;
 use super::due::Due;
 use super::errors::Failure;
 use super::tally::Answer;
+use super::waits::Waits;
 
 /// A request under way.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Stream {
     pub is_counted: bool,
     /// How often it was begun before.
     pub repeats: u8,
+    /// What it has waited for.
+    pub waits: Waits,
     /// What is known of its answer's body.
     pub watch: BodyWatch,
 }
@@ -29,13 +32,14 @@ impl Stream {
         self.begun_ns = due.begun_ns;
         self.is_counted = due.is_counted;
         self.repeats = due.repeats;
+        self.waits = due.waits;
     }
 
     /// The request as one to be begun again; `None` where it was so `repeats_max` times.
     #[must_use]
     pub fn again(&self, repeats_max: u8) -> Option<Due> {
         let (intended_ns, begun_ns, is_counted) = (self.answer.intended_ns, self.begun_ns, self.is_counted);
-        let due = Due { intended_ns, begun_ns, is_counted, repeats: self.repeats + 1 };
+        let due = Due { intended_ns, begun_ns, is_counted, repeats: self.repeats + 1, waits: self.waits };
         (self.repeats < repeats_max).then_some(due)
     }
 
@@ -58,6 +62,7 @@ impl Stream {
         if self.is_counted && core.tally.answered(&self.answer) {
             let duration_ns = core.tally.duration_ns(&self.answer);
             let tally = &mut core.tally;
+            tally.waited(&self.waits);
             let judged = |check, passes| tally.checked(check, passes);
             let is_good = core.errand.checks.judge(&self.watch, status, duration_ns, judged);
             tally.attempted(is_good);
@@ -65,8 +70,12 @@ impl Stream {
     }
 
     /// Counts a failure.
-    pub fn fail<T>(&self, core: &mut Core<T>, failure: &Failure, now_ns: u64) {
+    pub fn fail<T>(&mut self, core: &mut Core<T>, failure: &Failure, now_ns: u64) {
         if self.is_counted {
+            self.waits.end(now_ns);
+            if core.tally.counts(self.answer.intended_ns, now_ns) {
+                core.tally.waited(&self.waits);
+            }
             core.tally.failed(failure, self.answer.intended_ns, now_ns);
         }
     }

@@ -17,6 +17,7 @@ use plumb_path::drive::Recorder;
 use super::content::Content;
 use super::errors::Failure;
 use super::tls::{Negotiated, SessionUse};
+use super::waits::{Wait, Waits};
 
 /// How many kinds of content are told apart; a server may make a new one up for each answer.
 const CONTENTS_MAX: usize = 64;
@@ -135,6 +136,8 @@ merged! {
         pub sessions_missing: u64,
         /// Connections that stood within the window.
         pub connections_opened: u64,
+        /// Requests under way on a connection with each one that began in the window.
+        pub streams: Histogram,
         /// The longest time from the beginning of a request to its complete answer.
         pub slowest_ns: Largest,
         /// Bytes on the wire within the window.
@@ -203,6 +206,8 @@ merged! {
         pub connecting: Histogram,
         /// TLS handshakes.
         pub tls: Histogram,
+        /// Waits before sending, by reason in the order of [`Wait::ALL`], where there were any.
+        pub stalled: [Histogram; Wait::ALL.len()],
         /// How many requests found a connection that stood.
         pub reused: u64,
         /// Closed loop: the waits of requests that had no answer when the window closed.
@@ -290,6 +295,15 @@ impl Tally {
             times.reused += 1;
         }
         self.slowest_ns.note(answer.end_ns - answer.intended_ns);
+    }
+
+    /// A request whose times belong to the window waited before it was sent.
+    pub fn waited(&mut self, waits: &Waits) {
+        for (histogram, wait_ns) in self.times.stalled.iter_mut().zip(waits.all_ns()) {
+            if wait_ns > 0 {
+                histogram.record(wait_ns);
+            }
+        }
     }
 
     /// A check was made on an answer whose times belong to the window.

@@ -21,6 +21,7 @@ use super::link::index_of;
 use super::protocol::Protocol;
 use super::stream::Stream;
 use super::tally::{Reading, Tally};
+use super::waits::Waits;
 
 /// How long an open loop waits at most for what is due in its window and not answered at its end.
 pub const GRACE_NS_MAX: u64 = 5_000_000_000;
@@ -219,9 +220,11 @@ impl<P: Protocol> HttpWorker<P> {
             return self.core.again.pop_front().map(|due| (due, index));
         }
         self.part.due.as_mut()?.advance();
-        let free_ns = self.connections[index].free_since_ns();
+        let (free_ns, wait) = (self.connections[index].free_since_ns(), self.connections[index].limited_by());
         self.core.tally.recorder.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
-        Some((Due::new(at_ns, now_ns), index))
+        let mut due = Due::new(at_ns, now_ns);
+        due.waits.add(wait, free_ns.saturating_sub(at_ns));
+        Some((due, index))
     }
 
     fn is_open(&self) -> bool {
@@ -384,7 +387,8 @@ impl<P: Protocol> HttpWorker<P> {
         if self.part.due.is_some() {
             self.give_up(now_ns);
         } else {
-            for intended_ns in self.unanswered(|is_counted| is_counted) {
+            for (intended_ns, waits) in self.unanswered(self.end_ns, |is_counted| is_counted) {
+                self.core.tally.waited(&waits);
                 self.core.tally.left_pending(intended_ns, self.end_ns);
             }
         }
@@ -392,18 +396,23 @@ impl<P: Protocol> HttpWorker<P> {
         Ran { tally: self.core.tally, end_ns: self.end_ns, accounts: self.accounts.ends() }
     }
 
-    /// When the requests that were begun and have no answer were due, for those that are to be counted, or all of them.
-    fn unanswered(&mut self, is_wanted: fn(bool) -> bool) -> Vec<u64> {
+    /// When the requests that were begun and have no answer were due, and what they waited for: those that are to be counted, or all.
+    fn unanswered(&mut self, now_ns: u64, is_wanted: fn(bool) -> bool) -> Vec<(u64, Waits)> {
         let again: Vec<Due> = self.core.again.drain(..).collect();
-        let waiting = again.iter().map(|due| (due.is_counted, due.intended_ns));
-        let sent = self.streams().map(|stream| (stream.is_counted, stream.answer.intended_ns));
-        waiting.chain(sent).filter(|(is_counted, _)| is_wanted(*is_counted)).map(|(_, at_ns)| at_ns).collect()
+        let waiting = again.iter().map(|due| (due.is_counted, due.intended_ns, due.waits));
+        let sent = self.streams().map(|stream| {
+            stream.waits.end(now_ns);
+            (stream.is_counted, stream.answer.intended_ns, stream.waits)
+        });
+        let wanted = waiting.chain(sent).filter(|(is_counted, ..)| is_wanted(*is_counted));
+        wanted.map(|(_, at_ns, waits)| (at_ns, waits)).collect()
     }
 
     /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what
     /// never was.
     fn give_up(&mut self, now_ns: u64) {
-        for intended_ns in self.unanswered(|_| true) {
+        for (intended_ns, waits) in self.unanswered(now_ns, |_| true) {
+            self.core.tally.waited(&waits);
             self.core.tally.failed(&Failure::Unfinished, intended_ns, now_ns);
         }
         while let Some(due) = &mut self.part.due {
@@ -412,6 +421,9 @@ impl<P: Protocol> HttpWorker<P> {
                 return;
             }
             due.advance();
+            let mut waits = Waits::default();
+            waits.add(self.connections[0].limited_by(), now_ns - at_ns);
+            self.core.tally.waited(&waits);
             self.core.tally.failed(&Failure::Unfinished, at_ns, now_ns);
         }
     }

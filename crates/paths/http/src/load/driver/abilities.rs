@@ -5,7 +5,7 @@ use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
 use crate::metrics::METRICS;
-use crate::settings::{Driver, LoadSettings, Reuse, Spoken};
+use crate::settings::{Driver, LoadSettings, Reuse};
 
 /// Refuses what the tool cannot do.
 ///
@@ -18,9 +18,6 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
     let is = |driver: Driver| settings.driver == driver;
     let has_rate = is(Driver::Vegeta) || is(Driver::Oha);
-    if settings.protocol == Spoken::H2 {
-        return cannot("load.protocol", "is run with HTTP/1.1 here; use the native driver");
-    }
     if settings.rate.is_some() && !has_rate {
         return cannot(
             "load.rate",

@@ -13,6 +13,7 @@ use super::due::Due;
 use super::errors::Failure;
 use super::link::Link;
 use super::stream::Stream;
+use super::waits::Wait;
 use crate::settings::{LoadSettings, Spoken};
 use crate::url::Url;
 
@@ -65,6 +66,11 @@ pub trait Protocol: Sized {
 
     /// Whether the connection has room for a request.
     fn has_room(&self) -> bool;
+
+    /// What limits the requests on a connection: this load's own settings, or the server.
+    fn limited_by(&self) -> Wait {
+        Wait::Connection
+    }
 
     /// Begins the requests that were taken, on a connection that is ready.
     ///

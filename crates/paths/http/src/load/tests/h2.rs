@@ -249,6 +249,72 @@ fn no_answer_in_time_fails_one_request_and_not_its_connection() {
     assert_eq!(measurement.attempts.tried, 500);
 }
 
+/// The reasons for which requests waited, and how many did.
+fn stalled(measurement: &Measurement) -> Vec<(&str, u64)> {
+    measurement.values_of("stalled").collect()
+}
+
+#[test]
+fn a_limit_of_streams_is_named_as_what_requests_wait_for() {
+    let settings = Settings { max_concurrent_streams: 1, ..Settings::default() };
+    let server = server_with(settings, |peer| {
+        while let Some(heard) = peer.hear() {
+            if let Heard::End(stream) = heard {
+                plumb_host::time::sleep(Duration::from_millis(20));
+                peer.answer(stream, b"ok");
+            }
+        }
+    });
+    let spec = LoadSettings { connections: 1, rate: Some(Rate(200.0)), duration: Span(300 * MS), ..h2(8) };
+    let measurement = measure(&spec, &server.url);
+    let waited = measurement.observed_count("stalled", "streams");
+    // One request in 20 ms is answered, and four are due.
+    assert!(waited >= 50, "{:?}", stalled(&measurement));
+    assert!(stalled(&measurement).iter().all(|(name, _)| ["connection", "streams"].contains(name)));
+    assert_eq!(measurement.observed_count("stalled", "connection"), 1, "the one that made the connection");
+    assert!(statistic_ms(&measurement, "http_req_stalled_streams", Statistic::Max) >= 20.0);
+}
+
+#[test]
+fn a_window_that_never_opens_is_named_as_what_requests_wait_for() {
+    for (initial_window_size, reason) in [(1 << 20, "connection window"), (10_000, "stream window")] {
+        let settings = Settings { initial_window_size, ..Settings::default() };
+        let server = server_with(settings, move |peer| {
+            if reason == "stream window" {
+                peer.say(|out| encode::window_update(0, 1 << 20, out));
+            }
+            while peer.hear().is_some() {}
+        });
+        let spec = LoadSettings {
+            connections: 1,
+            method: "POST".to_owned(),
+            body: Some("b".repeat(100_000)),
+            timeout: Span(300 * MS),
+            duration: Span(500 * MS),
+            ..h2(1)
+        };
+        let measurement = measure(&spec, &server.url);
+        assert_eq!(measurement.work, 0);
+        assert!(measurement.observed_count("stalled", reason) > 0, "{:?}", stalled(&measurement));
+        let metric = format!("http_req_stalled_{}", reason.replace(' ', "_"));
+        assert!(statistic_ms(&measurement, &metric, Statistic::Max) >= 100.0, "{reason}");
+    }
+}
+
+#[test]
+fn a_server_that_answers_late_makes_no_request_wait_before_it_is_sent() {
+    let server = server(|peer| {
+        while let Some(heard) = peer.hear() {
+            if let Heard::End(stream) = heard {
+                plumb_host::time::sleep(Duration::from_millis(5));
+                peer.answer(stream, b"ok");
+            }
+        }
+    });
+    let spec = LoadSettings { warmup: Span(200 * MS), ..h2(4) };
+    assert_eq!(stalled(&measure(&spec, &server.url)), []);
+}
+
 #[test]
 fn what_http_2_cannot_do_is_refused() {
     let header = |name: &str, value: &str| LoadSettings {
@@ -271,7 +337,7 @@ fn what_http_2_cannot_do_is_refused() {
     load.streams: HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
     load.alpn: this load speaks only HTTP/2; offer `h2`, alone or among others
-    load.protocol: h2load is run with HTTP/1.1 here; use the native driver
+    load.protocol: tools are run with HTTP/1.1; only the load of plumb itself speaks HTTP/2: leave `driver` out
     load.headers.Connection: HTTP/2 has no such header; remove it
     load.headers.Expect: over HTTP/2 the load does not wait for `100 Continue`; remove it
     ");

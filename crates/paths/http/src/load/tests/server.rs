@@ -144,7 +144,7 @@ impl Conversation {
         body
     }
 
-    /// So many bytes; `None` where the client closed before.
+    /// Reads this many bytes; `None` where the client closed before.
     pub fn bytes(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let mut all = vec![0; bytes];
         self.stream.read_exact(&mut all).ok().map(|()| all)

@@ -18,6 +18,7 @@ use crate::load::errors::Failure;
 use crate::load::link::Link;
 use crate::load::socket::Received;
 use crate::load::stream::Stream;
+use crate::load::waits::Wait;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 
@@ -157,9 +158,11 @@ impl H1 {
     fn push(&mut self, link: &mut Link, core: &mut Core<Shared>, limit: usize) -> Result<Flow, Failure> {
         let bytes = &core.shared.request.bytes;
         if !link.send(&core.epoll, &bytes[..limit], &mut self.sent)? {
+            self.stream.waits.begin(Wait::Socket, monotonic_ns());
             return Ok(Flow::Pending);
         }
         let now_ns = monotonic_ns();
+        self.stream.waits.end(now_ns);
         if limit < bytes.len() {
             self.phase = Phase::Holding;
             self.hold_until_ns = now_ns + CONTINUE_NS;

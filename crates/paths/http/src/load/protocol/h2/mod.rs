@@ -5,102 +5,29 @@ mod exchange;
 mod receive;
 mod request;
 mod send;
+mod state;
 
-use plumb_h2::hpack::{Decoder, Encoder};
-use plumb_h2::{ErrorCode, Inflow, Settings, Window};
+use plumb_h2::ErrorCode;
 use plumb_host::epoll::Ready;
+use plumb_host::time::monotonic_ns;
 
 pub use self::error::Http2Error;
-use self::exchange::{Exchange, WINDOW_BYTES};
-use self::receive::Block;
+use self::exchange::Exchange;
 use self::request::Request;
+use self::state::Wire;
+pub use self::state::{H2, Shared};
 use super::{Flow, Protocol, Then};
 use crate::load::core::Core;
 use crate::load::due::Due;
 use crate::load::errors::Failure;
 use crate::load::link::Link;
 use crate::load::stream::Stream;
+use crate::load::waits::Wait;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 
 /// The highest id of a stream.
 const STREAM_MAX: u32 = (1 << 31) - 1;
-/// A request is repeated this often on other connections before it fails.
-const REPEATS_MAX: u8 = 8;
-
-/// What a thread's connections share.
-#[derive(Debug, Clone)]
-pub struct Shared {
-    request: Request,
-    streams_max: usize,
-}
-
-/// HTTP/2's part of a connection.
-#[derive(Debug)]
-pub struct H2 {
-    /// The requests under way, and beside each how far it is.
-    streams: Vec<Stream>,
-    exchanges: Vec<Exchange>,
-    streams_max: usize,
-    wire: Wire,
-}
-
-/// The state of one connection.
-#[derive(Debug)]
-struct Wire {
-    /// What the kernel has not taken yet, from `sent` on.
-    out: Vec<u8>,
-    sent: usize,
-    /// Streams whose requests are in `out` to their last byte.
-    leaving: Vec<u32>,
-    /// The beginning of a frame whose end has not arrived.
-    input: Vec<u8>,
-    /// A field block whose end has not arrived.
-    block: Option<Block>,
-    next_id: u32,
-    /// The server's settings, once they arrived.
-    server: Settings,
-    has_settings: bool,
-    window: Window,
-    inflow: Inflow,
-    decoder: Decoder,
-    encoder: Encoder,
-    /// Why the server takes no more requests on this connection.
-    going_away: Option<ErrorCode>,
-    has_ended: bool,
-    /// Frames in a row that brought no request forward.
-    idle_frames: u32,
-    /// When something last arrived.
-    heard_ns: u64,
-    /// Whether a request has ended, or the server allows more, since this was last asked.
-    has_answered: bool,
-    has_more_room: bool,
-}
-
-impl Wire {
-    fn new() -> Self {
-        Self {
-            out: Vec::new(),
-            sent: 0,
-            leaving: Vec::new(),
-            input: Vec::new(),
-            block: None,
-            next_id: 1,
-            server: Settings::default(),
-            has_settings: false,
-            window: Window::new(Settings::default().initial_window_size),
-            inflow: Inflow::new(WINDOW_BYTES),
-            decoder: Decoder::new(),
-            encoder: Encoder::new(),
-            going_away: None,
-            has_ended: false,
-            idle_frames: 0,
-            heard_ns: 0,
-            has_answered: false,
-            has_more_room: false,
-        }
-    }
-}
 
 impl Protocol for H2 {
     type Shared = Shared;
@@ -142,6 +69,11 @@ impl Protocol for H2 {
         is_usable && self.streams.len() < self.streams_max.min(allowed)
     }
 
+    fn limited_by(&self) -> Wait {
+        let allowed = self.wire.server.max_concurrent_streams as usize;
+        if allowed < self.streams_max { Wait::Streams } else { Wait::Connection }
+    }
+
     fn start(&mut self, link: &mut Link, core: &mut Core<Shared>, now_ns: u64) -> Result<Flow, Failure> {
         self.send(link, core, now_ns)?;
         Ok(Flow::Pending)
@@ -153,7 +85,7 @@ impl Protocol for H2 {
             self.say_why(link, core, &failure);
             return Err(failure);
         }
-        let now_ns = self.wire.heard_ns;
+        let now_ns = if ready.is_readable() { self.wire.heard_ns } else { monotonic_ns() };
         let has_answered = std::mem::take(&mut self.wire.has_answered);
         let has_more_room = std::mem::take(&mut self.wire.has_more_room);
         if let Some(then) = self.end(core, has_answered) {
@@ -221,15 +153,5 @@ impl H2 {
             (false, true) => Some(Then::Part),
             _ => (has_answered && core.errand.reuse == Reuse::None).then_some(Then::Close),
         }
-    }
-
-    fn find(&self, id: u32) -> Option<usize> {
-        // Answers mostly come in the order of their requests.
-        self.exchanges.iter().position(|exchange| exchange.id == id)
-    }
-
-    fn remove(&mut self, at: usize) -> (Stream, Exchange) {
-        self.wire.has_answered = true;
-        (self.streams.swap_remove(at), self.exchanges.swap_remove(at))
     }
 }

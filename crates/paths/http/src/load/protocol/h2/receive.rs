@@ -6,28 +6,23 @@ use plumb_h2::frame::{Frame, FrameKind, HEADER_BYTES, Header, Pairs, encode};
 use plumb_h2::{Error, ErrorCode, Fault, Scope};
 use plumb_host::time::monotonic_ns;
 
+use super::error::Http2Error;
 use super::exchange::Head;
 use super::send::SETTINGS;
-use super::{H2, Http2Error, REPEATS_MAX, Shared};
+use super::state::{Block, H2, Shared};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::link::Link;
 use crate::load::socket::Received;
 
-/// A field block has at most so many bytes, and as many decoded.
+/// A request is repeated this often on other connections before it fails.
+const REPEATS_MAX: u8 = 8;
+/// The longest field block in bytes, and the longest list of decoded fields.
 const BLOCK_BYTES_MAX: usize = 256 << 10;
-/// So many frames in a row may bring no request forward.
+/// The most frames in a row that may bring no request forward.
 const IDLE_FRAMES_MAX: u32 = 10_000;
 /// A server that asks for more answers than this without reading them floods the client.
 const UNREAD_BYTES_MAX: usize = 4 << 20;
-
-/// A field block whose end has not arrived.
-#[derive(Debug)]
-pub struct Block {
-    stream: u32,
-    ends_stream: bool,
-    bytes: Vec<u8>,
-}
 
 impl H2 {
     /// Reads until nothing is left.
@@ -175,7 +170,7 @@ impl H2 {
 
     /// A frame may come on a stream that has ended, but not on one that was never opened.
     fn check_open(&self, stream: u32, kind: FrameKind) -> Result<(), Error> {
-        if stream % 2 == 0 {
+        if stream.is_multiple_of(2) {
             return Err(Fault::StreamIdParity.on_connection());
         }
         if stream >= self.wire.next_id { Err(Fault::OnIdleStream(kind).on_connection()) } else { Ok(()) }
@@ -302,12 +297,13 @@ impl H2 {
         if stream.answer.sent_ns == 0 {
             stream.answer.sent_ns = now_ns;
         }
+        stream.waits.end(now_ns);
         stream.finish(core, now_ns, head.status, head.content, exchange.body_bytes);
     }
 
     fn take_reset(&mut self, core: &mut Core<Shared>, id: u32, code: ErrorCode) {
         if let Some(at) = self.find(id) {
-            let (stream, _) = self.remove(at);
+            let (mut stream, _) = self.remove(at);
             stream.fail(core, &Http2Error::Reset(code).into(), self.wire.heard_ns);
         }
     }
@@ -337,7 +333,8 @@ impl H2 {
             if id != 0 && id <= last_stream {
                 continue;
             }
-            let (stream, _) = self.remove(at);
+            let (mut stream, _) = self.remove(at);
+            stream.waits.end(self.wire.heard_ns);
             let Some(due) = stream.again(REPEATS_MAX) else {
                 stream.fail(core, &Http2Error::NotProcessed.into(), self.wire.heard_ns);
                 continue;

@@ -5,10 +5,11 @@ use plumb_h2::{ErrorCode, PREFACE, Settings, Window};
 use plumb_host::time::monotonic_ns;
 
 use super::exchange::WINDOW_BYTES;
-use super::{H2, Shared};
+use super::state::{H2, Shared};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::link::Link;
+use crate::load::waits::Wait;
 
 /// Bodies are queued up to this many bytes at a time.
 const QUEUE_BYTES: usize = 64 << 10;
@@ -33,14 +34,19 @@ impl H2 {
     ) -> Result<(), Failure> {
         self.open_streams(core, now_ns);
         loop {
-            let has_more = self.queue_bodies(core);
+            let has_more = self.queue_bodies(core, now_ns);
             if !self.flush(link, core)? || !has_more {
                 return Ok(());
             }
         }
     }
 
-    fn open_streams(&mut self, core: &Core<Shared>, now_ns: u64) {
+    fn open_streams(&mut self, core: &mut Core<Shared>, now_ns: u64) {
+        let taken = self.exchanges.iter().filter(|exchange| exchange.id == 0).count();
+        if core.tally.recorder.frame.measures(now_ns) {
+            let others = self.exchanges.len() - taken;
+            (1..=taken).for_each(|one| core.tally.streams.record((others + one) as u64));
+        }
         let (wire, request) = (&mut self.wire, &core.shared.request);
         if wire.next_id == 1 {
             hello(&mut wire.out);
@@ -69,18 +75,24 @@ impl H2 {
     }
 
     /// Queues as much of the bodies as the windows allow. Whether more of them can follow at once.
-    fn queue_bodies(&mut self, core: &Core<Shared>) -> bool {
+    fn queue_bodies(&mut self, core: &Core<Shared>, now_ns: u64) -> bool {
         let (wire, body) = (&mut self.wire, &core.shared.request.body);
         if body.is_empty() || wire.sent > 0 {
             return false;
         }
         let mut has_more = false;
-        for exchange in self.exchanges.iter_mut().filter(|exchange| exchange.body_sent < body.len()) {
+        let under_way = self.exchanges.iter_mut().zip(&mut self.streams);
+        for (exchange, stream) in under_way.filter(|(exchange, _)| exchange.body_sent < body.len()) {
+            stream.waits.end(now_ns);
             loop {
                 let rest = &body[exchange.body_sent..];
                 let allowed = wire.window.available().min(exchange.window.available());
                 let bytes = allowed.min(wire.server.max_frame_size as usize).min(rest.len());
                 if bytes == 0 {
+                    let is_whole = wire.window.available() == 0;
+                    stream
+                        .waits
+                        .begin(if is_whole { Wait::ConnectionWindow } else { Wait::StreamWindow }, now_ns);
                     break;
                 }
                 if wire.out.len() >= QUEUE_BYTES {
@@ -91,6 +103,8 @@ impl H2 {
                 let _ = (wire.window.take(bytes), exchange.window.take(bytes));
                 encode::data(exchange.id, &rest[..bytes], bytes == rest.len(), &mut wire.out);
                 exchange.body_sent += bytes;
+                // Updates of windows that are used are no flood.
+                wire.idle_frames = 0;
                 if bytes == rest.len() {
                     wire.leaving.push(exchange.id);
                     break;
@@ -107,6 +121,7 @@ impl H2 {
             return Ok(true);
         }
         if !link.send(&core.epoll, &wire.out, &mut wire.sent)? {
+            self.wait_for_socket(core);
             return Ok(false);
         }
         wire.out.clear();
@@ -115,11 +130,22 @@ impl H2 {
         let mut leaving = std::mem::take(&mut wire.leaving);
         for id in leaving.drain(..) {
             if let Some(at) = self.find(id) {
+                self.streams[at].waits.end(now_ns);
                 self.streams[at].answer.sent_ns = now_ns;
             }
         }
         self.wire.leaving = leaving;
         Ok(true)
+    }
+
+    /// Requests with bytes that the kernel did not take wait for it.
+    fn wait_for_socket(&mut self, core: &Core<Shared>) {
+        let (now_ns, body) = (monotonic_ns(), &core.shared.request.body);
+        for (exchange, stream) in self.exchanges.iter().zip(&mut self.streams) {
+            if exchange.body_sent < body.len() || stream.answer.sent_ns == 0 {
+                stream.waits.begin(Wait::Socket, now_ns);
+            }
+        }
     }
 
     /// Ends a request that has no good answer, and tells the server.
@@ -131,7 +157,7 @@ impl H2 {
         code: ErrorCode,
         now_ns: u64,
     ) {
-        let (stream, exchange) = self.remove(at);
+        let (mut stream, exchange) = self.remove(at);
         if exchange.id != 0 {
             encode::rst_stream(exchange.id, code, &mut self.wire.out);
         }

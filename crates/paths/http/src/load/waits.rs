@@ -1,0 +1,86 @@
+//! Why a request waited before it was sent.
+
+/// What a request waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// A connection: all had as many requests as the load allows them, or it was being made.
+    Connection,
+    /// The server allowed no other request on its connections.
+    Streams,
+    /// The server's window for the connection.
+    ConnectionWindow,
+    /// The server's window for the stream.
+    StreamWindow,
+    /// The kernel, which took no more bytes.
+    Socket,
+}
+
+impl Wait {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Self; 5] =
+        [Self::Connection, Self::Streams, Self::ConnectionWindow, Self::StreamWindow, Self::Socket];
+
+    /// Its name among the counts of a measurement.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Streams => "streams",
+            Self::ConnectionWindow => "connection window",
+            Self::StreamWindow => "stream window",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+/// How long a request has waited, by reason.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Waits {
+    ns: [u64; Wait::ALL.len()],
+    present: Option<(Wait, u64)>,
+}
+
+impl Waits {
+    /// The request waits from now on. A wait for something else ends.
+    pub fn begin(&mut self, wait: Wait, now_ns: u64) {
+        if self.present.is_none_or(|(present, _)| present != wait) {
+            self.end(now_ns);
+            self.present = Some((wait, now_ns));
+        }
+    }
+
+    /// The request does not wait any more.
+    pub fn end(&mut self, now_ns: u64) {
+        if let Some((wait, since_ns)) = self.present.take() {
+            self.add(wait, now_ns.saturating_sub(since_ns));
+        }
+    }
+
+    /// Adds a wait that is over.
+    pub fn add(&mut self, wait: Wait, wait_ns: u64) {
+        self.ns[wait as usize] += wait_ns;
+    }
+
+    /// The waits in the order of [`Wait::ALL`], 0 for those that there were not.
+    #[must_use]
+    pub fn all_ns(&self) -> [u64; Wait::ALL.len()] {
+        self.ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_lasts_until_another_begins_or_none_is_left() {
+        let mut waits = Waits::default();
+        waits.add(Wait::Connection, 5);
+        waits.begin(Wait::StreamWindow, 10);
+        waits.begin(Wait::StreamWindow, 15);
+        waits.begin(Wait::Socket, 30);
+        waits.end(31);
+        waits.end(99);
+        assert_eq!(waits.all_ns(), [5, 0, 0, 20, 1]);
+    }
+}
