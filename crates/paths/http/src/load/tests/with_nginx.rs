@@ -65,10 +65,10 @@ fn configuration(scratch: &Path, port: u16) -> String {
         http {{
             client_body_temp_path {scratch}/body; proxy_temp_path {scratch}/proxy;
             fastcgi_temp_path {scratch}/fastcgi; uwsgi_temp_path {scratch}/uwsgi; scgi_temp_path {scratch}/scgi;
-            log_format handshake '$ssl_session_reused $ssl_protocol $ssl_cipher';
+            log_format handshake '$ssl_session_reused $ssl_protocol $ssl_cipher $server_protocol';
             access_log {scratch}/access.log handshake;
             server {{
-                listen 127.0.0.1:{port} ssl;
+                listen 127.0.0.1:{port} ssl http2;
                 ssl_certificate {scratch}/cert.pem; ssl_certificate_key {scratch}/key.pem;
                 ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:a:1m;
                 return 200 ok;
@@ -154,5 +154,33 @@ fn the_cipher_suite_of_the_log_is_the_one_asked_for() {
     let measurement = measure(&spec, &nginx.url);
     assert_eq!(measurement.observed_count("cipher", "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256"), 300);
     let log = nginx.log();
-    assert!(log.iter().all(|line| line == ". TLSv1.2 ECDHE-ECDSA-AES128-SHA256"), "{:?}", log.first());
+    assert!(
+        log.iter().all(|line| line == ". TLSv1.2 ECDHE-ECDSA-AES128-SHA256 HTTP/1.1"),
+        "{:?}",
+        log.first()
+    );
+}
+
+/// nginx ends a connection with GOAWAY after 1000 requests, whatever is on its way.
+#[test]
+fn nginx_counts_the_requests_of_http_2_that_the_load_counts() {
+    let test = "nginx_counts_the_requests_of_http_2_that_the_load_counts";
+    let Some(nginx) = Nginx::start(test) else { return };
+    let spec = LoadSettings {
+        protocol: crate::settings::Spoken::H2,
+        streams: 8,
+        requests: Some(5_000),
+        duration: Span(60_000 * MS),
+        insecure: true,
+        checks: vec!["body contains \"ok\"".to_owned()],
+        ..spec()
+    };
+    let measurement = measure(&spec, &nginx.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (5_000, [].into()));
+    assert_eq!(share_of(&measurement, "checks"), (5_000, 0));
+    assert_eq!(measurement.observed["alpn"].keys().collect::<Vec<_>>(), ["h2"]);
+    let log = nginx.log();
+    assert_eq!(log.iter().filter(|line| line.ends_with("HTTP/2.0")).count(), 5_000);
+    // Each connection beyond the first two is due to a GOAWAY.
+    assert!(measurement.observed_count("connections", "opened") >= 5, "{:?}", measurement.observed);
 }
