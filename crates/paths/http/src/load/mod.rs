@@ -103,9 +103,8 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 }
 
 fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
-    if spec.protocol == Spoken::H2 && spec.driver != Driver::Native {
-        let why =
-            "tools are run with HTTP/1.1; only the load of plumb itself speaks HTTP/2: leave `driver` out";
+    if spec.protocol == Spoken::H2 && !matches!(spec.driver, Driver::Native | Driver::H2load) {
+        let why = "only h2load and the load of plumb itself are run with HTTP/2; leave `driver` out";
         return Err(Fault::new("load.protocol", why));
     }
     let why = match (spec.streams, spec.protocol, spec.reuse) {

@@ -14,7 +14,7 @@ pub enum Driver {
     Wrk,
     /// ab, the benchmark of the Apache HTTP server.
     Ab,
-    /// h2load, with HTTP/1.1.
+    /// h2load.
     H2load,
     /// k6, with a script of its own or with `script`.
     K6,

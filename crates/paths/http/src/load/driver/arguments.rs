@@ -7,7 +7,7 @@ use plumb_model::Span;
 use plumb_path::tool::{self, Invocation};
 use serde_json::json;
 
-use crate::settings::{Driver, LoadSettings, Reuse, TlsVersion};
+use crate::settings::{Driver, LoadSettings, Reuse, Spoken, TlsVersion};
 use crate::url::Url;
 
 /// ab keeps 40 bytes for each request that it may make, and stops after that many.
@@ -96,8 +96,11 @@ fn ab(settings: &LoadSettings, seconds: u64) -> Vec<String> {
 }
 
 fn h2load(settings: &LoadSettings, seconds: u64) -> Vec<String> {
-    let mut arguments = words(["--h1", "-t"]);
-    arguments.push(settings.threads.to_string());
+    let mut arguments = match settings.protocol {
+        Spoken::H1 => words(["--h1"]),
+        Spoken::H2 => vec!["-m".to_owned(), settings.streams.to_string()],
+    };
+    arguments.extend(["-t".to_owned(), settings.threads.to_string()]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
     arguments.extend(["-D".to_owned(), seconds.to_string()]);
     arguments.extend(settings.cipher.iter().map(|cipher| format!("--ciphers={cipher}")));
@@ -261,6 +264,13 @@ mod tests {
         assert_eq!(
             arguments(Driver::H2load, |settings| settings.options = vec!["--rate=5".to_owned()]),
             "--h1 -t 1 -c 20 -D 2 --rate=5 https://127.0.0.1:8443/x"
+        );
+        assert_eq!(
+            arguments(Driver::H2load, |settings| {
+                settings.protocol = Spoken::H2;
+                settings.streams = 8;
+            }),
+            "-m 8 -t 1 -c 20 -D 2 https://127.0.0.1:8443/x"
         );
     }
 
