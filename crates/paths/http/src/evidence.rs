@@ -273,7 +273,8 @@ impl HttpSettings {
     ) -> Option<Evidence> {
         let (counted, asked) = (after.moved(before, "requests")?, measurement.work);
         let difference = (as_f64(counted) - as_f64(asked)).abs();
-        let slack = COUNT_TOLERANCE * as_f64(asked) + 4.0 * f64::from(self.load.connections) + 20.0;
+        let under_way = f64::from(self.load.connections) * f64::from(self.load.streams);
+        let slack = COUNT_TOLERANCE * as_f64(asked) + 4.0 * under_way + 20.0;
         let holds = counted > 0 && difference <= slack;
         Some(REQUESTS.evidence(holds, facts![of = self.program(), asked, counted]))
     }
@@ -362,6 +363,33 @@ mod tests {
         check(&half, &given_none, &Snapshot::default(), &[]);
         let not_tried = offering(measurement("TLSv1.3", 1000, 0), 400, 0);
         check(&half, &not_tried, &Snapshot::default(), &["sessions offered"]);
+    }
+
+    #[test]
+    fn http_2_is_proven_by_alpn_and_by_the_requests_under_way() {
+        let http2 = |rate: Option<f64>| {
+            settings(|settings| {
+                settings.load.protocol = Spoken::H2;
+                settings.load.reuse = Reuse::KeepAlive;
+                settings.load.streams = 8;
+                settings.load.rate = rate.map(plumb_model::Rate);
+            })
+        };
+        let seen = |most: u64, alpn: &str| {
+            let mut measurement = measurement("TLSv1.3", 1000, 0);
+            measurement.observed.insert("alpn".to_owned(), [(alpn.to_owned(), 10)].into());
+            let mut streams = plumb_model::Histogram::default();
+            streams.record(most);
+            measurement.sizes.insert(load::STREAMS.to_owned(), streams);
+            let service = Reading::Trend(plumb_model::Histogram::default());
+            measurement.readings.insert(metrics::HTTP_REQ_SERVICE.name.to_owned(), service);
+            measurement
+        };
+        let none = Snapshot::default();
+        check(&http2(None), &seen(8, "h2"), &none, &[]);
+        check(&http2(None), &seen(8, "none"), &none, &["alpn negotiated"]);
+        check(&http2(None), &seen(4, "h2"), &none, &["requests under way on a connection"]);
+        check(&http2(Some(10.0)), &seen(4, "h2"), &none, &[]);
     }
 
     #[test]

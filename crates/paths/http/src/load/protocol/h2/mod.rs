@@ -6,6 +6,8 @@ mod receive;
 mod request;
 mod send;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use plumb_h2::ErrorCode;
 use plumb_host::epoll::Ready;

@@ -53,7 +53,7 @@ impl H2 {
         }
     }
 
-    fn take_bytes(&mut self, core: &mut Core<Shared>, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn take_bytes(&mut self, core: &mut Core<Shared>, bytes: &[u8]) -> Result<(), Failure> {
         if self.wire.input.is_empty() {
             let taken = self.take_frames(core, bytes)?;
             self.wire.input.extend_from_slice(&bytes[taken..]);

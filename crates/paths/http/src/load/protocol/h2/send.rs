@@ -41,7 +41,7 @@ impl H2 {
         }
     }
 
-    fn open_streams(&mut self, core: &mut Core<Shared>, now_ns: u64) {
+    pub(super) fn open_streams(&mut self, core: &mut Core<Shared>, now_ns: u64) {
         let taken = self.exchanges.iter().filter(|exchange| exchange.id == 0).count();
         if core.tally.recorder.frame.measures(now_ns) {
             let others = self.exchanges.len() - taken;

@@ -1,0 +1,102 @@
+//! What servers may send, nearly: however the bytes are split, requests end in the same way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plumb_fuzz::Target;
+use plumb_h2::frame::{Flags, FrameKind, encode};
+use plumb_h2::hpack::{Field, replayable};
+use plumb_h2::{ErrorCode, Settings};
+use plumb_pace::{Frame, Proportion};
+
+use super::*;
+use crate::load::checks::Checks;
+use crate::load::core::Errand;
+use crate::load::tally::Tally;
+use crate::load::transport::Security;
+
+/// What came of three requests: failures by kind, answers by status, and the bytes that the client says.
+type Outcome = (BTreeMap<String, u64>, Vec<(usize, u64)>, Vec<u8>, usize);
+
+fn core() -> Core<Shared> {
+    let spec = LoadSettings { streams: 3, ..LoadSettings::default() };
+    let url = Url::parse("http://127.0.0.1/").unwrap();
+    let errand = Errand {
+        address: "127.0.0.1:80".parse().unwrap(),
+        checks: Checks::new(Vec::new()),
+        reuse: Reuse::KeepAlive,
+        timeout_ns: 1,
+    };
+    let shared = H2::shared(&spec, &url);
+    Core::new(Arc::new(errand), shared, Security::Plain, Proportion::new(0.0, 1), Tally::default()).unwrap()
+}
+
+/// Opens three streams, and gives the client what the server says in pieces of this many bytes.
+fn outcome(core: &mut Core<Shared>, bytes: &[u8], piece: usize) -> Outcome {
+    core.tally = Tally::new(Frame::new(0, 0, 1_000_000_000), false, 0);
+    core.again.clear();
+    let mut client = H2::new(&core.shared);
+    (0..3).for_each(|_| client.take(Due::new(0, 0)));
+    client.open_streams(core, 0);
+    client.wire.out.clear();
+    let mut failed = Ok(());
+    for piece in bytes.chunks(piece) {
+        failed = client.take_bytes(core, piece);
+        if failed.is_err() {
+            break;
+        }
+    }
+    if let Err(failure) = failed {
+        client.streams.iter_mut().for_each(|stream| stream.fail(core, &failure, 0));
+        client.reset();
+    }
+    let statuses = core.tally.statuses.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+    let ended = core.again.len() + core.tally.recorder.attempts.tried as usize;
+    assert_eq!(ended + client.streams.len(), 3, "every request ends once, or is under way");
+    (core.tally.recorder.errors.clone(), statuses, client.wire.out, core.again.len())
+}
+
+fn frames(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    Settings { max_concurrent_streams: 3, header_table_size: 100, ..Settings::default() }.encode(&mut out);
+    write(&mut out);
+    out
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let ok = replayable([Field::new(b":status", b"200"), Field::new(b"content-length", b"2")]);
+    vec![
+        frames(|out| {
+            encode::headers(1, &ok, false, 1 << 14, out);
+            encode::data(1, b"ok", true, out);
+            encode::headers(3, &[0x88], true, 1 << 14, out);
+        }),
+        frames(|out| {
+            encode::headers(5, &replayable([Field::new(b":status", b"103")]), false, 1, out);
+            encode::headers(5, &ok, false, 4, out);
+            encode::frame(FrameKind::Data, Flags::PADDED, 5, &[1, b'o', b'k', 0], out);
+            encode::headers(5, &replayable([Field::new(b"a", b"b")]), true, 1 << 14, out);
+        }),
+        frames(|out| {
+            encode::settings_ack(out);
+            encode::ping([1; 8], false, out);
+            encode::window_update(0, 9, out);
+            encode::window_update(3, 9, out);
+            encode::rst_stream(3, ErrorCode::RefusedStream, out);
+            encode::go_away(1, ErrorCode::NoError, b"x", out);
+            encode::headers(1, &ok, false, 1 << 14, out);
+        }),
+    ]
+}
+
+#[test]
+fn fuzz_http2_answers() {
+    let mut core = core();
+    Target::new("fuzz_http2_answers").seeds(seeds()).run(|bytes| {
+        let whole = outcome(&mut core, bytes, usize::MAX);
+        let pieces = outcome(&mut core, bytes, 1 + bytes.len() % 23);
+        assert_eq!(pieces, whole, "the pieces change the outcome");
+        let (errors, statuses, _, again) = whole;
+        (errors.into_keys().collect::<Vec<_>>(), statuses, again)
+    });
+}
