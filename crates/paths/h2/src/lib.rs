@@ -1,16 +1,19 @@
 //! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O, clocks or a runtime.
 //!
-//! [`frame`] and [`hpack`] turn bytes into frames and fields and back.
+//! [`frame`] and [`hpack`] turn bytes into frames and fields and back. [`connection`] has the rules of which frames are allowed when.
 
+pub mod connection;
 mod error;
 pub mod frame;
 pub mod hpack;
+mod message;
 mod settings;
 mod window;
 
 pub use error::{Error, ErrorCode, Fault, Scope};
+pub use message::{Fields, Head};
 pub use settings::{SettingId, Settings};
-pub use window::{Inflow, Window};
+pub use window::{Inflow, WINDOW_MAX, Window};
 
 /// The first bytes of every client (RFC 9113, section 3.4). A SETTINGS frame follows.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,0 +1,121 @@
+//! What a connection is told, and what it tells.
+
+use crate::error::{Error, ErrorCode};
+use crate::message::Head;
+
+/// Which end of the connection this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It opens streams.
+    Client,
+    /// It answers.
+    Server,
+}
+
+/// What a peer may ask of this side beyond its settings. No clock is needed: what costs work is set against what brings some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest field block before it is decoded, in bytes.
+    pub block_bytes_max: usize,
+    /// The most frames of one field block.
+    pub block_frames_max: u32,
+    /// The most frames in a row that neither carry a message nor follow one that this side sent: PING, SETTINGS, PRIORITY,
+    /// WINDOW_UPDATE, empty DATA, interim responses, unknown kinds.
+    pub idle_frames_max: u32,
+    /// The most requests that were cut short, by either side, beyond those that were answered in full. Servers only.
+    pub resets_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { block_bytes_max: 64 << 10, block_frames_max: 64, idle_frames_max: 10_000, resets_max: 1000 }
+    }
+}
+
+/// What one frame brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Nothing that concerns the caller.
+    Nothing,
+    /// The peer's settings arrived and were acknowledged. Windows and the limit of streams may have changed.
+    Settings,
+    /// The fields of a request or a final response, which [`super::Connection::fields`] has until the next frame.
+    Head {
+        /// The stream.
+        stream: u32,
+        /// What the fields say of the message.
+        head: Head,
+        /// There is no content and there are no trailers.
+        ends_stream: bool,
+    },
+    /// An interim response, with its fields in [`super::Connection::fields`].
+    Interim {
+        /// The stream.
+        stream: u32,
+        /// 100 to 199.
+        status: u16,
+    },
+    /// Content. The caller gives `flow_bytes` back by [`super::Connection::release`] once it has used them up.
+    Data {
+        /// The stream.
+        stream: u32,
+        /// The content.
+        data: &'a [u8],
+        /// What counts against the windows.
+        flow_bytes: usize,
+        /// The message ends.
+        ends_stream: bool,
+    },
+    /// Trailers, which end the message, with their fields in [`super::Connection::fields`].
+    Trailers {
+        /// The stream.
+        stream: u32,
+    },
+    /// The peer ended a stream that was open.
+    Reset {
+        /// The stream.
+        stream: u32,
+        /// The peer's reason.
+        code: ErrorCode,
+    },
+    /// The peer broke a rule on one stream. RST_STREAM is in `out`, and the stream has ended.
+    Refused(Error),
+    /// The peer takes no new streams. Those above `last_stream` were not processed, and have ended here.
+    GoAway {
+        /// The last stream that the peer processes.
+        last_stream: u32,
+        /// The peer's reason.
+        code: ErrorCode,
+    },
+    /// A window grew, so that a stream, or with 0 any stream, may send more.
+    Window {
+        /// The stream, or 0.
+        stream: u32,
+    },
+    /// The answer to a PING.
+    Pong([u8; 8]),
+}
+
+/// Why nothing, or no more, can be sent now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Blocked {
+    /// As many streams are open as the peer allows.
+    StreamLimit,
+    /// The window of the connection is used up.
+    ConnectionWindow,
+    /// The window of the stream is used up.
+    StreamWindow,
+    /// The peer sent GOAWAY, or all ids are used up: a new connection is needed.
+    GoingAway,
+    /// The stream has ended, or its side that sends has.
+    StreamEnded,
+}
+
+/// What became of content that was to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// How many bytes were taken.
+    pub bytes: usize,
+    /// Why the rest was not. `None` if all was taken, and the end of the stream if that was asked for.
+    pub blocked: Option<Blocked>,
+}

@@ -1,0 +1,341 @@
+//! The half of a connection that receives.
+
+use super::event::{Event, Side};
+use super::state::{Awaits, Block, Connection};
+use super::streams::Receiving;
+use crate::PREFACE;
+use crate::error::{Error, ErrorCode, Fault, Scope};
+use crate::frame::{Flags, Frame, FrameKind, HEADER_BYTES, Header, Pairs, encode};
+use crate::message::{Part, check};
+
+impl Connection {
+    /// Takes one frame from the front of `bytes`, and says how long it was; `None` when it is not there in full.
+    ///
+    /// # Errors
+    ///
+    /// When the peer broke a rule and the connection has to end; [`Connection::fail`] tells the peer.
+    pub fn receive<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Event<'b>, usize)>, Error> {
+        if self.awaits == Awaits::Preface {
+            return self.take_preface(bytes);
+        }
+        let Some(header) = Header::parse(bytes) else { return Ok(None) };
+        self.check_order(header)?;
+        header.check_size(self.local.max_frame_size)?;
+        let length = HEADER_BYTES + header.length as usize;
+        let Some(payload) = bytes.get(HEADER_BYTES..length) else { return Ok(None) };
+        let event = Frame::parse(header, payload).and_then(|frame| self.take(frame, header, out));
+        let event = match event {
+            Err(Error { scope: Scope::Stream(id), .. }) if self.is_idle(id) => {
+                return Err(Fault::OnIdleStream(header.kind).on_connection());
+            }
+            Err(error @ Error { scope: Scope::Stream(id), .. }) => self.refuse(id, error, out)?,
+            Err(error) => return Err(error),
+            Ok(event) => event,
+        };
+        Ok(Some((event, length)))
+    }
+
+    fn take_preface<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<(Event<'b>, usize)>, Error> {
+        let begun = bytes.len().min(PREFACE.len());
+        if bytes[..begun] != PREFACE[..begun] {
+            return Err(Fault::NoPreface.on_connection());
+        }
+        if begun < PREFACE.len() {
+            return Ok(None);
+        }
+        self.awaits = Awaits::Settings;
+        Ok(Some((Event::Nothing, begun)))
+    }
+
+    /// What has to come first, and what within a field block.
+    fn check_order(&mut self, header: Header) -> Result<(), Error> {
+        if self.awaits == Awaits::Settings {
+            if header.kind != FrameKind::Settings || header.flags.has(Flags::ACK) {
+                return Err(Fault::SettingsNotFirst.on_connection());
+            }
+            self.awaits = Awaits::Anything;
+        }
+        let is_continuation = header.kind == FrameKind::Continuation;
+        match &self.block {
+            Some(block) if !is_continuation || header.stream != block.stream => {
+                Err(Fault::ContinuationMissing.on_connection())
+            }
+            None if is_continuation => Err(Fault::ContinuationUnexpected.on_connection()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a stream on which the peer broke a rule.
+    fn refuse(&mut self, id: u32, error: Error, out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
+        encode::rst_stream(id, error.code, out);
+        self.streams.remove(id);
+        if !self.streams.may_be_reset(id) {
+            self.streams.note_reset(id);
+        }
+        self.count_reset()?;
+        Ok(Event::Refused(error))
+    }
+
+    fn count_reset(&mut self) -> Result<(), Error> {
+        match self.side {
+            Side::Server => self.flood.reset(&self.limits),
+            // Each of these streams was opened here, so a server cannot end more than were asked for.
+            Side::Client => Ok(()),
+        }
+    }
+
+    fn take<'b>(&mut self, frame: Frame<'b>, header: Header, out: &mut Vec<u8>) -> Result<Event<'b>, Error> {
+        match frame {
+            Frame::Headers { .. } | Frame::Continuation { .. } | Frame::Data { .. } => {}
+            _ => self.flood.idle(header.kind, &self.limits)?,
+        }
+        match frame {
+            Frame::Data { stream, data, flow_bytes, ends_stream } => {
+                self.take_data(stream, data, flow_bytes, ends_stream, out)
+            }
+            Frame::Headers { stream, fragment, ends_stream, ends_block } => {
+                if ends_block {
+                    return self.take_block(stream, fragment, ends_stream);
+                }
+                let block = Block { stream, ends_stream, frames: 0, bytes: Vec::new() };
+                self.gather(block, fragment)
+            }
+            Frame::Continuation { fragment, ends_block, .. } => self.take_continuation(fragment, ends_block),
+            Frame::Settings(pairs) => self.take_settings(pairs, out),
+            Frame::SettingsAck => self.take_settings_ack(),
+            Frame::PushPromise { .. } => Err(Fault::Push.on_connection()),
+            Frame::Ping { payload, is_ack: true } => Ok(Event::Pong(payload)),
+            Frame::Ping { payload, .. } => {
+                encode::ping(payload, true, out);
+                Ok(Event::Nothing)
+            }
+            Frame::GoAway { last_stream, code, .. } => self.take_go_away(last_stream, code),
+            Frame::RstStream { stream, code } => self.take_reset(stream, code),
+            Frame::WindowUpdate { stream, increment } => self.take_window_update(stream, increment),
+            Frame::Priority { .. } | Frame::Unknown(_) => Ok(Event::Nothing),
+        }
+    }
+
+    /// Whether a stream was never opened.
+    fn is_idle(&self, id: u32) -> bool {
+        let is_of_client = !id.is_multiple_of(2);
+        match self.side {
+            Side::Client => !is_of_client || id >= self.next_id,
+            Side::Server => !is_of_client || id > self.last_peer_id,
+        }
+    }
+
+    /// What a frame on a stream that is not open means: an error, or that it is to be dropped.
+    fn check_not_open(&self, id: u32, kind: FrameKind) -> Result<(), Error> {
+        match kind {
+            _ if self.is_idle(id) => Err(Fault::OnIdleStream(kind).on_connection()),
+            // Both can have been sent before the peer knew of the end (section 5.1).
+            FrameKind::WindowUpdate | FrameKind::RstStream => Ok(()),
+            _ if self.streams.may_be_reset(id) => Ok(()),
+            _ => Err(Fault::StreamIsClosed.on_connection()),
+        }
+    }
+
+    fn take_data<'b>(
+        &mut self,
+        id: u32,
+        data: &'b [u8],
+        flow_bytes: usize,
+        ends_stream: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Event<'b>, Error> {
+        self.inflow.take(flow_bytes).map_err(Fault::on_connection)?;
+        if data.is_empty() && !ends_stream {
+            self.flood.idle(FrameKind::Data, &self.limits)?;
+        } else {
+            self.flood.progress();
+        }
+        let Some(stream) = self.streams.get_mut(id) else {
+            self.check_not_open(id, FrameKind::Data)?;
+            self.release_connection(flow_bytes, out);
+            return Ok(Event::Nothing);
+        };
+        let taken = match stream.receiving {
+            Receiving::Head => Err(Fault::DataBeforeFields),
+            Receiving::Ended => Err(Fault::StreamIsClosed),
+            Receiving::Body => stream.take_content(data.len(), flow_bytes, ends_stream),
+        };
+        if let Err(fault) = taken {
+            self.release_connection(flow_bytes, out);
+            return Err(fault.on_stream(id));
+        }
+        if ends_stream {
+            stream.receiving = Receiving::Ended;
+            self.remove_if_ended(id);
+        }
+        Ok(Event::Data { stream: id, data, flow_bytes, ends_stream })
+    }
+
+    fn take_continuation(&mut self, fragment: &[u8], ends_block: bool) -> Result<Event<'static>, Error> {
+        let Some(block) = self.block.take() else {
+            return Err(Fault::ContinuationUnexpected.on_connection());
+        };
+        self.gather(block, fragment)?;
+        if !ends_block {
+            return Ok(Event::Nothing);
+        }
+        let Some(block) = self.block.take() else { return Ok(Event::Nothing) };
+        self.take_block(block.stream, &block.bytes, block.ends_stream)
+    }
+
+    /// Adds a part to a field block that is not complete.
+    fn gather(&mut self, mut block: Block, fragment: &[u8]) -> Result<Event<'static>, Error> {
+        block.frames += 1;
+        let bytes = block.bytes.len() + fragment.len();
+        if bytes > self.limits.block_bytes_max || block.frames > self.limits.block_frames_max {
+            return Err(Fault::BlockTooLong.on_connection());
+        }
+        block.bytes.extend_from_slice(fragment);
+        self.block = Some(block);
+        Ok(Event::Nothing)
+    }
+
+    /// A whole field block. It is decoded whatever becomes of it, since the tables depend on it.
+    fn take_block(&mut self, id: u32, block: &[u8], ends_stream: bool) -> Result<Event<'static>, Error> {
+        let fields = &mut self.fields;
+        fields.clear();
+        let list_bytes_max = self.local.max_header_list_size as usize;
+        let decoded =
+            self.decoder.decode(block, list_bytes_max, |field| fields.push(field.name, field.value));
+        let is_too_long = match decoded {
+            Ok(()) => false,
+            Err(Fault::FieldsTooLong) => true,
+            Err(fault) => return Err(fault.on_connection()),
+        };
+        let is_known = self.streams.get_mut(id).is_some();
+        if !is_known && !self.accept_stream(id)? {
+            return Ok(Event::Nothing);
+        }
+        if is_too_long {
+            return Err(Fault::FieldsTooLong.on_stream(id));
+        }
+        self.take_fields(id, ends_stream)
+    }
+
+    /// Opens a stream of the peer; whether its fields matter.
+    fn accept_stream(&mut self, id: u32) -> Result<bool, Error> {
+        if self.side == Side::Client || !self.is_idle(id) && !self.streams.is_skipped(id) {
+            return self.check_not_open(id, FrameKind::Headers).map(|()| false);
+        }
+        if id.is_multiple_of(2) {
+            return Err(Fault::StreamIdParity.on_connection());
+        }
+        if id <= self.last_peer_id {
+            return Err(Fault::StreamIdNotIncreasing.on_connection());
+        }
+        self.streams.note_opened(self.last_peer_id, id);
+        if self.has_gone {
+            // The client has not read GOAWAY yet, and will repeat the request elsewhere (section 6.8).
+            return Ok(false);
+        }
+        self.last_peer_id = id;
+        let is_full = self.streams.len() >= self.local.max_concurrent_streams as usize;
+        self.add_stream(id, false);
+        if is_full { Err(Fault::TooManyStreams.on_stream(id)) } else { Ok(true) }
+    }
+
+    /// Fields of a stream that is open.
+    fn take_fields(&mut self, id: u32, ends_stream: bool) -> Result<Event<'static>, Error> {
+        let on_stream = |fault: Fault| fault.on_stream(id);
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
+        let part = match (stream.receiving, self.side) {
+            (Receiving::Ended, _) => return Err(on_stream(Fault::StreamIsClosed)),
+            (Receiving::Body, _) if !ends_stream => return Err(on_stream(Fault::TrailersGoOn)),
+            (Receiving::Body, _) => Part::Trailers,
+            (Receiving::Head, Side::Client) => Part::Response,
+            (Receiving::Head, Side::Server) => Part::Request,
+        };
+        let head = check(&self.fields, part).map_err(on_stream)?;
+        if (100..200).contains(&head.status) {
+            self.flood.idle(FrameKind::Headers, &self.limits)?;
+            return match ends_stream {
+                true => Err(on_stream(Fault::InterimEnds)),
+                false => Ok(Event::Interim { stream: id, status: head.status }),
+            };
+        }
+        self.flood.progress();
+        if part != Part::Trailers {
+            stream.content_left =
+                if stream.to_head || head.status == 304 { None } else { head.content_length };
+        }
+        if ends_stream {
+            stream.take_content(0, 0, true).map_err(on_stream)?;
+        }
+        stream.receiving = if ends_stream { Receiving::Ended } else { Receiving::Body };
+        self.remove_if_ended(id);
+        Ok(match part {
+            Part::Trailers => Event::Trailers { stream: id },
+            Part::Request | Part::Response => Event::Head { stream: id, head, ends_stream },
+        })
+    }
+
+    fn take_settings(&mut self, pairs: Pairs<'_>, out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
+        let before = self.peer;
+        for (id, value) in pairs.iter() {
+            self.peer.apply(id, value)?;
+        }
+        if self.side == Side::Client && self.peer.enable_push && pairs.iter().any(|(id, _)| id == 2) {
+            return Err(Fault::EnablePush.on_connection());
+        }
+        let change = i64::from(self.peer.initial_window_size) - i64::from(before.initial_window_size);
+        for stream in self.streams.iter_mut() {
+            stream.outflow.change(change).map_err(Fault::on_connection)?;
+        }
+        self.encoder.set_table_size(self.peer.header_table_size);
+        encode::settings_ack(out);
+        Ok(Event::Settings)
+    }
+
+    /// The peer knows this side's settings, and keeps to them from now on.
+    fn take_settings_ack(&mut self) -> Result<Event<'static>, Error> {
+        let before = self.initial_inflow();
+        self.unacknowledged =
+            self.unacknowledged.checked_sub(1).ok_or(Fault::AckUnexpected.on_connection())?;
+        let after = self.initial_inflow();
+        for stream in self.streams.iter_mut().filter(|_| after != before) {
+            stream.inflow.resize(after).map_err(Fault::on_connection)?;
+        }
+        self.decoder.set_table_size(self.local.header_table_size);
+        Ok(Event::Nothing)
+    }
+
+    fn take_go_away(&mut self, last_stream: u32, code: u32) -> Result<Event<'static>, Error> {
+        if self.peer_last_stream.is_some_and(|earlier| last_stream > earlier) {
+            return Err(Fault::GoAwayRises.on_connection());
+        }
+        self.peer_last_stream = Some(last_stream);
+        if self.side == Side::Client {
+            self.streams.remove_above(last_stream);
+        }
+        Ok(Event::GoAway { last_stream, code: ErrorCode::from_number(code) })
+    }
+
+    fn take_reset(&mut self, id: u32, code: u32) -> Result<Event<'static>, Error> {
+        if !self.streams.remove(id) {
+            return self.check_not_open(id, FrameKind::RstStream).map(|()| Event::Nothing);
+        }
+        self.count_reset()?;
+        Ok(Event::Reset { stream: id, code: ErrorCode::from_number(code) })
+    }
+
+    fn take_window_update(&mut self, id: u32, increment: u32) -> Result<Event<'static>, Error> {
+        let by = i64::from(increment);
+        if id == 0 {
+            self.outflow.change(by).map_err(Fault::on_connection)?;
+        } else if let Some(stream) = self.streams.get_mut(id) {
+            stream.outflow.change(by).map_err(|fault| fault.on_stream(id))?;
+        } else {
+            return self.check_not_open(id, FrameKind::WindowUpdate).map(|()| Event::Nothing);
+        }
+        Ok(Event::Window { stream: id })
+    }
+}

@@ -1,0 +1,324 @@
+//! A connection, and the half of it that sends.
+
+use super::event::{Blocked, Limits, Sent, Side};
+use super::flood::Flood;
+use super::streams::{Receiving, Stream, Streams};
+use crate::PREFACE;
+use crate::error::{Error, ErrorCode};
+use crate::frame::encode;
+use crate::hpack::{Decoder, Encoder, Field};
+use crate::message::Fields;
+use crate::settings::Settings;
+use crate::window::{Inflow, WINDOW_MAX, Window};
+
+/// The id after the last one.
+const IDS_END: u32 = 1 << 31;
+
+/// What the peer has to send first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaits {
+    Preface,
+    Settings,
+    Anything,
+}
+
+/// A field block that is not complete.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) stream: u32,
+    pub(super) ends_stream: bool,
+    pub(super) frames: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// One end of a connection. See the [module](super).
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) side: Side,
+    pub(super) limits: Limits,
+    pub(super) local: Settings,
+    pub(super) peer: Settings,
+    /// SETTINGS that the peer has not acknowledged.
+    pub(super) unacknowledged: u32,
+    pub(super) awaits: Awaits,
+    pub(super) block: Option<Block>,
+    pub(super) decoder: Decoder,
+    pub(super) encoder: Encoder,
+    pub(super) fields: Fields,
+    /// A field block before it is cut into frames.
+    scratch: Vec<u8>,
+    pub(super) outflow: Window,
+    pub(super) inflow: Inflow,
+    pub(super) streams: Streams,
+    /// The next id that this side uses; 0 for a server, which opens none.
+    pub(super) next_id: u32,
+    /// The highest id that the peer used.
+    pub(super) last_peer_id: u32,
+    /// The last stream that the peer's GOAWAY lets live.
+    pub(super) peer_last_stream: Option<u32>,
+    /// This side sent GOAWAY.
+    pub(super) has_gone: bool,
+    pub(super) flood: Flood,
+}
+
+impl Connection {
+    /// Begins a connection: writes the preface of a client, SETTINGS, and a WINDOW_UPDATE that makes the window of the connection
+    /// `window_bytes` large. It cannot be smaller than 65,535.
+    #[must_use]
+    pub fn begin(side: Side, local: Settings, window_bytes: u32, limits: Limits, out: &mut Vec<u8>) -> Self {
+        let default = Settings::default();
+        let local = Settings { enable_push: false, ..local };
+        let (awaits, next_id) = match side {
+            Side::Client => (Awaits::Settings, 1),
+            Side::Server => (Awaits::Preface, 0),
+        };
+        if side == Side::Client {
+            out.extend_from_slice(PREFACE);
+            local.encode(out);
+        } else {
+            // A server says nothing of push, since clients send none.
+            Settings { enable_push: true, ..local }.encode(out);
+        }
+        let window_bytes = window_bytes.clamp(default.initial_window_size, WINDOW_MAX);
+        if window_bytes > default.initial_window_size {
+            encode::window_update(0, window_bytes - default.initial_window_size, out);
+        }
+        Self {
+            side,
+            limits,
+            local,
+            peer: default,
+            unacknowledged: 1,
+            awaits,
+            block: None,
+            decoder: Decoder::new(),
+            encoder: Encoder::new(),
+            fields: Fields::default(),
+            scratch: Vec::new(),
+            outflow: Window::new(default.initial_window_size),
+            inflow: Inflow::new(window_bytes),
+            streams: Streams::default(),
+            next_id,
+            last_peer_id: 0,
+            peer_last_stream: None,
+            has_gone: false,
+            flood: Flood::default(),
+        }
+    }
+
+    /// The peer's settings.
+    #[must_use]
+    pub fn peer_settings(&self) -> &Settings {
+        &self.peer
+    }
+
+    /// How many streams are open.
+    #[must_use]
+    pub fn open_streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// The fields of the last event that had some.
+    #[must_use]
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// How many bytes of content a stream may send now, and which window is the smaller one.
+    ///
+    /// # Errors
+    ///
+    /// When it may send none.
+    pub fn room(&mut self, stream: u32) -> Result<usize, Blocked> {
+        let connection = self.outflow.available();
+        let Some(stream) = self.streams.get_mut(stream).filter(|stream| !stream.has_sent) else {
+            return Err(Blocked::StreamEnded);
+        };
+        match stream.outflow.available().min(connection) {
+            0 if connection == 0 => Err(Blocked::ConnectionWindow),
+            0 => Err(Blocked::StreamWindow),
+            room => Ok(room),
+        }
+    }
+
+    /// Whether a client could open a stream.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot.
+    pub fn can_open(&self) -> Result<(), Blocked> {
+        if self.side == Side::Server
+            || self.peer_last_stream.is_some()
+            || self.has_gone
+            || self.next_id >= IDS_END
+        {
+            return Err(Blocked::GoingAway);
+        }
+        if self.streams.len() >= self.peer.max_concurrent_streams as usize {
+            return Err(Blocked::StreamLimit);
+        }
+        Ok(())
+    }
+
+    /// Opens a stream of a client; a request's fields must follow. `to_head` says that the request is HEAD, whose response has no content.
+    ///
+    /// # Errors
+    ///
+    /// When no stream can be opened.
+    pub fn open(&mut self, to_head: bool) -> Result<u32, Blocked> {
+        self.can_open()?;
+        let id = self.next_id;
+        self.next_id += 2;
+        self.add_stream(id, to_head);
+        Ok(id)
+    }
+
+    pub(super) fn add_stream(&mut self, id: u32, to_head: bool) {
+        self.streams.push(Stream {
+            id,
+            outflow: Window::new(self.peer.initial_window_size),
+            inflow: Inflow::new(self.initial_inflow()),
+            receiving: Receiving::Head,
+            has_sent: false,
+            content_left: None,
+            to_head,
+        });
+    }
+
+    /// The window of new streams. Before the peer acknowledges the settings, it may still use the default.
+    pub(super) fn initial_inflow(&self) -> u32 {
+        let size = self.local.initial_window_size;
+        if self.unacknowledged == 0 { size } else { size.max(Settings::default().initial_window_size) }
+    }
+
+    /// Sends a block that [`crate::hpack::replayable`] made. Does nothing on a stream that has ended.
+    pub fn send_block(&mut self, stream: u32, block: &[u8], ends_stream: bool, out: &mut Vec<u8>) {
+        self.scratch.clear();
+        self.encoder.begin_block(&mut self.scratch);
+        if self.scratch.is_empty() {
+            return self.send_whole_block(stream, block, ends_stream, out);
+        }
+        self.scratch.extend_from_slice(block);
+        self.send_scratch(stream, ends_stream, out);
+    }
+
+    /// Sends fields. Does nothing on a stream that has ended.
+    pub fn send_fields<'f>(
+        &mut self,
+        stream: u32,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends_stream: bool,
+        out: &mut Vec<u8>,
+    ) {
+        // An encoder whose block is not sent would know other entries than the peer's decoder.
+        if self.streams.get_mut(stream).is_none_or(|stream| stream.has_sent) {
+            return;
+        }
+        self.scratch.clear();
+        self.encoder.encode(fields, &mut self.scratch);
+        self.send_scratch(stream, ends_stream, out);
+    }
+
+    fn send_scratch(&mut self, stream: u32, ends_stream: bool, out: &mut Vec<u8>) {
+        let block = std::mem::take(&mut self.scratch);
+        self.send_whole_block(stream, &block, ends_stream, out);
+        self.scratch = block;
+    }
+
+    fn send_whole_block(&mut self, id: u32, block: &[u8], ends_stream: bool, out: &mut Vec<u8>) {
+        if self.streams.get_mut(id).is_none_or(|stream| stream.has_sent) {
+            return;
+        }
+        encode::headers(id, block, ends_stream, self.peer.max_frame_size, out);
+        self.flood.progress();
+        if ends_stream {
+            self.end_sending(id);
+        }
+    }
+
+    /// Sends content as far as the windows allow, in frames that the peer takes. With `ends_stream`, the last frame ends the stream.
+    pub fn send_data(&mut self, id: u32, mut data: &[u8], ends_stream: bool, out: &mut Vec<u8>) -> Sent {
+        let length = data.len();
+        let frame_max = self.peer.max_frame_size as usize;
+        loop {
+            let room = match self.room(id) {
+                // A frame without content needs no window (section 6.9.1).
+                Err(Blocked::ConnectionWindow | Blocked::StreamWindow) if data.is_empty() => 0,
+                Err(blocked) => return Sent { bytes: length - data.len(), blocked: Some(blocked) },
+                Ok(room) => room,
+            };
+            if data.is_empty() && !ends_stream {
+                return Sent { bytes: length, blocked: None };
+            }
+            let (frame, rest) = data.split_at(data.len().min(room).min(frame_max));
+            let ends = ends_stream && rest.is_empty();
+            encode::data(id, frame, ends, out);
+            self.flood.progress();
+            // `room` has checked both.
+            let _ = self.outflow.take(frame.len());
+            let _ = self.streams.get_mut(id).map(|stream| stream.outflow.take(frame.len()));
+            data = rest;
+            if ends {
+                self.end_sending(id);
+                return Sent { bytes: length, blocked: None };
+            }
+        }
+    }
+
+    /// Gives back `flow_bytes` of content that was used up, with WINDOW_UPDATEs when it is time. Returns whether there were any.
+    pub fn release(&mut self, id: u32, flow_bytes: usize, out: &mut Vec<u8>) -> bool {
+        let length = out.len();
+        self.release_connection(flow_bytes, out);
+        let stream = self.streams.get_mut(id).filter(|stream| stream.receiving != Receiving::Ended);
+        if let Some(increment) = stream.and_then(|stream| stream.inflow.release(flow_bytes)) {
+            encode::window_update(id, increment, out);
+        }
+        out.len() > length
+    }
+
+    pub(super) fn release_connection(&mut self, flow_bytes: usize, out: &mut Vec<u8>) {
+        if let Some(increment) = self.inflow.release(flow_bytes) {
+            encode::window_update(0, increment, out);
+        }
+    }
+
+    /// Ends a stream early. Does nothing if it has ended.
+    pub fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
+        if self.streams.remove(stream) {
+            encode::rst_stream(stream, code, out);
+            self.streams.note_reset(stream);
+        }
+    }
+
+    /// Tells the peer that new streams are not taken; those that are open go on.
+    pub fn go_away(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
+        self.has_gone = true;
+        encode::go_away(self.last_peer_id, code, &[], out);
+    }
+
+    /// Tells the peer which error ends the connection. The caller closes it after `out` is sent.
+    pub fn fail(&mut self, error: Error, out: &mut Vec<u8>) {
+        self.has_gone = true;
+        encode::go_away(self.last_peer_id, error.code, error.to_string().as_bytes(), out);
+    }
+
+    /// Sends a PING.
+    pub fn ping(&mut self, payload: [u8; 8], out: &mut Vec<u8>) {
+        encode::ping(payload, false, out);
+    }
+
+    fn end_sending(&mut self, id: u32) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.has_sent = true;
+            self.remove_if_ended(id);
+        }
+    }
+
+    pub(super) fn remove_if_ended(&mut self, id: u32) {
+        let has_ended = |stream: &mut Stream| stream.has_sent && stream.receiving == Receiving::Ended;
+        if self.streams.get_mut(id).is_some_and(has_ended) {
+            self.streams.remove(id);
+            self.flood.completed();
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The streams that are open, and what is known of those that are not (RFC 9113, section 5.1).
+
+use std::collections::VecDeque;
+
+use crate::error::Fault;
+use crate::window::{Inflow, Window};
+
+/// How many of the streams that this side ended are remembered.
+const RESET_MAX: usize = 256;
+
+/// How far the peer's message has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Receiving {
+    /// Its fields are to come.
+    Head,
+    /// Content or trailers are to come.
+    Body,
+    /// It is complete.
+    Ended,
+}
+
+/// A stream that is open on at least one side.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: u32,
+    pub(super) outflow: Window,
+    pub(super) inflow: Inflow,
+    pub(super) receiving: Receiving,
+    /// Whether this side has sent all of its message.
+    pub(super) has_sent: bool,
+    /// What is still to come of the content, if its length was named.
+    pub(super) content_left: Option<u64>,
+    /// The response has no content whatever its length says: it answers HEAD.
+    pub(super) to_head: bool,
+}
+
+impl Stream {
+    /// Content arrives.
+    ///
+    /// # Errors
+    ///
+    /// When it is more than the window allows, or than the length that was named, or when it ends before that.
+    pub(super) fn take_content(&mut self, bytes: usize, flow_bytes: usize, ends: bool) -> Result<(), Fault> {
+        self.inflow.take(flow_bytes)?;
+        if let Some(left) = &mut self.content_left {
+            *left = left.checked_sub(bytes as u64).ok_or(Fault::BodyLength)?;
+            if ends && *left > 0 {
+                return Err(Fault::BodyLength);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All streams of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    /// Those that are open, in the order of their ids. They are few, and most frames concern the oldest or the youngest.
+    open: VecDeque<Stream>,
+    /// The last of those that this side ended: the peer may have sent more before it knew.
+    reset: VecDeque<u32>,
+    /// The highest id that no longer is in `reset`.
+    forgotten: u32,
+    /// Ids between two that the peer opened, which it can never use.
+    skipped: (u32, u32),
+}
+
+impl Streams {
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
+        let at = self.open.binary_search_by_key(&id, |stream| stream.id).ok()?;
+        self.open.get_mut(at)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.open.iter_mut()
+    }
+
+    /// Adds a stream with a higher id than all others.
+    pub(super) fn push(&mut self, stream: Stream) {
+        self.open.push_back(stream);
+    }
+
+    pub(super) fn remove(&mut self, id: u32) -> bool {
+        let at = self.open.binary_search_by_key(&id, |stream| stream.id);
+        at.is_ok_and(|at| self.open.remove(at).is_some())
+    }
+
+    /// Ends those above an id.
+    pub(super) fn remove_above(&mut self, id: u32) {
+        self.open.retain(|stream| stream.id <= id);
+    }
+
+    /// Notes that this side ended a stream.
+    pub(super) fn note_reset(&mut self, id: u32) {
+        if self.reset.len() == RESET_MAX {
+            self.forgotten = self.forgotten.max(self.reset.pop_front().unwrap_or(0));
+        }
+        self.reset.push_back(id);
+    }
+
+    /// Whether this side ended a stream, or may have: then what arrives on it is dropped.
+    pub(super) fn may_be_reset(&self, id: u32) -> bool {
+        id <= self.forgotten || self.reset.contains(&id)
+    }
+
+    /// Notes that the peer opens stream `id` and that its last one was `last`.
+    pub(super) fn note_opened(&mut self, last: u32, id: u32) {
+        if id > last + 2 {
+            self.skipped = (last + 1, id - 1);
+        }
+    }
+
+    pub(super) fn is_skipped(&self, id: u32) -> bool {
+        (self.skipped.0..=self.skipped.1).contains(&id)
+    }
+}
