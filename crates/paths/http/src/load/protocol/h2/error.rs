@@ -17,9 +17,6 @@ pub enum Http2Error {
     /// The server broke a rule of RFC 9113 or RFC 7541.
     #[error("the server sent {0}")]
     Illegal(Fault),
-    /// The answer's status is missing or not a number.
-    #[error("the server sent a response without a status of three digits")]
-    Status,
     /// The first bytes are those of HTTP/1.
     #[error("the server answered in HTTP/1; measure it with --protocol h1 (load.protocol)")]
     OtherProtocol,
@@ -28,16 +25,4 @@ pub enum Http2Error {
 /// The name in RFC 9113. All other codes have one name, since a server can make them up.
 fn name(code: ErrorCode) -> &'static str {
     code.name().unwrap_or("an unknown code")
-}
-
-impl Http2Error {
-    /// The code that tells the server.
-    #[must_use]
-    pub fn code(self) -> ErrorCode {
-        match self {
-            Self::Illegal(fault) => fault.code(),
-            Self::Status => ErrorCode::Protocol,
-            Self::Reset(_) | Self::GoAway(_) | Self::NotProcessed | Self::OtherProtocol => ErrorCode::NoError,
-        }
-    }
 }

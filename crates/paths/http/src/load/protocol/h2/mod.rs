@@ -1,7 +1,6 @@
 //! HTTP/2: several requests at a time on a connection.
 
 mod error;
-mod exchange;
 mod receive;
 mod request;
 mod send;
@@ -14,9 +13,8 @@ use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 
 pub use self::error::Http2Error;
-use self::exchange::Exchange;
 use self::request::Request;
-use self::state::Wire;
+use self::state::{Exchange, Wire};
 pub use self::state::{H2, Shared};
 use super::{Flow, Protocol, Then};
 use crate::load::core::Core;
@@ -27,9 +25,6 @@ use crate::load::stream::Stream;
 use crate::load::waits::Wait;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
-
-/// The highest id of a stream.
-const STREAM_MAX: u32 = (1 << 31) - 1;
 
 impl Protocol for H2 {
     type Shared = Shared;
@@ -60,19 +55,15 @@ impl Protocol for H2 {
         let mut stream = Stream::default();
         stream.renew(due);
         self.streams.push(stream);
-        self.exchanges.push(Exchange::new());
+        self.exchanges.push(Exchange::default());
     }
 
     fn has_room(&self) -> bool {
-        let wire = &self.wire;
-        // One request leaves with the client's preface. Others wait until the server has said how many it takes.
-        let allowed = if wire.has_settings { wire.server.max_concurrent_streams as usize } else { 1 };
-        let is_usable = wire.going_away.is_none() && wire.next_id < STREAM_MAX;
-        is_usable && self.streams.len() < self.streams_max.min(allowed)
+        self.streams.len() < self.streams_max.min(self.wire.allowed())
     }
 
     fn limited_by(&self) -> Wait {
-        let allowed = self.wire.server.max_concurrent_streams as usize;
+        let allowed = self.wire.rules.peer_settings().max_concurrent_streams as usize;
         if allowed < self.streams_max { Wait::Streams } else { Wait::Connection }
     }
 
@@ -130,7 +121,7 @@ impl Protocol for H2 {
         }
         for at in (0..self.streams.len()).rev() {
             if self.streams[at].is_overdue(now_ns, timeout_ns) {
-                self.give_up(at, core, &Failure::RequestTimeout, ErrorCode::Cancel, now_ns);
+                self.give_up(at, core, now_ns);
             }
         }
         self.wire.has_answered = false;

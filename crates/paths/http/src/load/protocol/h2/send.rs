@@ -1,10 +1,10 @@
-//! Sending: requests, bodies within the server's windows, and this side's words on the connection.
+//! Sending: requests, and bodies within the server's windows.
 
-use plumb_h2::frame::encode;
-use plumb_h2::{ErrorCode, PREFACE, Settings, Window};
+use plumb_h2::ErrorCode;
+use plumb_h2::connection::Blocked;
 use plumb_host::time::monotonic_ns;
 
-use super::exchange::WINDOW_BYTES;
+use super::error::Http2Error;
 use super::state::{H2, Shared};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
@@ -13,16 +13,6 @@ use crate::load::waits::Wait;
 
 /// Bodies are queued up to this many bytes at a time.
 const QUEUE_BYTES: usize = 64 << 10;
-
-/// The settings of this side.
-pub const SETTINGS: Settings = Settings {
-    header_table_size: 4096,
-    enable_push: false,
-    max_concurrent_streams: u32::MAX,
-    initial_window_size: WINDOW_BYTES,
-    max_frame_size: 1 << 14,
-    max_header_list_size: u32::MAX,
-};
 
 impl H2 {
     /// Begins the requests that were taken, and sends what the windows and the kernel take.
@@ -42,34 +32,29 @@ impl H2 {
     }
 
     pub(super) fn open_streams(&mut self, core: &mut Core<Shared>, now_ns: u64) {
-        let taken = self.exchanges.iter().filter(|exchange| exchange.id == 0).count();
-        if core.tally.recorder.frame.measures(now_ns) {
-            let others = self.exchanges.len() - taken;
-            (1..=taken).for_each(|one| core.tally.streams.record((others + one) as u64));
-        }
         let (wire, request) = (&mut self.wire, &core.shared.request);
-        if wire.next_id == 1 {
-            hello(&mut wire.out);
+        if wire.heard_ns == 0 {
             wire.heard_ns = now_ns;
         }
+        let mut under_way = self.exchanges.iter().filter(|exchange| exchange.id != 0).count();
         let taken = self.exchanges.iter_mut().zip(&mut self.streams).filter(|(exchange, _)| exchange.id == 0);
         for (exchange, stream) in taken {
-            exchange.id = wire.next_id;
-            wire.next_id += 2;
-            exchange.window = Window::new(wire.server.initial_window_size);
+            let Ok(id) = wire.rules.open(request.is_head) else {
+                stream.waits.begin(Wait::Streams, now_ns);
+                continue;
+            };
+            exchange.id = id;
+            under_way += 1;
+            if core.tally.recorder.frame.measures(now_ns) {
+                core.tally.streams.record(under_way as u64);
+            }
+            stream.waits.end(now_ns);
             core.errand.checks.begin(&mut stream.watch);
             stream.answer.send_ns = now_ns;
-            let (is_whole, frame_bytes) = (request.body.is_empty(), wire.server.max_frame_size);
-            let mut table_size = Vec::new();
-            wire.encoder.begin_block(&mut table_size);
-            if table_size.is_empty() {
-                encode::headers(exchange.id, &request.block, is_whole, frame_bytes, &mut wire.out);
-            } else {
-                table_size.extend_from_slice(&request.block);
-                encode::headers(exchange.id, &table_size, is_whole, frame_bytes, &mut wire.out);
-            }
+            let is_whole = request.body.is_empty();
+            wire.rules.send_block(id, &request.block, is_whole, &mut wire.out);
             if is_whole {
-                wire.leaving.push(exchange.id);
+                wire.leaving.push(id);
             }
         }
     }
@@ -82,33 +67,24 @@ impl H2 {
         }
         let mut has_more = false;
         let under_way = self.exchanges.iter_mut().zip(&mut self.streams);
-        for (exchange, stream) in under_way.filter(|(exchange, _)| exchange.body_sent < body.len()) {
+        for (exchange, stream) in
+            under_way.filter(|(exchange, _)| exchange.id != 0 && exchange.body_sent < body.len())
+        {
             stream.waits.end(now_ns);
-            loop {
-                let rest = &body[exchange.body_sent..];
-                let allowed = wire.window.available().min(exchange.window.available());
-                let bytes = allowed.min(wire.server.max_frame_size as usize).min(rest.len());
-                if bytes == 0 {
-                    let is_whole = wire.window.available() == 0;
-                    stream
-                        .waits
-                        .begin(if is_whole { Wait::ConnectionWindow } else { Wait::StreamWindow }, now_ns);
-                    break;
-                }
-                if wire.out.len() >= QUEUE_BYTES {
-                    has_more = true;
-                    break;
-                }
-                // Neither fails: `bytes` is what both have.
-                let _ = (wire.window.take(bytes), exchange.window.take(bytes));
-                encode::data(exchange.id, &rest[..bytes], bytes == rest.len(), &mut wire.out);
-                exchange.body_sent += bytes;
-                // Updates of windows that are used are no flood.
-                wire.idle_frames = 0;
-                if bytes == rest.len() {
-                    wire.leaving.push(exchange.id);
-                    break;
-                }
+            let rest = &body[exchange.body_sent..];
+            let bytes = rest.len().min(QUEUE_BYTES.saturating_sub(wire.out.len()));
+            if bytes == 0 {
+                has_more = true;
+                break;
+            }
+            let is_last = bytes == rest.len();
+            let sent = wire.rules.send_data(exchange.id, &rest[..bytes], is_last, &mut wire.out);
+            exchange.body_sent += sent.bytes;
+            match sent.blocked {
+                Some(Blocked::StreamWindow) => stream.waits.begin(Wait::StreamWindow, now_ns),
+                Some(_) => stream.waits.begin(Wait::ConnectionWindow, now_ns),
+                None if is_last => wire.leaving.push(exchange.id),
+                None => has_more = true,
             }
         }
         has_more
@@ -148,34 +124,19 @@ impl H2 {
         }
     }
 
-    /// Ends a request that has no good answer, and tells the server.
-    pub(super) fn give_up(
-        &mut self,
-        at: usize,
-        core: &mut Core<Shared>,
-        failure: &Failure,
-        code: ErrorCode,
-        now_ns: u64,
-    ) {
+    /// Ends a request that has lasted too long, and tells the server.
+    pub(super) fn give_up(&mut self, at: usize, core: &mut Core<Shared>, now_ns: u64) {
         let (mut stream, exchange) = self.remove(at);
-        if exchange.id != 0 {
-            encode::rst_stream(exchange.id, code, &mut self.wire.out);
-        }
-        stream.fail(core, failure, now_ns);
+        self.wire.rules.reset(exchange.id, ErrorCode::Cancel, &mut self.wire.out);
+        stream.fail(core, &Failure::RequestTimeout, now_ns);
     }
 
     /// Tells the server why the connection ends, as far as the kernel takes it at once.
     pub(super) fn say_why(&mut self, link: &mut Link, core: &Core<Shared>, failure: &Failure) {
-        if let Failure::Http2(error) = failure {
-            encode::go_away(0, error.code(), &[], &mut self.wire.out);
-            let _ = link.send(&core.epoll, &self.wire.out, &mut self.wire.sent);
+        if let Failure::Http2(Http2Error::Illegal(fault)) = failure {
+            let wire = &mut self.wire;
+            wire.rules.fail(fault.on_connection(), &mut wire.out);
+            let _ = link.send(&core.epoll, &wire.out, &mut wire.sent);
         }
     }
-}
-
-/// The client's preface: push is refused, and both windows are raised at once.
-fn hello(out: &mut Vec<u8>) {
-    out.extend_from_slice(PREFACE);
-    SETTINGS.encode(out);
-    encode::window_update(0, WINDOW_BYTES - Settings::default().initial_window_size, out);
 }

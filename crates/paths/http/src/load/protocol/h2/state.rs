@@ -1,11 +1,24 @@
-//! The state of a connection of HTTP/2.
+//! The state of a connection of HTTP/2. `plumb_h2` keeps its rules.
 
-use plumb_h2::hpack::{Decoder, Encoder};
-use plumb_h2::{ErrorCode, Inflow, Settings, Window};
+use plumb_h2::connection::{Blocked, Connection, Limits, Side};
+use plumb_h2::{ErrorCode, Settings};
 
-use super::exchange::{Exchange, WINDOW_BYTES};
 use super::request::Request;
+use crate::load::content::Content;
 use crate::load::stream::Stream;
+
+/// This side's window for a stream and for a connection. It is as large as h2load's, so that the load does not limit the server.
+const WINDOW_BYTES: u32 = (1 << 30) - 1;
+
+/// The settings of this side: the defaults of RFC 9113, but for windows and a bound on what an answer's fields may cost.
+const SETTINGS: Settings = Settings {
+    header_table_size: 4096,
+    enable_push: false,
+    max_concurrent_streams: u32::MAX,
+    initial_window_size: WINDOW_BYTES,
+    max_frame_size: 1 << 14,
+    max_header_list_size: 256 << 10,
+};
 
 /// What a thread's connections share.
 #[derive(Debug, Clone)]
@@ -24,9 +37,24 @@ pub struct H2 {
     pub(super) wire: Wire,
 }
 
+/// How far a request and its answer are.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    /// Its stream; 0 as long as the request waits for one.
+    pub(super) id: u32,
+    /// Bytes of the request's body that were queued for sending.
+    pub(super) body_sent: usize,
+    /// The answer's status; 0 before its fields are there.
+    pub(super) status: u16,
+    pub(super) content: Content,
+    /// The answer's body so far.
+    pub(super) body_bytes: u64,
+}
+
 /// The state of one connection.
 #[derive(Debug)]
 pub(super) struct Wire {
+    pub(super) rules: Connection,
     /// What the kernel has not taken yet, from `sent` on.
     pub(super) out: Vec<u8>,
     pub(super) sent: usize,
@@ -34,21 +62,11 @@ pub(super) struct Wire {
     pub(super) leaving: Vec<u32>,
     /// The beginning of a frame whose end has not arrived.
     pub(super) input: Vec<u8>,
-    /// A field block whose end has not arrived.
-    pub(super) block: Option<Block>,
-    pub(super) next_id: u32,
-    /// The server's settings, once they arrived.
-    pub(super) server: Settings,
+    /// Whether the server's settings arrived.
     pub(super) has_settings: bool,
-    pub(super) window: Window,
-    pub(super) inflow: Inflow,
-    pub(super) decoder: Decoder,
-    pub(super) encoder: Encoder,
     /// Why the server takes no more requests on this connection.
     pub(super) going_away: Option<ErrorCode>,
     pub(super) has_ended: bool,
-    /// Frames in a row that brought no request forward.
-    pub(super) idle_frames: u32,
     /// When something last arrived.
     pub(super) heard_ns: u64,
     /// Whether a request has ended, or the server allows more, since this was last asked.
@@ -58,41 +76,35 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new() -> Self {
+        let mut out = Vec::new();
         Self {
-            out: Vec::new(),
+            rules: Connection::begin(Side::Client, SETTINGS, WINDOW_BYTES, Limits::default(), &mut out),
+            out,
             sent: 0,
             leaving: Vec::new(),
             input: Vec::new(),
-            block: None,
-            next_id: 1,
-            server: Settings::default(),
             has_settings: false,
-            window: Window::new(Settings::default().initial_window_size),
-            inflow: Inflow::new(WINDOW_BYTES),
-            decoder: Decoder::new(),
-            encoder: Encoder::new(),
             going_away: None,
             has_ended: false,
-            idle_frames: 0,
             heard_ns: 0,
             has_answered: false,
             has_more_room: false,
         }
     }
-}
 
-/// A field block whose end has not arrived.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) stream: u32,
-    pub(super) ends_stream: bool,
-    pub(super) bytes: Vec<u8>,
+    /// How many requests the server allows at a time.
+    pub(super) fn allowed(&self) -> usize {
+        if self.rules.can_open() == Err(Blocked::GoingAway) {
+            return 0;
+        }
+        // One request leaves with the client's preface. Others wait until the server has said how many it takes.
+        if self.has_settings { self.rules.peer_settings().max_concurrent_streams as usize } else { 1 }
+    }
 }
 
 impl H2 {
     /// Where the stream with this id is among those under way.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
-        // Answers mostly come in the order of their requests.
         self.exchanges.iter().position(|exchange| exchange.id == id)
     }
 

@@ -54,7 +54,7 @@ const CASES: &[(&str, Say, &str)] = &[
         "a RST_STREAM frame on an idle stream",
     ),
     ("5.1", |_, out| encode::window_update(2_000_001, 1, out), "a WINDOW_UPDATE frame on an idle stream"),
-    ("5.1.1", |_, out| headers(2, OK, true, out), "a stream with an id of the other side"),
+    ("5.1.1", |_, out| headers(2, OK, true, out), "a HEADERS frame on an idle stream"),
     ("6.1", |_, out| encode::data(0, b"x", true, out), "a DATA frame on stream 0"),
     (
         "6.1",
@@ -223,7 +223,7 @@ const CASES: &[(&str, Say, &str)] = &[
     (
         "8.3.2",
         |stream, out| headers(stream, &[(":status", "2000")], true, out),
-        "a response without a status of three digits",
+        "a pseudo-header with an invalid value",
     ),
     (
         "10.5",
