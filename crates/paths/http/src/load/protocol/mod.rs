@@ -96,10 +96,12 @@ pub trait Protocol: Sized {
     /// As [`Protocol::advance`].
     fn on_timer(
         &mut self,
-        link: &mut Link,
-        core: &mut Core<Self::Shared>,
-        due_ns: u64,
-    ) -> Result<Flow, Failure>;
+        _link: &mut Link,
+        _core: &mut Core<Self::Shared>,
+        _due_ns: u64,
+    ) -> Result<Flow, Failure> {
+        Ok(Flow::Pending)
+    }
 
     /// A request on a connection that is ready has lasted for `timeout_ns`. Without another definition this ends the connection.
     ///

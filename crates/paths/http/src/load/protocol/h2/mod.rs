@@ -104,10 +104,6 @@ impl Protocol for H2 {
         })
     }
 
-    fn on_timer(&mut self, _: &mut Link, _: &mut Core<Shared>, _: u64) -> Result<Flow, Failure> {
-        Ok(Flow::Pending)
-    }
-
     fn expire(
         &mut self,
         link: &mut Link,
