@@ -61,6 +61,15 @@ pub const HTTP_REQ_WAITING: Metric = trend(
 pub const HTTP_REQ_RECEIVING: Metric =
     trend("http_req_receiving", "from the first to the last byte of the answer; 0 where they came together");
 
+/// Requests that waited.
+pub const HTTP_REQ_STALLED: Metric = Metric {
+    name: "http_req_stalled",
+    unit: Unit::Share,
+    better: Better::Lower,
+    kind: MetricKind::Share,
+    about: "requests that waited before they were sent, for one of the reasons that have a metric each",
+};
+
 /// Waits before a request is sent, by reason.
 pub const STALLS: [Metric; 5] = [
     trend(
@@ -135,6 +144,7 @@ pub const METRICS: &[Metric] = &[
     HTTP_REQ_SENDING,
     HTTP_REQ_WAITING,
     HTTP_REQ_RECEIVING,
+    HTTP_REQ_STALLED,
     STALLS[0],
     STALLS[1],
     STALLS[2],

@@ -119,6 +119,7 @@ fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
     let others = [
         (metrics::HTTP_REQ_FAILED, share(tally.failed, tally.succeeded)),
         (metrics::CHECKS, share(passed, failed)),
+        (metrics::HTTP_REQ_STALLED, share(tally.times.stalls, tried.saturating_sub(tally.times.stalls))),
         (metrics::HANDSHAKES_FULL, Reading::Count(tally.handshakes_full)),
         (metrics::HANDSHAKES_RESUMED, Reading::Count(tally.handshakes_resumed)),
     ];

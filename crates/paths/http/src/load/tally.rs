@@ -208,6 +208,8 @@ merged! {
         pub tls: Histogram,
         /// Waits before sending, by reason in the order of [`Wait::ALL`], where there were any.
         pub stalled: [Histogram; Wait::ALL.len()],
+        /// How many requests waited for any of them.
+        pub stalls: u64,
         /// How many requests found a connection that stood.
         pub reused: u64,
         /// Closed loop: the waits of requests that had no answer when the window closed.
@@ -299,6 +301,7 @@ impl Tally {
 
     /// A request whose times belong to the window waited before it was sent.
     pub fn waited(&mut self, waits: &Waits) {
+        self.times.stalls += u64::from(waits.all_ns().iter().any(|wait_ns| *wait_ns > 0));
         for (histogram, wait_ns) in self.times.stalled.iter_mut().zip(waits.all_ns()) {
             if wait_ns > 0 {
                 histogram.record(wait_ns);
