@@ -175,7 +175,7 @@ impl From<Errno> for Failure {
 fn other_protocol(spoken: Spoken) -> &'static str {
     match spoken {
         Spoken::H1 => {
-            "the server chose a protocol other than HTTP/1.1, the only one that this load speaks; offer only `http/1.1`"
+            "the server chose a protocol other than HTTP/1.1; offer only `http/1.1`, or set --protocol h2 (load.protocol)"
         }
         Spoken::H2 => "the server did not choose HTTP/2; measure HTTP/1.1 with --protocol h1 (load.protocol)",
     }
@@ -188,7 +188,7 @@ fn alert_remedy(name: &str) -> &'static str {
             "; check --group, --cipher and --tls (load.group, load.cipher, load.tls)"
         }
         "protocol_version" => "; check --tls (load.tls)",
-        "no_application_protocol" => "; check --alpn (load.alpn)",
+        "no_application_protocol" => "; check --protocol and --alpn (load.protocol, load.alpn)",
         "certificate_required" => "; name one with --client-certificate (load.client_certificate)",
         "unrecognized_name" => "; check --sni (load.sni)",
         _ => "",

@@ -53,8 +53,10 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     if !spec.alpn.is_empty() && !spec.alpn.iter().any(|protocol| is_spoken(spec.protocol, protocol)) {
         let message = match spec.protocol {
-            Spoken::H1 => "this load speaks only HTTP/1.1; offer `http/1.1`, alone or among others",
-            Spoken::H2 => "this load speaks only HTTP/2; offer `h2`, alone or among others",
+            Spoken::H1 => {
+                "the load speaks HTTP/1.1; offer `http/1.1`, alone or among others, or set `protocol: h2`"
+            }
+            Spoken::H2 => "the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`",
         };
         return Err(Fault::new("load.alpn", message));
     }

@@ -74,7 +74,7 @@ pub struct LoadSettings {
     pub resumption: Percent,
     /// Server name to send, if not the URL's host.
     pub sni: Option<String>,
-    /// Application protocols to offer. The load itself speaks only HTTP/1.1.
+    /// Application protocols to offer in TLS. That of `protocol` must be among them.
     pub alpn: Vec<String>,
     /// PEM file with the client's certificate chain and key.
     pub client_certificate: Option<String>,

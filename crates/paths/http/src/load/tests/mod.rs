@@ -146,7 +146,7 @@ fn what_makes_no_load_is_refused() {
     load.resumption: a share is 0% to 100%
     load.checks[1]: `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
     load.alpn: a protocol's name has 1 to 255 bytes, such as `http/1.1`
-    load.alpn: this load speaks only HTTP/1.1; offer `http/1.1`, alone or among others
+    load.alpn: the load speaks HTTP/1.1; offer `http/1.1`, alone or among others, or set `protocol: h2`
     ");
 }
 

@@ -170,10 +170,13 @@ fn a_protocol_is_agreed_on_and_another_one_than_http1_is_refused() {
     assert_eq!(only(&run(&offers("http/1.1"), &authority, with("http/1.1")), "alpn"), "http/1.1");
     assert_eq!(
         failure(&offers("h2,http/1.1"), &authority, with("h2")),
-        "tls: the server chose a protocol other than HTTP/1.1, the only one that this load speaks; offer only `http/1.1`"
+        "tls: the server chose a protocol other than HTTP/1.1; offer only `http/1.1`, or set --protocol h2 (load.protocol)"
     );
     let refused = failure(&offers("http/1.1"), &authority, with("h2"));
-    assert_eq!(refused, "tls alert: no_application_protocol; check --alpn (load.alpn)");
+    assert_eq!(
+        refused,
+        "tls alert: no_application_protocol; check --protocol and --alpn (load.protocol, load.alpn)"
+    );
 }
 
 #[test]
