@@ -99,7 +99,7 @@ Maintainer: The Plumbline maintainers <maintainers@plumbline.dev>
 Installed-Size: $size
 Depends: $libraries
 Recommends: ca-certificates, iproute2, nftables
-Suggests: apache2-utils, fio, haproxy, iperf3, libisal2, nghttp2-client, nginx, openssh-client, openvswitch-switch, qemu-system, qperf, sockperf, wrk
+Suggests: apache2-utils, caddy, fio, haproxy, iperf3, libisal2, nghttp2-client, nginx, openssh-client, openvswitch-switch, qemu-system, qperf, sockperf, wrk
 Section: utils
 Priority: optional
 Description: proves what one change does to an infrastructure data path

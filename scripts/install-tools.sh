@@ -4,7 +4,7 @@
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
-#   systems  the systems under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the CPU can run it; a
+#   systems  the systems under test: HAProxy, nginx, Caddy, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the CPU can run it; a
 #            variant that needs a missing one is skipped
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
@@ -89,6 +89,8 @@ note_missing() {
         systems)
             want haproxy have haproxy
             want nginx have nginx
+            # The third ingress that speaks h2: unlike the other two it is written in Go, with its own HTTP and TLS.
+            want caddy have caddy
             want libisal2 has_library libisal.so.2
             want nftables have nft
             want openvswitch-switch have ovs-vswitchd
@@ -142,7 +144,7 @@ note_missing() {
     esac
 }
 
-# Debian starts a service as soon as its package is installed. Experiments start HAProxy, nginx and Open
+# Debian starts a service as soon as its package is installed. Experiments start HAProxy, nginx, Caddy and Open
 # vSwitch themselves, on free ports. As services they would take port 80 and use CPU beside a measurement.
 # Tests start sshd themselves, and a service would open the machine to the network. No service therefore
 # starts while this script installs packages, and none of the new ones starts at boot. A policy of the
@@ -163,7 +165,7 @@ disable_new_services() {
     have systemctl || return 0
     local package service now=()
     [ ! -d /run/systemd/system ] || now=(--now)
-    for package in haproxy nginx nftables openvswitch-switch openssh-server postgresql; do
+    for package in haproxy nginx caddy nftables openvswitch-switch openssh-server postgresql; do
         service=${package/openssh-server/ssh}
         case " ${missing[*]} " in
             *" $package "*) as_root systemctl disable ${now[@]+"${now[@]}"} "$service" >/dev/null 2>&1 || true ;;

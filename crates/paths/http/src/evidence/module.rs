@@ -67,6 +67,7 @@ impl HttpSettings {
             IngressKind::Embedded => "the embedded ingress",
             IngressKind::Haproxy => "HAProxy",
             IngressKind::Nginx => "nginx",
+            IngressKind::Caddy => "Caddy",
             IngressKind::External => "the external system",
         }
     }

@@ -22,6 +22,8 @@ pub enum IngressKind {
     Haproxy,
     /// nginx from the host's packages.
     Nginx,
+    /// Caddy from the host's packages.
+    Caddy,
     /// A URL that exists; nothing is built.
     External,
 }

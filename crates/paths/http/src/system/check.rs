@@ -9,7 +9,7 @@ use plumb_path::{AnyError, Fault, Place};
 use super::certificates::Certificates;
 use super::config;
 use super::haproxy::{self, Haproxy};
-use super::installable::{HAPROXY, NGINX};
+use super::installable::{CADDY, HAPROXY, NGINX};
 use super::nginx::{self, Nginx};
 use super::offload::{Module, is_name_or_path};
 use super::protocols;
@@ -40,7 +40,7 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     let dialect = match spec.ingress.kind {
         IngressKind::Haproxy => Some(haproxy::DIALECT),
         IngressKind::Nginx => Some(nginx::DIALECT),
-        IngressKind::Embedded | IngressKind::External => None,
+        IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => None,
     };
     config::check(&spec.ingress.config, dialect)?;
     test_config(&spec.ingress)?;
@@ -55,7 +55,7 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
     let program = match ingress.kind {
         IngressKind::Haproxy => HAPROXY,
         IngressKind::Nginx => NGINX,
-        IngressKind::Embedded | IngressKind::External => return Ok(()),
+        IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => return Ok(()),
     };
     if ingress.config.is_empty() || program.find().is_err() {
         return Ok(());
@@ -90,6 +90,9 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), AnyError> {
             DeviceKind::Multibuffer.probe()?;
         }
         IngressKind::Embedded => {}
+        IngressKind::Caddy => {
+            CADDY.find()?;
+        }
         IngressKind::Haproxy => {
             HAPROXY.find()?;
             Module::of(&spec.ingress, HAPROXY)?;

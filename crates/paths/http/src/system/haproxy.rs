@@ -37,7 +37,7 @@ impl Haproxy {
         place: &Place,
         certificates: Option<&Certificates>,
     ) -> Result<(), PathError> {
-        Program::test(&recipe(place, None, certificates, &|port| config(spec, "", here(port), 1)))
+        Program::test(&recipe(place, None, certificates, &|port| config(spec, "", here(port), 1)), "-c")
     }
 
     /// Starts one in front of an origin.
@@ -114,7 +114,6 @@ fn recipe<'a>(
         working_directory: Some("/"),
         config_name: "haproxy.cfg",
         config,
-        test_argument: "-c",
         death_signal: Signal::KILL,
     }
 }

@@ -10,6 +10,7 @@ use plumb_path::tool::NotInstalled;
 pub(super) const HAPROXY: Installable = Installable {
     title: "HAProxy",
     command: "haproxy",
+    version_argument: "-v",
     build_argument: "-vv",
     remedy: "on Debian: apt-get install haproxy",
 };
@@ -17,8 +18,17 @@ pub(super) const HAPROXY: Installable = Installable {
 pub(super) const NGINX: Installable = Installable {
     title: "nginx",
     command: "nginx",
+    version_argument: "-v",
     build_argument: "-V",
     remedy: "on Debian: apt-get install nginx-light",
+};
+
+pub(super) const CADDY: Installable = Installable {
+    title: "Caddy",
+    command: "caddy",
+    version_argument: "version",
+    build_argument: "build-info",
+    remedy: "on Debian: apt-get install caddy",
 };
 
 /// How long a program may take to say its version.
@@ -30,7 +40,9 @@ pub(super) struct Installable {
     /// How it is called, by people and by the shell.
     pub title: &'static str,
     pub command: &'static str,
-    /// The option that prints what it was built with.
+    /// The argument that prints its version.
+    pub version_argument: &'static str,
+    /// The argument that prints what it was built with.
     pub build_argument: &'static str,
     /// A clause that says how to install it.
     pub remedy: &'static str,
@@ -48,7 +60,7 @@ impl Installable {
 
     /// The first line of what it says of its version.
     pub(super) fn version(self, file: &Path) -> Result<String, PathError> {
-        let said = said(file, "-v")?;
+        let said = said(file, self.version_argument)?;
         Ok(said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
     }
 

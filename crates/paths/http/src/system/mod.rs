@@ -1,6 +1,7 @@
 //! Systems under test of the `http` data path: an ingress in front of an origin, built, proven to answer, and
 //! watched.
 
+mod caddy;
 mod certificates;
 mod check;
 mod config;
@@ -39,7 +40,7 @@ pub(crate) fn expected_config(ingress: &IngressSettings) -> Option<String> {
     match ingress.kind {
         IngressKind::Haproxy => haproxy::expected_config(ingress),
         IngressKind::Nginx => nginx::expected_config(ingress),
-        IngressKind::Embedded | IngressKind::External => None,
+        IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => None,
     }
 }
 

@@ -56,13 +56,10 @@ impl Nginx {
         let http2 = Http2::of_installed(spec)?;
         let config = |port| config(spec, "", (here(port), 1), is_nobody, http2);
         let directory = place.scratch.join("nginx-ingress");
-        Program::test(&recipe(
-            directory,
-            Environment::default(),
-            (spec.threads, is_nobody),
-            &config,
-            certificates,
-        ))
+        Program::test(
+            &recipe(directory, Environment::default(), (spec.threads, is_nobody), &config, certificates),
+            "-t",
+        )
     }
 
     /// Starts one as the ingress in front of an origin.
@@ -165,7 +162,6 @@ fn recipe<'a>(
         arguments: &ARGUMENTS,
         config_name: "nginx.conf",
         config,
-        test_argument: "-t",
         secrets: certificates.map(Certificates::files).unwrap_or_default(),
         working_directory: None,
         is_nobody,

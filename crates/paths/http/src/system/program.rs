@@ -38,8 +38,6 @@ pub(super) struct Recipe<'a> {
     pub config_name: &'a str,
     /// The configuration, given the port to listen on.
     pub config: &'a dyn Fn(u16) -> Result<String, ConfigError>,
-    /// What has the program only test its configuration.
-    pub test_argument: &'static str,
     /// What its OpenSSL is told.
     pub environment: Environment,
     /// What the parent's death is to send. A program without children is best killed.
@@ -77,20 +75,22 @@ impl Program {
             match program.prove(expected) {
                 Ok(proof) => return Ok((program, proof)),
                 // The port was free when it was looked for; somebody else may have taken it since.
-                Err(_) if attempt < ATTEMPTS && program.log().contains("Address already in use") => {}
+                Err(_)
+                    if attempt < ATTEMPTS
+                        && program.log().to_lowercase().contains("address already in use") => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Has a program test its configuration, and start nothing.
+    /// Has a program test its configuration, which the argument makes it do instead of starting.
     ///
     /// # Errors
     /// What it says against it.
-    pub(super) fn test(recipe: &Recipe<'_>) -> Result<(), PathError> {
+    pub(super) fn test(recipe: &Recipe<'_>, argument: &str) -> Result<(), PathError> {
         let file = recipe.program.find().map_err(PathError::new)?;
         let prepared = Prepared::new(recipe, Ipv4Addr::LOCALHOST.into())?;
-        let command = prepared.command(recipe, &file)?.arg(recipe.test_argument);
+        let command = prepared.command(recipe, &file)?.arg(argument);
         let output = output_of(command, recipe.program.command, TEST_PATIENCE)?;
         if output.exit.is_success() {
             return Ok(());

@@ -33,6 +33,9 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
         Some(_) if !ingress.has_h2() => {
             fault("streams", "only h2 has streams; add it with `protocols: [h1, h2]`".to_owned())
         }
+        Some(_) if ingress.kind == IngressKind::Caddy => {
+            fault("streams", "Caddy has no setting for the streams of a connection".to_owned())
+        }
         Some(streams) if !(1..=STREAMS_MAX).contains(&streams) => {
             fault("streams", format!("a connection has 1 to {STREAMS_MAX} streams"))
         }
@@ -47,7 +50,7 @@ fn refusal(kind: IngressKind) -> Option<&'static str> {
             Some("an external system speaks what its own configuration says; leave out `protocols`")
         }
         IngressKind::Embedded => Some("the embedded ingress speaks h1 only"),
-        IngressKind::Haproxy | IngressKind::Nginx => None,
+        IngressKind::Haproxy | IngressKind::Nginx | IngressKind::Caddy => None,
     }
 }
 
@@ -71,7 +74,8 @@ pub(super) fn feasible(ingress: &IngressSettings) -> Result<(), AnyError> {
         _ if !ingress.has_h2() => return Ok(()),
         IngressKind::Haproxy => (HAPROXY, " h2 : "),
         IngressKind::Nginx => (NGINX, "--with-http_v2_module"),
-        IngressKind::Embedded | IngressKind::External => return Ok(()),
+        // Every Caddy 2 speaks h2.
+        IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => return Ok(()),
     };
     let file = program.find()?;
     Ok(lack(program, mark, &program.build(&file)?, ingress.tls)?)
@@ -113,6 +117,7 @@ mod tests {
             with(external, &[H1, H2], None),
             with(IngressKind::Embedded, &[H1, H2], None),
             with(haproxy, &[H1], Some(8)),
+            with(IngressKind::Caddy, &[H1, H2], Some(8)),
             with(haproxy, &[H1, H2], Some(0)),
             with(haproxy, &[H1, H2], Some(STREAMS_MAX + 1)),
         ];
@@ -124,6 +129,7 @@ mod tests {
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`
         system.ingress.protocols: the embedded ingress speaks h1 only
         system.ingress.streams: only h2 has streams; add it with `protocols: [h1, h2]`
+        system.ingress.streams: Caddy has no setting for the streams of a connection
         system.ingress.streams: a connection has 1 to 65535 streams
         system.ingress.streams: a connection has 1 to 65535 streams
         ");

@@ -13,9 +13,9 @@ use rustls::version::{TLS12, TLS13};
 use super::certificates::Certificates;
 use super::haproxy::Haproxy;
 use super::nginx::Nginx;
-use super::offload;
 use super::program::Program;
 use super::readiness::{self, Answered, Expected};
+use super::{caddy, offload};
 use crate::settings::{
     IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, OriginSettings, SystemSettings,
     TlsVersion,
@@ -40,6 +40,7 @@ enum Ingress {
     Embedded(EmbeddedIngress),
     Haproxy(Haproxy),
     Nginx(Nginx),
+    Caddy(Program),
 }
 
 #[derive(Debug)]
@@ -82,11 +83,7 @@ impl Running {
 impl Running {
     /// The ingress' process, where it is a program.
     pub(super) fn ingress_pid(&mut self) -> Option<u32> {
-        match self.ingress.as_mut()? {
-            Ingress::Embedded(_) => None,
-            Ingress::Haproxy(ingress) => Some(ingress.program().pid()),
-            Ingress::Nginx(ingress) => Some(ingress.program().pid()),
-        }
+        self.ingress.as_mut()?.program().map(|program| program.pid())
     }
 }
 
@@ -180,10 +177,24 @@ impl Ingress {
                 let (ingress, proof) = Nginx::start_ingress(spec, origin_port, place, expected)?;
                 (Self::Nginx(ingress), proof)
             }
+            IngressKind::Caddy => {
+                let (ingress, proof) = caddy::start(spec, origin_port, place, expected)?;
+                (Self::Caddy(ingress), proof)
+            }
             IngressKind::External => {
                 return Err(PathError::new("build an external system: it exists already"));
             }
         })
+    }
+
+    /// The program that it is, if it is one.
+    fn program(&mut self) -> Option<&mut Program> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Haproxy(ingress) => Some(ingress.program()),
+            Self::Nginx(ingress) => Some(ingress.program()),
+            Self::Caddy(program) => Some(program),
+        }
     }
 
     fn port(&self) -> u16 {
@@ -191,22 +202,21 @@ impl Ingress {
             Self::Embedded(ingress) => ingress.port(),
             Self::Haproxy(ingress) => ingress.port(),
             Self::Nginx(ingress) => ingress.port(),
+            Self::Caddy(program) => program.port,
         }
     }
 
     fn check(&mut self) -> Result<(), PathError> {
         match self {
             Self::Embedded(ingress) => check_embedded("ingress", ingress.has_ended()),
-            Self::Haproxy(ingress) => ingress.program().check(),
-            Self::Nginx(ingress) => ingress.program().check(),
+            _ => self.program().map_or(Ok(()), Program::check),
         }
     }
 
     fn cpu_ns(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
-        let (ingress_ns, worker_ns) = match self {
-            Self::Embedded(_) => (threads_cpu_ns("ingress-")?, threads_cpu_ns("worker-")?),
-            Self::Haproxy(ingress) => (program_cpu_ns(ingress.program())?, 0),
-            Self::Nginx(ingress) => (program_cpu_ns(ingress.program())?, 0),
+        let (ingress_ns, worker_ns) = match self.program() {
+            None => (threads_cpu_ns("ingress-")?, threads_cpu_ns("worker-")?),
+            Some(program) => (program_cpu_ns(program)?, 0),
         };
         Ok(BTreeMap::from([("ingress".to_owned(), ingress_ns), ("worker".to_owned(), worker_ns)]))
     }
@@ -216,6 +226,7 @@ impl Ingress {
             Self::Embedded(ingress) => Ok(ingress.counters()),
             Self::Haproxy(ingress) => ingress.counters(),
             Self::Nginx(ingress) => ingress.counters(),
+            Self::Caddy(_) => Ok(BTreeMap::new()),
         }
     }
 
@@ -224,18 +235,13 @@ impl Ingress {
             Self::Embedded(ingress) => Ok(ingress.states()),
             Self::Haproxy(ingress) => ingress.states(),
             Self::Nginx(ingress) => Ok(ingress.states()),
+            Self::Caddy(program) => Ok(caddy::states(program)),
         }
     }
 
-    fn stop(self) -> Result<(), PathError> {
-        match self {
-            Self::Embedded(ingress) => {
-                drop(ingress);
-                Ok(())
-            }
-            Self::Haproxy(mut ingress) => ingress.program().stop(),
-            Self::Nginx(mut ingress) => ingress.program().stop(),
-        }
+    /// Dropping the embedded one ends it.
+    fn stop(mut self) -> Result<(), PathError> {
+        self.program().map_or(Ok(()), Program::stop)
     }
 }
 

@@ -17,10 +17,11 @@ use crate::system::offload::Environment;
 use crate::system::program::{Program, Recipe};
 use crate::system::readiness::Expected;
 
-/// Waits until a process is gone, or is a zombie that only its parent can reap.
+/// Waits until a process is gone, or is a zombie that only its parent can reap. Threads end after the first one.
 fn ends(pid: u32) {
     let status = || fs::read_to_string(format!("/proc/{pid}/status"));
-    while status().is_ok_and(|status| !status.contains("State:\tZ")) {
+    let has_threads = || fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1);
+    while has_threads() || status().is_ok_and(|status| !status.contains("State:\tZ")) {
         sleep(Duration::from_millis(1));
     }
 }
@@ -86,7 +87,9 @@ fn a_program_knows_no_secrets_and_has_no_rights_that_it_does_not_need() {
 
 #[test]
 fn a_program_that_is_gone_is_an_error_with_its_name() {
-    for (kind, title) in [(IngressKind::Haproxy, "HAProxy"), (IngressKind::Nginx, "nginx")] {
+    for (kind, title) in
+        [(IngressKind::Haproxy, "HAProxy"), (IngressKind::Nginx, "nginx"), (IngressKind::Caddy, "Caddy")]
+    {
         let spec = spec(kind, TlsVersion::None);
         if !is_feasible("endings::a_program_that_is_gone_is_an_error_with_its_name", &spec) {
             continue;
@@ -240,7 +243,6 @@ fn a_program_whose_port_was_taken_gets_another() {
         arguments: &["-db", "-f", "haproxy.cfg"],
         config_name: "haproxy.cfg",
         config: &config,
-        test_argument: "-c",
         death_signal: Signal::KILL,
         secrets: Vec::new(),
         working_directory: None,

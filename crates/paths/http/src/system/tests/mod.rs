@@ -19,7 +19,8 @@ use crate::settings::{IngressKind, KeyKind, Offload, SystemSettings, TlsVersion}
 use crate::target::Target;
 use client::{Client, Trust};
 
-const PROGRAMS: [IngressKind; 3] = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx];
+const PROGRAMS: [IngressKind; 4] =
+    [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx, IngressKind::Caddy];
 
 /// The settings of a system whose certificates take no time to make.
 fn spec(kind: IngressKind, tls: TlsVersion) -> SystemSettings {

@@ -28,7 +28,7 @@ fn with_h2(test: &str, tls: TlsVersion) -> Option<(PathBuf, Vec<SystemSettings>)
             .unwrap();
         return None;
     };
-    let specs = [IngressKind::Haproxy, IngressKind::Nginx].map(|kind| {
+    let specs = [IngressKind::Haproxy, IngressKind::Nginx, IngressKind::Caddy].map(|kind| {
         let mut spec = spec(kind, tls);
         spec.ingress.protocols = vec![H1, H2];
         spec
@@ -54,11 +54,15 @@ fn snapshot_where(started: &mut Started, holds: impl Fn(&Snapshot) -> bool) -> S
 
 /// The snapshot after the request that proves the ingress.
 fn proven(started: &mut Started) -> Snapshot {
-    snapshot_where(started, |snapshot| snapshot.counters[H1.counter()] > 0)
+    let counted = |snapshot: &Snapshot| snapshot.counters.get(H1.counter()).is_none_or(|count| *count > 0);
+    snapshot_where(started, counted)
 }
 
-/// Waits until the ingress has counted requests of each protocol.
+/// Waits until the ingress has counted requests of each protocol, if it counts them.
 fn counts(started: &mut Started, expected: [(Protocol, u64); 2], before: &Snapshot) {
+    if !before.counters.contains_key(H1.counter()) {
+        return;
+    }
     let moved = |after: &Snapshot, protocol: Protocol| after.moved(before, protocol.counter());
     snapshot_where(started, |after| expected.iter().all(|(one, count)| moved(after, *one) == Some(*count)));
 }
