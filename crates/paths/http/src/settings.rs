@@ -9,7 +9,6 @@ mod driver;
 mod ingress;
 mod load;
 mod origin;
-mod protocol;
 mod tls;
 
 use schemars::JsonSchema;
@@ -20,7 +19,6 @@ pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
 pub use load::{LoadSettings, Reuse, Spoken};
 pub use origin::{OriginKind, OriginSettings};
-pub use protocol::Protocol;
 pub use tls::{KeyKind, TlsVersion};
 
 /// What an HTTP experiment sets.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::config::ConfigSettings;
-use super::protocol::Protocol;
+use super::load::Spoken;
 use super::tls::{KeyKind, TlsVersion};
 
 /// Which program is the ingress.
@@ -86,7 +86,7 @@ pub struct IngressSettings {
     pub batch_wait: Option<Span>,
     /// The HTTP versions that it speaks: `[h1]`, or `[h1, h2]`. Over TLS the client chooses by ALPN, and without TLS by
     /// its first bytes (prior knowledge).
-    pub protocols: Vec<Protocol>,
+    pub protocols: Vec<Spoken>,
     /// The most streams of an h2 connection at a time; the program's own limit if absent.
     pub streams: Option<u32>,
     /// Event-loop threads.
@@ -132,7 +132,7 @@ impl Default for IngressSettings {
             offload: Offload::default(),
             offload_mode: None,
             batch_wait: None,
-            protocols: vec![Protocol::H1],
+            protocols: vec![Spoken::H1],
             streams: None,
             threads: 1,
             workers: None,
@@ -177,7 +177,7 @@ impl IngressSettings {
     /// Whether it is to speak HTTP/2.
     #[must_use]
     pub fn has_h2(&self) -> bool {
-        self.protocols.contains(&Protocol::H2)
+        self.protocols.contains(&Spoken::H2)
     }
 
     /// The processes of an external system, as far as the settings name them.

@@ -112,7 +112,7 @@ fn config(spec: &IngressSettings, at: SocketAddr, origin_port: u16) -> Value {
 mod tests {
     use super::*;
     use crate::settings::IngressKind;
-    use crate::settings::Protocol::{H1, H2};
+    use crate::settings::Spoken::{H1, H2};
 
     #[test]
     fn protocols_are_those_of_the_server_and_of_alpn() {

@@ -11,8 +11,9 @@ use super::config::{self, CONFIG_STATE, ConfigError, Dialect};
 use super::installable::HAPROXY;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Program, Recipe};
+use super::protocols::counter;
 use super::readiness::{Answered, Expected, here};
-use crate::settings::{IngressSettings, Protocol, TlsVersion};
+use crate::settings::{IngressSettings, Spoken, TlsVersion};
 
 /// In HAProxy's directory.
 const STATS_SOCKET: &str = "stats.sock";
@@ -133,8 +134,8 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
     let counters = [
         ("requests", value(frontend, "req_tot")),
         // Despite its name, the second counts a frontend's streams in the line of the frontend.
-        (Protocol::H1.counter(), value(frontend, "h1_total_streams")),
-        (Protocol::H2.counter(), value(frontend, "h2_backend_total_streams")),
+        (counter(Spoken::H1), value(frontend, "h1_total_streams")),
+        (counter(Spoken::H2), value(frontend, "h2_backend_total_streams")),
         ("upstream_connects", value(backend, "connect")),
         ("handshakes_full", value(frontend, "ssl_sess")),
         ("handshakes_resumed", value(frontend, "ssl_reused_sess")),
@@ -233,7 +234,7 @@ fn tls(spec: &IngressSettings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Protocol::{H1, H2};
+    use crate::settings::Spoken::{H1, H2};
 
     #[test]
     fn h2_and_its_streams_are_words_of_bind_and_global() {

@@ -33,6 +33,8 @@ pub(crate) use config::CONFIG_STATE;
 pub use error::{Refusal, Syntax, TemplateError};
 pub(crate) use external::foreign;
 pub(crate) use offload::{LIBRARY_STATE, is_qat};
+#[cfg(test)]
+pub(crate) use protocols::counter;
 pub use template::{NginxTemplate, nginx_template};
 
 /// What evidence shows of the ingress' configuration; `None` where it is plumb's own.

@@ -15,18 +15,16 @@ use super::config::{self, CONFIG_STATE, ConfigError, Dialect};
 use super::installable::NGINX;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Program, Recipe};
+use super::protocols::{HTTP2_DIRECTIVE, counter};
 use super::readiness::{Answered, Expected, here};
 use super::version::Version;
-use crate::settings::{ConfigSettings, IngressSettings, Protocol, TlsVersion};
+use crate::settings::{ConfigSettings, IngressSettings, Spoken, TlsVersion};
 
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
 const STATUS_SOCKET: &str = "status.sock";
 
 /// The protocol of each request, in nginx's working directory.
 const PROTOCOL_LOG: &str = "protocols.log";
-
-/// From this version on, `http2` is a directive, and a port without TLS speaks h1 beside h2. Before, it was a word of `listen`.
-pub(super) const HTTP2_DIRECTIVE: Version = Version([1, 25, 1]);
 
 /// `-e`: what goes wrong before the configuration is read is not to go to the host's own log.
 const ARGUMENTS: [&str; 6] = ["-p", ".", "-e", "stderr", "-c", "nginx.conf"];
@@ -131,7 +129,7 @@ impl Nginx {
         if let Some(log) = &mut self.protocols {
             let counted =
                 log.counted().map_err(|error| PathError::new(format!("read {PROTOCOL_LOG}: {error}")))?;
-            counters.extend(counted.map(|(protocol, count)| (protocol.counter().to_owned(), count)));
+            counters.extend(counted.map(|(protocol, count)| (counter(protocol).to_owned(), count)));
         }
         Ok(counters)
     }
@@ -184,12 +182,12 @@ impl ProtocolLog {
     }
 
     /// The requests of each protocol so far.
-    fn counted(&mut self) -> io::Result<[(Protocol, u64); 2]> {
+    fn counted(&mut self) -> io::Result<[(Spoken, u64); 2]> {
         let mut piece = [0; 64 << 10];
         loop {
             let length = self.file.read(&mut piece)?;
             if length == 0 {
-                return Ok([(Protocol::H1, self.lines.saturating_sub(self.h2)), (Protocol::H2, self.h2)]);
+                return Ok([(Spoken::H1, self.lines.saturating_sub(self.h2)), (Spoken::H2, self.h2)]);
             }
             // A line is `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`.
             let count = |byte| memchr::memchr_iter(byte, &piece[..length]).count() as u64;
@@ -428,9 +426,9 @@ mod tests {
     use std::io::{Seek, Write};
 
     use super::*;
-    use crate::settings::Protocol::{H1, H2};
+    use crate::settings::Spoken::{H1, H2};
 
-    fn text(protocols: &[Protocol], streams: Option<u32>, http2: Http2) -> String {
+    fn text(protocols: &[Spoken], streams: Option<u32>, http2: Http2) -> String {
         let protocols = protocols.to_vec();
         let spec = IngressSettings { protocols, streams, ..IngressSettings::default() };
         config(&spec, "", (here(1), 2), true, http2).unwrap()

@@ -3,12 +3,22 @@
 use plumb_path::{AnyError, Fault};
 
 use super::installable::{HAPROXY, Installable, NGINX};
-use super::nginx::HTTP2_DIRECTIVE;
 use super::version::Version;
-use crate::settings::{IngressKind, IngressSettings, Protocol, TlsVersion};
+use crate::settings::{IngressKind, IngressSettings, Spoken, TlsVersion};
 
+/// From this version of nginx on, `http2` is a directive, and a port without TLS speaks h1 beside h2. Before, it was a word of
+/// `listen`.
+pub(super) const HTTP2_DIRECTIVE: Version = Version([1, 25, 1]);
 /// More than this is a slip of the pen.
 const STREAMS_MAX: u32 = 65_535;
+
+/// The counter of requests that the ingress has answered in a protocol.
+pub(crate) fn counter(protocol: Spoken) -> &'static str {
+    match protocol {
+        Spoken::H1 => "requests_h1",
+        Spoken::H2 => "requests_h2",
+    }
+}
 
 /// Checks `protocols` and `streams`.
 ///
@@ -17,9 +27,9 @@ const STREAMS_MAX: u32 = 65_535;
 pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.{key}"), message));
     match ingress.protocols.as_slice() {
-        [Protocol::H1] | [Protocol::H1, Protocol::H2] | [Protocol::H2, Protocol::H1] => {}
+        [Spoken::H1] | [Spoken::H1, Spoken::H2] | [Spoken::H2, Spoken::H1] => {}
         [] => return fault("protocols", "an ingress speaks `[h1]` or `[h1, h2]`".to_owned()),
-        [Protocol::H2] => {
+        [Spoken::H2] => {
             let message = "`plumb` uses h1 to test whether an ingress answers; write `[h1, h2]`, from which the load chooses";
             return fault("protocols", message.to_owned());
         }
@@ -97,11 +107,11 @@ fn lack(program: Installable, mark: &str, build: &str, tls: TlsVersion) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Protocol::{H1, H2};
+    use crate::settings::Spoken::{H1, H2};
 
     #[test]
     fn protocols_are_h1_alone_or_beside_h2() {
-        let with = |kind, protocols: &[Protocol], streams| {
+        let with = |kind, protocols: &[Spoken], streams| {
             let protocols = protocols.to_vec();
             let ingress = IngressSettings { kind, protocols, streams, ..IngressSettings::default() };
             check(&ingress).map_or_else(|fault| fault.to_string(), |()| "none".to_owned())

@@ -7,7 +7,8 @@ use plumb_host::process::{run_for_output, which};
 use plumb_host::time::sleep;
 
 use super::*;
-use crate::settings::Protocol::{self, H1, H2};
+use crate::settings::Spoken::{self, H1, H2};
+use crate::system::counter;
 
 /// The HTTP version of an answer of 612 B to curl, which asks with the option.
 fn curl(curl: &Path, started: &Started, option: &str) -> String {
@@ -54,16 +55,16 @@ fn snapshot_where(started: &mut Started, holds: impl Fn(&Snapshot) -> bool) -> S
 
 /// The snapshot after the request that proves the ingress.
 fn proven(started: &mut Started) -> Snapshot {
-    let counted = |snapshot: &Snapshot| snapshot.counters.get(H1.counter()).is_none_or(|count| *count > 0);
+    let counted = |snapshot: &Snapshot| snapshot.counters.get(counter(H1)).is_none_or(|count| *count > 0);
     snapshot_where(started, counted)
 }
 
 /// Waits until the ingress has counted requests of each protocol, if it counts them.
-fn counts(started: &mut Started, expected: [(Protocol, u64); 2], before: &Snapshot) {
-    if !before.counters.contains_key(H1.counter()) {
+fn counts(started: &mut Started, expected: [(Spoken, u64); 2], before: &Snapshot) {
+    if !before.counters.contains_key(counter(H1)) {
         return;
     }
-    let moved = |after: &Snapshot, protocol: Protocol| after.moved(before, protocol.counter());
+    let moved = |after: &Snapshot, protocol: Spoken| after.moved(before, counter(protocol));
     snapshot_where(started, |after| expected.iter().all(|(one, count)| moved(after, *one) == Some(*count)));
 }
 
