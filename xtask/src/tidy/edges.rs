@@ -28,7 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-devices", &["plumb-host"]),
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path", "plumb-devices", "plumb-tools"]),
     ("plumb-h2", &[]),
-    ("plumb-ingress", &["plumb-model", "plumb-host", "plumb-devices"]),
+    ("plumb-ingress", &["plumb-model", "plumb-h2", "plumb-host", "plumb-devices"]),
     (
         "plumb-http",
         &[

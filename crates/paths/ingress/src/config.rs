@@ -16,8 +16,17 @@ pub struct Config<'a> {
     pub threads: u32,
     /// How it terminates TLS; it speaks plain HTTP if absent.
     pub tls: Option<Tls<'a>>,
+    /// How it speaks HTTP/2 beside HTTP/1.1; it speaks HTTP/1.1 alone if absent.
+    pub http2: Option<Http2>,
     /// How long things may take.
     pub timeouts: Timeouts,
+}
+
+/// The HTTP/2 side of an ingress. Over TLS the client chooses by ALPN, and without TLS by its first bytes (RFC 9113, section 3.3).
+#[derive(Debug, Clone, Copy)]
+pub struct Http2 {
+    /// The most requests of one connection at a time: SETTINGS_MAX_CONCURRENT_STREAMS.
+    pub streams_max: u32,
 }
 
 /// The TLS side of an ingress.

@@ -1,5 +1,7 @@
 //! The embedded ingress in front of origins that behave as they like, and of clients that do.
 
+mod http2;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
@@ -70,6 +72,7 @@ fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
         origin_port,
         threads: 1,
         tls: None,
+        http2: None,
         timeouts,
     })
     .unwrap()

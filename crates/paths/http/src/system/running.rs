@@ -260,7 +260,8 @@ fn embedded_ingress(
         key_operations: key_operations(spec, place),
     });
     let address = place.listens_on();
-    let config = Config { address, origin_port, threads: spec.threads, tls, timeouts: Timeouts::default() };
+    let (threads, timeouts) = (spec.threads, Timeouts::default());
+    let config = Config { address, origin_port, threads, tls, http2: None, timeouts };
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }
 

@@ -1,12 +1,14 @@
-//! One client of the ingress: its requests go to the origin one after the other.
+//! One client of the ingress. The requests of HTTP/1.1 go to the origin one after the other; those of HTTP/2 are in `multiplexed.rs`.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use plumb_h2::PREFACE;
 use rustls::ServerConfig;
 
 use super::exchange::{Exchange, Failure};
+use super::multiplexed::Multiplexed;
 use super::operation::Answer;
 use super::rewrite::Origin;
 use super::thread::Thread;
@@ -22,12 +24,23 @@ pub(super) struct Connection {
     origin: Origin,
     inbox: Buffer,
     outbox: Buffer,
+    protocol: Protocol,
+    /// The request of HTTP/1.1 that is being answered.
     exchange: Option<Exchange>,
     /// The client sends nothing any more.
     has_ended: bool,
     closing: Closing,
     /// When it has waited too long, in ns of the monotonic clock.
     deadline_ns: u64,
+}
+
+/// What a client speaks.
+#[derive(Debug)]
+enum Protocol {
+    /// It has not said enough.
+    Unknown,
+    Http1,
+    Http2(Box<Multiplexed>),
 }
 
 /// How far the end of a connection has come.
@@ -63,6 +76,7 @@ impl Connection {
             origin: Origin { peer, protocol },
             inbox: Buffer::default(),
             outbox: Buffer::default(),
+            protocol: Protocol::Unknown,
             exchange: None,
             has_ended: false,
             closing: Closing::No,
@@ -75,12 +89,25 @@ impl Connection {
     }
 
     pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
-        now_ns >= self.deadline_ns
+        match &self.protocol {
+            Protocol::Http2(streams) if self.closing == Closing::No && !streams.is_idle() => {
+                streams.is_overdue(now_ns)
+            }
+            _ => now_ns >= self.deadline_ns,
+        }
     }
 
     /// Something happened to the client's socket.
     pub(super) fn on_event(&mut self, event: Ready, thread: &mut Thread) -> Fate {
         self.transport.on_event(event);
+        self.go_on(thread)
+    }
+
+    /// Something happened to the connection to the origin that carries a request of this client.
+    pub(super) fn on_origin(&mut self, stream: u32, thread: &mut Thread) -> Fate {
+        if let Protocol::Http2(streams) = &mut self.protocol {
+            streams.mark(stream);
+        }
         self.go_on(thread)
     }
 
@@ -94,6 +121,15 @@ impl Connection {
 
     /// The deadline has passed.
     pub(super) fn on_overdue(&mut self, thread: &mut Thread) -> Fate {
+        if let (Protocol::Http2(streams), Closing::No) = (&mut self.protocol, self.closing) {
+            if streams.is_idle() {
+                streams.say_goodbye(&mut self.outbox, thread);
+                self.closing = Closing::Flush { linger: false };
+            } else {
+                streams.expire(&mut self.outbox, thread);
+            }
+            return self.go_on(thread);
+        }
         let is_unanswered = self.exchange.as_ref().is_some_and(Exchange::is_unanswered);
         if !is_unanswered || self.closing != Closing::No {
             return Fate::Ends;
@@ -123,6 +159,9 @@ impl Connection {
     /// Gives back what the connection used.
     pub(super) fn close(mut self, thread: &mut Thread) {
         self.end_exchange(thread);
+        if let Protocol::Http2(streams) = &mut self.protocol {
+            streams.close(thread);
+        }
         self.transport.abandon(thread);
         self.inbox.clear(&mut thread.pool);
         self.outbox.clear(&mut thread.pool);
@@ -137,7 +176,8 @@ impl Connection {
     }
 
     fn fate(&self) -> Fate {
-        let is_idle = self.exchange.is_none() && self.outbox.is_empty();
+        let has_streams = matches!(&self.protocol, Protocol::Http2(streams) if !streams.is_idle());
+        let is_idle = self.exchange.is_none() && !has_streams && self.outbox.is_empty();
         let is_cut_off = self.exchange.as_ref().is_some_and(Exchange::awaits_body);
         if self.has_ended && (is_idle || is_cut_off) { Fate::Ends } else { Fate::Goes }
     }
@@ -156,11 +196,54 @@ impl Connection {
             }
         }
         if self.closing == Closing::No {
-            moved |=
-                if self.exchange.is_some() { self.exchange_more(thread)? } else { self.take_request(thread) };
+            moved |= self.serve(thread)?;
         }
         moved |= self.send()?;
         Ok(moved)
+    }
+
+    fn serve(&mut self, thread: &mut Thread) -> Result<bool, Broken> {
+        match &mut self.protocol {
+            Protocol::Unknown => Ok(self.learn_protocol(thread)),
+            Protocol::Http2(streams) => match streams.go_on(&mut self.inbox, &mut self.outbox, thread) {
+                Ok(moved) => Ok(moved),
+                Err(_) => {
+                    // The client was told why.
+                    streams.close(thread);
+                    self.closing = Closing::Flush { linger: true };
+                    Ok(true)
+                }
+            },
+            Protocol::Http1 if self.exchange.is_some() => self.exchange_more(thread),
+            Protocol::Http1 => Ok(self.take_request(thread)),
+        }
+    }
+
+    /// Finds out what the client speaks; whether it is known.
+    fn learn_protocol(&mut self, thread: &mut Thread) -> bool {
+        let data = self.inbox.data();
+        if data.is_empty() {
+            return false;
+        }
+        let http2 = match (thread.http2, self.transport.has_chosen_http2()) {
+            (Some(http2), Some(true)) => Some(http2),
+            (Some(http2), None) if data.starts_with(PREFACE) => Some(http2),
+            // No request of HTTP/1.1 begins so.
+            (Some(_), None) if PREFACE.starts_with(data) => return false,
+            _ => None,
+        };
+        self.protocol = match http2 {
+            None => {
+                thread.counters.connections_h1.count();
+                Protocol::Http1
+            }
+            Some(http2) => {
+                thread.counters.connections_h2.count();
+                let streams = Multiplexed::begin(http2, self.origin, &mut self.outbox, thread);
+                Protocol::Http2(Box::new(streams))
+            }
+        };
+        true
     }
 
     fn take_request(&mut self, thread: &mut Thread) -> bool {
@@ -175,7 +258,8 @@ impl Connection {
                 return true;
             }
         };
-        thread.counters.requests.count();
+        thread.counters.requests_h1.count();
+        thread.stream = 0;
         match Exchange::begin(&request, self.inbox.data(), self.origin, thread) {
             Ok((exchange, taken)) => {
                 self.exchange = Some(exchange);

@@ -11,7 +11,10 @@ pub(super) struct Shard {
     pub(super) key_operations_device: Counter,
     /// Those that the device declined, since a pass would not have paid.
     pub(super) key_operations_declined: Counter,
-    pub(super) requests: Counter,
+    pub(super) connections_h1: Counter,
+    pub(super) connections_h2: Counter,
+    pub(super) requests_h1: Counter,
+    pub(super) requests_h2: Counter,
     pub(super) upstream_connects: Counter,
 }
 
@@ -60,7 +63,10 @@ pub(super) struct Totals {
     pub handshakes_resumed: u64,
     pub key_operations_device: u64,
     pub key_operations_declined: u64,
-    pub requests: u64,
+    pub connections_h1: u64,
+    pub connections_h2: u64,
+    pub requests_h1: u64,
+    pub requests_h2: u64,
     pub upstream_connects: u64,
 }
 
@@ -71,7 +77,10 @@ impl Totals {
             handshakes_resumed: totals.handshakes_resumed + shard.handshakes_resumed.get(),
             key_operations_device: totals.key_operations_device + shard.key_operations_device.get(),
             key_operations_declined: totals.key_operations_declined + shard.key_operations_declined.get(),
-            requests: totals.requests + shard.requests.get(),
+            connections_h1: totals.connections_h1 + shard.connections_h1.get(),
+            connections_h2: totals.connections_h2 + shard.connections_h2.get(),
+            requests_h1: totals.requests_h1 + shard.requests_h1.get(),
+            requests_h2: totals.requests_h2 + shard.requests_h2.get(),
             upstream_connects: totals.upstream_connects + shard.upstream_connects.get(),
         })
     }

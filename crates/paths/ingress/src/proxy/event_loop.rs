@@ -16,7 +16,7 @@ use super::counters::{InFlight, Shard};
 use super::operation::{Answer, Completions, is_signature};
 use super::thread::{Device, Thread};
 use super::upstream::Upstreams;
-use crate::config::Timeouts;
+use crate::config::{Http2, Timeouts};
 use crate::net::{BUFFER_BYTES, Key, Listener, Pool, Signals, Slab};
 
 const LISTENER: u64 = 0;
@@ -36,6 +36,7 @@ pub(super) struct Parts {
     pub(super) in_flight: Arc<InFlight>,
     pub(super) config: Option<Arc<ServerConfig>>,
     pub(super) origin_port: u16,
+    pub(super) http2: Option<Http2>,
     pub(super) timeouts: Timeouts,
 }
 
@@ -66,12 +67,14 @@ impl EventLoop {
             scratch: vec![0; BUFFER_BYTES],
             counters: parts.counters,
             device: parts.device,
+            http2: parts.http2,
             timeouts: parts.timeouts,
             now_ns: monotonic_ns(),
             in_flight: parts.in_flight,
             epoll: parts.epoll,
             completions: Completions::new(Arc::clone(&parts.signals)),
             current: None,
+            stream: 0,
         };
         Self {
             thread,
@@ -148,7 +151,7 @@ impl EventLoop {
             (CLIENT, key) => self.with(key, |client, thread| client.on_event(event, thread)),
             (_, key) => {
                 if let Some(owner) = self.thread.upstreams.on_event(key, event) {
-                    self.with(owner, Connection::go_on);
+                    self.with(owner.client, |client, thread| client.on_origin(owner.stream, thread));
                 }
             }
         }

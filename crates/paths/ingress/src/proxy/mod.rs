@@ -8,11 +8,13 @@ mod counters;
 mod event_loop;
 mod exchange;
 mod exchange_groups;
+mod multiplexed;
 mod operation;
 mod pool;
 mod rewrite;
 mod thread;
 mod tls;
+mod translate;
 mod transport;
 mod upstream;
 
@@ -24,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plumb_devices::{Counters, DeviceError, OperationKind};
 use rustls::ServerConfig;
 
-use crate::config::{Config, KeyOperations, Timeouts, Tls};
+use crate::config::{Config, Http2, KeyOperations, Timeouts, Tls};
 use crate::net::{Listener, LoopThread, Signals};
 use batches::{Batches, Gathering};
 use counters::{InFlight, Shard, Totals};
@@ -83,8 +85,9 @@ impl EmbeddedIngress {
             None => (Offloading::None, None),
             Some(tls) => Offloading::start(tls)?,
         };
-        let server_config =
-            config.tls.as_ref().map(|tls| tls::server_config(tls, &inline_count, prepared)).transpose()?;
+        let has_http2 = config.http2.is_some();
+        let server_config = |tls| tls::server_config(tls, &inline_count, prepared, has_http2);
+        let server_config = config.tls.as_ref().map(server_config).transpose()?;
         let listener = Listener::on(config.address)?;
         let mut ingress = Self {
             port: listener.port(),
@@ -98,8 +101,8 @@ impl EmbeddedIngress {
             },
             multibuffer: None,
         };
-        let Config { origin_port, timeouts, threads, .. } = *config;
-        let shared = Shared { listener, offloading, config: server_config, origin_port, timeouts };
+        let Config { origin_port, http2, timeouts, threads, .. } = *config;
+        let shared = Shared { listener, offloading, config: server_config, origin_port, http2, timeouts };
         for index in 0..threads {
             let device = ingress.device(&shared.offloading)?;
             ingress.add_thread(index, &shared, device, threads)?;
@@ -143,6 +146,7 @@ impl EmbeddedIngress {
             in_flight: Arc::clone(&self.in_flight),
             config: shared.config.clone(),
             origin_port: shared.origin_port,
+            http2: shared.http2,
             timeouts: shared.timeouts,
         };
         parts.watch()?;
@@ -175,7 +179,11 @@ impl EmbeddedIngress {
             ("key_operations_inline", self.inline_count.load(Ordering::Relaxed)),
             ("key_operations_device", totals.key_operations_device),
             ("key_operations_declined", totals.key_operations_declined),
-            ("requests", totals.requests),
+            ("connections_h1", totals.connections_h1),
+            ("connections_h2", totals.connections_h2),
+            ("requests", totals.requests_h1 + totals.requests_h2),
+            ("requests_h1", totals.requests_h1),
+            ("requests_h2", totals.requests_h2),
             ("upstream_connects", totals.upstream_connects),
         ];
         let counters = counters.into_iter().map(|(name, count)| (name.to_owned(), count));
@@ -248,5 +256,6 @@ struct Shared {
     offloading: Offloading,
     config: Option<Arc<ServerConfig>>,
     origin_port: u16,
+    http2: Option<Http2>,
     timeouts: Timeouts,
 }

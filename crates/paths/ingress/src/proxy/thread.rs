@@ -8,8 +8,8 @@ use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
 use super::operation::{Answer, Completions, Operation, Reply};
 use super::pool::WorkerPool;
-use super::upstream::{Leased, Upstreams};
-use crate::config::Timeouts;
+use super::upstream::{Leased, Owner, Upstreams};
+use crate::config::{Http2, Timeouts};
 use crate::net::{Key, Pool};
 use plumb_host::epoll::Epoll;
 
@@ -30,6 +30,7 @@ pub(super) struct Thread {
     pub(super) scratch: Vec<u8>,
     pub(super) counters: Arc<Shard>,
     pub(super) device: Option<Device>,
+    pub(super) http2: Option<Http2>,
     pub(super) timeouts: Timeouts,
     pub(super) now_ns: u64,
     pub(super) in_flight: Arc<InFlight>,
@@ -37,6 +38,8 @@ pub(super) struct Thread {
     pub(super) completions: Arc<Completions>,
     /// The client whose turn it is.
     pub(super) current: Option<Key>,
+    /// Which of its streams; 0 if it speaks HTTP/1.1.
+    pub(super) stream: u32,
 }
 
 impl Thread {
@@ -76,14 +79,18 @@ impl Thread {
 
     /// A connection to the origin for the present client's request.
     pub(super) fn lease(&mut self) -> io::Result<Leased> {
-        let idle = self.current.and_then(|current| self.upstreams.lease_idle(current));
+        let idle = self.owner().and_then(|owner| self.upstreams.lease_idle(owner));
         idle.map_or_else(|| self.lease_new(), Ok)
     }
 
     /// A new connection to the origin for the present client's request.
     pub(super) fn lease_new(&mut self) -> io::Result<Leased> {
-        let current = self.current.ok_or(io::ErrorKind::NotFound)?;
+        let owner = self.owner().ok_or(io::ErrorKind::NotFound)?;
         self.counters.upstream_connects.count();
-        self.upstreams.lease_new(current, &self.epoll)
+        self.upstreams.lease_new(owner, &self.epoll)
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        self.current.map(|client| Owner { client, stream: self.stream })
     }
 }

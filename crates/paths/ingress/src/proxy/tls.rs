@@ -17,6 +17,9 @@ use super::exchange_groups;
 use super::operation::{Answer, Operation, Signing};
 use crate::config::Tls;
 
+/// HTTP/2 in ALPN.
+pub(super) const HTTP2_ALPN: &[u8] = b"h2";
+
 /// The key as the multi-buffer device has it.
 pub(super) type Prepared = Arc<plumb_devices::SigningKey>;
 
@@ -30,6 +33,7 @@ pub(super) fn server_config(
     tls: &Tls<'_>,
     inline_count: &Arc<AtomicU64>,
     prepared: Option<Prepared>,
+    has_http2: bool,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(provider(prepared.is_some()));
     let key = provider.key_provider.load_private_key(tls.key.clone_key())?;
@@ -46,7 +50,9 @@ pub(super) fn server_config(
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // The first of them that the client offers is chosen.
+    let protocols = [HTTP2_ALPN, b"http/1.1"];
+    config.alpn_protocols = protocols[usize::from(!has_http2)..].iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

@@ -10,6 +10,7 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use super::coroutine::{self, Progress, Suspended};
 use super::operation::Answer;
 use super::thread::Thread;
+use super::tls::HTTP2_ALPN;
 use crate::net::{Buffer, Received, Sent, read, write, write_all_of};
 use plumb_host::epoll::Ready;
 
@@ -63,6 +64,12 @@ impl Transport {
         self.readable |= event.is_readable();
         self.writable |= event.is_writable() || event.is_broken();
         self.ending |= event.is_ending();
+    }
+
+    /// Whether the client chose HTTP/2 by ALPN; `None` without TLS.
+    pub(super) fn has_chosen_http2(&self) -> Option<bool> {
+        let tls = self.tls.as_ref()?;
+        Some(matches!(&tls.session, Session::Here(session) if session.alpn_protocol() == Some(HTTP2_ALPN)))
     }
 
     /// Reads once, and adds what the client said to `inbox`. That can be nothing although bytes came: of a handshake,

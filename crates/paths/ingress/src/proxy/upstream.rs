@@ -16,8 +16,16 @@ pub(super) struct Upstream {
     readable: bool,
     writable: bool,
     ending: bool,
-    /// The client whose request it carries; none while it waits in the pool.
-    owner: Option<Key>,
+    /// Whose request it carries; nobody's while it waits in the pool.
+    owner: Option<Owner>,
+}
+
+/// Whose request a connection carries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) client: Key,
+    /// Of HTTP/2; 0 if the client speaks HTTP/1.1.
+    pub(super) stream: u32,
 }
 
 impl Upstream {
@@ -86,14 +94,14 @@ impl Upstreams {
     }
 
     /// A connection from the pool for a client; `None` when there is none.
-    pub(super) fn lease_idle(&mut self, owner: Key) -> Option<Leased> {
+    pub(super) fn lease_idle(&mut self, owner: Owner) -> Option<Leased> {
         let key = self.idle.pop()?;
         self.all.get_mut(key)?.owner = Some(owner);
         Some(Leased { key, is_reused: true })
     }
 
     /// Begins a new connection for a client.
-    pub(super) fn lease_new(&mut self, owner: Key, epoll: &Epoll) -> io::Result<Leased> {
+    pub(super) fn lease_new(&mut self, owner: Owner, epoll: &Epoll) -> io::Result<Leased> {
         let socket = connect(self.port)?;
         let key = self.all.insert(Upstream {
             socket,
@@ -134,8 +142,8 @@ impl Upstreams {
         self.all.remove(key);
     }
 
-    /// Learns what happened to a connection; which client that concerns.
-    pub(super) fn on_event(&mut self, key: Key, event: Ready) -> Option<Key> {
+    /// Learns what happened to a connection; whom that concerns.
+    pub(super) fn on_event(&mut self, key: Key, event: Ready) -> Option<Owner> {
         let upstream = self.all.get_mut(key)?;
         upstream.readable |= event.is_readable();
         upstream.writable |= event.is_writable() || event.is_broken();
