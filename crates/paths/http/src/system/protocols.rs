@@ -59,8 +59,7 @@ fn refusal(kind: IngressKind) -> Option<&'static str> {
         IngressKind::External => {
             Some("an external system speaks what its own configuration says; leave out `protocols`")
         }
-        IngressKind::Embedded => Some("the embedded ingress speaks h1 only"),
-        IngressKind::Haproxy | IngressKind::Nginx | IngressKind::Caddy => None,
+        IngressKind::Embedded | IngressKind::Haproxy | IngressKind::Nginx | IngressKind::Caddy => None,
     }
 }
 
@@ -118,6 +117,7 @@ mod tests {
         };
         let (haproxy, external) = (IngressKind::Haproxy, IngressKind::External);
         assert_eq!(with(haproxy, &[H2, H1], Some(8)), "none");
+        assert_eq!(with(IngressKind::Embedded, &[H1, H2], Some(8)), "none");
         assert_eq!(with(external, &[H1], None), "none");
         let faults = [
             with(haproxy, &[], None),
@@ -125,7 +125,6 @@ mod tests {
             with(haproxy, &[H1, H1], None),
             with(haproxy, &[H1, H2, H2], None),
             with(external, &[H1, H2], None),
-            with(IngressKind::Embedded, &[H1, H2], None),
             with(haproxy, &[H1], Some(8)),
             with(IngressKind::Caddy, &[H1, H2], Some(8)),
             with(haproxy, &[H1, H2], Some(0)),
@@ -137,7 +136,6 @@ mod tests {
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`
-        system.ingress.protocols: the embedded ingress speaks h1 only
         system.ingress.streams: only h2 has streams; add it with `protocols: [h1, h2]`
         system.ingress.streams: Caddy has no setting for the streams of a connection
         system.ingress.streams: a connection has 1 to 65535 streams

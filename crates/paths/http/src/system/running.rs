@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use plumb_devices::Batcher;
 use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
-use plumb_ingress::{Config, EmbeddedIngress, KeyOperations, OriginServer, Timeouts, Tls};
+use plumb_ingress::{Config, EmbeddedIngress, Http2, KeyOperations, OriginServer, Timeouts, Tls};
 use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
 use rustls::version::{TLS12, TLS13};
@@ -245,6 +245,9 @@ impl Ingress {
     }
 }
 
+/// The streams of an h2 connection to the embedded ingress at a time: as many as HAProxy allows.
+const STREAMS_DEFAULT: u32 = 100;
+
 /// Starts the embedded ingress as the settings have it.
 fn embedded_ingress(
     spec: &IngressSettings,
@@ -261,7 +264,8 @@ fn embedded_ingress(
     });
     let address = place.listens_on();
     let (threads, timeouts) = (spec.threads, Timeouts::default());
-    let config = Config { address, origin_port, threads, tls, http2: None, timeouts };
+    let http2 = spec.has_h2().then(|| Http2 { streams_max: spec.streams.unwrap_or(STREAMS_DEFAULT) });
+    let config = Config { address, origin_port, threads, tls, http2, timeouts };
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }
 

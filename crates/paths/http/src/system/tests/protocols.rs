@@ -29,7 +29,8 @@ fn with_h2(test: &str, tls: TlsVersion) -> Option<(PathBuf, Vec<SystemSettings>)
             .unwrap();
         return None;
     };
-    let specs = [IngressKind::Haproxy, IngressKind::Nginx, IngressKind::Caddy].map(|kind| {
+    let kinds = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx, IngressKind::Caddy];
+    let specs = kinds.map(|kind| {
         let mut spec = spec(kind, tls);
         spec.ingress.protocols = vec![H1, H2];
         spec
