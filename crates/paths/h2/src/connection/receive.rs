@@ -233,11 +233,12 @@ impl Connection {
             return Err(Fault::StreamIdNotIncreasing.on_connection());
         }
         self.streams.note_opened(self.last_peer_id, id);
-        if self.has_gone {
+        self.last_peer_id = id;
+        if self.gone_after.is_some() {
             // The client has not read GOAWAY yet, and will repeat the request elsewhere (section 6.8).
+            self.streams.note_reset(id);
             return Ok(false);
         }
-        self.last_peer_id = id;
         let is_full = self.streams.len() >= self.local.max_concurrent_streams as usize;
         self.add_stream(id, false);
         if is_full { Err(Fault::TooManyStreams.on_stream(id)) } else { Ok(true) }

@@ -56,8 +56,8 @@ pub struct Connection {
     pub(super) last_peer_id: u32,
     /// The last stream that the peer's GOAWAY lets live.
     pub(super) peer_last_stream: Option<u32>,
-    /// This side sent GOAWAY.
-    pub(super) has_gone: bool,
+    /// The last stream of the peer that this side's GOAWAY lets live.
+    pub(super) gone_after: Option<u32>,
     pub(super) flood: Flood,
 }
 
@@ -101,7 +101,7 @@ impl Connection {
             next_id,
             last_peer_id: 0,
             peer_last_stream: None,
-            has_gone: false,
+            gone_after: None,
             flood: Flood::default(),
         }
     }
@@ -149,7 +149,7 @@ impl Connection {
     pub fn can_open(&self) -> Result<(), Blocked> {
         if self.side == Side::Server
             || self.peer_last_stream.is_some()
-            || self.has_gone
+            || self.gone_after.is_some()
             || self.next_id >= IDS_END
         {
             return Err(Blocked::GoingAway);
@@ -292,14 +292,14 @@ impl Connection {
 
     /// Tells the peer that new streams are not taken; those that are open go on.
     pub fn go_away(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
-        self.has_gone = true;
-        encode::go_away(self.last_peer_id, code, &[], out);
+        let last_stream = *self.gone_after.get_or_insert(self.last_peer_id);
+        encode::go_away(last_stream, code, &[], out);
     }
 
     /// Tells the peer which error ends the connection. The caller closes it after `out` is sent.
     pub fn fail(&mut self, error: Error, out: &mut Vec<u8>) {
-        self.has_gone = true;
-        encode::go_away(self.last_peer_id, error.code, error.to_string().as_bytes(), out);
+        let last_stream = *self.gone_after.get_or_insert(self.last_peer_id);
+        encode::go_away(last_stream, error.code, error.to_string().as_bytes(), out);
     }
 
     /// Sends a PING.
