@@ -1,12 +1,16 @@
 //! Clients that speak HTTP/2, in front of origins that speak HTTP/1.1.
 
+#[path = "../../../h2/tests/h2/illegal/mod.rs"]
+mod illegal;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use plumb_h2::connection::{Connection, Event, Limits, Side};
+use plumb_h2::frame::Frame;
 use plumb_h2::hpack::{Field, replayable};
-use plumb_h2::{ErrorCode, PREFACE, Settings};
+use plumb_h2::{ErrorCode, Fault, PREFACE, Scope, Settings};
 
 use super::{Client, PATIENCE, origin};
 use crate::{Config, EmbeddedIngress, Http2, OriginServer, Timeouts, text};
@@ -326,4 +330,52 @@ fn what_breaks_the_rules_is_named() {
         client.exchange();
     }
     assert_eq!(client.goaway, Some(ErrorCode::Protocol));
+}
+
+/// What a server says of an error: the first RST_STREAM or GOAWAY.
+fn refusal(tcp: &mut TcpStream) -> (Scope, ErrorCode) {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 1 << 14]);
+    loop {
+        let mut rest = &bytes[..];
+        while let Some((frame, length)) = Frame::read(rest, 1 << 14).unwrap() {
+            match frame {
+                Frame::RstStream { stream, code } => {
+                    return (Scope::Stream(stream), ErrorCode::from_number(code));
+                }
+                Frame::GoAway { code, .. } => return (Scope::Connection, ErrorCode::from_number(code)),
+                _ => rest = &rest[length..],
+            }
+        }
+        let count = tcp.read(&mut buffer).unwrap();
+        assert!(count > 0, "the connection ended without a reason");
+        bytes.extend_from_slice(&buffer[..count]);
+    }
+}
+
+#[test]
+fn what_no_client_may_send_gets_the_code_that_it_must_get() {
+    // It never answers, so that streams stay open however the bytes arrive.
+    let (hold, held) = std::sync::mpsc::channel();
+    let port = origin(move |stream, _| hold.send(stream).unwrap());
+    let ingress = EmbeddedIngress::start(&Config {
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+        origin_port: port,
+        threads: 1,
+        tls: None,
+        http2: Some(Http2 { streams_max: illegal::SETTINGS.max_concurrent_streams }),
+        timeouts: Timeouts::default(),
+    })
+    .unwrap();
+    // The ingress takes other bytes for HTTP/1.1, and its windows and its lists are larger than those of the cases.
+    let differs = |fault| matches!(fault, Fault::NoPreface | Fault::DataBeyondWindow | Fault::FieldsTooLong);
+    let cases =
+        illegal::all().into_iter().filter(|case| case.side == Side::Server && !differs(case.error.fault));
+    for case in cases {
+        let mut tcp = TcpStream::connect(("127.0.0.1", ingress.port())).unwrap();
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        tcp.write_all(&case.bytes).unwrap();
+        let expected = (case.error.scope, case.error.code);
+        assert_eq!(refusal(&mut tcp), expected, "{} {:?}", case.section, case.error.fault);
+    }
+    drop(held);
 }
