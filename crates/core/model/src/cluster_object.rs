@@ -4,31 +4,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of objects that lead to a system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum ClusterObjectKind {
-    /// A Service of Kubernetes.
-    Service,
-    /// An Ingress of Kubernetes.
-    Ingress,
-    /// A Route of OpenShift.
-    Route,
-    /// A Gateway of the Gateway API.
-    Gateway,
+crate::named! {
+    /// The kinds of objects that lead to a system.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum ClusterObjectKind: name {
+        /// A Service of Kubernetes.
+        Service = "Service",
+        /// An Ingress of Kubernetes.
+        Ingress = "Ingress",
+        /// A Route of OpenShift.
+        Route = "Route",
+        /// A Gateway of the Gateway API.
+        Gateway = "Gateway",
+    }
 }
 
 impl ClusterObjectKind {
-    /// The name in the cluster.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Service => "Service",
-            Self::Ingress => "Ingress",
-            Self::Route => "Route",
-            Self::Gateway => "Gateway",
-        }
-    }
-
     /// The key that names such an object.
     #[must_use]
     pub fn key(self) -> &'static str {

@@ -20,6 +20,7 @@ pub mod measurement;
 mod merge;
 pub mod metric;
 pub mod name;
+mod named;
 mod notice;
 mod number;
 mod places;

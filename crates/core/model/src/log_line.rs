@@ -20,38 +20,24 @@ const NAME_BYTES_MAX: usize = 128;
 /// The text in place of what a bound cut off.
 const CUT: &str = "…";
 
-/// The importance of a line, from high to low.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogLevel {
-    /// Something failed.
-    Error,
-    /// Something is not as it should be, and the process goes on.
-    Warn,
-    /// A step of the run.
-    Info,
-    /// A detail of a step.
-    Debug,
-    /// Each message between processes.
-    Trace,
+crate::named! {
+    /// The importance of a line, from high to low.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum LogLevel: word {
+        /// Something failed.
+        Error = "error",
+        /// Something is not as it should be, and the process goes on.
+        Warn = "warn",
+        /// A step of the run.
+        Info = "info",
+        /// A detail of a step.
+        Debug = "debug",
+        /// Each message between processes.
+        Trace = "trace",
+    }
 }
 
 impl LogLevel {
-    /// All levels, from high to low.
-    pub const ALL: [Self; 5] = [Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
-
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }
-    }
-
     /// The level with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {

@@ -4,33 +4,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 
-/// Which direction is an improvement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-    /// Neither; it describes.
-    Neither,
+crate::named! {
+    /// Which direction is an improvement.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum Better: word {
+        /// More is better.
+        Higher = "higher",
+        /// Less is better.
+        Lower = "lower",
+        /// Neither; it describes.
+        Neither = "neither",
+    }
 }
 
 impl Better {
-    /// The word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Higher => "higher",
-            Self::Lower => "lower",
-            Self::Neither => "neither",
-        }
-    }
-
     /// The direction of that word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Higher, Self::Lower, Self::Neither].into_iter().find(|better| better.word() == word)
+        Self::ALL.into_iter().find(|better| better.word() == word)
     }
 }
 
@@ -92,55 +83,30 @@ impl From<&Metric> for MetricInfo {
     }
 }
 
-/// A statistic of a trend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Statistic {
-    /// The mean.
-    #[serde(rename = "avg")]
-    Avg,
-    /// The smallest value.
-    #[serde(rename = "min")]
-    Min,
-    /// The median.
-    #[serde(rename = "med")]
-    Med,
-    /// The largest value.
-    #[serde(rename = "max")]
-    Max,
-    /// The 90th percentile.
-    #[serde(rename = "p90")]
-    P90,
-    /// The 95th percentile.
-    #[serde(rename = "p95")]
-    P95,
-    /// The 99th percentile.
-    #[serde(rename = "p99")]
-    P99,
-    /// The 99.9th percentile.
-    #[serde(rename = "p99.9")]
-    P999,
+crate::named! {
+    /// A statistic of a trend.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum Statistic: name {
+        /// The mean.
+        Avg = "avg",
+        /// The smallest value.
+        Min = "min",
+        /// The median.
+        Med = "med",
+        /// The largest value.
+        Max = "max",
+        /// The 90th percentile.
+        P90 = "p90",
+        /// The 95th percentile.
+        P95 = "p95",
+        /// The 99th percentile.
+        P99 = "p99",
+        /// The 99.9th percentile.
+        P999 = "p99.9",
+    }
 }
 
 impl Statistic {
-    /// All statistics, in the order in which they are printed.
-    pub const ALL: [Self; 8] =
-        [Self::Avg, Self::Min, Self::Med, Self::Max, Self::P90, Self::P95, Self::P99, Self::P999];
-
-    /// The name as people write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Avg => "avg",
-            Self::Min => "min",
-            Self::Med => "med",
-            Self::Max => "max",
-            Self::P90 => "p90",
-            Self::P95 => "p95",
-            Self::P99 => "p99",
-            Self::P999 => "p99.9",
-        }
-    }
-
     /// The share of all values that are at most this one; `None` for the mean and the extremes.
     #[must_use]
     pub fn quantile(self) -> Option<f64> {

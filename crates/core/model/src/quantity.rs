@@ -333,33 +333,27 @@ fn unit_hint(symbol: &str, due: Option<Dimension>) -> String {
     }
 }
 
-/// The unit in which a metric's values are kept and printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Unit {
-    /// Milliseconds.
-    #[serde(rename = "ms")]
-    Milliseconds,
-    /// Microseconds.
-    #[serde(rename = "us")]
-    Microseconds,
-    /// Seconds.
-    #[serde(rename = "s")]
-    Seconds,
-    /// Events per second.
-    #[serde(rename = "1/s")]
-    PerSecond,
-    /// Bytes.
-    #[serde(rename = "B")]
-    Bytes,
-    /// Bytes per second.
-    #[serde(rename = "B/s")]
-    BytesPerSecond,
-    /// Shares of one.
-    #[serde(rename = "share")]
-    Share,
-    /// A pure number.
-    #[serde(rename = "count")]
-    Count,
+crate::named! {
+    /// The unit in which a metric's values are kept and printed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum Unit: symbol {
+        /// Milliseconds.
+        Milliseconds = "ms",
+        /// Microseconds.
+        Microseconds = "us",
+        /// Seconds.
+        Seconds = "s",
+        /// Events per second.
+        PerSecond = "1/s",
+        /// Bytes.
+        Bytes = "B",
+        /// Bytes per second.
+        BytesPerSecond = "B/s",
+        /// Shares of one.
+        Share = "share",
+        /// A pure number.
+        Count = "count",
+    }
 }
 
 impl Unit {
@@ -388,21 +382,6 @@ impl Unit {
             | Self::BytesPerSecond
             | Self::Share
             | Self::Count => 1.0,
-        }
-    }
-
-    /// The symbol, as it stands in JSON and after numbers.
-    #[must_use]
-    pub fn symbol(self) -> &'static str {
-        match self {
-            Self::Milliseconds => "ms",
-            Self::Microseconds => "us",
-            Self::Seconds => "s",
-            Self::PerSecond => "1/s",
-            Self::Bytes => "B",
-            Self::BytesPerSecond => "B/s",
-            Self::Share => "share",
-            Self::Count => "count",
         }
     }
 }

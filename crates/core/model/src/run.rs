@@ -86,33 +86,24 @@ impl Header {
     }
 }
 
-/// How a run ended, if it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Ending {
-    /// Every claim was decided or every block was run.
-    Complete,
-    /// Somebody stopped it.
-    Interrupted,
-    /// The harness failed.
-    Failed,
+crate::named! {
+    /// How a run ended, if it did.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Ending: word {
+        /// Every claim was decided or every block was run.
+        Complete = "complete",
+        /// Somebody stopped it.
+        Interrupted = "interrupted",
+        /// The harness failed.
+        Failed = "failed",
+    }
 }
 
 impl Ending {
-    /// The word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
-    }
-
     /// The ending of that word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Complete, Self::Interrupted, Self::Failed].into_iter().find(|ending| ending.word() == word)
+        Self::ALL.into_iter().find(|ending| ending.word() == word)
     }
 }
 

@@ -4,34 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Attempts, Evidence};
 
-/// A run's answer to a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// The data decide for it.
-    Holds,
-    /// The data decide against it.
-    Refuted,
-    /// The data do not decide.
-    Undecided,
-    /// The data must not be used: no evidence, load-bound, or no data.
-    Void,
-    /// This host cannot build a variant that the claim speaks of, so nothing was judged. This does not count as a verdict,
-    /// and has no effect on the exit code.
-    Skipped,
-}
-
-impl Verdict {
-    /// The word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Refuted => "refuted",
-            Self::Undecided => "undecided",
-            Self::Void => "void",
-            Self::Skipped => "skipped",
-        }
+crate::named! {
+    /// A run's answer to a claim.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    pub enum Verdict: word {
+        /// The data decide for it.
+        Holds = "holds",
+        /// The data decide against it.
+        Refuted = "refuted",
+        /// The data do not decide.
+        Undecided = "undecided",
+        /// The data must not be used: no evidence, load-bound, or no data.
+        Void = "void",
+        /// This host cannot build a variant that the claim speaks of, so nothing was judged. This does not count as a verdict,
+        /// and has no effect on the exit code.
+        Skipped = "skipped",
     }
 }
 

@@ -6,81 +6,37 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An algorithm; one operation of it is the unit of work.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    /// Sign with RSA, 2048 bits, PKCS#1 v1.5 and SHA-256.
-    #[default]
-    #[serde(rename = "rsa-2048")]
-    Rsa2048,
-    /// Sign with RSA, 3072 bits, PKCS#1 v1.5 and SHA-256.
-    #[serde(rename = "rsa-3072")]
-    Rsa3072,
-    /// Sign with RSA, 4096 bits, PKCS#1 v1.5 and SHA-256.
-    #[serde(rename = "rsa-4096")]
-    Rsa4096,
-    /// Sign with ECDSA on P-256 and SHA-256.
-    EcdsaP256,
-    /// Generate an X25519 key and derive a shared secret with it.
-    #[serde(rename = "x25519")]
-    X25519,
-    /// Generate a P-256 key and derive a shared secret with it.
-    #[serde(rename = "p256")]
-    P256,
-    /// Seal a block with AES-128-GCM.
-    #[serde(rename = "aes-128-gcm")]
-    Aes128Gcm,
-    /// Seal a block with AES-256-GCM.
-    #[serde(rename = "aes-256-gcm")]
-    Aes256Gcm,
-    /// Seal a block with ChaCha20-Poly1305.
-    #[serde(rename = "chacha20-poly1305")]
-    Chacha20Poly1305,
-    /// Hash a block with SHA-256.
-    #[serde(rename = "sha-256")]
-    Sha256,
-    /// Hash a block with SHA-512.
-    #[serde(rename = "sha-512")]
-    Sha512,
+plumb_model::named! {
+    /// An algorithm; one operation of it is the unit of work.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    pub enum Algorithm: name {
+        /// Sign with RSA, 2048 bits, PKCS#1 v1.5 and SHA-256.
+        #[default]
+        Rsa2048 = "rsa-2048",
+        /// Sign with RSA, 3072 bits, PKCS#1 v1.5 and SHA-256.
+        Rsa3072 = "rsa-3072",
+        /// Sign with RSA, 4096 bits, PKCS#1 v1.5 and SHA-256.
+        Rsa4096 = "rsa-4096",
+        /// Sign with ECDSA on P-256 and SHA-256.
+        EcdsaP256 = "ecdsa-p256",
+        /// Generate an X25519 key and derive a shared secret with it.
+        X25519 = "x25519",
+        /// Generate a P-256 key and derive a shared secret with it.
+        P256 = "p256",
+        /// Seal a block with AES-128-GCM.
+        Aes128Gcm = "aes-128-gcm",
+        /// Seal a block with AES-256-GCM.
+        Aes256Gcm = "aes-256-gcm",
+        /// Seal a block with ChaCha20-Poly1305.
+        Chacha20Poly1305 = "chacha20-poly1305",
+        /// Hash a block with SHA-256.
+        Sha256 = "sha-256",
+        /// Hash a block with SHA-512.
+        Sha512 = "sha-512",
+    }
 }
 
 impl Algorithm {
-    /// All algorithms, private-key operations first.
-    pub const ALL: [Self; 11] = [
-        Self::Rsa2048,
-        Self::Rsa3072,
-        Self::Rsa4096,
-        Self::EcdsaP256,
-        Self::X25519,
-        Self::P256,
-        Self::Aes128Gcm,
-        Self::Aes256Gcm,
-        Self::Chacha20Poly1305,
-        Self::Sha256,
-        Self::Sha512,
-    ];
-
-    /// The name, as in an experiment file.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rsa2048 => "rsa-2048",
-            Self::Rsa3072 => "rsa-3072",
-            Self::Rsa4096 => "rsa-4096",
-            Self::EcdsaP256 => "ecdsa-p256",
-            Self::X25519 => "x25519",
-            Self::P256 => "p256",
-            Self::Aes128Gcm => "aes-128-gcm",
-            Self::Aes256Gcm => "aes-256-gcm",
-            Self::Chacha20Poly1305 => "chacha20-poly1305",
-            Self::Sha256 => "sha-256",
-            Self::Sha512 => "sha-512",
-        }
-    }
-
     /// The kind of work, in the plural.
     #[must_use]
     pub fn class(self) -> &'static str {

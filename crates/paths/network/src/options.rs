@@ -60,27 +60,19 @@ pub enum Fastpath {
     Redirect,
 }
 
-/// How Open vSwitch wraps packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TunnelType {
-    /// Geneve.
-    #[default]
-    Geneve,
-    /// VXLAN.
-    Vxlan,
+plumb_model::named! {
+    /// How Open vSwitch wraps packets.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub enum TunnelType: name {
+        /// Geneve.
+        #[default]
+        Geneve = "geneve",
+        /// VXLAN.
+        Vxlan = "vxlan",
+    }
 }
 
 impl TunnelType {
-    /// The name for Open vSwitch.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Geneve => "geneve",
-            Self::Vxlan => "vxlan",
-        }
-    }
-
     /// The UDP port that is its own.
     #[must_use]
     pub fn port(self) -> u16 {
@@ -121,56 +113,31 @@ pub struct LinkShape {
     pub loss: Option<Percent>,
 }
 
-/// How the receiver of `tcp_bw` and `udp_bw` waits for data. It does so from the first byte to the last.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Receive {
-    /// Each receive blocks until there is data, as an ordinary application's does.
-    #[default]
-    Block,
-    /// The thread never sleeps: it asks again at once when there is nothing. Each flow keeps a CPU busy.
-    Poll,
-    /// The thread sleeps for a fixed time whenever it has taken all that was there, so that the next receive finds more.
-    Pause,
-}
-
-impl Receive {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Block, Self::Poll, Self::Pause];
-
-    /// The name in files and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Poll => "poll",
-            Self::Pause => "pause",
-        }
+plumb_model::named! {
+    /// How the receiver of `tcp_bw` and `udp_bw` waits for data. It does so from the first byte to the last.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub enum Receive: name {
+        /// Each receive blocks until there is data, as an ordinary application's does.
+        #[default]
+        Block = "block",
+        /// The thread never sleeps: it asks again at once when there is nothing. Each flow keeps a CPU busy.
+        Poll = "poll",
+        /// The thread sleeps for a fixed time whenever it has taken all that was there, so that the next receive finds more.
+        Pause = "pause",
     }
 }
 
-/// How `tcp_bw` sends without a copy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ZeroCopy {
-    /// It does not.
-    #[default]
-    Off,
-    /// From the page cache (sendfile).
-    Sendfile,
-    /// From the sender's memory, which the kernel borrows (MSG_ZEROCOPY). For a receiver on the same host, the kernel still
-    /// copies.
-    MsgZerocopy,
-}
-
-impl ZeroCopy {
-    /// The name in files and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Sendfile => "sendfile",
-            Self::MsgZerocopy => "msg_zerocopy",
-        }
+plumb_model::named! {
+    /// How `tcp_bw` sends without a copy.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub enum ZeroCopy: name {
+        /// It does not.
+        #[default]
+        Off = "off",
+        /// From the page cache (sendfile).
+        Sendfile = "sendfile",
+        /// From the sender's memory, which the kernel borrows (MSG_ZEROCOPY). For a receiver on the same host, the kernel still
+        /// copies.
+        MsgZerocopy = "msg_zerocopy",
     }
 }

@@ -139,38 +139,24 @@ impl SystemSettings {
     }
 }
 
-/// The test; qperf's tests, and netperf's connection set-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Test {
-    /// Half of the time in which a message goes there and back over TCP.
-    TcpLat,
-    /// The same over UDP.
-    UdpLat,
-    /// The bytes that a receiver gets over TCP.
-    TcpBw,
-    /// The bytes that a sender sends and a receiver gets over UDP.
-    UdpBw,
-    /// TCP connections that are opened, used for one message there and back, and closed.
-    TcpCrr,
+plumb_model::named! {
+    /// The test; qperf's tests, and netperf's connection set-up.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    pub enum Test: name {
+        /// Half of the time in which a message goes there and back over TCP.
+        TcpLat = "tcp_lat",
+        /// The same over UDP.
+        UdpLat = "udp_lat",
+        /// The bytes that a receiver gets over TCP.
+        TcpBw = "tcp_bw",
+        /// The bytes that a sender sends and a receiver gets over UDP.
+        UdpBw = "udp_bw",
+        /// TCP connections that are opened, used for one message there and back, and closed.
+        TcpCrr = "tcp_crr",
+    }
 }
 
 impl Test {
-    /// Every one, in the order in which they are offered.
-    pub const ALL: [Self; 5] = [Self::TcpLat, Self::UdpLat, Self::TcpBw, Self::UdpBw, Self::TcpCrr];
-
-    /// The name in files and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TcpLat => "tcp_lat",
-            Self::UdpLat => "udp_lat",
-            Self::TcpBw => "tcp_bw",
-            Self::UdpBw => "udp_bw",
-            Self::TcpCrr => "tcp_crr",
-        }
-    }
-
     /// The size of its messages where none is asked for, which is qperf's.
     #[must_use]
     pub fn default_size(self) -> Bytes {

@@ -92,48 +92,27 @@ impl SystemSettings {
     }
 }
 
-/// Which blocks are taken, and what is done with them; fio's `readwrite`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Access {
-    /// Sequential reads.
-    #[serde(rename = "read")]
-    Read,
-    /// Sequential writes.
-    #[serde(rename = "write")]
-    Write,
-    /// Random reads.
-    #[default]
-    #[serde(rename = "randread")]
-    RandRead,
-    /// Random writes.
-    #[serde(rename = "randwrite")]
-    RandWrite,
-    /// Sequential reads and writes.
-    #[serde(rename = "rw")]
-    ReadWrite,
-    /// Random reads and writes.
-    #[serde(rename = "randrw")]
-    RandReadWrite,
+plumb_model::named! {
+    /// Which blocks are taken, and what is done with them; fio's `readwrite`.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub enum Access: name {
+        /// Sequential reads.
+        Read = "read",
+        /// Sequential writes.
+        Write = "write",
+        /// Random reads.
+        #[default]
+        RandRead = "randread",
+        /// Random writes.
+        RandWrite = "randwrite",
+        /// Sequential reads and writes.
+        ReadWrite = "rw",
+        /// Random reads and writes.
+        RandReadWrite = "randrw",
+    }
 }
 
 impl Access {
-    /// Every one, in the order in which they are offered.
-    pub const ALL: [Self; 6] =
-        [Self::Read, Self::Write, Self::RandRead, Self::RandWrite, Self::ReadWrite, Self::RandReadWrite];
-
-    /// The name in files and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::RandRead => "randread",
-            Self::RandWrite => "randwrite",
-            Self::ReadWrite => "rw",
-            Self::RandReadWrite => "randrw",
-        }
-    }
-
     /// Whether blocks are taken in a random order.
     #[must_use]
     pub fn is_random(self) -> bool {
@@ -153,33 +132,17 @@ impl Access {
     }
 }
 
-/// How reads and writes are handed to the kernel; fio's `ioengine`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum EngineKind {
-    /// io_uring with registered buffers and files.
-    #[default]
-    #[serde(rename = "io_uring")]
-    IoUring,
-    /// Linux' native asynchronous I/O, `io_submit`.
-    #[serde(rename = "libaio")]
-    Libaio,
-    /// `pread` and `pwrite`, one at a time in each job.
-    #[serde(rename = "psync")]
-    Psync,
-}
-
-impl EngineKind {
-    /// Every one, in the order in which one stands in for another.
-    pub const ALL: [Self; 3] = [Self::IoUring, Self::Libaio, Self::Psync];
-
-    /// The name in files and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::IoUring => "io_uring",
-            Self::Libaio => "libaio",
-            Self::Psync => "psync",
-        }
+plumb_model::named! {
+    /// How reads and writes are handed to the kernel; fio's `ioengine`.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub enum EngineKind: name {
+        /// io_uring with registered buffers and files.
+        #[default]
+        IoUring = "io_uring",
+        /// Linux' native asynchronous I/O, `io_submit`.
+        Libaio = "libaio",
+        /// `pread` and `pwrite`, one at a time in each job.
+        Psync = "psync",
     }
 }
 

@@ -263,33 +263,18 @@ pub struct RunPoint {
     pub point: Point,
 }
 
-/// The kind of a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MarkKind {
-    /// The level seems to shift with this run.
-    Suspected,
-    /// The level shifts with this run.
-    Confirmed,
-    /// A user accepted that the level shifts with this run, so it is not reported again.
-    Accepted,
-    /// The revision of this run makes the level shift.
-    Cause,
-}
-
-impl MarkKind {
-    /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Suspected, Self::Confirmed, Self::Accepted, Self::Cause];
-
-    /// The word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Suspected => "suspected",
-            Self::Confirmed => "confirmed",
-            Self::Accepted => "accepted",
-            Self::Cause => "cause",
-        }
+plumb_model::named! {
+    /// The kind of a mark.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum MarkKind: word {
+        /// The level seems to shift with this run.
+        Suspected = "suspected",
+        /// The level shifts with this run.
+        Confirmed = "confirmed",
+        /// A user accepted that the level shifts with this run, so it is not reported again.
+        Accepted = "accepted",
+        /// The revision of this run makes the level shift.
+        Cause = "cause",
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use plumb_model::finding::{AgentPart, BreakEven, Limit, Outlying, Pays, Point, Spread};
 use plumb_model::{
     Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Placement, Run, Statistic,
-    Trust, VariantState, Verdict,
+    Trust, Unit, VariantState, Verdict,
 };
 use plumb_stats::median;
 use schemars::JsonSchema;
@@ -22,9 +22,6 @@ use crate::view::View;
 
 /// The name and version of the format.
 pub const RUN_FORMAT: &str = "plumbline.run/1";
-
-/// The symbols of all units.
-pub(crate) const UNITS: [&str; 8] = ["ms", "us", "s", "1/s", "B", "B/s", "share", "count"];
 
 /// A run with everything that was concluded from it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -251,7 +248,7 @@ pub struct VariantDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MetricDocument {
     /// The unit of every value.
-    #[schemars(extend("enum" = UNITS))]
+    #[schemars(extend("enum" = Unit::ALL.map(Unit::symbol)))]
     pub unit: &'static str,
     /// Which direction is an improvement.
     pub better: Better,

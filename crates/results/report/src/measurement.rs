@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::capacity;
 use crate::cautions;
 use crate::figures;
-use crate::json::{UNITS, pretty};
+use crate::json::pretty;
 use crate::layout::{Paint, Tone, clean, left, right, widest};
 use crate::load;
 use crate::notices;
@@ -94,7 +94,7 @@ pub enum ObservedDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ReadingDocument {
     /// The unit of `value` and of every statistic.
-    #[schemars(extend("enum" = UNITS))]
+    #[schemars(extend("enum" = Unit::ALL.map(Unit::symbol)))]
     pub unit: &'static str,
     /// Which direction is an improvement.
     pub better: Better,

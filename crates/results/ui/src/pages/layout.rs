@@ -1,11 +1,11 @@
 //! The frame of all pages, and pieces that several pages use.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use plumb_model::printable_lines;
+use plumb_model::{Verdict, printable_lines};
 
 use crate::answer::Answer;
 use crate::fault::RequestError;
-use crate::shelf::{State, Summary, VERDICTS};
+use crate::shelf::{State, Summary};
 use crate::site::Site;
 
 /// Where in the navigation a page belongs.
@@ -115,7 +115,7 @@ pub fn state(state: State) -> Markup {
 #[must_use]
 pub fn verdicts(summary: &Summary) -> Markup {
     let tones = ["good", "bad", "doubt", "quiet", "quiet"];
-    let found = VERDICTS.iter().zip(summary.verdicts).zip(tones).filter(|((_, count), _)| *count > 0);
+    let found = Verdict::ALL.iter().zip(summary.verdicts).zip(tones).filter(|((_, count), _)| *count > 0);
     html! {
         @if summary.verdicts.iter().sum::<usize>() == 0 { span.quiet { "no claims" } }
         @for ((verdict, count), tone) in found {

@@ -11,7 +11,7 @@ use super::layout::{Part, page, state, time, verdicts};
 use crate::answer::Answer;
 use crate::asked::{Asked, Fields};
 use crate::fault::RequestError;
-use crate::shelf::{Listing, State, Summary, VERDICTS};
+use crate::shelf::{Listing, State, Summary};
 use crate::site::Site;
 
 const ROWS: usize = 50;
@@ -95,7 +95,7 @@ fn filtered(mut runs: Vec<Arc<Summary>>, query: &Fields) -> Result<Vec<Arc<Summa
         runs.retain(|run| run.state == state);
     }
     if let Some(word) = query.get("verdict") {
-        let at = VERDICTS.iter().position(|verdict| verdict.word() == word);
+        let at = Verdict::ALL.iter().position(|verdict| verdict.word() == word);
         let at = at.ok_or_else(|| RequestError::bad(format!("A claim is never “{word}”.")))?;
         runs.retain(|run| run.verdicts[at] > 0);
     }
@@ -137,7 +137,7 @@ fn search(query: &Fields) -> Markup {
             } }
             div { label for="verdict" { "With a claim that" } select #verdict name="verdict" {
                 option value="" { "is anything" }
-                @for verdict in VERDICTS { option value=(verdict.word()) selected[field("verdict") == verdict.word()] { (claim_is(verdict)) } }
+                @for verdict in Verdict::ALL { option value=(verdict.word()) selected[field("verdict") == verdict.word()] { (claim_is(verdict)) } }
             } }
             @for (name, value) in &others { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
             button { "Show" }

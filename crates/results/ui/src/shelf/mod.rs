@@ -19,7 +19,7 @@ use plumb_store::Stamp;
 
 pub use opened::{OpenError, Opened};
 pub use state::State;
-pub use summary::{Summary, VERDICTS};
+pub use summary::Summary;
 
 /// The most entries of a folder that are scanned.
 const ENTRIES_MAX: usize = 50_000;

@@ -59,7 +59,7 @@ impl Summary {
             took_s: run.took_s,
             state: opened.state(),
             slots: Some(run.slots.len()),
-            verdicts: VERDICTS
+            verdicts: Verdict::ALL
                 .map(|verdict| judgement.claims.iter().filter(|it| it.verdict == verdict).count()),
             host: short(&host_line(&run.header)),
             facts: facts(&run.header),
@@ -112,10 +112,6 @@ impl Summary {
         words.to_lowercase().split_whitespace().all(|word| text.contains(word))
     }
 }
-
-/// The verdicts in the order of [`Summary::verdicts`].
-pub const VERDICTS: [Verdict; 5] =
-    [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void, Verdict::Skipped];
 
 /// The facts that identify a host, in one line: its CPUs, its system, and where it runs.
 fn host_line(header: &Header) -> String {
