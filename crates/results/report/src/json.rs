@@ -467,9 +467,9 @@ fn comparisons(view: &View<'_>) -> Vec<ComparisonDocument> {
         metric: found.metric.clone(),
         variant: view.name(found.variant).to_owned(),
         baseline: view.plan().baseline_name().to_owned(),
-        ratio: finite(found.ratio),
-        low: finite(found.low),
-        high: found.high.and_then(finite),
+        ratio: Some(found.ratio),
+        low: Some(found.low),
+        high: found.high,
         alpha: found.alpha,
         blocks: found.blocks,
         missing: found.missing,
@@ -483,18 +483,14 @@ fn claims(view: &View<'_>) -> Vec<ClaimDocument> {
         cell: cell_values(view, found.cell),
         verdict: found.verdict,
         reason: found.reason.clone(),
-        ratio: found.ratio.and_then(finite),
-        low: found.low.and_then(finite),
-        high: found.high.and_then(finite),
-        alpha: found.alpha.and_then(finite),
+        ratio: found.ratio,
+        low: found.low,
+        high: found.high,
+        alpha: found.alpha,
         blocks_needed: found.blocks_needed,
         different_work: found.different_work,
     };
     view.judgement.claims.iter().map(document).collect()
-}
-
-fn finite(value: f64) -> Option<f64> {
-    value.is_finite().then_some(value)
 }
 
 #[cfg(test)]
