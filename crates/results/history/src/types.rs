@@ -1,6 +1,7 @@
 //! The contents of a history, as its callers see them. Times are microseconds since 1970, UTC.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use plumb_model::{Better, Ending, Source};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,26 @@ pub struct VerdictCounts {
     pub void: u32,
     /// Claims on variants that the host cannot build.
     pub skipped: u32,
+}
+
+/// `2 hold, 1 refuted`, or `no claims`.
+impl fmt::Display for VerdictCounts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [
+            (self.holds, if self.holds == 1 { "holds" } else { "hold" }),
+            (self.refuted, "refuted"),
+            (self.undecided, "undecided"),
+            (self.void, "void"),
+            (self.skipped, "skipped"),
+        ];
+        let some = all.into_iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = some.map(|(count, word)| format!("{count} {word}")).collect();
+        if words.is_empty() {
+            formatter.write_str("no claims")
+        } else {
+            formatter.write_str(&words.join(", "))
+        }
+    }
 }
 
 /// A recorded run.
@@ -165,6 +186,26 @@ impl SeriesIdentity {
             self.metric.clone()
         } else {
             format!("{}.{}", self.metric, self.statistic)
+        }
+    }
+
+    /// `b / a at load.depth=4`, or `b` alone.
+    #[must_use]
+    pub fn sides(&self) -> String {
+        let variant = match &self.baseline {
+            Some(baseline) => format!("{} / {baseline}", self.variant),
+            None => self.variant.clone(),
+        };
+        if self.cell.is_empty() { variant } else { format!("{variant} at {}", self.cell) }
+    }
+
+    /// The digits of a value with `×` before a ratio, or the unit after any other.
+    #[must_use]
+    pub fn with_unit(&self, digits: &str) -> String {
+        if self.is_ratio() {
+            format!("×{digits}")
+        } else {
+            format!("{digits} {}", self.unit).trim_end().to_owned()
         }
     }
 

@@ -1,9 +1,10 @@
 //! `plumb history accept`: acknowledges a shift of the level, or takes that back.
 
 use plumb_history::{Database, Grade, MarkKind, SeriesRow};
+use plumb_report::figures::digits;
 
 use super::select::select;
-use super::trend::{level, of, sides};
+use super::trend::of;
 use crate::args::history::AcceptArguments;
 use crate::commands::recording::short;
 use crate::exit::{Failure, HOLDS, Outcome};
@@ -46,7 +47,7 @@ fn accept_run(
     }
     let author = arguments.author.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_default();
     history.accept(row.id, run, &author, &arguments.note, plumb_host::time::wall_clock_us())?;
-    let what = format!("{} {}", sides(&row.identity), row.identity.metric_key());
+    let what = format!("{} {}", row.identity.sides(), row.identity.metric_key());
     output::message(&format!("accepted: {what} shifts with run {}", short(run)));
     Ok(true)
 }
@@ -56,7 +57,8 @@ fn accept_last(history: &mut Database, arguments: &AcceptArguments, row: SeriesR
     let (row, _, trend) = of(history, row)?;
     let open = |grade: Grade| trend.shifts.iter().rev().find(|shift| shift.grade == grade);
     let Some(shift) = open(Grade::Confirmed).or_else(|| open(Grade::Suspected)) else { return Ok(false) };
-    let (from, to) = (level(&row.identity, shift.from_level), level(&row.identity, shift.to_level));
+    let level = |level: f64| row.identity.with_unit(&digits(level));
+    let (from, to) = (level(shift.from_level), level(shift.to_level));
     output::message(&format!("{} shifted from {from} to {to}", row.identity.metric_key()));
     accept_run(history, arguments, &row, &shift.run)
 }

@@ -14,7 +14,7 @@ use plumb_report::plural;
 use serde_json::Value;
 
 use super::select::select;
-use super::trend::{of, sides};
+use super::trend::of;
 use crate::args::history::BisectArguments;
 use crate::args::{Format, GateArguments};
 use crate::commands::git::git;
@@ -39,7 +39,7 @@ pub fn bisect(history: &mut Database, arguments: &BisectArguments) -> Outcome {
     let (before, after) = revisions(&points, shift.at)?;
     output::message(&format!(
         "{} {} shifts with run {}: {} before it, {} with it",
-        sides(&row.identity),
+        row.identity.sides(),
         row.identity.metric_key(),
         short(&shift.run),
         brief(&before),

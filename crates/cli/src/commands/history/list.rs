@@ -1,6 +1,6 @@
 //! `plumb history list`.
 
-use plumb_history::{Database, RunFilter, RunRow, VerdictCounts};
+use plumb_history::{Database, RunFilter, RunRow};
 use plumb_report::sheet::{Sheet, Tone};
 use plumb_report::{TextStyle, plural};
 
@@ -53,7 +53,7 @@ fn row(run: &RunRow) -> Vec<String> {
         short(&run.key).to_owned(),
         moment(run.started_at_us),
         run.took_s.map_or_else(|| "-".to_owned(), plumb_report::figures::duration_s),
-        verdicts(run.verdicts),
+        run.verdicts.to_string(),
         revision.unwrap_or_else(|| "-".to_owned()),
         format!("{}{quick} {}", run.experiment, labels.join(" ")).trim_end().to_owned(),
     ]
@@ -62,21 +62,4 @@ fn row(run: &RunRow) -> Vec<String> {
 /// A time to the minute, in UTC.
 pub fn moment(at_us: i64) -> String {
     document::time(at_us).chars().take(16).collect::<String>().replace('T', " ")
-}
-
-/// `2 hold, 1 refuted`, or `no claims`.
-pub fn verdicts(counts: VerdictCounts) -> String {
-    let all = [
-        (counts.holds, if counts.holds == 1 { "holds" } else { "hold" }),
-        (counts.refuted, "refuted"),
-        (counts.undecided, "undecided"),
-        (counts.void, "void"),
-        (counts.skipped, "skipped"),
-    ];
-    let some: Vec<String> = all
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    if some.is_empty() { "no claims".to_owned() } else { some.join(", ") }
 }

@@ -34,7 +34,7 @@ fn head(sheet: &mut Sheet, run: &RunRow) {
         ("run", run.key.clone()),
         ("started", list::moment(run.started_at_us)),
         ("ended", run.ending.word().to_owned()),
-        ("claims", list::verdicts(run.verdicts)),
+        ("claims", run.verdicts.to_string()),
         ("exit code", run.exit_code.to_string()),
         ("hosts", run.host_class.clone()),
         ("directory", run.directory.clone()),
@@ -71,7 +71,7 @@ fn table(sheet: &mut Sheet, title: &str, points: &[&RunPoint]) {
             }
             (false, None) => format!("{} {}", digits(point.value), identity.unit),
         };
-        vec![super::trend::sides(identity), identity.metric_key(), value]
+        vec![identity.sides(), identity.metric_key(), value]
     };
     let rows: Vec<Vec<String>> = points.iter().map(row).collect();
     sheet.columns(2, &["variant", "metric", "value"], &rows);

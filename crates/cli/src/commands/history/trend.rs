@@ -75,34 +75,19 @@ fn advise(found: &[(SeriesRow, Vec<Point>, Trend)]) {
     output::message(&format!("what made it: plumb history bisect {options}"));
 }
 
-/// `b / a`, or `b` alone; with the cell.
-pub fn sides(of: &SeriesIdentity) -> String {
-    let variant = match &of.baseline {
-        Some(baseline) => format!("{} / {baseline}", of.variant),
-        None => of.variant.clone(),
-    };
-    if of.cell.is_empty() { variant } else { format!("{variant} at {}", of.cell) }
-}
-
-/// A level with its unit, or `×` before a ratio.
-pub fn level(of: &SeriesIdentity, value: f64) -> String {
-    if of.is_ratio() {
-        format!("×{}", digits(value))
-    } else {
-        format!("{} {}", digits(value), of.unit).trim_end().to_owned()
-    }
-}
-
 fn show(sheet: &mut Sheet, width: usize, row: &SeriesRow, points: &[Point], trend: &Trend) {
     let of = &row.identity;
     let unit = if of.unit.is_empty() { String::new() } else { format!(" in {}", of.unit) };
-    sheet.title(&format!("{}: {}{unit}", sides(of), of.metric_key()));
+    sheet.title(&format!("{}: {}{unit}", of.sides(), of.metric_key()));
     if let (Some(first), Some(last), Some(now)) = (points.first(), points.last(), trend.level) {
         let (first, last) = (list::moment(first.started_at_us), list::moment(last.started_at_us));
         let (first, last) = (first.get(..10).unwrap_or_default(), last.get(..10).unwrap_or_default());
         let runs = plural(points.len(), "run");
         let hosts = if of.host_class.is_empty() { String::new() } else { format!(", {}", of.host_class) };
-        sheet.text(Tone::Quiet, &format!("{runs} from {first} to {last}, now at {}{hosts}", level(of, now)));
+        sheet.text(
+            Tone::Quiet,
+            &format!("{runs} from {first} to {last}, now at {}{hosts}", of.with_unit(&digits(now))),
+        );
     }
     for line in chart(points, &trend.shifts, width) {
         sheet.line(&line);
@@ -132,7 +117,7 @@ fn sentence(of: &SeriesIdentity, points: &[Point], shift: &GradedShift) -> Strin
         None => "moved",
     };
     let ratio = if shift.ratio.is_finite() { format!("×{}, ", digits(shift.ratio)) } else { String::new() };
-    let (from, to) = (level(of, shift.from_level), level(of, shift.to_level));
+    let (from, to) = (of.with_unit(&digits(shift.from_level)), of.with_unit(&digits(shift.to_level)));
     let mut text = format!("{direction}: {ratio}from {from} to {to}, since run {}", short(&shift.run));
     if let Some(point) = points.get(shift.at) {
         text += &format!(" of {}", list::moment(point.started_at_us).get(..10).unwrap_or_default());

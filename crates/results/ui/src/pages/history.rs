@@ -1,7 +1,7 @@
 //! The pages of recorded runs and their series.
 
 use maud::{Markup, html};
-use plumb_history::{Database, RunFilter, RunRow, SeriesFilter, SeriesIdentity, SeriesRow};
+use plumb_history::{Database, RunFilter, RunRow, SeriesFilter, SeriesRow};
 use plumb_host::time::rfc3339_of;
 use plumb_report::plural;
 
@@ -129,7 +129,7 @@ fn series_table(series: &[SeriesRow], claimed: &[String], is_all: bool, query: &
             thead { tr { th scope="col" { "Metric" } th scope="col" { "Of" } th.number scope="col" { "Runs" } th scope="col" { "Last" } th scope="col" { "Host" } } }
             tbody { @for row in &shown { tr {
                 th scope="row" { a href={ "/series/" (row.id) } { (row.identity.metric_key()) } }
-                td.text { (sides(&row.identity)) }
+                td.text { (row.identity.sides()) }
                 td.number { (row.points) }
                 td.when { (moment(row.last_started_at_us)) }
                 td.host { @if row.identity.is_ratio() { "any" } @else { (row.identity.host_class) } }
@@ -149,36 +149,13 @@ fn runs_table(runs: &[RunRow]) -> Markup {
             tbody { @for run in runs { tr {
                 th scope="row" { code { (run.key.get(..8).unwrap_or(&run.key)) } @if run.quick { " " span.tag { "quick" } } div.sub { (run.directory) } }
                 td.when { (moment(run.started_at_us)) }
-                td.verdicts { (counts(run)) }
+                td.verdicts { (run.verdicts) }
                 td.text { @if let Some(source) = &run.source { code { (source.revision.get(..8).unwrap_or(&source.revision)) @if source.dirty { "+" } } div.sub { (source.subject.as_deref().unwrap_or_default()) } } @else { "–" } }
                 td.text { @for (name, value) in &run.labels { span.tag { (name) "=" (value) } " " } }
                 td.host { (run.host_class) }
             } } }
         } }
     }
-}
-
-fn counts(run: &RunRow) -> String {
-    let found = run.verdicts;
-    let words = [
-        (found.holds, "hold"),
-        (found.refuted, "refuted"),
-        (found.undecided, "undecided"),
-        (found.void, "void"),
-        (found.skipped, "skipped"),
-    ];
-    let words: Vec<String> =
-        words.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    if words.is_empty() { "no claims".to_owned() } else { words.join(", ") }
-}
-
-/// `b / a at load.depth=4`, or `b` alone.
-pub fn sides(of: &SeriesIdentity) -> String {
-    let variant = match &of.baseline {
-        Some(baseline) => format!("{} / {baseline}", of.variant),
-        None => of.variant.clone(),
-    };
-    if of.cell.is_empty() { variant } else { format!("{variant} at {}", of.cell) }
 }
 
 /// A time of the history.

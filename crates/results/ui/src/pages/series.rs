@@ -10,7 +10,7 @@ use plumb_model::Better;
 use plumb_report::figures::digits;
 use plumb_report::{Scale, centred, level as level_line, path, percent, pixels, plural, quoted};
 
-use super::history::{moment, open, sides};
+use super::history::{moment, open};
 use super::layout::{Part, form_token, page};
 use crate::answer::Answer;
 use crate::asked::Asked;
@@ -38,7 +38,7 @@ struct Known {
 pub fn series(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     let (mut history, known) = find(site, asked)?;
     let of = &known.row.identity;
-    let title = format!("{} of {}", of.metric_key(), sides(of));
+    let title = format!("{} of {}", of.metric_key(), of.sides());
     let count = match asked.query.get("last") {
         None => SPANS[1],
         Some(text) => text.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
@@ -50,7 +50,7 @@ pub fn series(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
         shifts.push((shift, changes(&mut history, &known, shift)?));
     }
     let content = html! {
-        h1 { (of.metric_key()) " of " (sides(of)) }
+        h1 { (of.metric_key()) " of " (of.sides()) }
         p { a href={ "/history?experiment=" (crate::asked::encoded(&of.experiment)) } { "History of " (of.experiment) } }
         p.lead { (summary(&known)) }
         (figure(&known, count))
@@ -91,11 +91,7 @@ fn find(site: &Site, asked: &Asked) -> Result<(Database, Known), RequestError> {
 }
 
 fn value(of: &SeriesIdentity, value: f64) -> String {
-    if of.is_ratio() {
-        format!("×{}", digits(value))
-    } else {
-        format!("{} {}", digits(value), of.unit).trim_end().to_owned()
-    }
+    of.with_unit(&digits(value))
 }
 
 fn summary(known: &Known) -> String {
@@ -143,7 +139,7 @@ fn figure(known: &Known, count: usize) -> Markup {
         (spans(known, points.len()))
         figure {
             figcaption { "Each point is a run, the oldest on the left; the table below has their values. An upright line is a shift of the level." }
-            div.chart { svg height=(HEIGHT) role="img" aria-label={ (of.metric_key()) " of " (sides(of)) " over " (plural(points.len(), "run")) } {
+            div.chart { svg height=(HEIGHT) role="img" aria-label={ (of.metric_key()) " of " (of.sides()) " over " (plural(points.len(), "run")) } {
                 @for tick in scale.ticks(6) { (level_line(y(tick), &value(of, tick))) }
                 @for shift in shifts() {
                     @let place = percent((shift.at - before) as f64 / points.len() as f64);
