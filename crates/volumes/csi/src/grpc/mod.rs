@@ -15,6 +15,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use plumb_background::Background;
+use plumb_volumes::nbd::remove_socket;
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::driver::Driver;
@@ -78,15 +79,6 @@ impl Drop for Socket {
     fn drop(&mut self) {
         // If this fails, the next driver removes the socket.
         let _ = remove_socket(&self.0);
-    }
-}
-
-fn remove_socket(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

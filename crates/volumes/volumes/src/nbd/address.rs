@@ -155,8 +155,11 @@ impl AsFd for Listener {
     }
 }
 
-/// Only a socket is removed: a path by mistake costs nobody a file.
-fn remove_socket(path: &std::path::Path) -> io::Result<()> {
+/// Removes the socket at a path, if there is one. Any other file stays: a path by mistake costs nobody a file.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove_socket(path: &std::path::Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),

@@ -28,7 +28,7 @@ mod workers;
 #[cfg(test)]
 mod tests;
 
-pub use address::{Address, NotAddress};
+pub use address::{Address, NotAddress, remove_socket};
 pub use server::{Server, ServerError};
 
 use std::collections::BTreeMap;
