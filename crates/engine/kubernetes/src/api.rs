@@ -143,12 +143,6 @@ impl Cluster {
         self.send(Method::POST, &path, Some(object), "application/json", &format!("create {what}"))
     }
 
-    /// Asks the server for a dry run of [`Cluster::create`], which creates nothing.
-    pub(crate) fn try_create(&self, path: &str, object: &Value, what: &str) -> Result<Value, Error> {
-        let path = format!("{path}?{STRICT}&dryRun=All");
-        self.send(Method::POST, &path, Some(object), "application/json", &format!("create {what}"))
-    }
-
     /// Applies a JSON merge patch to an object.
     pub(crate) fn merge(&self, path: &str, patch: &Value, what: &str) -> Result<Value, Error> {
         let path = format!("{path}?{STRICT}");

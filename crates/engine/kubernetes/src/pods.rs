@@ -80,15 +80,6 @@ impl Pods {
         })
     }
 
-    /// The cluster's reason to refuse a pod, without creating the pod.
-    ///
-    /// # Errors
-    /// The server's reason for refusing it.
-    pub fn would_take(cluster: &Cluster, place: &PodPlace) -> Result<(), Error> {
-        let pod = pod::pod("plumb-check", ("plumb-check", &serde_json::json!([])), cluster.image(), place);
-        cluster.try_create(&cluster.path(CORE, "pods"), &pod, "a pod").map(drop)
-    }
-
     /// Creates a pod for a place and waits until it runs. A pod that already runs is reused, and one that has
     /// ended is replaced.
     ///

@@ -38,14 +38,14 @@ pub use brief::brief;
 pub use capacity::{search_so_far, trial_line};
 pub use cautions::sentence as caution;
 pub use contrast::{
-    BoundsDocument, COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json,
-    contrast_json_schema, contrast_text,
+    COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json, contrast_json_schema,
+    contrast_text,
 };
 pub use figures::plural;
 pub use html::chart::{centred, level, path, percent, pixels};
 pub use html::html;
 pub use html::parts::{
-    PastLook, headline, html_claims, html_contrast, html_narrowing, html_report, html_slots, html_style,
+    PastLook, headline, html_contrast, html_narrowing, html_report, html_slots, html_style,
 };
 pub use json::{
     AgentDocument, ClaimDocument, ComparisonDocument, LimitDocument, LoadAgentsDocument, MetricDocument,

@@ -23,12 +23,6 @@ impl Interface {
         Self { state, served }
     }
 
-    /// The state.
-    #[must_use]
-    pub fn state(&self) -> &State {
-        &self.state
-    }
-
     /// Does what a request asks for, or nothing of it.
     #[must_use]
     pub fn answer(&self, request: &Request<'_>) -> RestResponse {

@@ -155,19 +155,13 @@ impl Service {
         self.server.address()
     }
 
-    /// The state, to be changed; [`Service::follow`] makes the change real.
-    #[must_use]
-    pub fn state(&self) -> &State {
-        &self.state
-    }
-
     /// Makes what is served what the state says.
     ///
     /// # Errors
     /// When the state or files of volumes fail. The call does what it can, and the next call tries the rest again.
     pub fn follow(&mut self) -> Result<(), ServiceError> {
         let begun_ns = monotonic_ns();
-        // The number tells of others' changes only; this process follows its own by `forget_version`.
+        // The number tells of other connections' changes only.
         let version = self.state.version()?;
         if self.version != Some(version) {
             let state = &self.state;
@@ -189,11 +183,6 @@ impl Service {
         self.limiters.retain(|owner, _| used.contains(owner));
         self.followed_ns = begun_ns;
         if faults.is_empty() { Ok(()) } else { Err(ServiceError::Volumes(faults)) }
-    }
-
-    /// Has the next [`Service::follow`] read the state, after a change through [`Service::state`].
-    pub fn forget_version(&mut self) {
-        self.version = None;
     }
 
     /// The volumes served at this moment.

@@ -6,8 +6,7 @@ use maud::html;
 use plumb_model::{Contrast, Judgement, Run, Trust};
 
 pub use super::narrowing::PastLook;
-use super::{contrast, narrowing, section, slots, timeline};
-use crate::page::claims;
+use super::{contrast, narrowing, slots, timeline};
 use crate::summary::{Headline, trust_words};
 use crate::view::View;
 
@@ -37,13 +36,6 @@ pub fn headline(run: &Run, judgement: &Judgement) -> String {
             format!("{}: {}", trust_words(headline.trust), headline.trust_reasons)
         }
     }
-}
-
-/// The claims with their verdicts as a table.
-#[must_use]
-pub fn html_claims(run: &Run, judgement: &Judgement) -> String {
-    let view = &View::new(run, judgement);
-    printable(section::parts(view, &claims(view)))
 }
 
 /// How the interval of each claim narrowed from look to look, a figure with its table for each.

@@ -26,21 +26,14 @@ pub fn section(view: &View<'_>, section: &Section<'_>) -> Markup {
         section id=(section.id) {
             h2 { (section.title) }
             @if !section.about.is_empty() { p.note { (section.about) } }
-            (parts(view, section))
+            @for part in &section.parts { @match part {
+                Part::Lines(lines) => (self::lines(lines)),
+                Part::Table(table, _) => (self::table(view, table)),
+                Part::Figure(Figure::BreakEven(found)) => (break_even::figures(view, found)),
+                Part::Figure(Figure::Capacity(curves)) => (capacity::figures(view, curves)),
+                Part::Figure(Figure::Choice(choice)) => (front::figure(view, choice)),
+            } }
         }
-    }
-}
-
-/// What stands under the heading.
-pub fn parts(view: &View<'_>, section: &Section<'_>) -> Markup {
-    html! {
-        @for part in &section.parts { @match part {
-            Part::Lines(lines) => (self::lines(lines)),
-            Part::Table(table, _) => (self::table(view, table)),
-            Part::Figure(Figure::BreakEven(found)) => (break_even::figures(view, found)),
-            Part::Figure(Figure::Capacity(curves)) => (capacity::figures(view, curves)),
-            Part::Figure(Figure::Choice(choice)) => (front::figure(view, choice)),
-        } }
     }
 }
 
