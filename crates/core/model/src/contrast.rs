@@ -28,14 +28,15 @@ pub struct Shift {
     pub change: Bounded,
 }
 
-/// A ratio with its bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// A ratio with its bounds, which are right together with those of the other run with a probability of 95%.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Bounded {
     /// The ratio.
     pub ratio: f64,
     /// Lower bound; 0 where it is unbounded.
     pub low: f64,
-    /// Upper bound; `None` where it is unbounded.
+    /// Upper bound; `null` where it is unbounded.
     pub high: Option<f64>,
 }
 

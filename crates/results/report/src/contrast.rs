@@ -75,29 +75,11 @@ pub struct ShiftDocument {
     /// Metric and statistic, such as `http_req_duration.p95`.
     pub metric: String,
     /// Variant over baseline in the first run.
-    pub first: BoundsDocument,
+    pub first: Bounded,
     /// Variant over baseline in the second run.
-    pub second: BoundsDocument,
+    pub second: Bounded,
     /// The second ratio over the first.
-    pub change: BoundsDocument,
-}
-
-/// A ratio with its bounds, which are right together with those of the other run with a probability of 95%.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct BoundsDocument {
-    /// The ratio.
-    pub ratio: f64,
-    /// Lower bound; 0 where it is unbounded.
-    pub low: f64,
-    /// Upper bound; `null` where it is unbounded.
-    pub high: Option<f64>,
-}
-
-impl From<Bounded> for BoundsDocument {
-    fn from(Bounded { ratio, low, high }: Bounded) -> Self {
-        Self { ratio, low, high }
-    }
+    pub change: Bounded,
 }
 
 /// Two runs side by side as JSON text, indented, with a line feed at its end.
@@ -136,9 +118,9 @@ fn shift_document(runs: [&Run; 2], shift: &Shift) -> ShiftDocument {
         variants: names(runs, shift),
         same_treatment: shift.is_same_treatment,
         metric: shift.metric.clone(),
-        first: first.into(),
-        second: second.into(),
-        change: shift.change.into(),
+        first,
+        second,
+        change: shift.change,
     }
 }
 

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Evidence, Measurement, MetricInfo, Notice, Reading, Shortage, Statistic, Table, Trial, Unit,
+    Attempts, Better, Evidence, Measurement, MetricInfo, Notice, Reading, Shortage, Statistic, Table, Trial,
+    Unit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,7 +45,7 @@ pub struct MeasurementDocument {
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
     /// What was tried, and how much of it failed for whatever reason.
-    pub attempts: AttemptsDocument,
+    pub attempts: Attempts,
     /// The longest time within the window in which nothing completed, in ns; `null` where it is not known.
     pub stall_ns_max: Option<u64>,
     /// What the load itself was like; `null` where another tool measured, which does not say.
@@ -119,16 +120,6 @@ pub struct ReadingDocument {
     /// Of a distribution: every bin that holds something, as its largest value in ns and its count, ascending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bins_ns: Option<Vec<(u64, u64)>>,
-}
-
-/// Units of work that were tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct AttemptsDocument {
-    /// All that came to an end, or were due and did not.
-    pub tried: u64,
-    /// Those that failed; one that failed in several ways counts once.
-    pub failed: u64,
 }
 
 /// What the load itself was like.
@@ -281,7 +272,7 @@ fn document(of: &MeasurementReport<'_>) -> MeasurementDocument {
         observed: counts.chain(values).collect(),
         metrics: metrics.iter().filter_map(reading).collect(),
         errors: measurement.errors.clone(),
-        attempts: AttemptsDocument { tried: measurement.attempts.tried, failed: measurement.attempts.failed },
+        attempts: measurement.attempts,
         stall_ns_max: measurement.stall_ns_max,
         load: source.is_none().then(|| load_document(measurement)),
         notices: notices.chain(measurement.notices.iter().cloned()).collect(),
