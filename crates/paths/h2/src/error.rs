@@ -1,6 +1,6 @@
 //! What a peer did wrong, and what that ends.
 
-use crate::frame::FrameKind;
+use crate::frame_kind::FrameKind;
 
 /// The codes of RST_STREAM and GOAWAY (RFC 9113, section 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

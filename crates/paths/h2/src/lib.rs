@@ -5,6 +5,7 @@
 pub mod connection;
 mod error;
 pub mod frame;
+mod frame_kind;
 pub mod hpack;
 mod message;
 mod settings;

@@ -7,8 +7,8 @@ use openssl::error::ErrorStack;
 use plumb_path::PathError;
 use rustix::io::Errno;
 
-use super::protocol::h1::ParseError;
-use super::protocol::h2::Http2Error;
+use super::http2_error::Http2Error;
+use super::parse_error::ParseError;
 use crate::settings::Spoken;
 
 /// The advice that ends every message about a refused certificate.

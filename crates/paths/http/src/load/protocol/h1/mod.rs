@@ -8,7 +8,6 @@ use std::cmp::Reverse;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 
-pub use self::parser::ParseError;
 use self::parser::{KnownHead, Parser, Progress};
 use self::request::Request;
 use super::{Flow, Protocol, Then};
@@ -16,6 +15,7 @@ use crate::load::core::Core;
 use crate::load::due::Due;
 use crate::load::errors::Failure;
 use crate::load::link::Link;
+use crate::load::parse_error::ParseError;
 use crate::load::socket::Received;
 use crate::load::stream::Stream;
 use crate::load::waits::Wait;

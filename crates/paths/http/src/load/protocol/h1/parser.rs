@@ -10,46 +10,12 @@
 use memchr::memchr;
 
 use crate::load::content::{Content, Label};
+use crate::load::parse_error::ParseError;
 
 /// The most bytes that a head, or a trailer section, may have.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The most bytes that the line with a chunk's size and extensions may have.
 const CHUNK_LINE_BYTES_MAX: usize = 16 << 10;
-
-/// Why bytes are not an HTTP/1 response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
-    /// The first line is not `HTTP/1.x NNN …`.
-    #[error("the first line is not an HTTP/1 status line")]
-    StatusLine,
-    /// The server changed to another protocol, which nobody asked for.
-    #[error("status 101, though the request asked for no upgrade")]
-    Upgrade,
-    /// A header line has no colon or no name.
-    #[error("a header has no name")]
-    Header,
-    /// The head, or the trailer section, is too long.
-    #[error("the head is longer than 64 KiB")]
-    HeadTooLong,
-    /// A content length that is not a number.
-    #[error("content-length is not a number")]
-    ContentLength,
-    /// Two content lengths that differ.
-    #[error("content-length is given twice with different values")]
-    ContentLengths,
-    /// A chunk size that is not a number.
-    #[error("a chunk's size is not a hexadecimal number")]
-    ChunkSize,
-    /// A chunk that does not end where its size says.
-    #[error("a chunk is longer than its size")]
-    ChunkEnd,
-    /// A chunk's line is too long.
-    #[error("the line of a chunk's size is longer than 16 KiB")]
-    ChunkLineTooLong,
-    /// The server sent a second answer to the request, or bytes beyond the length that it had given.
-    #[error("bytes follow the answer")]
-    Surplus,
-}
 
 /// How far a response has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! HTTP/2: several requests at a time on a connection.
 
-mod error;
 mod receive;
 mod request;
 mod send;
@@ -12,7 +11,6 @@ use plumb_h2::ErrorCode;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 
-pub use self::error::Http2Error;
 use self::request::Request;
 use self::state::{Exchange, Wire};
 pub use self::state::{H2, Shared};
@@ -20,6 +18,7 @@ use super::{Flow, Protocol, Then};
 use crate::load::core::Core;
 use crate::load::due::Due;
 use crate::load::errors::Failure;
+use crate::load::http2_error::Http2Error;
 use crate::load::link::Link;
 use crate::load::stream::Stream;
 use crate::load::waits::Wait;

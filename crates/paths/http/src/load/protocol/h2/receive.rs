@@ -7,11 +7,11 @@ use plumb_h2::frame::FrameKind;
 use plumb_h2::{ErrorCode, Fault, Scope};
 use plumb_host::time::monotonic_ns;
 
-use super::error::Http2Error;
 use super::state::{H2, Shared};
 use crate::load::content::{Content, Label};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
+use crate::load::http2_error::Http2Error;
 use crate::load::link::Link;
 use crate::load::socket::Received;
 

@@ -4,10 +4,10 @@ use plumb_h2::ErrorCode;
 use plumb_h2::connection::Blocked;
 use plumb_host::time::monotonic_ns;
 
-use super::error::Http2Error;
 use super::state::{H2, Shared};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
+use crate::load::http2_error::Http2Error;
 use crate::load::link::Link;
 use crate::load::waits::Wait;
 
