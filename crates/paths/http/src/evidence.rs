@@ -18,6 +18,8 @@ statements! {
     HANDSHAKES_OF_INGRESS = "handshakes-counted": "handshakes that the ingress counted", "{asked}", "{full} full, {resumed} resumed";
     CONFIG = "configuration": "configuration of the ingress", "{asked}", "{seen}";
     REQUESTS = "requests-counted": "requests that {of} counted", "about {asked}", "{counted}";
+    BY_PROTOCOL = "requests-by-protocol": "protocol of the requests that {of} counted", "{asked} for all, about {work}",
+        "{h1} by h1, {h2} by h2";
     ANY_REQUESTS = "requests-counted": "requests that {of} counted", "at least 1", "{counted}";
     KEYS_INLINE = "key-operations": "private-key operations", "none by a device",
         "{device} by the device, {inline} in the event loop, {full} full handshakes";
@@ -56,6 +58,7 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
     evidence.extend(settings.device_evidence(before, after, full));
     evidence.extend(settings.batch_evidence(before, after));
     evidence.extend(settings.server_evidence(before, after, measurement));
+    evidence.extend(settings.by_protocol_evidence(before, after, measurement));
     evidence
 }
 
@@ -272,11 +275,35 @@ impl HttpSettings {
         measurement: &Measurement,
     ) -> Option<Evidence> {
         let (counted, asked) = (after.moved(before, "requests")?, measurement.work);
-        let difference = (as_f64(counted) - as_f64(asked)).abs();
-        let under_way = f64::from(self.load.connections) * f64::from(self.load.streams);
-        let slack = COUNT_TOLERANCE * as_f64(asked) + 4.0 * under_way + 20.0;
-        let holds = counted > 0 && difference <= slack;
+        let holds = self.is_about(counted, asked);
         Some(REQUESTS.evidence(holds, facts![of = self.program(), asked, counted]))
+    }
+
+    /// The protocol in which an ingress that speaks several answered, where it counts by protocol.
+    fn by_protocol_evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: &Measurement,
+    ) -> Option<Evidence> {
+        if !self.system.ingress.has_h2() {
+            return None;
+        }
+        let moved = |protocol| after.moved(before, system::counter(protocol));
+        let (h1, h2, work) = (moved(Spoken::H1)?, moved(Spoken::H2)?, measurement.work);
+        let (asked, counted, others) = match self.load.protocol {
+            Spoken::H1 => ("h1", h1, h2),
+            Spoken::H2 => ("h2", h2, h1),
+        };
+        let holds = others == 0 && self.is_about(counted, work);
+        Some(BY_PROTOCOL.evidence(holds, facts![of = self.program(), asked, work, h1, h2]))
+    }
+
+    /// Whether the ingress counted as many requests as the load, but for those under way.
+    fn is_about(&self, counted: u64, work: u64) -> bool {
+        let under_way = f64::from(self.load.connections) * f64::from(self.load.streams);
+        let slack = COUNT_TOLERANCE * as_f64(work) + 4.0 * under_way + 20.0;
+        counted > 0 && (as_f64(counted) - as_f64(work)).abs() <= slack
     }
 }
 
@@ -429,6 +456,28 @@ mod tests {
             &elsewhere,
             &["requests that the embedded ingress counted"],
         );
+    }
+
+    #[test]
+    fn requests_that_the_ingress_answered_in_another_protocol_are_found() {
+        let both = |protocol| {
+            settings(|settings| {
+                let ingress = &mut settings.system.ingress;
+                (ingress.kind, ingress.protocols) = (IngressKind::Nginx, vec![Spoken::H1, Spoken::H2]);
+                (settings.load.protocol, settings.load.reuse) = (protocol, Reuse::KeepAlive);
+            })
+        };
+        let counted = |h1, h2| snapshot(&[("requests", 1000), ("requests_h1", h1), ("requests_h2", h2)]);
+        let mut full = measurement("TLSv1.3", 1000, 0);
+        full.observed.insert("alpn".to_owned(), [("h2".to_owned(), 10)].into());
+        let other = &["protocol of the requests that nginx counted"];
+        check(&both(Spoken::H2), &full, &counted(0, 1010), &[]);
+        check(&both(Spoken::H1), &full, &counted(1010, 0), &[]);
+        check(&both(Spoken::H2), &full, &counted(1, 1000), other);
+        check(&both(Spoken::H1), &full, &counted(0, 1000), other);
+        check(&both(Spoken::H2), &full, &counted(0, 500), other);
+        let h1_alone = settings(|settings| settings.system.ingress.kind = IngressKind::Haproxy);
+        check(&h1_alone, &full, &counted(0, 1000), &[]);
     }
 
     #[test]

@@ -33,7 +33,6 @@ pub(crate) use config::CONFIG_STATE;
 pub use error::{Refusal, Syntax, TemplateError};
 pub(crate) use external::foreign;
 pub(crate) use offload::{LIBRARY_STATE, is_qat};
-#[cfg(test)]
 pub(crate) use protocols::counter;
 pub use template::{NginxTemplate, nginx_template};
 
