@@ -107,7 +107,7 @@ impl Patience<'_> {
 
     /// Tries something again after each pause, until it succeeds, the moment has come, or the user wants the run to end. The last
     /// reason completes "failed to …".
-    pub fn keep_trying<T, E: Display>(
+    pub(crate) fn keep_trying<T, E: Display>(
         self,
         (end_ns, pause): (u64, Duration),
         mut attempt: impl FnMut() -> Result<T, E>,

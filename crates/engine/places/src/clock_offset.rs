@@ -51,7 +51,7 @@ impl Clocks {
     }
 
     /// The shortest round trip.
-    pub fn round_trip_ns(&self) -> u64 {
+    pub(crate) fn round_trip_ns(&self) -> u64 {
         self.0.iter().map(|trip| trip.came_ns - trip.sent_ns).min().unwrap_or(0)
     }
 }

@@ -62,7 +62,7 @@ impl SeenHost {
     }
 
     /// Evidence that it had the same CPUs throughout, with the time for which its CPU limit stopped it.
-    pub fn evidence_of_cpus(&self) -> Evidence {
+    pub(crate) fn evidence_of_cpus(&self) -> Evidence {
         let (opened, closed) = &self.ends;
         let noise = HostNoise::between(&opened.host, &closed.host, CpuTime::default());
         let stopped_ns = noise.throttling.map_or(0, |throttling| throttling.stopped_ns);

@@ -353,7 +353,7 @@ impl Hosts {
     }
 
     /// The address by which loads on other hosts reach the system; `None` if there are no such loads.
-    pub fn address(&self, side: Side) -> Result<Option<IpAddr>, HostError> {
+    fn address(&self, side: Side) -> Result<Option<IpAddr>, HostError> {
         if side != Side::System || !self.layout.places.are_apart() {
             return Ok(None);
         }

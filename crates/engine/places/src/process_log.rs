@@ -58,7 +58,7 @@ impl ProcessLog {
     }
 
     /// Sets the relation of the host's clock to this one's.
-    pub fn set_clock(&self, clock: ClockOffset) {
+    pub(crate) fn set_clock(&self, clock: ClockOffset) {
         *self.0.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
@@ -80,13 +80,13 @@ impl ProcessLog {
     }
 
     /// Notes that a request is about to be sent.
-    pub fn begin_request(&self) {
+    pub(crate) fn begin_request(&self) {
         self.last().fresh = 0;
     }
 
     /// The last lines, as the end of an error about the process; empty if there are none. Those before the last
     /// request are left out if there are later ones, because errors with one cause should read alike.
-    pub fn last_lines(&self) -> String {
+    pub(crate) fn last_lines(&self) -> String {
         let last = self.last();
         let is_told = |line: &&LogLine| line.level <= LogLevel::Info;
         let fresh = quoted(last.lines.iter().rev().take(last.fresh).filter(is_told));
@@ -95,7 +95,7 @@ impl ProcessLog {
 
     /// The warnings and errors since the last request, as the end of an error with this reason, which they do not
     /// repeat; empty if there are none.
-    pub fn complaints(&self, reason: &str) -> String {
+    pub(crate) fn complaints(&self, reason: &str) -> String {
         let last = self.last();
         let is_new = |line: &&LogLine| {
             line.level <= LogLevel::Warn

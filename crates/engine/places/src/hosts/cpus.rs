@@ -48,7 +48,7 @@ impl Hosts {
     }
 
     /// The CPUs of a side.
-    pub fn cpus(&self, side: Side, has_system: bool) -> Result<String, HostError> {
+    pub(super) fn cpus(&self, side: Side, has_system: bool) -> Result<String, HostError> {
         let place = self.layout.place(side);
         if let Some(cpus) = &place.cpus {
             return Ok(cpus.clone());

@@ -33,17 +33,17 @@ impl Layout {
     }
 
     /// Whether this host has any side.
-    pub fn has_one_here(&self) -> bool {
+    pub(crate) fn has_one_here(&self) -> bool {
         (0..self.loads()).map(Side::Load).chain([Side::System]).any(|side| self.is_here(side))
     }
 
     /// Whether the two sides are on the same host.
-    pub fn are_together(&self, one: Side, two: Side) -> bool {
+    pub(crate) fn are_together(&self, one: Side, two: Side) -> bool {
         self.place(one).host() == self.place(two).host()
     }
 
     /// The name of a side's host.
-    pub fn name(&self, side: Side) -> String {
+    pub(super) fn name(&self, side: Side) -> String {
         self.place(side).name().to_owned()
     }
 
