@@ -11,6 +11,7 @@ mod streams;
 use std::io::ErrorKind;
 
 use plumb_model::printable_lines;
+use plumb_report::TextStyle;
 use serde::Serialize;
 
 #[cfg(test)]
@@ -124,6 +125,11 @@ pub fn colour_on_stderr() -> bool {
 fn colours_allowed() -> bool {
     let unset = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     unset && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// How a page on standard output may look, with lines of at most `limit` characters.
+pub fn style(limit: usize) -> TextStyle {
+    TextStyle { colour: colour_on_stdout(), width: width(limit) }
 }
 
 /// The width of the terminal, at most `limit`; 100 where there is none.

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use plumb_audit::{Audit, Rule, audit as examine};
 use plumb_host::named_file;
-use plumb_report::TextStyle;
 use plumb_report::sheet::{Sheet, Tone};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -126,8 +125,7 @@ pub fn audit(arguments: &AuditArguments) -> Outcome {
     if arguments.json {
         output::json(&document(&audits))?;
     } else {
-        let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(120) };
-        let mut sheet = Sheet::new(&style);
+        let mut sheet = Sheet::new(&output::style(120));
         for (file, audit) in &audits {
             show(&mut sheet, file, audit, arguments.experiment.is_some());
         }
@@ -137,8 +135,7 @@ pub fn audit(arguments: &AuditArguments) -> Outcome {
 }
 
 fn explain(rule: Rule) -> Result<(), Failure> {
-    let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(100) };
-    let mut sheet = Sheet::new(&style);
+    let mut sheet = Sheet::new(&output::style(100));
     sheet.title(&format!("{}: {}", rule.name(), rule.what()));
     sheet.text(Tone::Quiet, rule.checks());
     sheet.text(Tone::Quiet, &format!("Source: {}", rule.source()));

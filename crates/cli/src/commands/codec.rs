@@ -12,7 +12,6 @@ use plumb_codec::{CodecKind, CodecSettings, PAGE_BYTES, UNIT_BYTES};
 use plumb_host::facts::HostFacts;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Percent};
-use plumb_report::TextStyle;
 
 use self::table::{CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable};
 use crate::args::CodecArguments;
@@ -186,8 +185,7 @@ fn print(arguments: &CodecArguments, table: &CodecTable) -> Result<(), Failure> 
     if arguments.json {
         return output::result(&table::codec_json(table));
     }
-    let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::painted(&table::codec_text(table, &style))
+    output::painted(&table::codec_text(table, &output::style(140)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `plumb compare RUN RUN`: two run directories side by side.
 
 use plumb_judge::contrast;
-use plumb_report::{TextStyle, contrast_json, contrast_text};
+use plumb_report::{contrast_json, contrast_text};
 
 use crate::args::CompareArguments;
 use crate::commands::report::read;
@@ -15,8 +15,7 @@ pub fn compare(arguments: &CompareArguments) -> Outcome {
     if arguments.json {
         output::result(&contrast_json([&first, &second], &found))?;
     } else {
-        let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(120) };
-        output::painted(&contrast_text([&first, &second], &found, &style))?;
+        output::painted(&contrast_text([&first, &second], &found, &output::style(120)))?;
     }
     Ok(if found.shifts.is_empty() { VOID } else { HOLDS })
 }

@@ -17,7 +17,6 @@ use plumb_crypto::measure::{Algorithm, Keys, Source, Sweep};
 use plumb_crypto::settings::{CryptoSettings, LoadSettings};
 use plumb_host::facts::HostFacts;
 use plumb_path::Settings;
-use plumb_report::TextStyle;
 
 use self::document::{CRYPTO_FORMAT, CryptoDocument, DeviceDocument};
 use self::progress::Progress;
@@ -124,8 +123,7 @@ fn print(arguments: &CryptoArguments, table: &CryptoDocument) -> Result<(), Fail
     if arguments.json {
         return output::json(table);
     }
-    let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::painted(&text::crypto_text(table, &style))
+    output::painted(&text::crypto_text(table, &output::style(140)))
 }
 
 #[cfg(test)]

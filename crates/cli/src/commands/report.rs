@@ -38,7 +38,7 @@ pub fn read(directory: &std::path::Path) -> Result<Run, Failure> {
 
 /// Prints a run in one form; as text, whole or what fits on a screen.
 pub fn print(run: &Run, judgement: &Judgement, format: Format, full: bool) -> Result<(), Failure> {
-    let style = forms::TextStyle { colour: output::colour_on_stdout(), width: output::width(120) };
+    let style = output::style(120);
     match format {
         Format::Text if full => output::painted(&forms::text(run, judgement, &style)),
         Format::Text => output::painted(&forms::brief(run, judgement, &style)),

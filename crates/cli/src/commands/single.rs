@@ -67,8 +67,7 @@ pub fn show(report: &MeasurementReport<'_>, shown: &MeasurementArguments) -> Res
     if shown.json {
         return output::result(&report.json());
     }
-    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::painted(&report.text(&style))
+    output::painted(&report.text(&output::style(140)))
 }
 
 /// What measures a single measurement.

@@ -1,8 +1,8 @@
 //! `plumb history list`.
 
 use plumb_history::{Database, RunFilter, RunRow};
+use plumb_report::plural;
 use plumb_report::sheet::{Sheet, Tone};
-use plumb_report::{TextStyle, plural};
 
 use super::document;
 use crate::args::history::HistoryListArguments;
@@ -24,8 +24,7 @@ pub fn list(history: &mut Database, arguments: &HistoryListArguments) -> Outcome
         output::json(&document::list(total, &runs))?;
         return Ok(HOLDS);
     }
-    let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(160) };
-    let mut sheet = Sheet::new(&style);
+    let mut sheet = Sheet::new(&output::style(160));
     if runs.is_empty() {
         sheet.text(Tone::Quiet, "There are no such runs. `plumb history add DIR` adds those in a folder, `plumb run --record` a new one.");
     } else {

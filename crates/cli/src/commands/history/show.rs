@@ -1,7 +1,6 @@
 //! `plumb history show`.
 
 use plumb_history::{Database, RunPoint, RunRow};
-use plumb_report::TextStyle;
 use plumb_report::figures::{digits, effect};
 use plumb_report::sheet::{Sheet, Tone};
 
@@ -17,8 +16,7 @@ pub fn show(history: &mut Database, given: &str, json: bool) -> Outcome {
         output::json(&document::run(&run, &points))?;
         return Ok(HOLDS);
     }
-    let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(160) };
-    let mut sheet = Sheet::new(&style);
+    let mut sheet = Sheet::new(&output::style(160));
     head(&mut sheet, &run);
     let (ratios, values): (Vec<&RunPoint>, Vec<&RunPoint>) =
         points.iter().partition(|of| of.identity.is_ratio());

@@ -3,7 +3,7 @@
 use plumb_history::{Database, Grade, GradedShift, Point, SeriesIdentity, SeriesRow, Trend};
 use plumb_report::figures::digits;
 use plumb_report::sheet::{Sheet, Tone};
-use plumb_report::{TextStyle, plural, quoted};
+use plumb_report::{plural, quoted};
 
 use super::chart::{chart, sign};
 use super::select::select;
@@ -25,7 +25,7 @@ pub fn trend(history: &mut Database, arguments: &TrendArguments) -> Outcome {
     if arguments.json {
         output::json(&document::trend(experiment, &found, selected.others))?;
     } else {
-        let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(WIDTH_MAX) };
+        let style = output::style(WIDTH_MAX);
         let mut sheet = Sheet::new(&style);
         for (row, points, trend) in &found {
             show(&mut sheet, style.width, row, points, trend);
