@@ -25,7 +25,7 @@ const FORMAT: &str = "plumbline.audit/1";
 /// What the numbers of some documents support.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(title = "plumbline.audit/1", deny_unknown_fields)]
-struct AuditDocument {
+pub struct AuditDocument {
     /// Always `plumbline.audit/1`.
     #[schemars(extend("const" = FORMAT))]
     format: String,
@@ -140,11 +140,6 @@ fn explain(rule: Rule) -> Result<(), Failure> {
     sheet.text(Tone::Quiet, rule.checks());
     sheet.text(Tone::Quiet, &format!("Source: {}", rule.source()));
     output::painted(&sheet.finish())
-}
-
-/// The JSON Schema of `--json`.
-pub fn audit_json_schema() -> String {
-    plumb_report::pretty(&schemars::schema_for!(AuditDocument))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

@@ -2,7 +2,7 @@
 
 mod table;
 
-pub use table::codec_json_schema;
+pub use table::CodecTable;
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use plumb_host::facts::HostFacts;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Percent};
 
-use self::table::{CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable};
+use self::table::{CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed};
 use crate::args::CodecArguments;
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome};
 use crate::live::LiveLine;
@@ -183,7 +183,7 @@ fn not_by_the_device(finding: &Finding) -> Option<String> {
 
 fn print(arguments: &CodecArguments, table: &CodecTable) -> Result<(), Failure> {
     if arguments.json {
-        return output::result(&table::codec_json(table));
+        return output::json(table);
     }
     output::painted(&table::codec_text(table, &output::style(140)))
 }

@@ -11,14 +11,14 @@ mod text;
 #[cfg(test)]
 mod sample;
 
-pub use document::crypto_json_schema;
+pub use document::CryptoDocument;
 
 use plumb_crypto::measure::{Algorithm, Keys, Source, Sweep};
 use plumb_crypto::settings::{CryptoSettings, LoadSettings};
 use plumb_host::facts::HostFacts;
 use plumb_path::Settings;
 
-use self::document::{CRYPTO_FORMAT, CryptoDocument, DeviceDocument};
+use self::document::{CRYPTO_FORMAT, DeviceDocument};
 use self::progress::Progress;
 use crate::args::{CryptoArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome};

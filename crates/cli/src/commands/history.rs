@@ -19,7 +19,7 @@ use crate::args::HistoryArguments;
 use crate::args::history::HistoryCommand;
 use crate::exit::Outcome;
 
-pub use self::document::{list_json_schema, run_json_schema, trend_json_schema};
+pub use self::document::{ListDocument, RunDocument, TrendDocument};
 
 /// Does what was asked with the history.
 pub fn history(arguments: &HistoryArguments) -> Outcome {

@@ -26,7 +26,7 @@ const WATCHED: Duration = Duration::from_millis(500);
 /// The JSON of `plumb host --json`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "A host as plumb host --json describes it")]
-struct Document {
+pub struct Document {
     /// The version of this form: `plumbline.host/1`.
     format: &'static str,
     /// The facts of the machine.
@@ -39,11 +39,6 @@ struct Document {
     noise: Noise,
     /// The checks that a performance engineer makes first, each judged.
     assessments: Vec<Assessment>,
-}
-
-/// The schema of that object.
-pub fn json_schema() -> String {
-    plumb_report::pretty(&schemars::schema_for!(Document))
 }
 
 /// Prints facts and a verdict on each.

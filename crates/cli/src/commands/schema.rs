@@ -1,5 +1,8 @@
 //! `plumb schema`: the JSON Schemas of what people write and of what other programs read.
 
+use plumb_report::pretty;
+use schemars::schema_for;
+
 use crate::args::{SchemaArguments, SchemaOf};
 use crate::exit::{HOLDS, Outcome};
 use crate::{data_paths, output};
@@ -7,17 +10,17 @@ use crate::{data_paths, output};
 /// Prints a schema.
 pub fn schema(arguments: &SchemaArguments) -> Outcome {
     let text = match arguments.of {
-        SchemaOf::Experiment => plumb_report::pretty(&plumb_experiment::schema(&data_paths::all())),
-        SchemaOf::Run => plumb_report::json_schema(),
-        SchemaOf::Audit => super::audit::audit_json_schema(),
-        SchemaOf::Compare => plumb_report::contrast_json_schema(),
-        SchemaOf::Host => super::host::json_schema(),
-        SchemaOf::History => super::history::list_json_schema(),
-        SchemaOf::HistoryRun => super::history::run_json_schema(),
-        SchemaOf::Trend => super::history::trend_json_schema(),
-        SchemaOf::Codec => super::codec::codec_json_schema(),
-        SchemaOf::Crypto => super::crypto::crypto_json_schema(),
-        SchemaOf::Measurement => plumb_report::measurement_json_schema(),
+        SchemaOf::Experiment => pretty(&plumb_experiment::schema(&data_paths::all())),
+        SchemaOf::Run => pretty(&schema_for!(plumb_report::RunDocument)),
+        SchemaOf::Audit => pretty(&schema_for!(super::audit::AuditDocument)),
+        SchemaOf::Compare => pretty(&schema_for!(plumb_report::CompareDocument)),
+        SchemaOf::Host => pretty(&schema_for!(super::host::Document)),
+        SchemaOf::History => pretty(&schema_for!(super::history::ListDocument)),
+        SchemaOf::HistoryRun => pretty(&schema_for!(super::history::RunDocument)),
+        SchemaOf::Trend => pretty(&schema_for!(super::history::TrendDocument)),
+        SchemaOf::Codec => pretty(&schema_for!(super::codec::CodecTable)),
+        SchemaOf::Crypto => pretty(&schema_for!(super::crypto::CryptoDocument)),
+        SchemaOf::Measurement => pretty(&schema_for!(plumb_report::MeasurementDocument)),
     };
     output::result(&text)?;
     Ok(HOLDS)

@@ -101,12 +101,6 @@ pub fn contrast_json(runs: [&Run; 2], contrast: &Contrast) -> String {
     pretty(&document)
 }
 
-/// The JSON Schema of [`contrast_json`]'s object.
-#[must_use]
-pub fn contrast_json_schema() -> String {
-    pretty(&schemars::schema_for!(CompareDocument))
-}
-
 pub(crate) fn names(runs: [&Run; 2], shift: &Shift) -> [String; 2] {
     [0, 1].map(|at| runs[at].header.plan.variants[shift.variants[at]].name.clone())
 }

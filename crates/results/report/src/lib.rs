@@ -38,8 +38,7 @@ pub use brief::brief;
 pub use capacity::{search_so_far, trial_line};
 pub use cautions::sentence as caution;
 pub use contrast::{
-    COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json, contrast_json_schema,
-    contrast_text,
+    COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json, contrast_text,
 };
 pub use figures::plural;
 pub use html::chart::{centred, level, path, percent, pixels};
@@ -49,14 +48,14 @@ pub use html::parts::{
 };
 pub use json::{
     AgentDocument, ClaimDocument, ComparisonDocument, LimitDocument, LoadAgentsDocument, MetricDocument,
-    RUN_FORMAT, RunDocument, StateDocument, StatisticDocument, VariantDocument, json, json_schema, pretty,
+    RUN_FORMAT, RunDocument, StateDocument, StatisticDocument, VariantDocument, json, pretty,
 };
 pub use junit::junit;
 pub use layout::wrap;
 pub use markdown::markdown;
 pub use measurement::{
     LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, MeasurementReport, ObservedDocument,
-    ReadingDocument, Source, measurement_json_schema, open_end, too_many_failures,
+    ReadingDocument, Source, open_end, too_many_failures,
 };
 pub use notices::sentence as notice;
 pub use scale::Scale;

@@ -5,7 +5,7 @@
 
 use plumb_model::Unit;
 use plumb_report::sheet::{Sheet, Tone};
-use plumb_report::{TextStyle, figures, pretty};
+use plumb_report::{TextStyle, figures};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -93,16 +93,6 @@ pub struct CodecMissing {
     pub reason: String,
 }
 
-/// The table as JSON text, indented, with a line feed at its end.
-pub fn codec_json(table: &CodecTable) -> String {
-    pretty(table)
-}
-
-/// The JSON Schema of [`codec_json`]'s object, indented, with a line feed at its end.
-pub fn codec_json_schema() -> String {
-    pretty(&schemars::schema_for!(CodecTable))
-}
-
 /// The table for a terminal, with a line feed at its end.
 pub fn codec_text(table: &CodecTable, style: &TextStyle) -> String {
     let mut sheet = Sheet::new(style);
@@ -169,6 +159,8 @@ fn done_by(row: &CodecRow) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plumb_report::pretty;
+
     use super::*;
 
     fn row(codec: &str, form: CodecForm, compressed_bytes: u64, frames: (u64, u64)) -> CodecRow {
@@ -220,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_table_for_programs() {
-        insta::assert_snapshot!(codec_json(&CodecTable { rows: vec![table().rows[1].clone()], ..table() }));
+        insta::assert_snapshot!(pretty(&CodecTable { rows: vec![table().rows[1].clone()], ..table() }));
     }
 
     #[test]

@@ -301,18 +301,3 @@ fn shift(shift: &GradedShift) -> ShiftDocument {
         author: shift.author.clone(),
     }
 }
-
-/// The JSON Schema of `plumb history list --json`.
-pub fn list_json_schema() -> String {
-    plumb_report::pretty(&schemars::schema_for!(ListDocument))
-}
-
-/// The JSON Schema of `plumb history show --json`.
-pub fn run_json_schema() -> String {
-    plumb_report::pretty(&schemars::schema_for!(RunDocument))
-}
-
-/// The JSON Schema of `plumb history trend --json`.
-pub fn trend_json_schema() -> String {
-    plumb_report::pretty(&schemars::schema_for!(TrendDocument))
-}
