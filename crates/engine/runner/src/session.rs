@@ -97,7 +97,8 @@ impl Session<'_> {
             return Err(RunError::Differs(differences));
         }
         // All checks that may refuse come before the directory is changed.
-        prepare(&mut hosts, &treatments(&run.header.plan))?;
+        let treatments = treatments(&run.header.plan);
+        hosts.treated(&treatments).iter_mut().try_for_each(|host| host.prepare())?;
         store.go_on()?;
         if planned.plan().blocks != run.header.plan.blocks {
             run.header.plan = planned.plan().clone();
@@ -223,16 +224,10 @@ fn measure(
 fn try_treatments(planned: &mut Planned, hosts: &mut Hosts, patience: Patience<'_>) -> Result<(), RunError> {
     let before = planned.plan().clone();
     let treatments = treatments(&before);
-    prepare(hosts, &treatments)?;
     try_out(planned.plan_mut(), |treatment| match try_on_hosts(hosts, (&treatments, treatment), patience)? {
         None => try_on_cluster(hosts, treatment),
         refused => Ok(refused),
     })
-}
-
-/// Makes the hosts read the settings that the run will change.
-fn prepare(hosts: &mut Hosts, treatments: &[Treatment<'_>]) -> Result<(), RunError> {
-    Ok(hosts.treated(treatments).iter_mut().try_for_each(|host| host.prepare())?)
 }
 
 /// Why the cluster refuses a treatment, if so.
