@@ -8,6 +8,7 @@ mod open;
 mod responses;
 pub(crate) mod server;
 mod tls;
+mod with_embedded;
 mod with_nginx;
 
 use plumb_model::{Measurement, Rate, Reading, Span, Statistic};
