@@ -26,6 +26,8 @@ pub enum Heard {
 pub struct Peer<'a> {
     conversation: &'a mut Conversation,
     decoder: Decoder,
+    /// Whether it acknowledges the client's settings by itself.
+    acknowledges: bool,
     heard: VecDeque<Heard>,
 }
 
@@ -33,6 +35,7 @@ impl<'a> Peer<'a> {
     /// Reads the client's preface, and sends the server's with these settings.
     pub fn accept(conversation: &'a mut Conversation, settings: &Settings) -> Option<Self> {
         let mut peer = Self::silent(conversation)?;
+        peer.acknowledges = true;
         peer.say(|out| settings.encode(out));
         Some(peer)
     }
@@ -41,7 +44,7 @@ impl<'a> Peer<'a> {
     pub fn silent(conversation: &'a mut Conversation) -> Option<Self> {
         let preface = conversation.bytes(PREFACE.len())?;
         assert_eq!(preface, PREFACE);
-        Some(Self { conversation, decoder: Decoder::new(), heard: VecDeque::new() })
+        Some(Self { conversation, decoder: Decoder::new(), acknowledges: false, heard: VecDeque::new() })
     }
 
     /// Sends frames; that the client is gone shows at the next read.
@@ -90,7 +93,7 @@ impl<'a> Peer<'a> {
             }
             Frame::RstStream { stream, .. } => Heard::Reset(stream),
             Frame::GoAway { code, .. } => Heard::GoAway(code),
-            Frame::Settings(_) => {
+            Frame::Settings(_) if self.acknowledges => {
                 self.say(encode::settings_ack);
                 Heard::Other
             }
