@@ -133,9 +133,12 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     run.options_from([("requests", requests.map(|(requests, _)| requests.to_owned()))]);
     run.options_from([("duration", between(text, " and ", " of main duration").map(str::to_owned))]);
     run.options_from([("protocol", after(text, "Application protocol:").map(str::to_owned))]);
-    for (property, label) in
-        [("tls_version", "TLS Protocol:"), ("cipher", "Cipher:"), ("group", "Server Temp Key:")]
-    {
+    for (property, label) in [
+        ("tls_version", "TLS Protocol:"),
+        ("cipher", "Cipher:"),
+        ("group", "Server Temp Key:"),
+        ("alpn", "Application protocol:"),
+    ] {
         if let Some(value) = after(text, label) {
             run.measurement.observed.insert(property.to_owned(), [(value.to_owned(), 1)].into());
         }

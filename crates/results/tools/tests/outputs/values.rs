@@ -231,7 +231,11 @@ fn h2load_is_read() {
         &[],
     );
     assert_eq!(run.measurement.observed["cipher"]["TLS_AES_128_GCM_SHA256"], 1);
+    assert_eq!(run.measurement.observed["alpn"]["h2"], 1);
     check_absent(&run, &["http_req_duration.p99"]);
+    // It sends before it knows the server's limit of streams.
+    let refused = check("h2load/refused-streams.txt", "h2load", &[("http_req_failed", 0.65)], &[]);
+    assert_eq!(refused.measurement.errors["errored"], 26);
     check(
         "h2load/h1-duration.txt",
         "h2load",

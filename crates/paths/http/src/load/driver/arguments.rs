@@ -39,9 +39,13 @@ pub(super) fn invocation(
         arguments.push(address);
     }
     let passing = vec![url.authority.clone(), scratch.display().to_string()];
+    // k6 speaks h2 wherever the server does, and has no option against it (grafana/k6#936).
+    let is_k6 = settings.driver == Driver::K6;
+    let environment = is_k6.then(|| ("GODEBUG", "http2client=0".to_owned())).into_iter().collect();
     Ok(Invocation {
         arguments,
         output,
+        environment,
         inherited: vec!["K6_BROWSER_ENABLED"],
         passing,
         ..Invocation::default()
@@ -272,6 +276,18 @@ mod tests {
             }),
             "-m 8 -t 1 -c 20 -D 2 https://127.0.0.1:8443/x"
         );
+    }
+
+    #[test]
+    fn k6_is_kept_from_h2() {
+        let environment = |driver| {
+            let settings = LoadSettings { driver, ..LoadSettings::default() };
+            let url = Url::parse("https://127.0.0.1:8443/x").unwrap();
+            let scratch = tempfile::tempdir().unwrap();
+            invocation(&settings, &url, 1_500_000_000, scratch.path()).unwrap().environment
+        };
+        assert_eq!(environment(Driver::K6), [("GODEBUG", "http2client=0".to_owned())]);
+        assert_eq!(environment(Driver::Oha), []);
     }
 
     #[test]
