@@ -2,7 +2,7 @@
 
 use plumb_path::Fault;
 
-use crate::settings::{HttpSettings, IngressKind, TlsVersion};
+use crate::settings::{HttpSettings, IngressKind, Spoken, TlsVersion};
 use crate::{load, system};
 
 /// Checks what no single field can.
@@ -15,6 +15,10 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     let ingress = &settings.system.ingress;
     if ingress.kind == IngressKind::External {
         return Ok(());
+    }
+    if settings.load.protocol == Spoken::H2 && !ingress.has_h2() {
+        let message = "the ingress speaks h1 only; set `system.ingress.protocols: [h1, h2]`";
+        return Err(Fault::new("load.protocol", message));
     }
     match settings.load.tls {
         Some(asked) if asked != ingress.tls && ingress.tls != TlsVersion::None => {

@@ -550,6 +550,16 @@ mod tests {
         });
         assert_eq!(refusing.check(), Ok(()), "to refuse what is offered can be the treatment");
         assert_eq!(key(settings(|settings| settings.load.tls = Some(TlsVersion::V12))), "load.tls");
+        let kept = |settings: &mut HttpSettings| {
+            (settings.load.reuse, settings.load.protocol) = (Reuse::KeepAlive, Spoken::H2);
+            settings.system.ingress.kind = IngressKind::Caddy;
+        };
+        assert_eq!(key(settings(kept)), "load.protocol");
+        let both = settings(|settings| {
+            kept(settings);
+            settings.system.ingress.protocols = vec![Spoken::H1, Spoken::H2];
+        });
+        assert_eq!(both.check(), Ok(()));
         assert_eq!(settings(|_| {}).check(), Ok(()));
     }
 }
