@@ -12,7 +12,7 @@ use plumb_model::{Bytes, Measurement};
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::*;
-use crate::settings::{Offload, OriginKind};
+use crate::settings::{LoadSettings, Offload, OriginKind};
 
 /// Starts each kind that the host has, and asks it something.
 fn with_each_kind(test: &str, tls: &[TlsVersion], ask: impl Fn(&mut Started)) {
@@ -223,16 +223,17 @@ fn at_an_address(test: &str, address: IpAddr, drive: impl Fn(&Target) -> Measure
         let url = crate::url::Url::parse(&target.url).unwrap();
         assert_eq!(url.host, address.to_string());
         let measured = drive(&target);
-        assert!(measured.work > 0 && measured.errors.is_empty(), "{kind:?}: {:?}", measured.errors);
+        assert_eq!((measured.work, measured.errors.len()), (50, 0), "{kind:?}: {:?}", measured.errors);
         assert!(std::net::TcpStream::connect(("127.0.0.1", url.port)).is_err(), "{kind:?}");
         system.stop().unwrap();
     }
 }
 
-/// A short load, which trusts the system's certificate for its address alone.
+/// A load of some requests, which trusts the system's certificate for its address alone.
 fn drive(target: &Target) -> Measurement {
-    let mut load = crate::load::http_load(&Default::default(), target).unwrap();
-    let (warmup_ns, window_ns) = (0, 250_000_000);
+    let spec = LoadSettings { requests: Some(50), ..LoadSettings::default() };
+    let mut load = crate::load::http_load(&spec, target).unwrap();
+    let (warmup_ns, window_ns) = (0, 60_000_000_000);
     let window = plumb_path::Window::at_once(warmup_ns, window_ns, 1);
     load.measure(window, &mut |_| ()).unwrap()
 }
