@@ -1,4 +1,4 @@
-//! HTTP load: client CPU per request and requests/s against wrk, ab and k6, on the same nginx.
+//! HTTP load: client CPU per request and requests/s against wrk, ab, k6 and h2load, on the same nginx.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,10 @@ const BLOCKS_OF_BUILDS: usize = 16;
 const KEEP_ALIVE: &str = "-c 50";
 const HANDSHAKES: &str = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
 
-/// Runs both rows and writes their section of RESULTS.md.
+/// Requests in flight over HTTP/2: as many for each tool.
+const STREAMS: &str = "-c 10 --protocol h2 --streams 10";
+
+/// Runs the rows and writes their section of RESULTS.md.
 pub fn run() -> Outcome {
     let cpus = available_cpus()?;
     let sides = split_sides(&cpus);
@@ -44,7 +47,15 @@ pub fn run() -> Outcome {
         &samples,
         0.5,
     ));
-    write_section("http", "HTTP load", &rows, &settings(&tools))
+    let mut settings = settings(&tools);
+
+    let h2 = format!("http://127.0.0.1:{}/", server.h2_port);
+    let mut tools = vec![plumb("plumb", built_plumb()?, STREAMS, &h2)];
+    tools.extend(h2load(&h2));
+    let samples = interleave(&tools, BLOCKS, (&sides.load, Some(server.pid())), 3)?;
+    rows.extend(rows_of("HTTP/2, plain, 10 connections of 10 streams", &tools, &samples, 0.9));
+    settings.extend(tools.iter().map(as_run));
+    write_section("http", "HTTP load", &rows, &settings)
 }
 
 /// Runs both rows against an older build, and prints them.
@@ -77,12 +88,15 @@ fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Ro
 fn settings(tools: &[Tool]) -> Vec<String> {
     let mut lines =
         vec!["- wrk: `wrk -t1 -c50`, its one thread on the load's CPU, no script, no --latency".to_owned()];
-    lines.extend(tools.iter().map(|tool| {
-        let arguments: Vec<&str> =
-            tool.arguments.iter().map(String::as_str).filter(|argument| !argument.contains("://")).collect();
-        format!("- {}: `{}`", tool.name, arguments.join(" "))
-    }));
+    lines.extend(tools.iter().map(as_run));
     lines
+}
+
+/// A tool's arguments, without the address.
+fn as_run(tool: &Tool) -> String {
+    let arguments: Vec<&str> =
+        tool.arguments.iter().map(String::as_str).filter(|argument| !argument.contains("://")).collect();
+    format!("- {}: `{}`", tool.name, arguments.join(" "))
 }
 
 fn plumb(name: &'static str, program: PathBuf, flags: &str, url: &str) -> Tool {
@@ -113,6 +127,20 @@ fn read_wrk(output: &Output) -> Option<(f64, f64)> {
     let (count, rest) = line.trim().split_once(" requests in ")?;
     let seconds = rest.split(',').next()?;
     Some((count.parse().ok()?, seconds.strip_suffix('s')?.parse().ok()?))
+}
+
+fn h2load(url: &str) -> Option<Tool> {
+    let seconds = SECONDS.to_string();
+    let arguments = ["-t", "1", "-c", "10", "-m", "10", "-D", &seconds, url].map(str::to_owned).to_vec();
+    Some(Tool { name: "h2load", program: which("h2load")?, arguments, read: read_h2load })
+}
+
+/// `finished in 3.00s, 50402.33 req/s, 40.95MB/s` and `requests: 151207 total, …, 151207 succeeded, …`
+fn read_h2load(output: &Output) -> Option<(f64, f64)> {
+    let rest = |key: &str| output.stdout.lines().find_map(|line| line.strip_prefix(key));
+    let seconds = rest("finished in ")?.split(',').next()?;
+    let done = rest("requests: ")?.split(',').find_map(|part| part.trim().strip_suffix(" succeeded"))?;
+    Some((done.parse().ok()?, seconds.strip_suffix('s')?.parse().ok()?))
 }
 
 fn ab(url: &str) -> Option<Tool> {

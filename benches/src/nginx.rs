@@ -17,6 +17,8 @@ pub struct Nginx {
     pub plain_port: u16,
     /// Port of the TLS server.
     pub tls_port: u16,
+    /// Port of the server that speaks HTTP/2 without TLS.
+    pub h2_port: u16,
 }
 
 impl Nginx {
@@ -38,7 +40,7 @@ pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
     let root = scratch.path();
     certificate(root)?;
     fs::write(root.join("index.html"), "x".repeat(612))?;
-    let (plain_port, tls_port) = (free_port()?, free_port()?);
+    let (plain_port, tls_port, h2_port) = (free_port()?, free_port()?, free_port()?);
     let configuration = format!(
         "daemon off; master_process off; worker_processes 1; pid {root}/pid; error_log {root}/error.log warn;\n\
          events {{ worker_connections 4096; }}\n\
@@ -46,6 +48,7 @@ pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
          client_body_temp_path {root}/t1; proxy_temp_path {root}/t2; fastcgi_temp_path {root}/t3;\n\
          uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5; root {root};\n\
          server {{ listen 127.0.0.1:{plain_port} backlog=4096; }}\n\
+         server {{ listen 127.0.0.1:{h2_port} http2 backlog=4096; }}\n\
          server {{ listen 127.0.0.1:{tls_port} ssl backlog=4096; ssl_certificate {root}/cert.pem;\n\
          ssl_certificate_key {root}/key.pem; ssl_protocols TLSv1.2 TLSv1.3; }} }}\n",
         root = root.display()
@@ -63,7 +66,7 @@ pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
         let words = fs::read_to_string(root.join("stderr")).unwrap_or_default();
         format!("nginx does not answer: {error}; {words}")
     })?;
-    Ok(Nginx { child, _scratch: scratch, plain_port, tls_port })
+    Ok(Nginx { child, _scratch: scratch, plain_port, tls_port, h2_port })
 }
 
 fn wait_for(port: u16) -> Outcome {
