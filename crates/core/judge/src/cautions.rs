@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use plumb_model::user_change::{FileChange, ServiceChange};
 use plumb_model::{
-    Caution, Measurement, MetricKind, Operand, Plan, Reading, Slot, SlotResult, SteadyRate, Term, UserChange,
-    metric, metric_key,
+    Caution, Cell, Measurement, MetricKind, Operand, Plan, Reading, Slot, SlotResult, SteadyRate, Term,
+    UserChange, metric, metric_key,
 };
 use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 
 use crate::table::{Effect, Table};
 use crate::work;
 
+/// Settings whose names end like this are the number of units of work in flight.
+const LOAD_SIZES: [&str; 6] = ["connections", "streams", "in_flight", "depth", "flows", "jobs"];
 /// By how much of the window the waits of the system's threads for a CPU may differ.
 const WAITS_MARGIN: f64 = 0.1;
 /// The largest share of runs without an after-effect that are said to have one.
@@ -20,6 +22,7 @@ const AFTER_EFFECT_ALPHA: f64 = 0.005;
 pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Caution> {
     let mut cautions = work::cautions(table);
     cautions.extend((0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)));
+    cautions.extend(table.plan.cells.iter().flat_map(|cell| in_flight(table.plan, cell)));
     cautions.extend(redirects(table));
     cautions.extend(unseen_parts(table));
     cautions.extend(system_waits(table));
@@ -37,6 +40,28 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
         }
     }));
     cautions
+}
+
+/// Variants that keep another number of units of work in flight than the baseline, and differ in more than that: the effect is of both.
+fn in_flight<'t>(plan: &'t Plan, cell: &'t Cell) -> impl Iterator<Item = Caution> + 't {
+    let baseline = cell.variants.iter().find(|planned| planned.variant == plan.baseline);
+    let name = |variant: usize| plan.variants[variant].name.clone();
+    cell.variants.iter().filter_map(move |planned| {
+        let (variant_in_flight, baseline_in_flight) = planned.in_flight.zip(baseline?.in_flight)?;
+        let is_size = |key: &String| LOAD_SIZES.contains(&key.rsplit('.').next().unwrap_or(key));
+        let differs_otherwise = planned.differs.iter().flatten().any(|key| !is_size(key));
+        let is_measured = planned.skipped.is_none();
+        (is_measured && differs_otherwise && variant_in_flight != baseline_in_flight).then(|| {
+            Caution::InFlight {
+                cell: cell.label(),
+                variant: name(planned.variant),
+                baseline: name(plan.baseline),
+                units: plan.units.clone(),
+                variant_in_flight,
+                baseline_in_flight,
+            }
+        })
+    })
 }
 
 /// Files and services that a variant changes, if no `verify` could show that they are used. For a file, it may be the `verify` of

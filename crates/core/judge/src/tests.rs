@@ -985,6 +985,29 @@ fn answered(blocks: u32, answers: impl Fn(&str, u64) -> (Vec<u64>, &'static str)
 }
 
 #[test]
+fn another_number_in_flight_is_a_caution_unless_it_is_all_that_differs() {
+    let slots = answered(6, |_, _| (vec![612; 9], "200"));
+    let cautions = |differs: &[&str], in_flight: [f64; 2]| {
+        let mut plan = plan(&[]);
+        for (planned, in_flight) in plan.cells[0].variants.iter_mut().zip(in_flight) {
+            planned.in_flight = Some(in_flight);
+            planned.differs = Some(Vec::new());
+        }
+        plan.cells[0].variants[1].differs = Some(differs.iter().map(ToString::to_string).collect());
+        judge(&plan, &slots).cautions
+    };
+    let both = ["load.protocol", "load.streams"];
+    let [Caution::InFlight { variant, variant_in_flight, baseline_in_flight, .. }] =
+        &cautions(&both, [10.0, 100.0])[..]
+    else {
+        panic!()
+    };
+    assert_eq!((variant.as_str(), *variant_in_flight, *baseline_in_flight), ("b", 100.0, 10.0));
+    assert_eq!(cautions(&both, [10.0, 10.0]), []);
+    assert_eq!(cautions(&["load.connections", "load.streams"], [10.0, 100.0]), []);
+}
+
+#[test]
 fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carries_it() {
     let claims = ["b.reqs >= 1.2 * a.reqs", "b.checks >= 99%"];
     let errors =

@@ -22,6 +22,21 @@ pub enum Caution {
         /// Their differences.
         differences: Vec<WorkDifference>,
     },
+    /// A variant kept another number of units of work in flight than the baseline, and differs from it in more than that.
+    InFlight {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// The baseline.
+        baseline: String,
+        /// The name of the units of work, in the plural.
+        units: String,
+        /// How many the variant kept in flight.
+        variant_in_flight: f64,
+        /// How many the baseline kept in flight.
+        baseline_in_flight: f64,
+    },
     /// More than one in a hundred of a variant's answers led elsewhere.
     Redirects {
         /// The values of the cell, by axis; empty for a plan with one cell.

@@ -53,7 +53,7 @@ impl Variant {
 }
 
 /// A variant as one cell runs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedVariant {
     /// Index in the plan's variants.
     pub variant: usize,
@@ -62,6 +62,9 @@ pub struct PlannedVariant {
     /// The settings in which it differs from the baseline: `load.path`; `None` in runs from before they were compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs: Option<Vec<String>>,
+    /// The number of units of work in flight, if its load keeps it constant: a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<f64>,
     /// The tunings of the host that are in effect in its slots, in the order in which they are applied.
     #[serde(default)]
     pub tunings: Vec<String>,
@@ -86,6 +89,7 @@ impl PlannedVariant {
             variant,
             settings,
             differs: None,
+            in_flight: None,
             tunings: Vec::new(),
             changes: Vec::new(),
             pods: PodSides::default(),
@@ -115,7 +119,7 @@ pub struct RequiredSaving {
 }
 
 /// One combination of the matrix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The matrix' keys with this cell's values; empty without a matrix.
     pub values: BTreeMap<String, String>,

@@ -73,9 +73,13 @@ impl Settling<'_> {
                 let read = jsons[0].pointer(&format!("/{}", key.replace('.', "/")));
                 *text = read.and_then(|read| variants::with_unit(text, read)).unwrap_or_else(|| text.clone());
             }
-            let planned = trees.iter().zip(&jsons).enumerate();
-            cell.variants =
-                planned.map(|(at, (tree, json))| planned_variant(at, tree, json, &jsons[0])).collect();
+            let planned = trees.iter().zip(&jsons).zip(&settings).enumerate();
+            let planned = planned.map(|(at, ((tree, json), settings))| PlannedVariant {
+                differs: Some(variants::differing(&jsons[0], json)),
+                in_flight: settings.facts().load.in_flight,
+                ..planned_variant(at, tree, json)
+            });
+            cell.variants = planned.collect();
             bytes += cell.variants.iter().map(|variant| variant.settings.len()).sum::<usize>();
             if bytes > MAX_SETTINGS_BYTES {
                 let message = "the settings of all cells and variants grow beyond what a plan can hold";
@@ -201,10 +205,9 @@ impl Settled {
     }
 }
 
-fn planned_variant(variant: usize, tree: &Node, json: &Value, baseline: &Value) -> PlannedVariant {
+fn planned_variant(variant: usize, tree: &Node, json: &Value) -> PlannedVariant {
     let VariantPart { host, changes, pods, .. } = document::part(tree);
     PlannedVariant {
-        differs: Some(variants::differing(baseline, json)),
         tunings: host.and_then(|host| host.tunings).into_iter().flatten().map(|name| name.text).collect(),
         changes: changes.unwrap_or_default(),
         pods: pods.unwrap_or_default(),

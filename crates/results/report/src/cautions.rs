@@ -91,6 +91,9 @@ pub fn words(caution: &Caution) -> String {
             };
             format!("different work: {}{rest}", first.unwrap_or_default())
         }
+        Caution::InFlight { variant, baseline, variant_in_flight, baseline_in_flight, .. } => {
+            format!("{variant} kept {variant_in_flight:.0} in flight, and {baseline} {baseline_in_flight:.0}")
+        }
         Caution::Redirects { variant, share, .. } => {
             format!("{} of {variant}'s answers are redirects", figures::share(*share))
         }
@@ -194,6 +197,16 @@ mod tests {
         };
         insta::assert_snapshot!(sentence(&effect), @"after-effect: right after b, iteration_duration.p95 of a (load.connections=20) is ×1.90 (by chance in one of 2,500 runs); b disturbs the slot that follows it, so do not rely on a comparison of the two; add a `cooldown` to `spec` that is longer than it lasts");
         insta::assert_snapshot!(words(&effect), @"b has an after-effect on a");
+        let in_flight = Caution::InFlight {
+            cell: String::new(),
+            variant: "h2".to_owned(),
+            baseline: "h1".to_owned(),
+            units: "requests".to_owned(),
+            variant_in_flight: 100.0,
+            baseline_in_flight: 10.0,
+        };
+        insta::assert_snapshot!(sentence(&in_flight), @"h2 kept 100 requests in flight, and h1 10: every effect is also one of that number; give both the same");
+        insta::assert_snapshot!(words(&in_flight), @"h2 kept 100 in flight, and h1 10");
         let redirects = Caution::Redirects { cell: String::new(), variant: "b".to_owned(), share: 0.42 };
         insta::assert_snapshot!(sentence(&redirects), @"42.00% of the answers of b are redirects, which count as success and are not followed; give the address that they lead to");
         insta::assert_snapshot!(words(&redirects), @"42.00% of b's answers are redirects");

@@ -90,6 +90,7 @@ pages_with_commands! {
     commands_of_commands_run: "docs/guides/commands.md",
     commands_of_container_network_run: "docs/guides/container-network.md",
     commands_of_history_run: "docs/guides/history.md",
+    commands_of_http_versions_run: "docs/guides/http-versions.md",
     commands_of_page_run: "docs/guides/page.md",
     commands_of_migration_codecs_run: "docs/guides/migration-codecs.md",
     commands_of_tls_ingress_run: "docs/guides/tls-ingress.md",

@@ -54,6 +54,13 @@ pub fn sentence(caution: &Caution) -> String {
             in_cell(cell),
             figures::share_coarse(*step)
         ),
+        Caution::InFlight { cell, variant, baseline, units, variant_in_flight, baseline_in_flight } => {
+            format!(
+                "{variant} kept {variant_in_flight:.0} {units} in flight{}, and {baseline} {baseline_in_flight:.0}: every effect is also one of \
+             that number; give both the same",
+                in_cell(cell)
+            )
+        }
         Caution::Moved { cell, left, right } => moved(left, right, &in_cell(cell)),
         Caution::Stolen { slots } => noise(*slots, "the hypervisor took more than 2% of the CPU time"),
         Caution::Neighbours { slots, limit, allowed } => noise(*slots, &neighbours(*limit, *allowed)),
