@@ -1,4 +1,4 @@
-//! What a peer did wrong, and what that ends.
+//! A peer's faults, and whether each ends a stream or the connection.
 
 use crate::frame_kind::FrameKind;
 
@@ -94,7 +94,7 @@ impl ErrorCode {
     }
 }
 
-/// What an error ends.
+/// The part of a connection that an error ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One stream: RST_STREAM (RFC 9113, section 5.4.2).
@@ -107,11 +107,11 @@ pub enum Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{fault}")]
 pub struct Error {
-    /// What the peer did.
+    /// The peer's fault.
     pub fault: Fault,
     /// The code for RST_STREAM or GOAWAY.
     pub code: ErrorCode,
-    /// What it ends.
+    /// The stream, or the connection, that the error ends.
     pub scope: Scope,
 }
 
@@ -151,7 +151,7 @@ impl Fault {
     }
 }
 
-/// What a peer did wrong. The message completes "the peer sent …" or stands alone.
+/// A fault of the peer. The message completes "the peer sent …" or stands alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Fault {
     // Frames.
@@ -184,7 +184,7 @@ pub enum Fault {
     /// A field block was not continued.
     #[error("another frame within a field block")]
     ContinuationMissing,
-    /// There is no field block to continue.
+    /// No field block is open that it could continue.
     #[error("a CONTINUATION without a field block before it")]
     ContinuationUnexpected,
     /// An acknowledgement of settings that were not sent.

@@ -38,7 +38,7 @@ impl Fields {
     }
 }
 
-/// What a block of fields is.
+/// The kind of a field block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Request,
@@ -46,7 +46,7 @@ pub(crate) enum Part {
     Trailers,
 }
 
-/// What the rules of the connection need of a message.
+/// The parts of a message's head that the rules of the connection depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// The status of a response; 0 in a request.

@@ -11,13 +11,13 @@ pub struct Settings {
     pub header_table_size: u32,
     /// Whether it takes PUSH_PROMISE.
     pub enable_push: bool,
-    /// The most streams that the other side may have open; `u32::MAX` is no limit.
+    /// The most streams that the other side may have open; `u32::MAX` means unlimited.
     pub max_concurrent_streams: u32,
     /// The window of a new stream, in bytes.
     pub initial_window_size: u32,
     /// The largest payload of a frame that it takes, in bytes.
     pub max_frame_size: u32,
-    /// The largest list of fields that it takes, as counted by HPACK; `u32::MAX` is no limit.
+    /// The largest list of fields that it takes, as counted by HPACK; `u32::MAX` means unlimited.
     pub max_header_list_size: u32,
 }
 

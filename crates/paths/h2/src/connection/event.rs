@@ -1,4 +1,4 @@
-//! What a connection is told, and what it tells.
+//! Events and limits: a connection's answers to its caller, and the caller's bounds on the peer.
 
 use crate::error::{Error, ErrorCode};
 use crate::message::Head;
@@ -12,7 +12,7 @@ pub enum Side {
     Server,
 }
 
-/// What a peer may ask of this side beyond its settings. No clock is needed: what costs work is set against what brings some.
+/// Bounds on the peer beyond this side's settings. They need no clock: frames that only cost work are counted against those that do some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest field block before it is decoded, in bytes.
@@ -32,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// What one frame brought.
+/// The outcome of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Nothing that concerns the caller.
@@ -43,9 +43,9 @@ pub enum Event<'a> {
     Head {
         /// The stream.
         stream: u32,
-        /// What the fields say of the message.
+        /// The facts of its fields that the connection checks.
         head: Head,
-        /// There is no content and there are no trailers.
+        /// Neither content nor trailers follow.
         ends_stream: bool,
     },
     /// An interim response, with its fields in [`super::Connection::fields`].
@@ -61,7 +61,7 @@ pub enum Event<'a> {
         stream: u32,
         /// The content.
         data: &'a [u8],
-        /// What counts against the windows.
+        /// The bytes that count against the windows.
         flow_bytes: usize,
         /// The message ends.
         ends_stream: bool,
@@ -111,7 +111,7 @@ pub enum Blocked {
     StreamEnded,
 }
 
-/// What became of content that was to be sent.
+/// The outcome of sending content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
     /// How many bytes were taken.

@@ -51,7 +51,7 @@ impl Connection {
         Ok(Some((Event::Nothing, begun)))
     }
 
-    /// What has to come first, and what within a field block.
+    /// Checks that the peer's SETTINGS come first, and that nothing interrupts a field block.
     fn check_order(&mut self, header: Header) -> Result<(), Error> {
         if self.awaits == Awaits::Settings {
             if header.kind != FrameKind::Settings || header.flags.has(Flags::ACK) {
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// What a frame on a stream that is not open means: an error, or that it is to be dropped.
+    /// Refuses a frame on a stream that is not open, or returns `Ok` if the frame is to be dropped.
     fn check_not_open(&self, id: u32, kind: FrameKind) -> Result<(), Error> {
         match kind {
             _ if self.is_idle(id) => Err(Fault::OnIdleStream(kind).on_connection()),

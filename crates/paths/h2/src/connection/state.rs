@@ -14,7 +14,7 @@ use crate::window::{Inflow, WINDOW_MAX, Window};
 /// The id after the last one.
 const IDS_END: u32 = 1 << 31;
 
-/// What the peer has to send first.
+/// The part of the connection that the peer has to send next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits {
     Preface,

@@ -11,7 +11,7 @@ const RESET_MAX: usize = 256;
 /// How far the peer's message has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiving {
-    /// Its fields are to come.
+    /// The fields are still to come.
     Head,
     /// Content or trailers are to come.
     Body,
@@ -28,7 +28,7 @@ pub(super) struct Stream {
     pub(super) receiving: Receiving,
     /// Whether this side has sent all of its message.
     pub(super) has_sent: bool,
-    /// What is still to come of the content, if its length was named.
+    /// The bytes of content still to come, if the message stated their number.
     pub(super) content_left: Option<u64>,
     /// The response has no content whatever its length says: it answers HEAD.
     pub(super) to_head: bool,

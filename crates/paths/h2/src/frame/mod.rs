@@ -68,7 +68,7 @@ pub enum Frame<'a> {
         stream: u32,
         /// The content.
         data: &'a [u8],
-        /// What counts against the windows: the whole payload, with its padding.
+        /// The bytes that count against the windows: the whole payload, with its padding.
         flow_bytes: usize,
         /// Whether the sender's side of the stream ends.
         ends_stream: bool,
@@ -113,7 +113,7 @@ pub enum Frame<'a> {
     },
     /// PING.
     Ping {
-        /// What the answer repeats.
+        /// The bytes that the answer repeats.
         payload: [u8; 8],
         /// Whether it is the answer.
         is_ack: bool,

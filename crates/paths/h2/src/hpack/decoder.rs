@@ -9,7 +9,7 @@ use crate::error::Fault;
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) table: DynamicTable,
-    /// What this side's SETTINGS allow; the peer chooses within.
+    /// The largest table that this side's SETTINGS allow; the peer chooses a size up to it.
     table_bytes_max: usize,
     /// SETTINGS lowered the limit below the table's size, so that the next block begins with a new size.
     owes_update: bool,

@@ -90,7 +90,7 @@ impl DynamicTable {
         }
     }
 
-    /// What the entries take, and how many they are.
+    /// The bytes that the entries take, and their number.
     #[cfg(test)]
     pub(super) fn measures(&self) -> (usize, usize) {
         (self.bytes, self.entries.len())

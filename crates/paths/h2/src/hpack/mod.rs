@@ -15,7 +15,7 @@ pub use encoder::{Encoder, replayable};
 /// The size of a dynamic table before SETTINGS change it, in bytes.
 pub const TABLE_BYTES_DEFAULT: u32 = 4096;
 
-/// What an entry of a table costs beside its bytes, and so does a field of a list (sections 4.1 and 6.5.2 of the two RFCs).
+/// The overhead of a table's entry and of a list's field, beside their bytes (sections 4.1 and 6.5.2 of the two RFCs).
 pub const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// A header field. Names are in lower case.
@@ -25,11 +25,11 @@ pub struct Field<'a> {
     pub name: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// What it may leave in tables.
+    /// Whether dynamic tables may keep it.
     pub indexing: Indexing,
 }
 
-/// What a field may leave in dynamic tables.
+/// Whether dynamic tables may keep a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Indexing {
     /// It becomes an entry, so that it can be repeated in a byte.
