@@ -1,4 +1,4 @@
-//! What an embedded ingress is made from.
+//! The configuration that starts an embedded ingress.
 
 use std::net::IpAddr;
 

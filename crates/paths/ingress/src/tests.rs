@@ -100,7 +100,7 @@ fn read_head(mut stream: &TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// What a client of an ingress gets from an origin that says this and closes the connection.
+/// An ingress before an origin that sends this answer and closes the connection, and a client of it.
 fn through(answer: &'static str) -> (EmbeddedIngress, Client) {
     let port = origin(move |mut stream, _| stream.write_all(answer.as_bytes()).unwrap());
     let ingress = ingress(port, Timeouts::default());

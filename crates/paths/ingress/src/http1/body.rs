@@ -4,7 +4,7 @@
 
 use super::malformed::{HEAD_BYTES_MAX, Malformed};
 
-/// What is still to come of a body.
+/// The rest of a body that is still to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Body {
     /// This many bytes; 0 when it is over, or there is none.

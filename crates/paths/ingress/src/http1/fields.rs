@@ -90,7 +90,7 @@ pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim).filter(|member| !member.is_empty())
 }
 
-/// What a message says about its body's length and about the connection, gathered field by field.
+/// A message's statements on its body's length and on the connection, gathered field by field.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     pub(super) length: Option<u64>,

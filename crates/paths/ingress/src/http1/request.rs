@@ -42,7 +42,7 @@ pub(crate) struct Request<'a> {
     pub method: &'a [u8],
     pub target: &'a [u8],
     pub version: Version,
-    /// What follows the head.
+    /// The body that follows the head.
     pub body: Body,
     /// Whether the client wants to send another request on this connection.
     pub keep_alive: bool,

@@ -11,7 +11,7 @@ pub(crate) struct Response<'a> {
     pub status: u16,
     /// Status code and reason phrase.
     pub status_line: &'a [u8],
-    /// What follows the head.
+    /// The body that follows the head.
     pub body: Body,
     /// Whether the connection can be used again after the body.
     pub keep_alive: bool,

@@ -46,7 +46,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// What is waiting.
+    /// The bytes that are waiting.
     pub(crate) fn data(&self) -> &[u8] {
         &self.bytes[self.start..]
     }

@@ -1,4 +1,4 @@
-//! What the event loops of origin and ingress are made of: sockets, buffers, and a slab of connections.
+//! Building blocks of the event loops of origin and ingress: sockets, buffers, and a slab of connections.
 
 mod buffer;
 mod listener;

@@ -10,7 +10,7 @@ use rustix::net::{self, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFla
 /// Longer than any burst of connections that a load opens at once.
 const BACKLOG: i32 = 4096;
 
-/// What a read brought.
+/// The outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     /// This many bytes; `emptied` if there was room for more, so that the socket has none left.
@@ -21,12 +21,12 @@ pub(crate) enum Received {
     End,
 }
 
-/// What a write did.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// This many bytes went; `filled` if the socket took less than it was given.
     Bytes { count: usize, filled: bool },
-    /// There is no room for now.
+    /// The socket has no room for now.
     Nothing,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// What reaches an event loop from outside.
+/// Signals from other threads to an event loop: wake up, and stop.
 #[derive(Debug)]
 pub(crate) struct Signals {
     bell: Bell,

@@ -15,7 +15,7 @@ const IDLE_NS_MAX: u64 = 300_000_000_000;
 /// How long the client's end is awaited after the last answer.
 const LINGER_NS_MAX: u64 = 2_000_000_000;
 
-/// What every connection of a server shares.
+/// State that all connections of a server share.
 pub(super) struct Shared {
     pub(super) replies: Replies,
     pub(super) pool: Pool,
@@ -28,7 +28,7 @@ pub(super) struct Connection {
     readable: bool,
     ending: bool,
     inbox: Buffer,
-    /// What is still to come of the present request's body, and the answer to give then.
+    /// The rest of the present request's body, and the answer to give once it has arrived.
     request: Option<(Body, Reply)>,
     reply: Option<Reply>,
     keep_alive: bool,

@@ -1,4 +1,4 @@
-//! What the embedded origin answers: everything is written out once, when the server starts.
+//! Replies of the embedded origin, all written out once when the server starts.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;

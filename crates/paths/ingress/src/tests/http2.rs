@@ -27,7 +27,7 @@ fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
     .unwrap()
 }
 
-/// What a client has of the answer to one request.
+/// The answer to one request, as far as a client has it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
     interim: Vec<u16>,
@@ -332,7 +332,7 @@ fn what_breaks_the_rules_is_named() {
     assert_eq!(client.goaway, Some(ErrorCode::Protocol));
 }
 
-/// What a server says of an error: the first RST_STREAM or GOAWAY.
+/// Reads the server's report of an error: the first RST_STREAM or GOAWAY.
 fn refusal(tcp: &mut TcpStream) -> (Scope, ErrorCode) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 1 << 14]);
     loop {
