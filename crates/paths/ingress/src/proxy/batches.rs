@@ -26,7 +26,7 @@ pub(super) struct Gathering {
     pub(super) width: usize,
     /// The longest that an operation waits for company, in ns.
     pub(super) bound_ns: u64,
-    /// What smaller batches are declined.
+    /// The smallest batches worth a pass; smaller ones are declined.
     pub(super) pays_from: PaysFrom,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Batches {
     pays_from: PaysFrom,
 }
 
-/// What became of a batch.
+/// The results of a batch.
 #[derive(Debug)]
 pub(super) struct Finished {
     /// Of which kind.

@@ -29,7 +29,7 @@ pub(super) struct Pair {
 ///
 /// # Errors
 ///
-/// When there is no device, or one of the operations fails.
+/// When this machine has no device, or one of the operations fails.
 pub(super) fn pays_from(pair: &Pair) -> Result<PaysFrom, DeviceError> {
     let mut device = Device::open(DeviceKind::Multibuffer)?;
     let mut pays_from = [1; OperationKind::COUNT];

@@ -34,7 +34,7 @@ pub(super) struct Connection {
     deadline_ns: u64,
 }
 
-/// What a client speaks.
+/// The protocol that a client speaks.
 #[derive(Debug)]
 enum Protocol {
     /// It has not said enough.

@@ -19,7 +19,7 @@ const STACK_BYTES: usize = 256 * 1024;
 /// How many stacks are kept for later.
 const STACKS_MAX: usize = 256;
 
-/// What goes into a coroutine: nothing at first, then the answer that it waits for.
+/// The value that resumes a coroutine: nothing at first, then the answer that it waits for.
 type Input = Option<Answer>;
 type Processed = (Box<ServerConnection>, Result<IoState, rustls::Error>);
 
@@ -70,7 +70,7 @@ pub(super) enum Progress {
 ///
 /// # Errors
 ///
-/// When there is no memory for a stack.
+/// When the memory for a stack cannot be allocated.
 pub(super) fn process(mut connection: Box<ServerConnection>, stacks: &mut Stacks) -> io::Result<Progress> {
     let body = |yielder: &Yielder<Input, Operation>, _: Input| {
         RUNNING.set(Some(NonNull::from(yielder)));
@@ -99,7 +99,8 @@ impl Suspended {
     }
 }
 
-/// Has the event loop do an operation, and comes back with what became of it; `None` where there is no coroutine to
+/// Has the event loop do an operation, and returns its answer; `None` outside of a coroutine, which alone can be
+/// suspended.
 /// set aside.
 pub(super) fn give_way(operation: Operation) -> Option<Answer> {
     let yielder = RUNNING.take()?;

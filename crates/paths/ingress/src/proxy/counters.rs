@@ -1,4 +1,4 @@
-//! What the embedded ingress counts. Each thread has its own counters; a reader sums them up.
+//! Counters of the embedded ingress. Each thread has its own; a reader sums them up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

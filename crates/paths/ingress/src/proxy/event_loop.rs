@@ -24,7 +24,7 @@ const SIGNALS: u64 = 1;
 const CLIENT: u64 = 2;
 const UPSTREAM: u64 = 3;
 
-/// What a loop is made from, in the thread where it runs: its coroutines cannot be handed to another.
+/// The parts of a loop. The thread that runs it builds it, because its coroutines cannot move to another thread.
 pub(super) struct Parts {
     pub(super) epoll: Epoll,
     pub(super) listener: Listener,

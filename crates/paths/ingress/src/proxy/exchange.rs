@@ -23,16 +23,16 @@ pub(super) enum Failure {
 #[derive(Debug)]
 pub(super) struct Exchange {
     leased: Leased,
-    /// What goes to the origin, as far as it has come, and how much of it has gone.
+    /// Bytes for the origin, as far as they have come, and how many of them have gone.
     request: Vec<u8>,
     sent: usize,
-    /// What is still to come from the client.
+    /// The rest of the client's body.
     body: Body,
     /// All that was sent is still in `request`, and the origin may get it twice.
     is_replayable: bool,
     is_head: bool,
     hop: Hop,
-    /// What came from the origin and was not looked at yet.
+    /// Bytes from the origin that are not parsed yet.
     inbox: Buffer,
     stage: Stage,
     /// The connection to the origin can be used again if everything ends well.

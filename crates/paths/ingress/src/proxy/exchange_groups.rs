@@ -9,7 +9,7 @@ use plumb_devices::{ExchangeKey, Group, Operation as Multibuffer, Outcome};
 use super::coroutine;
 use super::operation::{Answer, Operation};
 
-/// What to offer where a device does multi-buffer exchanges. P-384 is for peers that have nothing else.
+/// The groups to offer where a device does multi-buffer exchanges. P-384 is for peers that have nothing else.
 pub(super) fn groups() -> Vec<&'static dyn SupportedKxGroup> {
     vec![&X25519, &P256, kx_group::SECP384R1]
 }

@@ -65,7 +65,7 @@ pub struct EmbeddedIngress {
     multibuffer: Option<Multibuffer>,
 }
 
-/// What is known of the devices of `offload: multibuffer`.
+/// The devices of `offload: multibuffer`: how they gather operations, their counters and their version.
 #[derive(Debug)]
 struct Multibuffer {
     gathering: Gathering,
@@ -168,7 +168,7 @@ impl EmbeddedIngress {
         self.threads.iter().any(LoopThread::has_ended)
     }
 
-    /// What it counted, by the names of the system's snapshot.
+    /// The counters, by the names of the system's snapshot.
     #[must_use]
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let totals = self.totals();
@@ -190,7 +190,7 @@ impl EmbeddedIngress {
         counters.chain(device.into_iter().flatten()).collect()
     }
 
-    /// What can be said of it in words.
+    /// The states that are words, not counts.
     #[must_use]
     pub fn states(&self) -> BTreeMap<String, String> {
         let states = [
@@ -225,7 +225,7 @@ impl Multibuffer {
     }
 }
 
-/// What does private-key operations for all threads, or how each thread does them.
+/// The way in which private-key operations are done.
 enum Offloading {
     None,
     Workers(Arc<WorkerPool>),
@@ -233,7 +233,7 @@ enum Offloading {
 }
 
 impl Offloading {
-    /// What the settings ask for, and the key in the form of the multi-buffer device where that is it.
+    /// Starts the way that the settings ask for; for the multi-buffer device, also returns the key in its form.
     fn start(tls: &Tls<'_>) -> Result<(Self, Option<tls::Prepared>), IngressError> {
         let prepared = |gathering, key| (Self::Batches(gathering), Some(key));
         let pair = || tls::pair(tls.key);
@@ -250,7 +250,7 @@ impl Offloading {
     }
 }
 
-/// What all threads get.
+/// Parts that all threads get.
 struct Shared {
     listener: Listener,
     offloading: Offloading,

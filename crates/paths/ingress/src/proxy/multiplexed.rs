@@ -1,4 +1,4 @@
-//! The requests of a client that speaks HTTP/2: each is a stream, and goes to the origin by a connection of its own.
+//! The requests of a client that speaks HTTP/2: each is a stream, and has a separate connection to the origin.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,12 +41,12 @@ struct Stream {
     exchange: Exchange,
     /// Content that came from the client, as HTTP/1.1.
     inbox: Buffer,
-    /// What counts against the client's windows until the content in `inbox` has gone.
+    /// Bytes that count against the client's windows until the content in `inbox` has gone.
     owed_bytes: usize,
     is_chunked: bool,
     /// The answer as HTTP/1.1.
     outbox: Buffer,
-    /// What is still to come of the answer's content; none before its head.
+    /// The rest of the answer's content; `None` before its head.
     answer: Option<Body>,
     is_head: bool,
     is_ready: bool,

@@ -32,11 +32,11 @@ impl Operation {
 pub(super) struct Signing {
     /// Key and scheme.
     pub(super) signer: Arc<dyn Signer>,
-    /// What is to be signed, not hashed.
+    /// The message to sign, not hashed.
     pub(super) message: Vec<u8>,
 }
 
-/// What a handshake gets for its operation.
+/// The event loop's answer to a handshake that asked for an operation.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// The result, or why there is none.

@@ -51,7 +51,7 @@ pub(super) fn request(request: &Request<'_>, origin: Origin, out: &mut Vec<u8>) 
     out.extend_from_slice(b"\r\n");
 }
 
-/// What a client is told about its connection.
+/// The connection to the client, as a response's head describes it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hop {
     pub(super) version: Version,

@@ -1,4 +1,4 @@
-//! What all connections of one event loop share.
+//! State that all connections of one event loop share.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::config::{Http2, Timeouts};
 use crate::net::{Key, Pool};
 use plumb_host::epoll::Epoll;
 
-/// What does operations while the handshakes that need them are set aside.
+/// Does operations while the handshakes that need them are set aside.
 #[derive(Debug)]
 pub(super) enum Device {
     /// Threads, which all event loops share.
@@ -22,7 +22,7 @@ pub(super) enum Device {
     Batches(Box<Batches>),
 }
 
-/// What all connections of one event loop share.
+/// State that all connections of one event loop share.
 pub(super) struct Thread {
     pub(super) upstreams: Upstreams,
     pub(super) pool: Pool,

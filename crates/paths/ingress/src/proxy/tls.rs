@@ -23,7 +23,7 @@ pub(super) const HTTP2_ALPN: &[u8] = b"h2";
 /// The key as the multi-buffer device has it.
 pub(super) type Prepared = Arc<plumb_devices::SigningKey>;
 
-/// What the ingress offers. Operations of the key that are not done elsewhere are counted. With a `prepared` key,
+/// The TLS that the ingress offers. Operations of the key that are not done elsewhere are counted. With a `prepared` key,
 /// signatures and key exchanges are in the form of the multi-buffer device.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ pub(super) fn chunk(content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What ends chunks. Trailers are not forwarded.
+/// The end of a chunked body. Trailers are not forwarded.
 pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The fields of a response. `names` is storage for names in lower case.
