@@ -133,7 +133,7 @@ impl Tool for HttpTool {
     }
 }
 
-/// What vegeta says of the results that its attack wrote.
+/// Vegeta's report on the results that its attack wrote.
 fn report_of_vegeta(scratch: &Path) -> Result<String, DriverError> {
     let file = which("vegeta").ok_or(DriverError::Gone)?;
     let results = scratch.join(VEGETA_RESULTS);

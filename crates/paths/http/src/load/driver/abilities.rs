@@ -1,4 +1,4 @@
-//! What each tool can do and what it says, so that an experiment that asks for more is refused before it runs.
+//! Each tool's abilities and output, so that an experiment that asks for more is refused before it runs.
 
 use plumb_model::Statistic;
 use plumb_path::Fault;
@@ -93,7 +93,7 @@ fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
     }
 }
 
-/// What most tools have of a time.
+/// The statistics that most tools print for a time.
 const TO_P99: &[Statistic] = &[
     Statistic::Avg,
     Statistic::Min,

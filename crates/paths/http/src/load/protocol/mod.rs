@@ -1,4 +1,4 @@
-//! What a load's connections speak.
+//! The protocols that a load's connections speak.
 //!
 //! A thread is built for one protocol, so nothing about a request is decided at run time. Connecting, TLS and the
 //! schedule are the same for all of them.
@@ -17,7 +17,7 @@ use super::waits::Wait;
 use crate::settings::{LoadSettings, Spoken};
 use crate::url::Url;
 
-/// What is to become of a connection after an answer.
+/// Whether a connection stays after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// It stays.
@@ -28,7 +28,7 @@ pub enum Then {
     Part,
 }
 
-/// What came of a protocol's step.
+/// The outcome of a protocol's step.
 #[derive(Debug)]
 pub enum Flow {
     /// More events are needed.
@@ -43,7 +43,7 @@ pub enum Flow {
 
 /// A protocol's part of one connection. It has more methods than other traits, because it is all that the load asks of a protocol.
 pub trait Protocol: Sized {
-    /// What a thread's connections share.
+    /// State that a thread's connections share.
     type Shared: Clone + Send + 'static;
 
     /// The protocol's name.
@@ -52,7 +52,7 @@ pub trait Protocol: Sized {
     /// Whether a connection carries several requests at a time.
     const IS_MULTIPLEXED: bool;
 
-    /// What connections share in a load of these settings.
+    /// The shared state in a load of these settings.
     fn shared(spec: &LoadSettings, url: &Url) -> Self::Shared;
 
     /// The state of a connection that is not made yet.
@@ -67,7 +67,7 @@ pub trait Protocol: Sized {
     /// Whether the connection has room for a request.
     fn has_room(&self) -> bool;
 
-    /// What limits the requests on a connection: this load's own settings, or the server.
+    /// The limit on the requests of a connection: this load's own settings, or the server.
     fn limited_by(&self) -> Wait {
         Wait::Connection
     }

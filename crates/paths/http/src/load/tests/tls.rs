@@ -117,7 +117,7 @@ fn failure(spec: &LoadSettings, authority: &Authority, settings: Settings) -> St
     measurement.errors.into_keys().next().unwrap()
 }
 
-/// What was observed of one property: the only value.
+/// The only observed value of a property.
 fn only(measurement: &Measurement, property: &str) -> String {
     let values: Vec<&String> = measurement.observed[property].keys().collect();
     assert_eq!(values.len(), 1, "{property}: {values:?}");

@@ -125,7 +125,7 @@ fn all_but_the_first_are_resumed_where_all_are_to_be() {
         assert_eq!(session("accepted"), 300 - full);
         let [load, log] = handshakes(Nginx::start("again").unwrap(), &spec);
         assert_eq!(load, log, "{:?} {:?}", spec.tls, spec.cipher);
-        // There is no warm-up: the first handshake of each of the two connections is a full one.
+        // Without a warm-up, the first handshake of each of the two connections is a full one.
         assert!(load.0 <= 2 && load.0 + load.1 == 300, "{load:?} {:?} {:?}", spec.tls, spec.cipher);
     }
 }
@@ -184,7 +184,7 @@ fn nginx_counts_the_requests_of_http_2_that_the_load_counts() {
         assert_eq!(measurement.observed["alpn"].keys().collect::<Vec<_>>(), ["h2"]);
         let log = nginx.log();
         assert_eq!(log.iter().filter(|line| line.ends_with("HTTP/2.0")).count(), 5_000);
-        // Each connection beyond the first two is due to a GOAWAY.
+        // Each connection beyond the first two follows a GOAWAY.
         assert!(measurement.observed_count("connections", "opened") >= 5, "{:?}", measurement.observed);
     }
 }

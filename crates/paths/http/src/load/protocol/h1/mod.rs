@@ -38,7 +38,7 @@ enum Phase {
     Waiting,
 }
 
-/// What a thread's connections share.
+/// State that a thread's connections share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     request: Request,

@@ -28,7 +28,7 @@ pub enum Progress {
     Complete,
 }
 
-/// What the parser expects next.
+/// The part of the response that the parser expects next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Status,
@@ -58,7 +58,7 @@ pub struct Parser {
     answers_head: bool,
 }
 
-/// What a head says.
+/// The parsed head.
 #[derive(Debug, Clone, Copy, Default)]
 struct Head {
     status: u16,
@@ -130,7 +130,7 @@ impl Parser {
         self.head.status
     }
 
-    /// What the head says of the body.
+    /// The head's description of the body.
     #[must_use]
     pub fn content(&self) -> Content {
         self.head.content

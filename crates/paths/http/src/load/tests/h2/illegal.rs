@@ -1,4 +1,4 @@
-//! What a server must not say, and how the load names it; and what it may say.
+//! Input that a server must not send, and the load's names for it; and unusual input that it may send.
 
 /// The table of the crate that has the rules, so that each case is also tried over a socket.
 #[path = "../../../../../h2/tests/h2/illegal/mod.rs"]
@@ -44,7 +44,7 @@ fn saying(bytes: Vec<u8>, ends: &Arc<Mutex<Vec<Heard>>>) -> Server {
 fn what_a_server_must_not_say_is_a_failure_by_name() {
     // The load's windows and its limit on fields are too large for these.
     let is_allowed = |fault| matches!(fault, Fault::DataBeyondWindow | Fault::FieldsTooLong);
-    // HTTP/1 has a failure of its own.
+    // An answer in HTTP/1 has a separate failure.
     let is_tried = |case: &Case| {
         case.side == Side::Client && !is_allowed(case.error.fault) && !case.bytes.starts_with(b"HTTP/1.")
     };

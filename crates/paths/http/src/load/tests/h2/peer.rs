@@ -8,7 +8,7 @@ use plumb_h2::{PREFACE, Settings};
 
 use super::super::server::Conversation;
 
-/// What a client said.
+/// A message of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// The request on a stream is complete.
@@ -67,7 +67,7 @@ impl<'a> Peer<'a> {
         });
     }
 
-    /// What the client says next; `None` where it closed.
+    /// The client's next message; `None` after it closed the connection.
     pub fn hear(&mut self) -> Option<Heard> {
         if let Some(heard) = self.heard.pop_front() {
             return Some(heard);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What came of a response.
+/// The result of parsing a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Outcome {
     status: u16,
