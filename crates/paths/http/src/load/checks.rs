@@ -49,7 +49,7 @@ impl Relation {
     }
 }
 
-/// What a check demands.
+/// A check as it is applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Demand {
     Status(Relation, u16),
@@ -58,7 +58,7 @@ enum Demand {
     BodyContains(Vec<u8>),
 }
 
-/// What a good answer is, in one respect. Prints as it was written.
+/// One condition that a good answer fulfils. Prints as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     text: String,
@@ -73,7 +73,7 @@ pub struct CheckError {
     why: NotCheck,
 }
 
-/// What is wrong with a text that is not a check.
+/// The reason why a text is not a check.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 enum NotCheck {
     #[error("every body contains an empty text")]
@@ -163,7 +163,7 @@ fn comparison(text: &str) -> Result<Demand, NotCheck> {
     }
 }
 
-/// What the checks of one load found, check by check.
+/// The checks of one load, which are applied to every answer.
 #[derive(Debug)]
 pub struct Checks {
     checks: Vec<Check>,
@@ -174,7 +174,7 @@ pub struct Checks {
     judges_status: bool,
 }
 
-/// What is known of a body while it passes by. Kept per connection.
+/// The parts of a body that checks look at, gathered while it passes by. Kept per connection.
 #[derive(Debug, Default)]
 pub struct BodyWatch {
     bytes: u64,

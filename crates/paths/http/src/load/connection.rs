@@ -28,7 +28,7 @@ enum Phase {
     Ready,
 }
 
-/// What came of an event.
+/// The outcome of an event.
 #[derive(Debug)]
 pub enum Step {
     /// More events are needed.
@@ -104,13 +104,13 @@ impl<P: Protocol> Connection<P> {
         self.free_since_ns
     }
 
-    /// What a request waits for where no connection has room.
+    /// The reason why a request waits if no connection has room.
     #[must_use]
     pub fn limited_by(&self) -> Wait {
         self.protocol.limited_by()
     }
 
-    /// What was negotiated on the connection, if it is ready for requests.
+    /// The parameters negotiated on the connection, if it is ready for requests.
     #[must_use]
     pub fn negotiated(&self) -> Option<Negotiated> {
         self.link.as_ref().filter(|_| self.phase == Phase::Ready)?.transport.negotiated()

@@ -1,6 +1,6 @@
-//! What an answer's head says of its body, kept short enough to compare for every answer.
+//! A head's description of its body, kept short enough to compare for every answer.
 
-/// What a head says of its body.
+/// A head's description of its body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Content {
     /// The media type without its parameters.
@@ -17,7 +17,7 @@ pub struct Label {
 }
 
 impl Content {
-    /// What stands for all content beyond what is told apart.
+    /// Stands for all descriptions beyond those that are counted separately.
     #[must_use]
     pub fn other() -> Self {
         let label = Label::of(b"other");

@@ -1,4 +1,4 @@
-//! What all connections of a thread share.
+//! State that all connections of a thread share.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -30,12 +30,12 @@ const SOURCES_TRIED: usize = 16;
 /// After a failure a connection of a closed loop pauses, so that a dead server costs neither side its CPU.
 pub const BACKOFF: Backoff = Backoff::new(1_000_000, 100_000_000);
 
-/// What never changes during a measurement.
+/// The constants of a measurement.
 #[derive(Debug)]
 pub struct Errand {
     /// Where to connect to.
     pub address: SocketAddr,
-    /// What to look at in answers.
+    /// The checks of answers.
     pub checks: Checks,
     /// Whether connections are used again.
     pub reuse: Reuse,
@@ -43,13 +43,13 @@ pub struct Errand {
     pub timeout_ns: u64,
 }
 
-/// What all connections of a thread share.
+/// State that all connections of a thread share.
 pub struct Core<T> {
     /// The same for all threads.
     pub errand: std::sync::Arc<Errand>,
     /// Readiness.
     pub epoll: Epoll,
-    /// What ends a wait in time.
+    /// Ends a wait in time.
     pub alarm: Alarm,
     /// How connections are secured.
     pub security: Security,
@@ -57,7 +57,7 @@ pub struct Core<T> {
     pub resumption: Proportion,
     /// Where reads go; nothing stays in it.
     pub buffer: Box<[u8]>,
-    /// What the protocol shares.
+    /// The protocol's shared state.
     pub shared: T,
     /// Counts and times.
     pub tally: Tally,
@@ -74,7 +74,7 @@ pub struct Core<T> {
 }
 
 impl<T> Core<T> {
-    /// What a thread's connections share.
+    /// Prepares the state, with an epoll instance and an alarm.
     ///
     /// # Errors
     /// When the process has no descriptor left.

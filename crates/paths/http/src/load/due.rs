@@ -13,7 +13,7 @@ pub struct Due {
     pub is_counted: bool,
     /// How often it was begun before, on connections whose server did not process it.
     pub repeats: u8,
-    /// What it has waited for.
+    /// The waits so far.
     pub waits: Waits,
 }
 

@@ -1,4 +1,4 @@
-//! What the threads brought home as one measurement.
+//! Merges the threads' tallies into one measurement.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::tally::{Tally, Times};
 use super::waits::Wait;
 use crate::metrics;
 
-/// What has a size: the bodies of answers.
+/// The name under which sizes of answers' bodies are observed.
 const BODY: &str = "body";
-/// What has a size, too: the requests under way on a connection of HTTP/2.
+/// The name under which numbers of requests under way on a connection of HTTP/2 are observed.
 pub const STREAMS: &str = "streams";
 /// A value of the property `sessions`: handshakes that offered a session.
 pub const OFFERED: &str = "offered";

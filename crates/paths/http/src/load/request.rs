@@ -1,4 +1,4 @@
-//! What a load may ask for: method, path and headers of one well-formed request.
+//! Checks that method, path and headers make one well-formed request.
 
 use plumb_path::Fault;
 

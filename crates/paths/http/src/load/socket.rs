@@ -2,7 +2,7 @@
 //!
 //! It also keeps what edge-triggered readiness needs: after a read that did not fill its buffer there is nothing
 //! left, and the next bytes will make a new event (epoll(7), "Questions and answers", 9). So no read is spent on
-//! being told that there is no more. The end of the stream is the exception: it makes an event only once, so that
+//! finding that the socket is empty. The end of the stream is the exception: it makes an event only once, so that
 //! after a hang-up reading goes on until the end is seen.
 
 use std::cell::Cell;
@@ -27,7 +27,7 @@ pub struct Traffic {
     pub received: Cell<u64>,
 }
 
-/// What a read found.
+/// The outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// This many bytes, at least one.

@@ -11,7 +11,7 @@ use super::waits::Waits;
 /// A request under way.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// Its times so far.
+    /// The times so far.
     pub answer: Answer,
     /// When it was begun.
     pub begun_ns: u64,
@@ -19,9 +19,9 @@ pub struct Stream {
     pub is_counted: bool,
     /// How often it was begun before.
     pub repeats: u8,
-    /// What it has waited for.
+    /// The waits so far.
     pub waits: Waits,
-    /// What is known of its answer's body.
+    /// The answer's body, as far as checks need it.
     pub watch: BodyWatch,
 }
 

@@ -1,7 +1,7 @@
-//! What one thread counts and times in the window.
+//! Counts and times of one thread in the window.
 //!
 //! In a closed loop an answer belongs to the window if it is complete within it. In an open loop times belong to
-//! the window in which a request was due, whenever it was answered, while the rate of requests stays one of answers
+//! the window in which a request fell due, whenever it was answered, while the rate of requests stays one of answers
 //! completed within the window.
 //!
 //! A request on a connection that stands has waited for no connection. Such zeros, as well as an answer that
@@ -90,7 +90,7 @@ pub struct Answer {
     pub end_ns: u64,
     /// The answer's status.
     pub status: u16,
-    /// What its head says of its body.
+    /// The head's description of its body.
     pub content: Content,
     /// The length of its body on the wire.
     pub body_bytes: u64,
@@ -106,7 +106,7 @@ merged! {
     /// The counts and times of one thread.
     #[derive(Debug, Default)]
     pub struct Tally {
-        /// What every load records. A request that fails in several ways is one failed attempt.
+        /// The record that every load keeps. A request that fails in several ways is one failed attempt.
         pub recorder: Recorder,
         /// Answers that were complete within the window.
         pub completed: u64,
@@ -124,7 +124,7 @@ merged! {
         pub checks: Vec<[u64; 2]>,
         /// Those that would happen at any other time as well.
         pub lasting: u64,
-        /// What was negotiated on connections in use, with their number.
+        /// The parameters negotiated on connections in use, with the number of connections.
         pub negotiated: BTreeMap<Negotiated, u64>,
         /// Full handshakes that were complete within the window.
         pub handshakes_full: u64,

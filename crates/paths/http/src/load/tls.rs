@@ -1,4 +1,4 @@
-//! What TLS is to be offered, as the settings have it, and what two sides agreed on.
+//! The offer of TLS, as the settings have it, and the parameters that both sides agreed on.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub enum Trust {
     Authorities(Vec<u8>),
 }
 
-/// What is offered to the server.
+/// The offer to the server.
 #[derive(Debug, Clone)]
 pub struct Offer {
     /// Whether TLS 1.2 is offered.
@@ -105,7 +105,7 @@ fn is_in_rustls(cipher: Option<&Cipher>, group: Option<Group>) -> bool {
 }
 
 impl Offer {
-    /// What a load offers to a target.
+    /// The offer of a load to a target.
     ///
     /// # Errors
     /// When a file cannot be read, or what was asked for cannot be offered.
@@ -165,7 +165,7 @@ impl SessionUse {
     }
 }
 
-/// What two sides agreed on in a handshake.
+/// The parameters that both sides agreed on in a handshake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Negotiated {
     /// `TLSv1.2` or `TLSv1.3`.

@@ -154,7 +154,7 @@ fn identify(context: &mut SslContextBuilder, pem: &[u8]) -> Result<(), ErrorStac
     context.check_private_key()
 }
 
-/// What OpenSSL takes for its connection.
+/// The buffers that OpenSSL reads and writes in place of a socket.
 #[derive(Debug, Default)]
 struct Pipe {
     incoming: Vec<u8>,
@@ -255,7 +255,7 @@ impl OpenSsl {
         }
     }
 
-    /// What was agreed on.
+    /// The parameters that both sides agreed on.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         let ssl = self.stream.ssl();

@@ -171,7 +171,7 @@ impl Rustls {
         Ok(true)
     }
 
-    /// What was agreed on.
+    /// The parameters that both sides agreed on.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         let connection = &self.connection;

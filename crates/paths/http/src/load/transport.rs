@@ -1,4 +1,4 @@
-//! What lies between HTTP and the socket: nothing, or one of two TLS libraries.
+//! The layer between HTTP and the socket: nothing, or one of two TLS libraries.
 //!
 //! An enum and no trait object: the set is closed, and the plain case stays as cheap as it is without TLS.
 
@@ -58,7 +58,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Whether there is no layer.
+    /// Whether HTTP is directly on the socket.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         matches!(self, Self::Plain)
@@ -76,7 +76,7 @@ impl Transport {
         }
     }
 
-    /// What was agreed on; `None` without TLS.
+    /// The parameters that both sides agreed on; `None` without TLS.
     #[must_use]
     pub fn negotiated(&self) -> Option<Negotiated> {
         match self {

@@ -1,6 +1,6 @@
 //! Why a request waited before it was sent.
 
-/// What a request waited for.
+/// A reason why a request waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// A connection: all had as many requests as the load allows them, or it was being made.
@@ -20,7 +20,7 @@ impl Wait {
     pub const ALL: [Self; 5] =
         [Self::Connection, Self::Streams, Self::ConnectionWindow, Self::StreamWindow, Self::Socket];
 
-    /// Its name among the counts of a measurement.
+    /// The name among the counts of a measurement.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -23,7 +23,7 @@ use super::stream::Stream;
 use super::tally::{Reading, Tally};
 use super::waits::Waits;
 
-/// How long an open loop waits at most for what is due in its window and not answered at its end.
+/// The longest that an open loop waits for answers after its window, to requests that fell due in it.
 pub const GRACE_NS_MAX: u64 = 5_000_000_000;
 /// Timeouts are looked for this often at least and at most.
 const SWEEP_NS: std::ops::RangeInclusive<u64> = 1_000_000..=100_000_000;
@@ -90,7 +90,7 @@ impl<P: Protocol> HttpWorker<P> {
         }
     }
 
-    /// When the next request is due; never, once the window is over.
+    /// The scheduled time of the next request; never, once the window is over.
     fn arrival_ns(&self, due: &Share) -> u64 {
         let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
         if at_ns < self.part.frame.close_ns { at_ns } else { NEVER }
@@ -128,7 +128,7 @@ impl<P: Protocol> HttpWorker<P> {
         for index in answered.drain(..) {
             match self.part.due {
                 None => now_ns = self.drive_on(index, Step::Answered(now_ns), now_ns),
-                // What is due now begins at the end of the turn.
+                // A request that has fallen due begins at the end of the turn.
                 Some(_) => self.drive(index, Step::Answered(now_ns)),
             }
         }
@@ -184,7 +184,7 @@ impl<P: Protocol> HttpWorker<P> {
         self.connections[index].flush(&mut self.core)
     }
 
-    /// The next request of a closed loop; `None` where there is no other.
+    /// The next request of a closed loop; `None` after the last one.
     fn next_request(&mut self, now_ns: u64) -> Option<Due> {
         if P::IS_MULTIPLEXED
             && let Some(again) = self.core.again.pop_front()
@@ -198,7 +198,7 @@ impl<P: Protocol> HttpWorker<P> {
         is_on.then(|| Due { is_counted, ..Due::new(now_ns, now_ns) })
     }
 
-    /// Open loop: notes whether a connection has room for what is due next.
+    /// Open loop: notes whether a connection has room for the next request.
     fn list(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.has_room() {
@@ -256,7 +256,7 @@ impl<P: Protocol> HttpWorker<P> {
         now_ns
     }
 
-    /// Begins what is due, each request on the connection with the fewest under way.
+    /// Begins the requests that have fallen due, each on the connection with the fewest under way.
     fn dispatch(&mut self, mut now_ns: u64) {
         while let Some((due, index)) = self.next_due(now_ns) {
             let step = match self.connections[index].begin(&mut self.core, due) {
