@@ -46,7 +46,7 @@ pub(super) fn start(
     Program::start(&recipe, expected)
 }
 
-/// What it says of itself: its version, without its name.
+/// The state that Caddy reports: its name and version.
 pub(super) fn states(program: &Program) -> BTreeMap<String, String> {
     BTreeMap::from([("program".to_owned(), format!("{} {}", CADDY.title, program.version))])
 }
@@ -58,7 +58,7 @@ fn environment(threads: u32) -> Environment {
     Environment { files: Vec::new(), variables: homes.into_iter().chain([threads]).collect() }
 }
 
-/// The configuration: no admin endpoint, no certificates of its own, no redirects, and nothing of the user's (`persist`).
+/// The configuration: no admin endpoint, no certificates by Caddy, no redirects, and nothing of the user's (`persist`).
 fn config(spec: &IngressSettings, at: SocketAddr, origin_port: u16) -> Value {
     let is_plain = spec.tls == TlsVersion::None;
     let (protocols, alpn): (&[&str], &[&str]) = match (spec.has_h2(), is_plain) {

@@ -1,4 +1,4 @@
-//! What can be said of a system's settings before it is built.
+//! Checks of a system's settings before it is built.
 
 use std::net::Ipv4Addr;
 

@@ -14,9 +14,9 @@ pub(super) const LONG_TEMPLATE: u64 = 1 << 20;
 /// How a program's configuration is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dialect {
-    /// What lines may be added to.
+    /// The sections to which lines may be added.
     pub sections: &'static [&'static str],
-    /// What may stand in a template, and whether it must.
+    /// The placeholders that a template may have, and whether each is required.
     pub placeholders: &'static [(&'static str, bool)],
     /// Whether sections are blocks in braces, and do not begin with a word at a line's start.
     pub has_braces: bool,
@@ -134,7 +134,7 @@ pub(super) fn text(
 }
 
 /// The text with lines at the end of the first section of that name, and without the section's own lines of the same
-/// directives; `None` where there is no such section.
+/// directives; `None` if the section does not exist.
 fn with_lines(text: &str, dialect: Dialect, section: &str, lines: &str) -> Option<String> {
     let new = trimmed(lines);
     let span = if dialect.has_braces { block(text, section) } else { titled(text, section) };
@@ -211,7 +211,7 @@ const SEVERAL: [&str; 9] = [
     "bind",
 ];
 
-/// What a line sets: lines of the same directive exclude each other.
+/// The directive that a line sets: lines of the same directive exclude each other.
 fn directive(line: &str) -> Vec<&str> {
     let mut words = line.trim().trim_end_matches(';').split_whitespace();
     let first = words.next().unwrap_or_default();
@@ -222,7 +222,7 @@ fn directive(line: &str) -> Vec<&str> {
 /// The state of a system that says what [`expected`] expects.
 pub const CONFIG_STATE: &str = "config";
 
-/// What evidence shows of a configuration, given its text with the port 0 everywhere; `None` where it is plumb's own.
+/// The summary of a configuration that evidence shows, given its text with the port 0 everywhere; `None` for plumb's own.
 pub(super) fn expected(
     config: &ConfigSettings,
     text: impl FnOnce() -> Result<String, ConfigError>,

@@ -15,11 +15,11 @@ const DATA: [&str; 5] = ["map", "geo", "split_clients", "types", "charset_map"];
 /// A directive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Directive {
-    /// Its name and its arguments, as written.
+    /// The name and the arguments, as written.
     pub words: Vec<String>,
     /// The directives in its braces.
     pub block: Option<Vec<Self>>,
-    /// Its place as `FILE:LINE`; empty if plumb added it.
+    /// The place as `FILE:LINE`; empty if plumb added it.
     pub at: String,
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::config::LONG_TEMPLATE;
 
-/// What the user can do instead; ends a refusal.
+/// The user's alternatives; ends a refusal.
 pub(super) const WAYS_OUT: &str = "; measure the running server with `plumb init --external` and `changes` to its file, or remove this directive from a copy of the file";
 
 /// Why a configuration of nginx cannot be a template. Begins with the place, as `FILE:LINE`, where there is one.
@@ -16,9 +16,9 @@ pub enum TemplateError {
     /// A text is not nginx's language.
     #[error("{at}: {why}")]
     Syntax {
-        /// Its place.
+        /// The place.
         at: String,
-        /// What is wrong there.
+        /// The fault there.
         why: Syntax,
     },
     /// An included file cannot be part of a template.
@@ -73,9 +73,9 @@ pub enum TemplateError {
     /// A directive cannot be part of a template.
     #[error("{at}: `{directive}` {why}{WAYS_OUT}")]
     Refused {
-        /// Its place.
+        /// The place.
         at: String,
-        /// Its words.
+        /// The directive's words.
         directive: String,
         /// Why.
         why: Refusal,
@@ -100,7 +100,7 @@ pub enum Syntax {
     /// A directive has no end.
     #[error("`{words}` does not end with `;`")]
     Unended {
-        /// Its words.
+        /// The directive's words.
         words: String,
     },
     /// A `}` is not the end of a block.
@@ -117,13 +117,13 @@ pub enum Syntax {
 /// Why a directive cannot be part of a template.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 pub enum Refusal {
-    /// Its path would change its meaning.
+    /// A relative path, which would change its meaning.
     #[error("is relative to nginx's own directory, and plumb gives nginx another one")]
     Relative,
-    /// Its target is known only for a request.
+    /// A target that is known only for a request.
     #[error("has a variable in its target, which is not supported")]
     Variable,
-    /// Its target cannot be replaced.
+    /// A target that cannot be replaced.
     #[error("has a target of a form that is not supported")]
     Form,
     /// It sends requests to another server.
@@ -135,7 +135,7 @@ pub enum Refusal {
     /// The same in an `upstream`.
     #[error("is unknown to plumb in an `upstream` and might send requests elsewhere")]
     UnknownInUpstream,
-    /// Its target was not replaced.
+    /// A target that was not replaced.
     #[error("does not lead to plumb's origin")]
     Elsewhere,
 }

@@ -25,9 +25,9 @@ const HOME: &str = "/proc/self/fd/0";
 #[derive(Debug)]
 pub(super) struct Haproxy {
     program: Program,
-    /// What does its private-key operations, if not OpenSSL itself.
+    /// The module that does private-key operations, if not OpenSSL itself.
     module: Option<Module>,
-    /// What evidence shows of its configuration, where that is not plumb's own.
+    /// The configuration's summary in evidence, unless it is plumb's own.
     config: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Haproxy {
         self.program.port
     }
 
-    /// What HAProxy counts itself.
+    /// HAProxy's own counters.
     pub(super) fn counters(&self) -> Result<BTreeMap<String, u64>, PathError> {
         let answer = self.ask("show stat")?;
         counters(&answer).ok_or_else(|| {
@@ -72,7 +72,7 @@ impl Haproxy {
         })
     }
 
-    /// What HAProxy says about itself.
+    /// HAProxy's report on itself.
     pub(super) fn states(&self) -> Result<BTreeMap<String, String>, PathError> {
         let answer = self.ask("show info")?;
         let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
@@ -179,7 +179,7 @@ backend origin
 ",
 };
 
-/// What evidence shows of the configuration, whatever its ports are; `None` where it is plumb's own.
+/// The summary of the configuration in evidence, whatever its ports are; `None` for plumb's own.
 pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
     config::expected(&spec.config, || config(spec, "", here(0), 0))
 }

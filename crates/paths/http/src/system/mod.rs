@@ -36,7 +36,7 @@ pub(crate) use offload::{LIBRARY_STATE, is_qat};
 pub(crate) use protocols::counter;
 pub use template::{NginxTemplate, nginx_template};
 
-/// What evidence shows of the ingress' configuration; `None` where it is plumb's own.
+/// The summary of the ingress' configuration in evidence; `None` for plumb's own.
 pub(crate) fn expected_config(ingress: &IngressSettings) -> Option<String> {
     match ingress.kind {
         IngressKind::Haproxy => haproxy::expected_config(ingress),

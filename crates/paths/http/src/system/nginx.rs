@@ -33,9 +33,9 @@ const ARGUMENTS: [&str; 6] = ["-p", ".", "-e", "stderr", "-c", "nginx.conf"];
 #[derive(Debug)]
 pub(super) struct Nginx {
     program: Program,
-    /// What does its private-key operations, if not OpenSSL itself.
+    /// The module that does private-key operations, if not OpenSSL itself.
     module: Option<Module>,
-    /// What evidence shows of its configuration, where that is not plumb's own.
+    /// The configuration's summary in evidence, unless it is plumb's own.
     config: Option<String>,
     /// Requests for its status, which it counts like others.
     status_requests: u64,
@@ -113,7 +113,7 @@ impl Nginx {
         self.program.port
     }
 
-    /// What nginx counts itself: requests, by protocol where it speaks several. It has no counter of handshakes or of connections
+    /// nginx' own counters: requests, by protocol if it speaks several. It counts neither handshakes nor connections
     /// to the origin.
     pub(super) fn counters(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
         let status = self
@@ -335,7 +335,7 @@ const ORIGIN: Dialect = Dialect {
     ..DIALECT
 };
 
-/// What plumb needs of every configuration: outside of all blocks, and in `http`.
+/// The lines that plumb needs in every configuration: outside of all blocks, and in `http`.
 fn needs(workers: u32, is_nobody: bool, words: &str, http2: Http2) -> [(&'static str, String); 3] {
     let master = if has_master(workers) { "on" } else { "off" };
     // The workers of a master that stays root would change to `nobody`, which cannot read root's files.
@@ -374,7 +374,7 @@ fn origin(port: u16, is_nobody: bool) -> Result<String, ConfigError> {
     config::text(&ConfigSettings::default(), ORIGIN, &values)
 }
 
-/// What evidence shows of the configuration, whatever its ports are; `None` where it is plumb's own.
+/// The summary of the configuration in evidence, whatever its ports are; `None` for plumb's own.
 pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
     let http2 = if spec.has_h2() { Http2::Directive } else { Http2::Off };
     config::expected(&spec.config, || config(spec, "", (here(0), 0), true, http2))

@@ -38,13 +38,13 @@ pub(super) struct Recipe<'a> {
     pub config_name: &'a str,
     /// The configuration, given the port to listen on.
     pub config: &'a dyn Fn(u16) -> Result<String, ConfigError>,
-    /// What its OpenSSL is told.
+    /// The configuration of its OpenSSL.
     pub environment: Environment,
-    /// What the parent's death is to send. A program without children is best killed.
+    /// The signal that it gets when its parent dies. A program without children is best killed.
     pub death_signal: Signal,
     /// Files with private keys that it reads by their names in its directory.
     pub secrets: Vec<PathBuf>,
-    /// Its working directory, if that is not `directory`. Standard input is `directory` in any case.
+    /// The working directory, if that is not `directory`. Standard input is `directory` in any case.
     pub working_directory: Option<&'static str>,
     /// Whether root starts it as `nobody`, which then owns its directory and can read little else.
     pub is_nobody: bool,
@@ -57,9 +57,9 @@ pub(super) struct Program {
     child: Child,
     directory: PathBuf,
     pub port: u16,
-    /// What it says of its version.
+    /// The version that it reports.
     pub version: String,
-    /// Its configuration as it was written.
+    /// The configuration file, and the text that was written to it.
     config: (PathBuf, String),
 }
 
@@ -147,7 +147,7 @@ impl Program {
         self.child.pid()
     }
 
-    /// Its answer to a question, through a socket in its directory.
+    /// Asks through a socket in the program's directory, and returns the answer.
     pub(super) fn ask(&self, socket: &str, question: &str) -> io::Result<String> {
         let directory = File::open(&self.directory)?;
         // Through the open directory, as a whole path may be too long.
@@ -219,7 +219,7 @@ impl Prepared {
         Ok(Self { port, text })
     }
 
-    /// What starts the program in there.
+    /// The command that starts the program in there.
     fn command(&self, recipe: &Recipe<'_>, file: &Path) -> Result<Command, PathError> {
         let directory = &recipe.directory;
         let variables = recipe.environment.variables.iter();
@@ -239,7 +239,7 @@ fn failure(recipe: &Recipe<'_>, error: &io::Error) -> PathError {
     PathError::new(format!("prepare {} in {directory}: {error}", recipe.program.title))
 }
 
-/// What a program says against its configuration, with the lines that it means.
+/// The program's objections to its configuration, with the lines that it means.
 fn objections(said: &str, config_name: &str, text: &str) -> String {
     // HAProxy says in the end, once or twice, that there were faults.
     let is_fault = |line: &&str| {

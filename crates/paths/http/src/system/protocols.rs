@@ -90,7 +90,7 @@ pub(super) fn feasible(ingress: &IngressSettings) -> Result<(), AnyError> {
     Ok(lack(program, mark, &program.build(&file)?, ingress.tls)?)
 }
 
-/// What a program lacks, by what it says of its build.
+/// Fails if the program lacks HTTP/2, by its own report of its build.
 fn lack(program: Installable, mark: &str, build: &str, tls: TlsVersion) -> Result<(), Lacks> {
     if !build.contains(mark) {
         return Err(Lacks::H2 { program });

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// For each step of an attempt.
 const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the proving connection saw.
+/// The observations of the proving connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answered {
     /// The TLS version in the words of experiment files; `none` without TLS.
@@ -79,7 +79,7 @@ pub(super) fn here(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// What a server is to be proven by.
+/// The facts by which a server is proven.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected<'a> {
     /// The address of this host on which it listens.

@@ -92,7 +92,7 @@ fn own_cpu() -> Result<CpuTime, PathError> {
     Ok(tree_cpu_time(std::process::id())?)
 }
 
-/// What was asked for, and what the proving request saw of it.
+/// The settings that were asked for, and the proving request's observations of them.
 fn states(spec: &IngressSettings, proof: Answered) -> BTreeMap<String, String> {
     let offload = match &spec.offload {
         Offload::None => "none".to_owned(),

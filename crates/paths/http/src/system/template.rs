@@ -72,7 +72,7 @@ pub struct NginxTemplate {
     pub has_tls: bool,
     /// The server that it keeps, by its names and addresses.
     pub kept: String,
-    /// What it leaves out, because plumb sets that, or it belongs to another server.
+    /// The directives that it leaves out, because plumb sets them, or they belong to another server.
     pub left_out: Vec<String>,
 }
 

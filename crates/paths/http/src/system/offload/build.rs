@@ -1,4 +1,4 @@
-//! What a program says it was built with: `haproxy -vv`, `nginx -V`.
+//! A program's report of its build: `haproxy -vv`, `nginx -V`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::system::installable::{HAPROXY, Installable};
 /// How long a program may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What matters of a program's build.
+/// The facts of a program's build that matter to offloading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Build {
     pub(super) title: &'static str,

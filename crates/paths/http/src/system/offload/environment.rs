@@ -1,4 +1,4 @@
-//! What a program's OpenSSL is told: a separate configuration file (config(5ssl)), and variables of the environment.
+//! The configuration of a program's OpenSSL: a separate file (config(5ssl)), and variables of the environment.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Engines and providers, the two forms in which OpenSSL can be extended.
 
-/// What OpenSSL can be extended by.
+/// The kinds of OpenSSL's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extension {
     /// Of OpenSSL 1 and 3.

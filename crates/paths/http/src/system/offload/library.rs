@@ -93,7 +93,7 @@ fn directories(extension: Extension) -> Vec<PathBuf> {
     if there.is_empty() { all } else { there }
 }
 
-/// What the command `openssl` says of the host's OpenSSL, where it is installed.
+/// The directory that the command `openssl` reports, if it is installed.
 fn by_openssl(extension: Extension) -> Option<PathBuf> {
     let flag = match extension {
         Extension::Engine => "-e",

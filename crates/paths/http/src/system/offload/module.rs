@@ -18,7 +18,7 @@ pub(crate) const LIBRARY_STATE: &str = "offload_library";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::system) struct Module {
     pub(super) extension: Extension,
-    /// Its name for OpenSSL.
+    /// The name for OpenSSL.
     pub(super) name: String,
     pub(super) library: PathBuf,
     /// Whether the program is told in its own words, and not by OpenSSL's configuration file.
@@ -27,7 +27,7 @@ pub(in crate::system) struct Module {
 }
 
 impl Module {
-    /// What an ingress asks for, if it asks for an engine or a provider; the program is asked whether it can.
+    /// The engine or provider that an ingress asks for, if any; the program is asked whether it can load it.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Module {
         }
     }
 
-    /// What its library is called in the list of a process' mappings.
+    /// The library's name in the list of a process' mappings.
     fn file_name(&self) -> String {
         self.library.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }

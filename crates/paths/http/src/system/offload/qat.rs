@@ -1,4 +1,4 @@
-//! What the QAT devices of this host counted.
+//! Counters of this host's QAT devices.
 
 use plumb_host::qat::{QAT_REQUESTS, QAT_TELEMETRY, QatDevice};
 

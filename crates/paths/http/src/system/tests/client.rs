@@ -15,7 +15,7 @@ use crate::target::Target;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a client believes, and the sessions that it remembers.
+/// The certificates that a client trusts, and the sessions that it remembers.
 #[derive(Clone)]
 pub(super) struct Trust(Option<Arc<ClientConfig>>);
 

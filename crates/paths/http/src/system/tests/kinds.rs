@@ -1,4 +1,4 @@
-//! What every kind of ingress has to do alike.
+//! Behaviour that all kinds of ingress share.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Barrier;
