@@ -1,4 +1,4 @@
-//! What no single field of the settings can check.
+//! Checks of combinations of settings, which no single field can check.
 
 use plumb_path::Fault;
 

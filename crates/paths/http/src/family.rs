@@ -69,7 +69,7 @@ impl Settings for HttpSettings {
         if let Some(reason) = load::lacks(self.load.driver, metric, statistic) {
             return Some(Remark::Lacks(reason));
         }
-        // At a fixed rate the duration begins when a request is due.
+        // At a fixed rate the duration begins at a request's scheduled time.
         let is_partial = metric == metrics::HTTP_REQ_SERVICE.name
             || metric == metrics::HTTP_REQ_DURATION.name && self.load.in_flight().is_some();
         (is_partial && self.load.reuse == Reuse::None).then(|| {

@@ -61,7 +61,7 @@ pub const HTTP_REQ_WAITING: Metric = trend(
 pub const HTTP_REQ_RECEIVING: Metric =
     trend("http_req_receiving", "from the first to the last byte of the answer; 0 where they came together");
 
-/// Requests that waited. A wait for the load's own connections is no fault of the system, so neither direction is better.
+/// Requests that waited. The load's own connections may be the cause, not the system, so neither direction is better.
 pub const HTTP_REQ_STALLED: Metric = Metric {
     name: "http_req_stalled",
     unit: Unit::Share,

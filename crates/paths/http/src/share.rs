@@ -5,7 +5,7 @@ use plumb_path::{Fault, Portion};
 
 use crate::settings::{Driver, LoadSettings};
 
-/// The agent's part. Threads are of its own host, so it has as many as a single load, as far as its connections go round.
+/// The agent's part. It has as many threads as a single load, since its host is another one, but no more than connections.
 ///
 /// # Errors
 /// When the load cannot be divided among this many agents, with its key.

@@ -1,4 +1,4 @@
-//! What a started HTTP system tells the load.
+//! The facts that a started HTTP system gives the load.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::url::Url;
 
-/// What a started HTTP system tells the load.
+/// The facts that a started HTTP system gives the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// Where to send requests.

@@ -46,7 +46,7 @@ pub struct Url {
     pub host: String,
     /// The port, given or the scheme's own.
     pub port: u16,
-    /// What stands in the Host header: the host, with the port unless it is the scheme's own.
+    /// The value of the Host header: the host, with the port unless it is the scheme's own.
     pub authority: String,
     /// Path and query, at least `/`.
     pub path: String,

@@ -33,7 +33,7 @@ impl HttpSettings {
         Some(LIBRARY.evidence(mapped.is_some(), facts![of = self.program(), asked, seen]))
     }
 
-    /// What QAT devices counted, where there are any whose counters can be read.
+    /// Requests that QAT devices counted, if this host has any whose counters can be read.
     pub(super) fn device_evidence(&self, before: &Snapshot, after: &Snapshot, full: u64) -> Option<Evidence> {
         if !is_qat(&self.system.ingress) {
             return None;
@@ -44,7 +44,7 @@ impl HttpSettings {
         Some(DEVICE.evidence(holds, facts![requests, full, telemetry]))
     }
 
-    /// What has to be saved where no device counts, and the settings that it is saved against.
+    /// The saving that is required if no device counts, and the settings without offload to compare with.
     pub(crate) fn saving(&self) -> Option<(Self, RequiredSaving)> {
         let asked = self.system.ingress.offload.module()?;
         let mut without = self.clone();
@@ -73,7 +73,7 @@ impl HttpSettings {
     }
 }
 
-/// What Intel's engine and provider need in order to do anything without a device. That they look at the CPU's maker is
+/// The conditions under which Intel's engine and provider work without a device. That they look at the CPU's maker is
 /// in QAT_Engine's source (github.com/intel/QAT_Engine 1.9.0, `e_qat.c`, `qat_sw_cpu_support`).
 fn hint(asked: &str, host: &HostFacts) -> Option<String> {
     if !asked.contains("qatengine") && !asked.contains("qatprovider") {

@@ -1,4 +1,4 @@
-//! What a user adds to the configuration of HAProxy or nginx, or has in its place.
+//! Additions to the configuration of HAProxy or nginx, or a replacement for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

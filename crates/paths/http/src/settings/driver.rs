@@ -1,4 +1,4 @@
-//! What drives the load.
+//! The programs that can drive the load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Its program; `None` for Plumbline's own generator.
+    /// The program's name; `None` for Plumbline's own generator.
     #[must_use]
     pub fn program(self) -> Option<&'static str> {
         match self {
