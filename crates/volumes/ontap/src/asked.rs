@@ -1,4 +1,4 @@
-//! What a client asks, and what there is to answer it from.
+//! A client's request, and the data to answer it from.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -30,7 +30,7 @@ pub struct Request<'a> {
     pub method: Option<Method>,
     /// The path, as it came.
     pub path: &'a str,
-    /// What is behind the question mark.
+    /// The text behind the question mark.
     pub query: &'a str,
     /// The body.
     pub body: &'a [u8],

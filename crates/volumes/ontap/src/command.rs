@@ -63,7 +63,7 @@ pub fn run(state: &State, command: &str) -> Result<String, RestError> {
     Ok(done.said)
 }
 
-/// What a command said, and which file is to go once it is done for good.
+/// A command's output, and the file to remove once the change is committed.
 #[derive(Default)]
 struct Done {
     said: String,

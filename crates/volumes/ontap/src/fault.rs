@@ -26,7 +26,7 @@ pub struct RestError {
 pub const EXISTS: u32 = 1;
 /// The operation is not supported (common).
 pub const UNSUPPORTED: u32 = 3;
-/// There is no such entry (common).
+/// The entry does not exist (common).
 pub const MISSING: u32 = 4;
 /// More than is allowed (common).
 pub const TOO_MUCH: u32 = 7;
@@ -58,7 +58,7 @@ pub const ARRAY: u32 = 262_255;
 pub const ORDER: u32 = 262_268;
 /// The user is unknown, or the password is wrong (common).
 pub const UNAUTHORIZED: u32 = 6_691_623;
-/// There is no such SVM (SVMs).
+/// The SVM does not exist (SVMs).
 pub const NO_SVM: u32 = 2_621_462;
 /// An SVM's name and UUID are of two SVMs (SVMs).
 pub const TWO_SVMS: u32 = 2_621_706;

@@ -23,7 +23,7 @@ pub enum PasswordError {
     NoRandom,
 }
 
-/// What was right a moment ago.
+/// The logins that were right a moment ago.
 #[derive(Debug)]
 pub struct Passwords {
     key: hmac::Key,

@@ -15,7 +15,7 @@ use crate::fields::{Field, FieldKind};
 
 const RECORDS_MAX: u64 = 10_000;
 const TIMEOUT_S_MAX: u64 = 120;
-/// What a query may say besides fields.
+/// The parameters that a query may have besides fields.
 const PARAMETERS: [&str; 6] =
     ["fields", "order_by", "max_records", "return_records", "return_timeout", "start.uuid"];
 /// Only where the records that are found are changed.
@@ -28,7 +28,7 @@ pub struct Query {
     pairs: Vec<(String, String)>,
 }
 
-/// What a call that changes something is asked to do besides.
+/// Options of a call that changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Wait for the end, and do not answer with a job alone.

@@ -16,7 +16,7 @@
 /// The MB of a policy; see the module.
 pub const MB_BYTES: u64 = 1 << 20;
 
-/// What a policy allows or promises; with neither there is no limit.
+/// The throughput that a policy allows or promises; unlimited if both are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throughput {
     /// Operations per second.
@@ -26,7 +26,7 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// What the text must be, for errors.
+    /// The form of the text, for errors.
     pub const DUE: &str = "500iops, 100MB/s, or both separated by a comma";
 
     /// Reads it.

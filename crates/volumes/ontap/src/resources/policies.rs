@@ -19,7 +19,7 @@ use crate::fields::{Body, Field, FieldKind, read, set};
 use crate::query::Collection;
 use crate::throughput::{MB_BYTES, Throughput};
 
-/// What one operation at both limits of a fixed policy may hold. NetApp's reference has "the ratio of max_throughput_mbps and
+/// The bounds of one operation's size, at both limits of a fixed policy. NetApp's reference has "the ratio of max_throughput_mbps and
 /// max_throughput_iops to be within 1 to 4096" and does not name the units. 1 to 4,096 operations per MB are 256 B to 1 MiB, 1
 /// to 4,096 KB per operation are 1 KiB to 4 MiB; refused is what neither allows.
 const OPERATION_BYTES: RangeInclusive<u64> = 256..=4 << 20;
@@ -59,7 +59,7 @@ pub static POLICIES: Resource = Resource {
     changes: Some(Changes { settable, make, change, delete }),
 };
 
-/// What can be set, with what only the making of a policy can set, and what never can.
+/// The fields that can be set: always, when a policy is made (`is_made`), or never.
 fn settable(is_made: bool) -> Vec<Field> {
     let at_first = |name| Field { name, kind: FieldKind::Text, settable: is_made };
     vec![
@@ -177,7 +177,7 @@ fn delete(state: &State, uuid: &str) -> Result<Option<String>, RestError> {
     Ok(None)
 }
 
-/// What ONTAP asks of a policy besides what the policy itself asks.
+/// Checks ONTAP's rules for a policy, and then the policy's own.
 pub fn check(policy: &Policy) -> Result<(), RestError> {
     if let Policy::Adaptive(adaptive) = policy {
         let fields =
@@ -346,7 +346,7 @@ pub fn limits_of(policy: &Policy) -> (&'static str, Value) {
     }
 }
 
-/// What a policy promises at least, after what comes of it.
+/// The fields in which a policy promises a minimum, after the word for how well it keeps them.
 fn floors_of(policy: &Policy) -> (&'static str, Vec<&'static str>) {
     let named = |fields: &[(&'static str, u64)]| {
         fields.iter().filter(|(_, value)| *value > 0).map(|(name, _)| *name).collect()

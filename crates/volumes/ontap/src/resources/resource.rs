@@ -1,4 +1,4 @@
-//! What the resources share: a list, one object, and the three ways to change it, one object at a time or all that a query finds.
+//! The common part of all resources: a list, one object, and the three ways to change it, one object at a time or all that a query finds.
 
 use plumb_volumes::state::State;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ impl Resource {
     }
 }
 
-/// What a request for a method gets that a resource does not have.
+/// The answer to a method that a resource does not have.
 pub fn not_allowed() -> RestError {
     RestError::new(405, fault::UNSUPPORTED, "The operation is not supported on this resource")
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::fault::{self, RestError};
 
-/// What the library writes in front of a request's body that it waits for; no answer.
+/// The interim response that the library writes before it waits for a request's body; not an answer.
 const CONTINUE: &[u8] = b"HTTP/1.1 100";
 /// How an answer begins that the library makes itself, and what it has in place of a body.
 const REFUSAL: &[u8] = b"HTTP/1.1 4";
@@ -34,7 +34,7 @@ impl<S> Lenient<S> {
         Self { stream, is_first_line: true, pending: Vec::new() }
     }
 
-    /// What came, with the first line of a request encoded.
+    /// The bytes that came, with the first line of a request encoded.
     fn encoded(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut encoded = Vec::with_capacity(bytes.len());
         for byte in bytes {

@@ -30,7 +30,7 @@ use crate::interface::Interface;
 use lenient::Lenient;
 use requests::Shared;
 
-/// What one request's head may hold.
+/// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How much, and for how long, a client may go on sending once its connection is to end.
 const REST_BYTES_MAX: u64 = 1 << 20;

@@ -26,7 +26,7 @@ use super::logins::{Login, Logins};
 
 /// Larger bodies are refused.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// What of a body that is refused is still read, because most clients see an answer only after they have sent all.
+/// How much of a refused body is still read, because most clients see an answer only after they have sent all.
 const READ_BYTES_MAX: usize = 64 << 20;
 /// For a body and its answer.
 const REQUEST_TIME: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! What a query finds is listed, changed and deleted; and of many who make the same at once, one does.
+//! Records that a query finds are listed, changed and deleted; of many clients that make the same object at once, one succeeds.
 
 use super::*;
 
