@@ -35,7 +35,7 @@ impl ClusterObjectKind {
 /// An object of a cluster, as settings name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClusterObject {
-    /// What it is.
+    /// The kind of object.
     pub kind: ClusterObjectKind,
     /// The name.
     pub name: String,

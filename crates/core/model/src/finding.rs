@@ -23,7 +23,7 @@ pub enum Question {
         /// The metric up.
         cost: Cow<'static, str>,
     },
-    /// Up to which level of a metric all units of work succeed. Where a variant has a level above 0, there is no choice.
+    /// Up to which level of a metric all units of work succeed. If a variant has a level above 0, this replaces the choice.
     Sweep {
         /// The metric that differs between variants.
         level: Cow<'static, str>,

@@ -106,7 +106,7 @@ impl Histogram {
         }
     }
 
-    /// One statistic in nanoseconds, `None` where there is no value.
+    /// One statistic in nanoseconds, `None` for an empty histogram.
     #[must_use]
     pub fn statistic_ns(&self, statistic: Statistic) -> Option<f64> {
         let count = self.count();

@@ -1,7 +1,7 @@
 //! A line of a process's log.
 //!
 //! Its size is bounded when it is made, so that whatever passes it on (an agent, a keeper, the run directory)
-//! needs no check of its own.
+//! need not check it.
 
 use std::collections::BTreeMap;
 use std::fmt;

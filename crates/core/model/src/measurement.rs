@@ -50,7 +50,7 @@ impl Reading {
     }
 
     /// The one number that stands for the reading, in the metric's unit: `statistic` of a trend, the value of
-    /// all else. `None` where there is no data, or a trend is asked without a statistic.
+    /// all else. `None` for an empty reading, or for a trend without a statistic.
     #[must_use]
     pub fn number(&self, statistic: Option<Statistic>, unit: Unit) -> Option<f64> {
         match self {

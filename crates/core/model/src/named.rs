@@ -16,7 +16,7 @@ macro_rules! named {
             /// All of them, in the order of their declaration.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
-            /// Its name in files, flags and sentences.
+            /// The name in files, flags and sentences.
             #[must_use]
             pub const fn $name(self) -> &'static str {
                 match self {

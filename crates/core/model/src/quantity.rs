@@ -207,7 +207,7 @@ impl Quantity {
     /// Reads a number and its unit, whatever the dimension.
     ///
     /// # Errors
-    /// When there is no number, no unit, an unknown unit, or a number that is negative or not finite.
+    /// When the number or the unit is missing, the unit is unknown, or the number is negative or not finite.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         Self::parse_for(text, None, None)
     }

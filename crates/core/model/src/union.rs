@@ -35,7 +35,7 @@ impl Measurement {
     /// - Health is the worst of all in each respect, so a load that is bound at one agent is bound.
     ///
     /// # Errors
-    /// When there is no measurement, or two have the same name.
+    /// When `parts` is empty, or two have the same name.
     pub fn union(mut parts: Vec<(String, Self)>) -> Result<Self, UnionError> {
         let mut names = BTreeSet::new();
         if let Some((twice, _)) = parts.iter().find(|(name, _)| !names.insert(name.as_str())) {
@@ -133,7 +133,7 @@ fn together(name: &str, parts: &[(String, Measurement)], window_ns: u64) -> Opti
             }
             Some(Reading::Share { yes: yes_sum, no: no_sum })
         }
-        // A sum that lacks an agent is no sum.
+        // A sum that lacks an agent would be wrong.
         _ if found.len() < parts.len() => None,
         Reading::Rate { .. } => rate(&found, window_ns),
         Reading::Count(_) => {

@@ -39,7 +39,7 @@ pub enum ChangePlace {
     System,
     /// Every host of the load.
     Load,
-    /// The cluster, which is no host.
+    /// The cluster, which is not a host.
     #[serde(skip)]
     Cluster,
 }
