@@ -1,4 +1,4 @@
-//! When work is due and when it ends: arrival schedules and who lags them, the frame of a measurement and its seconds,
+//! The times at which work begins and ends: arrival schedules and who lags them, the frame of a measurement and its seconds,
 //! gaps between completions, stop rules, retries.
 //!
 //! Nothing here reads a clock: times are nanoseconds on the caller's own time line. So schedules can be tested

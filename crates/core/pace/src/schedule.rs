@@ -1,4 +1,4 @@
-//! Arrivals at a constant rate: when the n-th unit of work is due.
+//! Arrivals at a constant rate: the time at which the n-th unit of work is to begin.
 //!
 //! The n-th time is computed from n, never by adding up intervals, so that a schedule does not drift however long
 //! it runs. Times are kept in 64.64 fixed point: 2^-64 ns of error per arrival.
@@ -12,7 +12,7 @@ const FIXED_POINT: f64 = 18_446_744_073_709_551_616.0;
 pub struct Schedule {
     /// Nanoseconds between arrivals, 64.64 fixed point, never 0.
     period: u128,
-    /// When arrival 0 is due, 64.64 fixed point.
+    /// The time of arrival 0, 64.64 fixed point.
     first: u128,
 }
 
@@ -31,7 +31,7 @@ impl Schedule {
         Self { first: (self.period as f64 * phase.clamp(0.0, 1.0)) as u128, ..self }
     }
 
-    /// When arrival `index` (from 0) is due, in ns after the origin; the end of time where that is later.
+    /// The time of arrival `index` (from 0), in ns after the origin; the end of time if that is later.
     #[must_use]
     pub fn due_ns(&self, index: u64) -> u64 {
         self.period
@@ -40,7 +40,7 @@ impl Schedule {
             .unwrap_or(u64::MAX)
     }
 
-    /// The first arrival that is due at `offset_ns` or later.
+    /// The first arrival at `offset_ns` or later.
     #[must_use]
     pub fn first_at_or_after(&self, offset_ns: u64) -> u64 {
         let index = (u128::from(offset_ns) << 64).saturating_sub(self.first).div_ceil(self.period);
@@ -65,7 +65,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// When the next arrival is due, in ns after the origin.
+    /// The time of the next arrival, in ns after the origin.
     #[must_use]
     pub fn due_ns(&self) -> u64 {
         self.schedule.due_ns(self.index)
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn odd_rates_do_not_drift() {
-        // A day at 3/s: the last arrival of 259,200 is due one third of a second before its end.
+        // A day at 3/s: the last arrival of 259,200 falls one third of a second before its end.
         let schedule = Schedule::constant(3.0).unwrap();
         assert!(schedule.due_ns(259_200).abs_diff(86_400_000_000_000) <= 20);
     }
