@@ -196,7 +196,7 @@ fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     Ok(())
 }
 
-/// What ab shows as 0 was too short for it.
+/// A time in ns; `None` for 0, which ab prints for times too short for it.
 fn known_ns(ms: f64) -> Option<f64> {
     (ms > 0.0).then_some(ms * 1e6)
 }

@@ -152,7 +152,7 @@ fn host(line: &str) -> Option<&str> {
     behind_syslog_time(line)?.split_once(' ').map(|(host, _)| host)
 }
 
-/// What follows `2024-05-01T12:00:00.123Z`, or such a time with an offset.
+/// The text after `2024-05-01T12:00:00.123Z`, or after such a time with an offset.
 fn behind_rfc3339(line: &str) -> Option<&str> {
     let (stamp, rest) = line.split_once(' ').unwrap_or((line, ""));
     let bytes = stamp.as_bytes();
@@ -167,7 +167,7 @@ fn behind_rfc3339(line: &str) -> Option<&str> {
     is_stamp.then_some(rest)
 }
 
-/// What follows `Nov 26 12:00:00 `.
+/// The text after `Nov 26 12:00:00 `.
 fn behind_syslog_time(line: &str) -> Option<&str> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -180,7 +180,7 @@ fn behind_syslog_time(line: &str) -> Option<&str> {
         .then_some(rest)
 }
 
-/// What follows `host program[123]: `.
+/// The text after `host program[123]: `.
 fn behind_unit(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once(' ')?;
     let (program, rest) = rest.split_once(':')?;

@@ -11,7 +11,7 @@ pub enum ReadError {
     /// It looks like that of no tool.
     #[error("recognise the tool: {likeliest}")]
     Unknown {
-        /// What it most likely is, and what to do.
+        /// The most likely kind of text, and what to do.
         likeliest: String,
     },
     /// It is that of a tool, but not whole, not as the tool writes it, or of a tool that failed.
@@ -19,13 +19,13 @@ pub enum ReadError {
     Malformed {
         /// The name of the format.
         format: &'static str,
-        /// What is missing or wrong.
+        /// The part that is missing or wrong.
         reason: String,
     },
     /// It has no run.
     #[error("it printed no result")]
     NoResult,
-    /// Its run has no readings.
+    /// The only run has no readings.
     #[error(transparent)]
     NoReading(#[from] NoReading),
 }

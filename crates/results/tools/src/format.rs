@@ -11,16 +11,16 @@ use crate::{
     sockperf, vegeta, wrk,
 };
 
-/// What a tool writes, in one of its forms.
+/// One form of a tool's output.
 #[derive(Clone, Copy)]
 pub struct Format {
     /// The name by which a user can ask for it.
     pub name: &'static str,
-    /// What it is, for lists.
+    /// A description for lists.
     pub about: &'static str,
     /// Whether a text looks like it.
     is: fn(&str) -> bool,
-    /// What the text says; the reason completes "failed to read it as wrk: ".
+    /// Reads the runs in a text; the reason of a fault completes "failed to read it as wrk: ".
     read: Reader,
     key: Key,
     /// Whether the end of the output is there.

@@ -80,7 +80,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     Ok(vec![run])
 }
 
-/// What became of requests.
+/// The line that counts requests by their outcome.
 struct Requests {
     done: u64,
     succeeded: u64,

@@ -1,6 +1,6 @@
 //! hyperfine: the JSON of `--export-json`, in seconds.
 //!
-//! Each command is a run of its own, made after the others: the order of commands and the time of day are the same thing.
+//! Each command is a separate run, made after the others: the order of commands and the time of day are the same thing.
 
 use plumb_model::{Histogram, NoticeKind, Reading, Statistic};
 use serde_json::{Value, json};

@@ -100,7 +100,7 @@ struct Line<'t> {
     stream: &'t str,
     seconds: [f64; 2],
     bits_per_s: f64,
-    /// What follows the rate.
+    /// The text after the rate.
     rest: &'t str,
 }
 
@@ -151,7 +151,7 @@ impl<'t> Line<'t> {
     }
 }
 
-/// What stands behind the number of a stream with `--bidir`: both directions share the rest of the line's form.
+/// The mark after a stream's number with `--bidir`: both directions share the rest of the line's form.
 const ROLES: [&str; 4] = ["][TX-C]", "][RX-C]", "][TX-S]", "][RX-S]"];
 
 /// Turns iperf3's text, whose figures have three digits, into the object of `-J`.

@@ -150,7 +150,7 @@ pub(crate) fn scalar(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// The elements of an array; none where there is no array.
+/// The elements of an array; empty if the array is missing.
 pub(crate) fn items<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

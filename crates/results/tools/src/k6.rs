@@ -44,7 +44,7 @@ const EXPECTED: &str = "http_req_duration{expected_response:true}";
 
 const REMEDY: &str = "k6 run --summary-trend-stats='min,avg,med,max,p(90),p(95),p(99),p(99.9)' prints it in all but the machine-readable summary";
 
-/// What k6 says of a metric.
+/// The figures that k6 prints for a metric.
 #[derive(Debug, Clone, PartialEq)]
 enum Said {
     Counter {

@@ -1,4 +1,4 @@
-//! What other load tools say: their output as text in, a measurement in Plumbline's metrics and units out.
+//! Readers of other load tools: their output as text in, a measurement in Plumbline's metrics and units out.
 //!
 //! Each tool has a module, which also knows where the tool's numbers mislead: a unit that is not what it says, samples that were
 //! invented or dropped, a threshold whose `true` means failure. Such a trap becomes a warning of the measurement. A number that

@@ -31,7 +31,7 @@ pub enum ColumnError {
     /// It has another form.
     #[error("write a column, a colon and its unit, such as `latency:ms` or `rate:1/s`")]
     Form,
-    /// Its unit is unknown.
+    /// The unit is unknown.
     #[error(transparent)]
     Unit(#[from] QuantityError),
     /// No metric has its unit.

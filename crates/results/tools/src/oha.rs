@@ -12,7 +12,7 @@ use crate::metrics::{DATA_RECEIVED, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATI
 use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun};
 
-/// What it calls a request that was under way when the time was up.
+/// oha's name for a request that was under way when the time was up.
 const CUT_OFF: &str = "aborted due to deadline";
 
 fn is_one(value: &Value) -> bool {

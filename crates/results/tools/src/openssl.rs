@@ -1,6 +1,6 @@
 //! `openssl speed`: its text, and the lines of `-mr`.
 //!
-//! Source: OpenSSL's `apps/speed.c`. Its clock is the user CPU time of its own process unless `-elapsed` was given. An engine that
+//! Source: OpenSSL's `apps/speed.c`. The clock is the process' user CPU time unless `-elapsed` was given. An engine that
 //! sleeps, or a CPU that is shared, then makes rates too high without bound. OpenSSL 1.0 has seconds where later ones have rates.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,7 +144,7 @@ fn read_machine_readable<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fau
 
 /// By metric, how often it was done, and in how many seconds: `+DTP:2048:private:rsa:1` or `+DT:sha256:1:1024` says what is measured, and the next
 /// `+R1:3062:2048:1.00` how often that was. The processes of `-multi` write theirs in between, but the first line with a tag comes after
-/// the announcement of its own kind and before any of the next.
+/// the announcement that it belongs to and before the next one.
 fn counts(text: &str) -> Result<BTreeMap<String, (u64, f64)>, Fault<'_>> {
     let mut doing = None;
     let mut by_tag: BTreeMap<(&str, &str), (Announced, u64, f64)> = BTreeMap::new();
@@ -177,10 +177,10 @@ fn counts(text: &str) -> Result<BTreeMap<String, (u64, f64)>, Fault<'_>> {
     Ok(clear.map(|(_, (of, count, seconds))| (of.name, (count.saturating_mul(of.bytes), seconds))).collect())
 }
 
-/// What a line announces.
+/// The operation that a line announces.
 #[derive(Clone)]
 struct Announced {
-    /// Its metric.
+    /// The metric's name.
     name: String,
     /// Bytes in each operation, where the metric counts bytes.
     bytes: u64,

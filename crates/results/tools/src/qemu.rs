@@ -15,7 +15,7 @@ use crate::metrics::{
 use crate::text::{after, positive, scaled};
 use crate::tool_run::{NoReading, ToolRun};
 
-/// What is known of a migration, in QEMU's units.
+/// The facts of a migration, in QEMU's units.
 #[derive(Default)]
 struct Migration {
     status: String,

@@ -12,7 +12,7 @@ use crate::metrics::{TCP_BW, TCP_LAT, UDP_BW, UDP_LAT, UDP_SEND_BW};
 use crate::text::{positive, scaled, time_ns};
 use crate::tool_run::{ToolRun, seconds_to_ns};
 
-/// What qperf was told, where it shows that; all else is measured.
+/// The names of qperf's options, if it prints them; all other lines are measured.
 const OPTIONS: [&str; 5] = ["msg_size", "mtu_size", "poll_mode", "sock_buf_size", "timeout"];
 
 pub(crate) fn is(text: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What follows a label at the beginning of a line, trimmed; of the first such line.
+/// The trimmed text after a label at the beginning of a line; of the first such line.
 pub(crate) fn after<'t>(text: &'t str, label: &str) -> Option<&'t str> {
     all_after(text, label).next()
 }
@@ -12,7 +12,7 @@ pub(crate) fn all_after<'t>(text: &'t str, label: &str) -> impl Iterator<Item = 
     text.lines().filter_map(move |line| line.trim_start().strip_prefix(label)).map(str::trim)
 }
 
-/// What stands between two markers, of their first occurrence on one line.
+/// The text between two markers, at their first occurrence on one line.
 pub(crate) fn between<'t>(text: &'t str, before: &str, behind: &str) -> Option<&'t str> {
     text.lines().find_map(|line| {
         let (_, rest) = line.split_once(before)?;
@@ -148,7 +148,7 @@ pub(crate) fn time_ns(text: &str) -> Option<f64> {
     sum_ns.filter(|ns| *ns >= 0.0 && rest.trim().is_empty())
 }
 
-/// What a prefix such as `k`, `M` or `Gi` multiplies by, in steps of `thousand` where no `i` follows.
+/// The factor of a prefix such as `k`, `M` or `Gi`, in steps of `thousand` unless an `i` follows.
 fn multiple(prefix: &str, thousand: f64) -> Option<f64> {
     let (letter, thousand) = match prefix.strip_suffix('i') {
         Some(letter) => (letter, 1024.0),

@@ -11,25 +11,25 @@ use plumb_model::{
 pub struct ToolRun {
     /// The tool's name.
     pub tool: &'static str,
-    /// Its version, where the output has it.
+    /// The version, if the output has it.
     pub version: Option<String>,
     /// The data path whose metrics it measures.
     pub path: &'static str,
-    /// What tells it from other runs in the same text, such as the command that was measured.
+    /// The name that tells it from other runs in the same text, such as the command that was measured.
     pub label: Option<String>,
-    /// What the tool was told, as far as the output says. Two runs of which these differ measured different things.
+    /// The tool's options, as far as the output shows them. Two runs with different options measured different things.
     pub options: BTreeMap<String, String>,
     /// The line of the text at which it begins, from 1.
     pub line: usize,
     /// Why it has no readings, if it has none.
     pub failure: Option<NoReading>,
-    /// What has no mark at its end, such as `ab's times`: nobody can see whether lines are missing there.
+    /// The part without a mark at its end, such as `ab's times`: nobody can see whether lines are missing there.
     pub open_end: Option<&'static str>,
     /// Figures that must agree with others in the same output.
     pub sums: Vec<Sum>,
     /// When the measurement began, in seconds since 1970, where the output says so.
     pub started_unix_s: Option<f64>,
-    /// What its units of work are, in the plural.
+    /// The units of work, in the plural.
     pub units: &'static str,
     /// The metrics that it has readings of, as this tool measures them.
     pub metrics: Vec<MetricInfo>,
@@ -283,11 +283,11 @@ pub enum NoReading {
 /// Two figures of one output that must agree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sum {
-    /// What the figure is, and what gives the other one: `per second`, `the count over the time`.
+    /// The names of the figure and of the source of the other: `per second`, `the count over the time`.
     what: [&'static str; 2],
-    /// What the output says.
+    /// The figure in the output.
     said: f64,
-    /// What its other figures give.
+    /// The value that follows from the other figures.
     follows: f64,
     /// By what share of it they may differ, because the tool rounds.
     share: f64,
@@ -345,7 +345,7 @@ pub(crate) fn identifier(name: &str) -> String {
     if name.starts_with(|first: char| first.is_ascii_digit()) { format!("m_{name}") } else { name }
 }
 
-/// What a float still holds exactly; no tool counted more.
+/// The largest count that a float holds exactly; no tool counted more.
 const COUNT_MAX: u64 = 1 << 53;
 
 /// Adds values to a distribution, unless there are more than anybody can have counted.
@@ -355,7 +355,7 @@ pub(crate) fn record(histogram: &mut Histogram, value_ns: u64, count: u64) {
     }
 }
 
-/// Seconds as whole nanoseconds; 0 for what is no time.
+/// Seconds as whole nanoseconds; 0 for a negative number or NaN.
 pub(crate) fn seconds_to_ns(seconds: f64) -> u64 {
     (seconds * 1e9).round().max(0.0) as u64
 }

@@ -31,7 +31,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
     after(text, "Transfer/sec:").is_some_and(|rest| scaled(rest, "B", KIB).is_some())
 }
 
-/// What follows the summary of latency.
+/// The totals, which follow the summary of latency.
 struct Work {
     requests: u64,
     seconds: f64,

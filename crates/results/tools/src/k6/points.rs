@@ -77,7 +77,7 @@ struct Tags<'l> {
     error: Option<Cow<'l, str>>,
 }
 
-/// What is known of a metric: its type, and its values.
+/// The type of a metric, and its values.
 #[derive(Default)]
 struct Series {
     kind: String,

@@ -112,7 +112,7 @@ fn machine_readable(value: &Value) -> Result<ToolRun, Fault<'static>> {
     Ok(run)
 }
 
-/// What the numbers are, by their names: the legacy export does not say of which type a metric is.
+/// The figures of a metric, told by their names: the legacy export does not say of which type a metric is.
 fn said(values: &Value, is_time: bool) -> Option<Said> {
     let of = |name: &str| positive(values, &format!("/{name}"));
     let whole = |name: &str| of(name).map(|number| number as u64);
