@@ -1,4 +1,4 @@
-//! What ends all threads of a migration when one of them fails.
+//! An alarm that ends all threads of a migration when one of them fails.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -157,7 +157,7 @@ pub enum MigrationError {
         /// Where the first one begins.
         first: u64,
     },
-    /// The kernel refuses something that has no place of its own here.
+    /// The kernel refuses something that has no separate variant.
     #[error("{what}: {cause}")]
     Kernel {
         /// The refusal.

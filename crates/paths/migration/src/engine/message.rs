@@ -1,4 +1,4 @@
-//! What source and destination say to each other on the control connection: one JSON object a line.
+//! Messages between source and destination on the control connection: one JSON object a line.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

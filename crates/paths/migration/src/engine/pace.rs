@@ -93,7 +93,8 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// What passes when: `channels` that ask one after another, each pausing as `pauses_ns` says before it asks again.
+    /// Times and sizes of the pieces that pass: `channels` ask one after another, each pausing as `pauses_ns` says before it
+    /// asks again.
     fn simulate(rate: f64, channels: usize, pauses_ns: &[u64]) -> (Vec<(u64, usize)>, usize) {
         let pacer =
             Pacer { bytes_per_s: Some(rate), arrival_ns: AtomicU64::new(0), waited_ns: AtomicU64::new(0) };

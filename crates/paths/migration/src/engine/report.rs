@@ -23,7 +23,7 @@ pub struct Migrations {
     pub window_ns: u64,
     /// One for each migration.
     pub outcomes: Vec<Outcome>,
-    /// What plain streams moved, in bytes per second.
+    /// The throughput of plain streams, in bytes per second.
     pub stream_limits: Vec<f64>,
 }
 

@@ -37,7 +37,7 @@ fn migrate(settings: &MigrationSettings) -> Outcome {
     outcome
 }
 
-/// What must be true of every migration that came to its end.
+/// Checks a migration that came to its end.
 fn check(settings: &MigrationSettings, outcome: &Outcome) {
     assert_eq!(outcome.ending, Ending::Completed);
     let (sent, received) = (outcome.all_sent(), outcome.received.clone().unwrap());

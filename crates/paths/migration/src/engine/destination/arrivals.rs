@@ -31,7 +31,7 @@ struct RoundEnd {
     waiting: u32,
 }
 
-/// What was known of pages before they came.
+/// Whether pages came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
     /// They come for the first time: memory has zeros there.

@@ -17,7 +17,7 @@ use super::room::Room;
 /// How long a connection may take to say what it is for.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a destination has done so far. CPU time is that of migrations alone, from their setup until the guest runs.
+/// The totals of a destination so far. CPU time is that of migrations alone, from their setup until the guest runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Migrations that were complete.

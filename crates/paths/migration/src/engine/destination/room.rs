@@ -1,4 +1,4 @@
-//! What a destination has room for: connections that have not said what they want, migrations, and memory.
+//! Limits of a destination: on connections that have not said what they want, on migrations, and on memory.
 //!
 //! Anyone who reaches the port may ask for anything, so every number of a request has a bound that this host sets.
 

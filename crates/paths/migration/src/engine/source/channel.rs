@@ -85,7 +85,7 @@ impl Channel {
         }
     }
 
-    /// What protects the connection, once something was sent.
+    /// The protection of the connection, once something was sent.
     pub(super) fn protection(&self) -> Protection {
         self.outgoing.protection()
     }

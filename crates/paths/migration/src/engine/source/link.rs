@@ -55,7 +55,7 @@ pub(super) struct Link {
     protections: Vec<Protection>,
 }
 
-/// What a channel has done so far, and what protects it.
+/// The traffic of a channel so far, and its protection.
 struct Done {
     channel: u8,
     sent: Sent,
@@ -269,12 +269,12 @@ impl Link {
         (self.sent.clone(), self.samples.clone(), self.pacer.waited_ns())
     }
 
-    /// What protects each connection: the control connection first, then the channels.
+    /// The protection of each connection: the control connection first, then the channels.
     pub(super) fn protections(&self) -> Vec<Protection> {
         std::iter::once(self.control.protection()).chain(self.protections.iter().copied()).collect()
     }
 
-    /// What all channels have sent up to the end of the last round.
+    /// The traffic of all channels up to the end of the last round.
     pub(super) fn content_sent(&self) -> Sent {
         self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(sent))
     }
@@ -294,7 +294,7 @@ impl Drop for Link {
     }
 }
 
-/// What a source with TLS trusts; without TLS there is nothing to trust.
+/// The certificate that a source with TLS trusts; `None` without TLS.
 fn trust(target: &DestinationAddress, spec: &SystemSettings) -> Result<Option<Trust>, MigrationError> {
     match (spec.tls, &target.certificate_pem) {
         (Tls::Off, _) => Ok(None),

@@ -255,8 +255,8 @@ impl Source {
         }
     }
 
-    /// What the same two processes move by plain writes and reads over as many connections, in bytes per second: the same
-    /// memory, into memory that is as fresh as a migration's.
+    /// Measures how fast the same two processes move bytes by plain writes and reads over as many connections, in bytes per
+    /// second: the same memory, into memory that is as fresh as a migration's.
     ///
     /// # Errors
     /// When a side or a connection fails.

@@ -66,17 +66,17 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// The traffic that each channel has sent.
     pub sent: Vec<Sent>,
-    /// What the destination has received; `None` where the migration was given up.
+    /// The traffic that the destination received; `None` if the migration was given up.
     pub received: Option<Received>,
     /// CPU time of the source without the guest's writer.
     pub cpu: CpuTime,
     /// For how long all channels together have waited for the cap.
     pub waited_ns: u64,
-    /// What the guest's writer did while the guest ran.
+    /// The work of the guest's writer while the guest ran.
     pub guest: WriterCounts,
     /// For how long that was: from the moment at which the channels were there until the guest stood still.
     pub guest_ran_ns: u64,
-    /// What protected the control connection, and each channel.
+    /// The protection of the control connection, and of each channel.
     pub protections: Vec<Protection>,
     /// Regions of memory that were compared and found equal.
     pub regions: usize,

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use super::*;
 use crate::engine::destination::DestinationAddress;
 
-/// What a proxy does to one of its connections.
+/// The harm that a proxy does to one of its connections.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
     /// Flips a bit of the byte at this place.

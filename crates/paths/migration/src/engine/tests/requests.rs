@@ -1,4 +1,4 @@
-//! What a destination does with requests that no source of this program makes.
+//! Requests to a destination that no source of this program makes.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 const UNSENT_SHARE: f64 = 0.002;
 const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 
-/// What a connection over loopback may hold for its receiver.
+/// The receive buffer of a connection over loopback.
 const LOOPBACK_RECEIVE_BYTES: usize = 4 << 20;
 
 /// Connects to a destination.
@@ -87,7 +87,7 @@ pub fn limit_unsent(stream: &TcpStream, cap_bytes_per_s: f64, channels: u32) -> 
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What the kernel counted on a connection: bytes of payload, repeated ones included, without the headers of TCP and IP.
+/// The kernel's counts of a connection: bytes of payload, repeated ones included, without the headers of TCP and IP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketBytes {
     /// `tcpi_bytes_sent`.

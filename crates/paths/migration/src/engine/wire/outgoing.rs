@@ -69,7 +69,7 @@ impl Outgoing {
         }
     }
 
-    /// What protects it, once something was sent.
+    /// The protection of the connection, once something was sent.
     #[must_use]
     pub fn protection(&self) -> Protection {
         match self {

@@ -18,7 +18,7 @@ pub(super) fn failed(error: impl ToString) -> MigrationError {
     MigrationError::Tls(error.to_string())
 }
 
-/// What protects a connection, as both ends have agreed on it.
+/// The protection of a connection, as both ends have agreed on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protection {
     /// Nothing.
