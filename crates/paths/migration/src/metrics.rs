@@ -132,7 +132,7 @@ pub const DIRTY_RATE: Metric = gauge(
     "pages that the guest's writer touched per second while it was moved, as an amount of memory",
 );
 
-/// What the same processes move without any protocol.
+/// The throughput of the same processes without any protocol.
 pub const STREAM_LIMIT: Metric = gauge(
     "stream_limit",
     Unit::BytesPerSecond,

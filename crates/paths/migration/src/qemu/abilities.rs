@@ -1,4 +1,4 @@
-//! What a QEMU binary can do, read from the binary: its migration's capabilities, parameters and methods.
+//! The abilities of a QEMU binary, read from the binary: its migration's capabilities, parameters and methods.
 //!
 //! `query-qmp-schema` describes every command and type of the binary (docs/devel/qapi-code-gen.rst, "Client JSON
 //! Protocol introspection"), so no table of versions is needed here.
@@ -42,7 +42,7 @@ pub(super) struct Abilities {
 }
 
 impl Abilities {
-    /// What the binary answered to `query-qmp-schema` and `query-migrate-capabilities`.
+    /// Reads the binary's answers to `query-qmp-schema` and `query-migrate-capabilities`.
     pub(super) fn read(version: String, schema: &Value, capabilities: &Value) -> Self {
         let entities: HashMap<&str, &Value> =
             array(schema).iter().filter_map(|entity| Some((entity["name"].as_str()?, entity))).collect();

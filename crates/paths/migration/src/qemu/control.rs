@@ -1,4 +1,4 @@
-//! What the agent of the source tells the agent of the destination: one JSON object a line over a Unix socket in the
+//! Messages from the agent of the source to the agent of the destination: one JSON object a line over a Unix socket in the
 //! latter's scratch directory, each answered by one line.
 
 use std::fs::File;
@@ -48,7 +48,7 @@ pub(super) enum ControlReply {
         digests: Digests,
     },
     Abandoned {
-        /// What the destination says about itself; `None` when it says nothing.
+        /// The destination's own reason; `None` when it gives none.
         reason: Option<String>,
     },
     Failed {

@@ -41,7 +41,7 @@ pub(super) struct Setup {
     pub place: Place,
 }
 
-/// What the thread tells the side that answers the runner.
+/// The facts that the thread passes to the side that answers the runner.
 #[derive(Debug, Default)]
 struct Totals {
     cpu: CpuTime,

@@ -25,11 +25,11 @@ use crate::settings::SystemSettings;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a QEMU that closed its connection may take to end.
 const LAST_BREATH: Duration = Duration::from_secs(1);
-/// What is migrated just to be asked: it is never touched.
+/// The memory of a QEMU that is started only to ask what it can do. It is never touched.
 const PROBE_BYTES: u64 = 2 << 20;
 /// How much of what it wrote goes into an error.
 const LAST_WORDS_BYTES: u64 = 1_000;
-/// What `max-bandwidth` is without a cap, in bytes per second: more than any wire has.
+/// The value of `max-bandwidth` without a cap, in bytes per second: more than any wire has.
 const UNCAPPED: f64 = 1e12;
 
 /// Which end of a migration.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use plumb_codec::{CodecKind, CodecSettings};
 
-/// What `multifd-zstd-level` takes (qapi/migration.json); it has no negative levels.
+/// The levels of `multifd-zstd-level` (qapi/migration.json), none of which is negative.
 const ZSTD_LEVELS: RangeInclusive<i32> = 0..=20;
 
 /// A codec that no QEMU can be told to use.

@@ -67,7 +67,7 @@ pub fn feasible(settings: &MigrationSettings) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Why there is no QEMU to start.
+/// The reason why QEMU cannot be started.
 #[derive(Debug, thiserror::Error)]
 enum NoQemu {
     #[error("there is no program {_0} that can be executed; see `system.program`")]
@@ -79,7 +79,7 @@ enum NoQemu {
 /// Starts the destination's side.
 ///
 /// # Errors
-/// When there is no QEMU, or it does not answer.
+/// When QEMU is missing or does not answer.
 pub fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
     Ok(Box::new(destination(settings, place)?))
 }
@@ -100,7 +100,7 @@ fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destinatio
 /// Starts a source and fills its memory.
 ///
 /// # Errors
-/// When there is no QEMU, it does not answer, or the destination's side is not there.
+/// When QEMU is missing or does not answer, or the destination's side is not there.
 pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
     let program = program(settings).map_err(PathError::new)?;
     let abilities = instance::abilities_of(&program, &place.scratch)?;

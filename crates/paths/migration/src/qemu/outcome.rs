@@ -1,4 +1,4 @@
-//! What one migration came to: by the clock, by the sockets, and by QEMU's own account.
+//! The outcome of one migration: by the clock, by the sockets, and by QEMU's own account.
 
 use plumb_host::cpu::CpuTime;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) struct Sample {
     pub sent_bytes: u64,
 }
 
-/// What QEMU counts itself (qapi/migration.json, `MigrationInfo`).
+/// QEMU's own counts (qapi/migration.json, `MigrationInfo`).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Account {
     /// Whether nothing of it will change: a migration that completed has its total time.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// A line longer than any that QEMU writes; its schema is 300 KB.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// What went wrong between this client and QEMU; each completes "failed to …".
+/// A failure between this client and QEMU; each completes "failed to …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum QmpError {
     #[error("ask QEMU to `{command}`: it did not answer within {} s", patience.as_secs())]
@@ -52,7 +52,7 @@ pub(super) struct Qmp {
     events: VecDeque<Event>,
     patience: Duration,
     commands: u64,
-    /// What the greeting says of the version, such as `7.2.22`.
+    /// The version in the greeting, such as `7.2.22`.
     pub version: String,
 }
 

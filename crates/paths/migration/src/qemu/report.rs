@@ -106,7 +106,7 @@ fn readings(settings: &MigrationSettings, outcomes: &[Outcome]) -> BTreeMap<Stri
     readings.into_iter().filter_map(|(metric, reading)| Some((metric.name.to_owned(), reading?))).collect()
 }
 
-/// What QEMU took from what it was told, what was seen of it, and what it says of itself, per migration.
+/// The settings that QEMU accepted, what was seen of it, and what it reports of itself, per migration.
 fn observed(
     abilities: &Abilities,
     parameters: &Value,

@@ -48,7 +48,7 @@ pub(super) struct Source {
     instance: Instance,
     link: Link,
     memory: GuestMemory,
-    /// What QEMU read back of what it was told.
+    /// The parameters as QEMU read them back.
     parameters: Value,
 }
 
@@ -82,7 +82,7 @@ impl Source {
     fn migrate(&mut self, port: u16, content: &Digests, key: u64) -> Result<Outcome, PathError> {
         let state = self.instance.execute("query-status", json!({}))?;
         if state["status"] != "running" {
-            // After a migration the guest is on the other side. There is no processor that could do anything here.
+            // After a migration the guest is on the other side. No processor is left here that could do anything.
             self.instance.execute("cont", json!({}))?;
         }
         self.instance.forget_events();
@@ -198,7 +198,7 @@ enum End {
     Cancelled,
 }
 
-/// What is seen of a migration while it goes on.
+/// The observations of a migration under way.
 struct Watch {
     /// The channels' connections and the main one.
     connections: usize,
@@ -272,7 +272,7 @@ impl Watch {
         None
     }
 
-    /// What has gone over all connections so far.
+    /// The bytes sent over all connections so far.
     fn sample(&self) -> Result<Sample, PathError> {
         let mut sent_bytes = 0;
         for socket in self.sockets.values() {

@@ -196,7 +196,7 @@ fn a_destination_that_is_not_there_is_an_error_of_the_source() {
     assert_eq!(error, "reach the destination's agent in /nowhere: No such file or directory (os error 2)");
 }
 
-/// What starting a destination fails with when QEMU is this line of shell.
+/// The error of starting a destination when QEMU is this line of shell.
 fn fails_as(script: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings();
