@@ -23,7 +23,7 @@ const FOLLOWING_MIN: usize = 2;
 pub struct Burst {
     /// How many came above the settled rate, from the load's start on.
     pub operations: f64,
-    /// What came per second after it.
+    /// The operations per second after it.
     pub settled: f64,
     /// How many seconds of the window belong to it; 0 where it ended in the warm-up.
     pub seconds: usize,

@@ -20,7 +20,7 @@ use crate::settings::{LoadSettings, NULL, StorageTarget};
 
 /// How large that is when nothing is said.
 const NULL_BYTES: u64 = 1 << 40;
-/// What the kernel asks for at most where it does not say what it asks for.
+/// The alignment to use if the kernel reports none: it then needs no more than this.
 const SECTOR_BYTES: u32 = 512;
 /// A block device is looked at in this many places before it counts as empty.
 const PROBES: u64 = 256;
@@ -65,7 +65,7 @@ pub struct Device {
     pub alignment: u32,
     /// Whether the page cache is passed by, as it was found and not as it was asked for.
     pub direct: Direct,
-    /// What the reader has to know about it.
+    /// The notices that the reader needs.
     pub notices: Vec<Notice>,
 }
 
@@ -180,7 +180,7 @@ impl Device {
         Ok(Self { handle: Handle::File(Arc::new(file)), path, bytes, alignment, direct, notices })
     }
 
-    /// What the region of every job is: its beginning and its length.
+    /// The region of every job: its beginning and its length.
     ///
     /// # Errors
     /// When a setting does not fit the target.
@@ -405,7 +405,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| directory.path().join(name);
         let allocated = File::create(file("allocated")).unwrap();
-        // Where there is no fallocate, the file has a hole.
+        // Without fallocate, the file has a hole.
         let _ = fallocate(&allocated, FallocateFlags::empty(), 0, 4 << 20);
         allocated.set_len(4 << 20).unwrap();
         std::fs::write(file("zeros"), vec![0; 4 << 20]).unwrap();

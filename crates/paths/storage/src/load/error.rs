@@ -28,7 +28,7 @@ pub enum Error {
     NotStorage {
         /// The target.
         path: String,
-        /// What it is.
+        /// The kind of thing that it is.
         what: &'static str,
     },
     /// Someone else uses the device.
@@ -36,7 +36,7 @@ pub enum Error {
     InUse {
         /// The target.
         path: String,
-        /// What was found.
+        /// The use that was found.
         use_of_it: String,
     },
     /// A setting that does not fit the target.
@@ -46,7 +46,7 @@ pub enum Error {
         path: String,
         /// The key of the setting.
         key: &'static str,
-        /// What is wrong and what would be right.
+        /// The fault, and a value that would be right.
         message: String,
     },
     /// A new file could not be filled.

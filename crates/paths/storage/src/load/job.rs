@@ -25,9 +25,9 @@ const SAMPLE_EVERY: u64 = 16;
 /// A job gives up after this many failures in a row.
 const FAILURES_MAX: u32 = 100;
 
-/// What a job is made of.
+/// The parts of a job.
 pub struct JobParts {
-    /// What takes its requests. It stands before the buffers, so that it is dropped before them.
+    /// The engine that takes its requests. It stands before the buffers, so that it is dropped before them.
     pub engine: Box<dyn Engine>,
     /// A block for each place in the queue, and as many more to write from where it reads and writes.
     pub buffers: Buffers,
@@ -35,7 +35,7 @@ pub struct JobParts {
     pub offsets: Offsets,
     /// The facts about them, where they are checked.
     pub ledger: Option<Ledger>,
-    /// What is done with them.
+    /// Whether they are read, written, or both, and in which order.
     pub access: Access,
     /// Which of them are read.
     pub reads: Proportion,
@@ -45,7 +45,7 @@ pub struct JobParts {
     pub depth: u32,
     /// The share of what is written that compresses away.
     pub compressible: f64,
-    /// What the driver gave it.
+    /// The part of the load that the driver gave it.
     pub part: Part,
 }
 
@@ -58,7 +58,7 @@ pub struct Job {
     free: Vec<u32>,
     /// Since when there has been a free seat.
     free_since_ns: u64,
-    /// What was queued since the last hand-over.
+    /// The requests queued since the last hand-over.
     batch: Vec<u32>,
     /// How many of them go at once.
     piece: usize,
@@ -136,7 +136,7 @@ impl Job {
         self.make.depth - u32::try_from(self.free.len()).unwrap_or(u32::MAX)
     }
 
-    /// When the next one is due; `None` in a closed loop and after the end.
+    /// The time of the next request; `None` in a closed loop and after the end.
     fn next_due_ns(&self) -> Option<u64> {
         let due = self.make.part.due.as_ref().filter(|_| !self.has_ended)?;
         Some(self.make.part.frame.start_ns.saturating_add(due.due_ns()).min(self.make.part.frame.close_ns))

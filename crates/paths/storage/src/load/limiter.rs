@@ -35,7 +35,7 @@ pub struct Course<'a> {
     pub latency_us: Option<f64>,
     /// Their size.
     pub block_bytes: f64,
-    /// What the policy allows.
+    /// The limit of the policy.
     pub limit: Limit,
 }
 

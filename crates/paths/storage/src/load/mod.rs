@@ -132,7 +132,7 @@ pub(crate) fn storage_load(spec: &LoadSettings, target: &StorageTarget) -> Resul
     })
 }
 
-/// What is checked must be written by one job alone: regions that are the same are divided.
+/// Divides regions that are the same: a region that is checked must be written by one job alone.
 fn apart(device: &Device, spec: &LoadSettings, regions: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, Error> {
     let unfit = |message: &str| {
         Err(Error::Unfit { path: device.path.clone(), key: "verify", message: message.to_owned() })

@@ -52,7 +52,7 @@ impl Prepared {
         &self.target
     }
 
-    /// What the reader has to know of it.
+    /// The notices that the reader needs.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.notices

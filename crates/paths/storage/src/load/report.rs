@@ -1,4 +1,4 @@
-//! What the jobs brought home as one measurement.
+//! Merges the jobs' tallies into one measurement.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,9 +28,9 @@ pub struct Circumstances<'a> {
     pub direct: &'static str,
     /// How many bytes the target has.
     pub bytes: u64,
-    /// What the target's policy allows, where that is known.
+    /// The limit of the target's policy, where that is known.
     pub limit: Option<Limit>,
-    /// What was known before.
+    /// The notices from before the load.
     pub notices: &'a [Notice],
 }
 
@@ -77,7 +77,7 @@ pub fn measurement(driven: &Driven<Tally>, of: &Circumstances<'_>) -> Measuremen
     measurement
 }
 
-/// What the percentiles of a closed loop do not show of the longest stall.
+/// Stalls that the percentiles of a closed loop hide.
 fn hidden_stalls(tally: &Tally, spec: &LoadSettings, stall_ns_max: Option<u64>) -> Vec<Notice> {
     let sides = SIDES.iter().zip(&tally.directions).enumerate().filter(|(at, _)| takes_part(spec, *at));
     let find = |(metrics, direction): (&Side, &Direction)| {

@@ -1,4 +1,4 @@
-//! What one job counts and times in the window.
+//! Counts and times of one job in the window.
 //!
 //! Rates are of what is complete within the window. Times are, in a closed loop, of that and of what was in flight when the
 //! window closed, with all the time that it took: a stall that lasts until the end would else be in no distribution. At a
@@ -48,8 +48,8 @@ merged! {
     /// The counts and times of one job.
     #[derive(Debug, Default)]
     pub struct Tally {
-        /// What every load records. What was tried is, at a fixed rate, what was due in the window; else it came to an end in the window
-        /// or was in flight when it closed.
+        /// The record that every load keeps. Its attempts are, at a fixed rate, the requests that fell due in the window; otherwise
+        /// those that ended in the window or were in flight when it closed.
         pub recorder: Recorder,
         /// Reads, and writes.
         pub directions: [Direction; 2],

@@ -116,7 +116,7 @@ fn check_dbench(settings: &StorageSettings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What fio has of a time: its whole distribution.
+/// The statistics that fio has of a time: all, since it prints the whole distribution.
 const ALL: &[Statistic] = &Statistic::ALL;
 
 const FIO: Says = &[

@@ -16,7 +16,7 @@ use super::fio::FIO;
 use crate::metrics::METRICS;
 use crate::settings::{LoadSettings, StorageTarget};
 
-/// What runs the script.
+/// The shell that runs the script.
 pub(super) const BASH: Program =
     Program { name: "bash", version: "--version", remedy: "on Debian: apt install bash" };
 
@@ -106,7 +106,7 @@ impl Tool for DbenchTool {
         4
     }
 
-    /// Each of its jobs has two seconds of its own.
+    /// Each job of dbench has two seconds of warm-up.
     fn warms_up(&self) -> bool {
         false
     }

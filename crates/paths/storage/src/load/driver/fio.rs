@@ -24,7 +24,7 @@ pub(super) const FIO: Program =
 /// fio's engine for an NBD export.
 const NBD: &str = "nbd";
 
-/// What the settings or the job file do not say of the target.
+/// fio as a load: the settings or the job file, and the target, which neither of them names.
 pub(super) struct FioTool {
     pub(super) settings: LoadSettings,
     pub(super) job: Option<JobFile>,

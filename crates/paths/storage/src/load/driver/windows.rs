@@ -1,4 +1,4 @@
-//! What fio logs of each second: `--write_iops_log` with `--log_avg_msec=1000`, one file for all jobs.
+//! fio's log of each second: `--write_iops_log` with `--log_avg_msec=1000`, one file for all jobs.
 //!
 //! A line is `ms, value, direction, block size, offset[, priority]`, with 0 for reads and 1 for writes (fio's `HOWTO`, "Log file
 //! formats"). Every job writes its own lines, so a second of the load is their sum.

@@ -30,7 +30,7 @@ pub struct Completion {
     pub result: i32,
 }
 
-/// What takes requests and gives completions. Never more requests are under way than the depth it was made for.
+/// Takes requests and gives completions. Never more requests are under way than the depth it was made for.
 pub trait Engine {
     /// How many requests are best handed over at once, where more are waiting for it; without it, all of them.
     fn piece(&self) -> usize {

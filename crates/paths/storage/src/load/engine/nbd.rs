@@ -410,7 +410,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What a client makes of a server that sends these bytes and closes.
+    /// A client of a server that sends these bytes and closes.
     fn client_of(bytes: Vec<u8>) -> Result<Nbd, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = NbdAddress::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();

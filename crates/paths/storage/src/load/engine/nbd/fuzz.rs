@@ -84,7 +84,7 @@ impl Write for Script<'_> {
     }
 }
 
-/// What the replies came to.
+/// The outcome of the replies.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     completions: Vec<Completion>,
@@ -141,7 +141,7 @@ fn take(client: &mut Nbd, replies: &[u8], piece: usize) -> Outcome {
     Outcome { completions, error, memory }
 }
 
-/// What `queue` wrote for each seat.
+/// Checks the bytes that `queue` wrote for each seat.
 fn check_requests(output: &[u8]) {
     let mut rest = output;
     for (seat, (offset, is_write)) in (0_u64..).zip(REQUESTS) {
