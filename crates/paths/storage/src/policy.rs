@@ -78,7 +78,7 @@ fn whole(key: &str, rate: f64) -> Result<u64, Fault> {
     ))
 }
 
-/// What a volume's policy allows. `None` without a policy, and where that changes with what is in the volume.
+/// The limit of a volume's policy. `None` without a policy, and for a limit that changes with what is in the volume.
 #[must_use]
 pub fn known_limit(volume: &VolumeSettings) -> Option<Limit> {
     let (iops, bytes_per_s) = allowed(volume, 0.0);
@@ -86,7 +86,7 @@ pub fn known_limit(volume: &VolumeSettings) -> Option<Limit> {
     (is_limited && !adapts_to_use(volume)).then_some(Limit { iops, bytes_per_s })
 }
 
-/// What a policy allows in a second: operations, and bytes.
+/// The operations and the bytes that a policy allows in a second.
 pub type Allowed = (Option<f64>, Option<f64>);
 
 /// Computes the limit from the settings alone, independently of the volumes' own arithmetic: evidence compares the two.

@@ -287,11 +287,11 @@ pub struct StorageTarget {
     pub assignment: Option<Assignment>,
     /// The control group in which the load has to be for the system's limits to hold.
     pub group: Option<PathBuf>,
-    /// What its policy allows, where that is known.
+    /// The limit of its policy, where that is known.
     pub limit: Option<Limit>,
 }
 
-/// What a policy allows in a second; absent, anything.
+/// The limits of a policy, per second; an absent one means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Operations.

@@ -84,7 +84,7 @@ pub fn evidence(
     let (_, most) = allowances(volume, before, after);
     let mut evidence = vec![size(volume, measurement)];
     evidence.extend(limits(volume, before, after));
-    // A load that is held to a rate of its own may stay below the limit, and so may some jobs of a suite.
+    // A load with a fixed rate may stay below the limit, and so may some jobs of a suite.
     let is_greedy = settings.load.is_closed_loop() && settings.load.suite == Suite::None;
     if is_greedy && (most.0.is_some() || most.1.is_some()) {
         evidence.push(binding(volume.layer, before, after));
@@ -107,7 +107,7 @@ pub fn limits(volume: &VolumeSettings, before: &Snapshot, after: &Snapshot) -> V
     ]
 }
 
-/// What the policy allowed at the beginning and at the end of the window.
+/// The policy's limits at the beginning and at the end of the window.
 fn allowances(volume: &VolumeSettings, before: &Snapshot, after: &Snapshot) -> (Allowed, Allowed) {
     let used = |snapshot: &Snapshot| number(snapshot, names::USED_BYTES).unwrap_or(0.0);
     (allowed(volume, used(before)), allowed(volume, used(after)))
@@ -206,7 +206,7 @@ mod tests {
         PolicySettings { fixed: None, adaptive: Some(adaptive) }
     }
 
-    /// What a server says after a second in which `bound_ns` were bound.
+    /// A server's snapshot after a second in which `bound_ns` were bound.
     fn snapshot(iops: Option<u64>, bound_ns: u64) -> Snapshot {
         let states = iops.map(|iops| (names::LIMIT_IOPS.to_owned(), iops.to_string()));
         let counters = [(names::AT_NS, 1_000_000_000), (names::BOUND_BY_IOPS_NS, bound_ns)];

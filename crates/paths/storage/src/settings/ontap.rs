@@ -254,7 +254,7 @@ fn block_size(size: Option<Bytes>) -> Result<Option<String>, Fault> {
         .ok_or_else(|| fault("block_size", "ONTAP has 4, 8, 16, 32, 64 and 128 KiB"))
 }
 
-/// What the load needs besides a path: the volume and the policy to put it under.
+/// The volume and the policy to put it under, which the load needs besides a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     pub(crate) volume_uuid: String,

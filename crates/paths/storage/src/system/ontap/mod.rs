@@ -155,7 +155,7 @@ pub fn apply(spec: &OntapSettings, assignment: &Assignment) -> Result<(), PathEr
     apply_with(&Client::new(spec)?, assignment)
 }
 
-/// What an array says of the policy of a volume that is not the run's own.
+/// The array's policy of a volume that is not the run's own.
 ///
 /// # Errors
 /// When the array does not answer, or has no such volume.
@@ -203,7 +203,7 @@ pub fn evidence(spec: &OntapSettings, before: &Snapshot, after: &Snapshot) -> Ev
     POLICY.evidence(holds, facts![of = spec.volume.as_str(), asked, seen])
 }
 
-/// What the array says of the fields that were asked for.
+/// The array's values of the fields that were asked for.
 fn as_asked(policy: &Value, spec: &OntapSettings) -> Value {
     let asked = spec.policy.as_ref().and_then(|policy| policy.body().ok()).unwrap_or(Value::Null);
     let kind = if policy["adaptive"].is_object() { "adaptive" } else { "fixed" };
@@ -235,7 +235,7 @@ fn name_for(volume: &str, original: &str) -> Result<String, PathError> {
     )))
 }
 
-/// What all systems of a run have in common: who started them.
+/// A number that all systems of a run share: the process that started them.
 fn run() -> String {
     format!("{:x}", std::os::unix::process::parent_id())
 }
@@ -244,7 +244,7 @@ fn is_of_this_run(name: &str) -> bool {
     name.starts_with(&format!("plumb_{}x", run()))
 }
 
-/// What a policy's name says that the volume was under.
+/// The policy that the volume was under before, read from a policy's name.
 fn original_in<'a>(name: &'a str, volume: &str) -> Option<&'a str> {
     let (_, rest) = name.strip_prefix("plumb_")?.split_once('_')?;
     rest.strip_prefix("of_")?.strip_prefix(volume)?.strip_prefix("_was_")

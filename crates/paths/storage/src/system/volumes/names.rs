@@ -1,4 +1,4 @@
-//! What snapshots of a volume call things.
+//! Names in snapshots of a volume.
 
 /// Operations let through.
 pub const OPERATIONS: &str = "operations";
@@ -14,5 +14,5 @@ pub const AT_NS: &str = "at_ns";
 pub const LIMIT_IOPS: &str = "limit_iops";
 /// The limit in effect; absent where there is none.
 pub const LIMIT_BYTES_PER_S: &str = "limit_bytes_per_s";
-/// What of the volume takes space.
+/// The bytes of the volume that take space.
 pub const USED_BYTES: &str = "used_bytes";
