@@ -40,7 +40,7 @@ pub fn brief(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What stands under a title: whole where there is room, else on one line.
+/// The lines under a title: whole where there is room, else on one line.
 struct Entry {
     /// Entries are shown in this order where all of them are.
     order: usize,
@@ -243,7 +243,7 @@ impl Page<'_> {
         Section::new(title, entries, WEIGHT)
     }
 
-    /// What was claimed and why the verdict is what it is, on one line where it fits.
+    /// The claim and the reason for its verdict, on one line where it fits.
     fn claim(&self, order: usize, found: &ClaimVerdict) -> Entry {
         let Line { sign, text, below, .. } = claim_line(self.view, found);
         let (text, reason, tone) = (clean(&text), clean(&below), verdict_tone(found.verdict));
@@ -351,7 +351,7 @@ impl Page<'_> {
         ]
     }
 
-    /// What is to be looked at before the numbers are used: warnings, failures, and variants that were left out.
+    /// The caveats to read before the numbers are used: warnings, failures, and variants that were left out.
     fn caveats(&self) -> Section {
         const WEIGHT: usize = 2;
         let view = self.view;
@@ -368,7 +368,7 @@ impl Page<'_> {
     }
 }
 
-/// What a reader wants to see first where not all is shown.
+/// The rank of a claim for a reader when not all are shown: lower ones come first.
 fn rank(verdict: Verdict) -> usize {
     match verdict {
         Verdict::Refuted => 0,

@@ -3,18 +3,18 @@
 //! Names and reasons come from files and from other programs, so what a terminal would obey is escaped here: a report must
 //! not move the cursor or change colours on its reader's terminal.
 
-/// What a text means, for those terminals that show colours.
+/// The meaning of a text, for those terminals that show colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// A heading.
     Title,
-    /// What explains the rest.
+    /// An explanation of the rest.
     Quiet,
     /// As it should be.
     Good,
     /// A failure.
     Bad,
-    /// What the reader has to know before trusting the rest.
+    /// A caveat to read before trusting the rest.
     Doubt,
 }
 

@@ -17,7 +17,7 @@ use crate::summary::{mark, verdict_words};
 use crate::view::View;
 use crate::{choice, figures, limits, spread};
 
-/// What the run found: stands above the cells.
+/// The run's findings: they stand above the cells.
 pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
     let all = [
         claims(view),
@@ -32,7 +32,7 @@ pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
     all.into_iter().filter(has_content).collect()
 }
 
-/// What proves it: stands below the cells.
+/// The proofs of the findings: they stand below the cells.
 pub fn proofs<'a>(view: &View<'a>) -> Vec<Section<'a>> {
     [evidence(view), observed(view), errors(view)].into_iter().filter(has_content).collect()
 }
@@ -257,7 +257,7 @@ pub fn outliers(view: &View<'_>) -> Vec<Line> {
     all.map(|outlier| Line::doubt(format!("{outlier}."))).collect()
 }
 
-/// What proves that each treatment was in effect.
+/// The proof that each treatment was in effect.
 fn evidence<'a>(view: &View<'a>) -> Section<'a> {
     let found = view.evidence();
     if found.is_empty() {
@@ -287,7 +287,7 @@ fn evidence<'a>(view: &View<'a>) -> Section<'a> {
     }
 }
 
-/// What holds in a line per variant, what does not with what was expected.
+/// One line per variant for the evidence that holds, and one for each that does not, with the expectation.
 fn evidence_lines(view: &View<'_>, found: &[(usize, &Evidence, String)]) -> Vec<Line> {
     let mut lines = Vec::new();
     for variant in 0..view.variants().len() {
@@ -309,7 +309,7 @@ fn evidence_lines(view: &View<'_>, found: &[(usize, &Evidence, String)]) -> Vec<
     lines
 }
 
-/// What was negotiated or otherwise seen, by property, and what checks found, a column per variant.
+/// Everything that was negotiated or otherwise seen, by property, and the results of checks, a column per variant.
 fn observed<'a>(view: &View<'a>) -> Section<'a> {
     let of_variant = |variant: usize| {
         let mut found = Observed::new();

@@ -1,4 +1,4 @@
-//! What a section of the report is made of: sentences, tables and figures, whatever the form makes of them.
+//! The parts of a section of the report: sentences, tables and figures, in whatever form they are shown.
 
 use plumb_model::ClaimVerdict;
 use plumb_model::finding::{BreakEven, Choice};
@@ -14,7 +14,7 @@ pub struct Section<'a> {
     /// The place that a link leads to.
     pub id: &'static str,
     pub title: String,
-    /// What the section shows; empty where the title tells it.
+    /// A sentence on the section's content; empty where the title tells it.
     pub about: &'static str,
     pub parts: Vec<Part<'a>>,
 }
@@ -29,7 +29,7 @@ pub enum Part<'a> {
 }
 
 impl Part<'_> {
-    /// What a terminal shows of it.
+    /// The lines that a terminal shows.
     pub fn lines(&self) -> &[Line] {
         match self {
             Self::Lines(lines) | Self::Table(_, lines) => lines,
@@ -152,7 +152,7 @@ impl<'a> TableCell<'a> {
         if is_so { self.toned(tone) } else { self }
     }
 
-    /// Its text, where there is neither a mark nor a picture.
+    /// The cell as text alone, for forms without marks and pictures.
     pub fn words(&self, view: &View<'_>) -> String {
         match &self.kind {
             CellKind::Text(text) | CellKind::Code(text) | CellKind::Number(text) => text.clone(),

@@ -29,7 +29,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Its text.
+    /// The text.
     pub fn words(&self, view: &View<'_>) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -70,7 +70,7 @@ impl Headline {
         Self { pieces: pieces(view), trust: Trust::despite(&doubts), trust_reasons: reasons.join("; ") }
     }
 
-    /// What changed, as one sentence without a full stop.
+    /// The change, as one sentence without a full stop.
     pub fn sentence(&self, view: &View<'_>) -> String {
         self.pieces.iter().map(|piece| piece.words(view)).collect()
     }
@@ -159,7 +159,7 @@ fn so_far(comparison: &Comparison) -> String {
     format!("has {} after {blocks}{missing}", figures::ratio(comparison.ratio, comparison.low, None))
 }
 
-/// What the only variant does to the main metric, to the tail of the latency, and to the system's CPU time: gain and cost.
+/// The only variant's effects on the main metric, on the tail of the latency, and on the system's CPU time: gain and cost.
 fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> String {
     let mut parts = vec![phrase(view, main, row)];
     let trends = view.drawn_trends();
@@ -359,7 +359,7 @@ pub fn blocks_words(view: &View<'_>) -> String {
     }
 }
 
-/// What `--quick` made of the experiment, so that nobody takes it for the whole.
+/// The part of the experiment that `--quick` ran, so that nobody takes it for the whole.
 pub fn quick_words(view: &View<'_>) -> Option<&'static str> {
     view.plan().quick.then_some("quick: the first cell in short slots")
 }

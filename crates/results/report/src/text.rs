@@ -206,7 +206,7 @@ impl Page<'_> {
         )
     }
 
-    /// What the pictures' ends and their line of no change are.
+    /// The axis below the pictures: the values at their ends and at the line of no change.
     fn axis(&mut self, scale: &Scale) {
         let width = self.sheet.width.saturating_sub(Self::EFFECT_LEAD);
         if width < 20 {

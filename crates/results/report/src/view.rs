@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         median(&values)
     }
 
-    /// What a table shows of a row: the median over slots, but a share of all slots together, since the median of shares
+    /// The value of a row in a table: the median over slots, but a share of all slots together, since the median of shares
     /// would hide the slots with failures.
     pub fn typical(&self, cell: usize, variant: usize, row: Row<'_>) -> Option<f64> {
         if row.metric.kind != MetricKind::Share {
@@ -125,7 +125,7 @@ impl<'a> View<'a> {
     }
 
     /// All slots of a variant as if they were one: counts added, distributions merged, medians of rates, gauges and of each
-    /// statistic of what is no longer a distribution.
+    /// statistic whose distribution is missing.
     pub fn together(&self, cell: usize, variant: usize, metric: &MetricInfo) -> Option<Reading> {
         let readings =
             || self.results(cell, variant).filter_map(|result| result.measurement.readings.get(&metric.name));
@@ -320,7 +320,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What tells a cell from the others: the values that differ, under the last part of their keys, or the whole key where
+    /// The values that differ from other cells', under the last part of their keys, or under the whole key where
     /// that part is another's too.
     pub fn short_label(&self, cell: usize) -> String {
         let cells = &self.plan().cells;

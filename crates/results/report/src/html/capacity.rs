@@ -22,7 +22,7 @@ pub fn figures(view: &View<'_>, curves: &[Curve<'_>]) -> Markup {
     html! { @for cell in cells { (figure(view, cell, &of(cell))) } }
 }
 
-/// What a plot shows over the rate.
+/// A plot over the rate.
 struct Plot<'a> {
     view: &'a View<'a>,
     curves: &'a [&'a Curve<'a>],

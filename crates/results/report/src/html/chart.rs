@@ -1,4 +1,4 @@
-//! What all figures share: places in per cent, the look of a variant, marks, axes, and the plumb line of no change.
+//! Building blocks of all figures: places in per cent, the look of a variant, marks, axes, and the plumb line of no change.
 //!
 //! Figures have no view box: across they are measured in per cent and down in pixels. So a figure is as wide as its
 //! window, and its letters and marks keep their size from a phone to a wall.

@@ -73,7 +73,7 @@ fn waiting(view: &View<'_>, history: &[(u32, &ClaimVerdict)]) -> String {
     }
 }
 
-/// `None` where there is no ratio to show yet.
+/// `None` while no look has a ratio.
 fn scale(view: &View<'_>, found: &ClaimVerdict, history: &[(u32, &ClaimVerdict)]) -> Option<Scale> {
     let ratios: Vec<f64> =
         history.iter().filter_map(|(_, look)| look.ratio).filter(|ratio| *ratio > 0.0).collect();

@@ -25,7 +25,7 @@ pub fn html_report(run: &Run, judgement: &Judgement) -> String {
     printable(content)
 }
 
-/// What changed so far, in one sentence without a full stop. Of a run that cannot be trusted it says only why not.
+/// The change so far, in one sentence without a full stop. Of a run that cannot be trusted it says only why not.
 #[must_use]
 pub fn headline(run: &Run, judgement: &Judgement) -> String {
     let view = View::new(run, judgement);
