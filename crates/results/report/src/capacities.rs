@@ -8,7 +8,7 @@ use crate::figures;
 use crate::section::{CellKind, Figure, Line, Look, Part, Section, Table, TableCell, section};
 use crate::view::View;
 
-/// What the capacity of each variant rests on.
+/// The searches that each variant's capacity rests on.
 pub fn of_variants<'a>(view: &View<'a>) -> Section<'a> {
     let curves = capacity::curves(view);
     let Some(first) = curves.first() else { return section("capacity", "", vec![]) };

@@ -77,16 +77,16 @@ fn is_upper(objective: &Objective) -> bool {
 pub const ARRIVALS: &str =
     "arrivals were even, at equal intervals; under random arrivals a system carries less";
 
-/// What stands above the rest of a measurement.
+/// The line above the rest of a measurement.
 const OF_BEST_TRIAL: &str = "at the highest rate that met the objectives:";
 
-/// What was asked of each trial.
+/// The objectives of each trial.
 pub fn objectives_words(objectives: &[Objective]) -> String {
     let texts: Vec<&str> = objectives.iter().map(|objective| objective.text.as_str()).collect();
     texts.join(" and ")
 }
 
-/// What a search found, as lines for a terminal above the rest of the measurement, which is of one of its trials.
+/// The result of a search, as lines for a terminal above the rest of the measurement, which is of one of its trials.
 pub fn lines(measurement: &Measurement, paint: Paint, width: usize) -> Vec<String> {
     let Some(search) = &measurement.search else { return Vec::new() };
     let capacity = measurement.readings.get(CAPACITY.name).and_then(|it| it.number(None, CAPACITY.unit));
@@ -102,14 +102,14 @@ pub fn lines(measurement: &Measurement, paint: Paint, width: usize) -> Vec<Strin
     lines
 }
 
-/// What a search that did not end has shown, as lines for a terminal; none before its first trial.
+/// The bounds and the limit that an unfinished search has found, as lines for a terminal; none before its first trial.
 #[must_use]
 pub fn search_so_far(search: &Search, width: usize) -> Vec<String> {
     let sentences = bounds(search).into_iter().chain(limit(search));
     sentences.flat_map(|sentence| wrap(&clean(&sentence), width)).collect()
 }
 
-/// What a search found, as sentences: its bounds with the reason why the upper one failed, and what they rest on.
+/// The result of a search, as sentences: its bounds with the reason why the upper one failed, and their basis.
 fn sentences(measurement: &Measurement) -> Vec<String> {
     let Some(search) = &measurement.search else { return Vec::new() };
     let rate = |rate: f64| figures::value(rate, Unit::PerSecond);
@@ -154,7 +154,7 @@ fn bounds(search: &Search) -> Option<String> {
     Some(why.map_or(bounds.clone(), |why| format!("{bounds}: {why}")))
 }
 
-/// What limited the search: the load itself, or what the system ran into at the lowest rate that failed.
+/// The limit of the search: the load itself, or the system's bottleneck at the lowest rate that failed.
 pub fn limit(search: &Search) -> Option<String> {
     let trial = search.limiting()?;
     let (rate, strain) = trial.rate_per_s.zip(trial.strain.as_ref())?;
@@ -232,7 +232,7 @@ impl<'a> Curve<'a> {
         self.interval.map(|interval| interval.estimate).or_else(|| median(&self.capacities))
     }
 
-    /// What limited the slot that ranks in the middle by the rate at which it met its limit.
+    /// The limit of the slot that ranks in the middle by the rate at which it met its limit.
     pub fn limit(&self) -> Option<String> {
         let rate =
             |search: &&Search| search.limiting().and_then(|trial| trial.rate_per_s).unwrap_or(f64::INFINITY);

@@ -122,7 +122,7 @@ pub fn steady(found: &SteadyRate) -> String {
     format!("the rate was as steady as under a limiter, {rate} in every second; {waits}")
 }
 
-/// What waiting at a steady rate means.
+/// Explains the waits at a steady rate.
 fn waits(in_flight: f64, mean_ns: f64, fastest_ns: f64) -> String {
     format!(
         "with {in_flight:.0} in flight each took {} on average, and the fastest took {}: a limiter, and not the \

@@ -1,4 +1,4 @@
-//! What the data path wants to know of every run, in sentences: up to which level all work succeeds, and which variant to
+//! Answers to the data path's questions, in sentences: up to which level all work succeeds, and which variant to
 //! choose.
 
 use plumb_model::finding::{Choice, Sweep, SweepLevel};

@@ -303,7 +303,7 @@ fn flatten(key: &str, value: &Value, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// What evidence observed alike in each of a variant's slots, such as a program's version: by variant and by what it is.
+/// The observations that are alike in each of a variant's slots, such as a program's version: variant, statement, observation.
 /// Counters vary, and say nothing about a setting.
 fn steady_evidence(run: &Run) -> Vec<(String, String, String)> {
     let mut seen: Vec<(&str, &Evidence, bool, usize)> = Vec::new();

@@ -31,10 +31,10 @@ impl SideCost {
     }
 }
 
-/// What stands for the cost of a system whose CPU time could not be read.
+/// Stands for the cost of a system whose CPU time could not be read.
 const UNKNOWN: &str = "not known";
 
-/// What one variant costs.
+/// The costs of one variant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
     /// `None` where it could not be known, as of a system on another host: work without CPU time does not exist.
@@ -44,7 +44,7 @@ pub struct Costs {
     pub softirq: f64,
     /// Where the system's threads were in any slot; `None` if `plumb` could not see them.
     pub placement: Option<Placement>,
-    /// What the load's threads had and wanted of the CPUs, in the worst slot.
+    /// The CPUs that the load's threads had and wanted, in the worst slot.
     pub health: LoadHealth,
 }
 

@@ -174,7 +174,7 @@ pub fn ratio(ratio: f64, low: f64, high: Option<f64>) -> String {
 }
 
 /// Two significant digits of the interval's width and of its lower bound, as far as that does not give the ratio itself
-/// more digits than it deserves; three of the ratio where there is no interval.
+/// more digits than it deserves; three of the ratio without an interval.
 fn ratio_decimals(ratio: f64, low: f64, high: Option<f64>) -> usize {
     let width = high.map(|high| high - low).filter(|width| width.is_finite() && *width > 0.0);
     let for_digits = |value: f64, digits: i32| digits - 1 - value.abs().max(1e-9).log10().floor() as i32;

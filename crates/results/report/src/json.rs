@@ -343,7 +343,7 @@ pub fn pretty(value: &impl Serialize) -> String {
     plumb_model::printable_json(&text).into_owned()
 }
 
-/// Where there is no such cell, there are no values to tell it by.
+/// A cell that does not exist has no values.
 fn cell_values(view: &View<'_>, cell: usize) -> BTreeMap<String, String> {
     let values = |cell: &Cell| cell.values.clone();
     view.plan().cells.get(cell).map(values).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the limiters of a run did, in sentences.
+//! Sentences on the limiters of a run.
 
 use plumb_model::finding::Limit;
 use plumb_model::{Bytes, Unit};

@@ -1,4 +1,4 @@
-//! What a load's threads had and wanted of the CPUs, in words. The figure that made the load the limit is always among them.
+//! The CPUs that a load's threads had and wanted, in words. The figure that made the load the limit is always among them.
 
 use plumb_model::{LoadHealth, LoadLimit};
 

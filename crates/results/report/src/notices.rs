@@ -158,7 +158,7 @@ pub fn sentence(notice: &Notice) -> String {
     text
 }
 
-/// What stands in place of a hole; a dash for what a notice from elsewhere lacks.
+/// The text in place of a hole; a dash if a notice from elsewhere lacks it.
 fn filled(hole: &str, notice: &Notice) -> String {
     let (place, form) = hole.split_once(' ').unwrap_or((hole, ""));
     let about = match place {

@@ -1,4 +1,4 @@
-//! What a load saw, told apart: the results of named checks, and everything else that was negotiated or counted.
+//! The observations of a load: the results of named checks, and everything else that was negotiated or counted.
 //!
 //! A load reports checks as two properties, `checks passed` and `checks failed`, with the checks' texts as values; every
 //! other property is a count for each of its values.

@@ -6,7 +6,7 @@ use crate::figures;
 use crate::layout::clean;
 use crate::view::View;
 
-/// What the section shows, as a sentence.
+/// The sentence on the section's content.
 pub const ABOUT: &str = "Each agent's part of the work and the median of its times, as medians over slots. An agent is an outlier where it differs \
                          from the median agent by more than 5% and three times the noise, to the same side in at least three of four slots.";
 
@@ -17,13 +17,13 @@ pub fn label(view: &View<'_>, spread: &Spread) -> String {
     if cell.is_empty() { name.to_owned() } else { format!("{name} at {cell}") }
 }
 
-/// What one agent did: `25.1%, 7.31 ms`.
+/// The work of one agent: `25.1%, 7.31 ms`.
 pub fn part(agent: &AgentPart) -> String {
     let share = figures::share_coarse(agent.share);
     agent.median_ns.map_or(share.clone(), |median_ns| format!("{share}, {}", figures::time_ns(median_ns)))
 }
 
-/// What all of a variant's agents did, as a sentence: from the least to the most.
+/// The work of all of a variant's agents, as a sentence: from the least to the most.
 pub fn range(spread: &Spread) -> String {
     let range = |values: &mut dyn Iterator<Item = f64>, show: &dyn Fn(f64) -> String| {
         let (low, high) = values
