@@ -42,7 +42,7 @@ pub fn of_run(run: &Run, judgement: &Judgement) -> u8 {
     }
 }
 
-/// Without claims there is no verdict that could be void, and a variant whose work fails must not look like success.
+/// A run without claims cannot be void, and a variant whose work fails must not look like success.
 fn fails_unclaimed(run: &Run, judgement: &Judgement) -> bool {
     let plan = &run.header.plan;
     let fails = |summary: &VariantSummary| summary.failed_share_above(plan.failures_max).is_some();
@@ -99,7 +99,7 @@ impl Failure {
 }
 
 impl From<HistoryError> for Failure {
-    /// What is not there or not in the right form is a usage error. A database that fails is not.
+    /// A missing history, or one in the wrong form, is a usage error. A database that fails is not.
     fn from(error: HistoryError) -> Self {
         if error.is_usage() { Self::usage(format!("failed to {error}")) } else { Self::harness(error) }
     }

@@ -95,7 +95,7 @@ impl NobodyAt {
     }
 }
 
-/// What a command line is refused with: the exit code and the message, without the usage that clap adds.
+/// The refusal of a command line: the exit code and the message, without the usage that clap adds.
 ///
 /// # Panics
 /// When it is not refused.

@@ -8,7 +8,7 @@ use plumb_model::{ClaimVerdict, Event, Plan, SlotOutcome, Verdict, failure_kind}
 use crate::live::{LiveLine, pace};
 use crate::output;
 
-/// What an interrupted measurement waits for before it ends. A single measurement has one system, whose name tells nothing.
+/// The work that an interrupted measurement finishes before it ends. A single measurement has one system, whose name tells nothing.
 pub fn putting_back(what: &PuttingBack, is_single: bool) -> String {
     match what {
         PuttingBack::System { name, at_most } => {
@@ -195,7 +195,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// What stands after a slot's pace: the verdicts so far, and the time that is left.
+/// The text after a slot's pace: the verdicts so far, and the time that is left.
 fn rest(marks: &str, left: TimeLeft) -> String {
     let marks = if marks.is_empty() { String::new() } else { format!("{marks} · ") };
     format!("{marks}about {} left, {} at most", time(left.probably_s), time(left.at_most_s))

@@ -138,7 +138,7 @@ impl<F: Flagged> Keys<F> {
         self.given.iter().any(|(at, _)| flags[*at].get_id() == key)
     }
 
-    /// What a file would have under `spec`, for each combination of values, with `more` keys and their values.
+    /// The trees that a file would have under `spec`, for each combination of values, with `more` keys and their values.
     ///
     /// # Errors
     /// As [`Self::settings`], of what can be seen without the settings' types.
@@ -194,7 +194,7 @@ fn said(flag: &str, message: impl Display) -> String {
     format!("{flag}: {message}")
 }
 
-/// What a user calls a flag; of an argument without one, the name that help gives it.
+/// The flag as a user writes it; of an argument without one, the name that help gives it.
 fn called(flag: &Arg) -> String {
     let place = || flag.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     flag.get_long().map(|long| format!("--{long}")).or_else(place).unwrap_or_default()

@@ -11,7 +11,7 @@ use super::shared::MeasurementArguments;
 
 /// How long dbench measures each job.
 const DBENCH_DURATION: &str = "15s";
-/// What dbench does not measure before each job.
+/// How long dbench warms up before each job.
 const DBENCH_WARMUP: &str = "2s";
 
 /// `plumb storage`.

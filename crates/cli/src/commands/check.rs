@@ -129,7 +129,7 @@ fn duration_words(plan: &Plan) -> String {
     }
 }
 
-/// What has to prove a treatment that may have no counter.
+/// The proof that a treatment needs when it may have no counter.
 fn proof_words(plan: &Plan, saving: &RequiredSaving) -> String {
     match saving.than {
         Some(than) => format!(
@@ -156,7 +156,7 @@ mod tests {
 
     use crate::data_paths;
 
-    /// What is wrong with an experiment of a data path whose `spec` goes on with these lines, in one line.
+    /// The error of an experiment of a data path whose `spec` goes on with these lines, in one line.
     fn wrong(path: &str, spec: &str) -> String {
         let text = format!(
             "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: x }}\nspec:\n  path: \"{path}\"\n{spec}"

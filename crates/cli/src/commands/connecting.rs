@@ -48,7 +48,7 @@ fn warned(hosts: Hosts) -> Hosts {
     hosts
 }
 
-/// What it means that these hosts are one machine.
+/// The warning that these hosts are one machine.
 pub fn one_machine(names: &[String]) -> String {
     let (last, before) = names.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
     format!(

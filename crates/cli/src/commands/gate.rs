@@ -64,7 +64,7 @@ struct Gate<'a> {
     began_ns: u64,
 }
 
-/// What the first slots say of the machine, and of how much fits into the budget.
+/// The noise of the machine by the first slots, and the number of blocks that fit into the budget.
 struct Noise {
     /// The standard deviation of a block's log ratio, by the noisiest metric that is claimed.
     s: f64,
@@ -171,7 +171,7 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// What would decide more, as the end of a sentence. A margin is advised only where it is wider than the one at hand.
+    /// The flags that would decide more, as the end of a sentence. A margin is advised only where it is wider than the one at hand.
     fn remedy(&self, noise: &Noise) -> String {
         let (margin, budget_s) = (self.arguments.worse_than.0, seconds(self.arguments.budget));
         let wider =

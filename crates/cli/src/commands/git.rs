@@ -22,7 +22,7 @@ pub fn git(directory: &Path, arguments: &[&str]) -> Result<String, Failure> {
     if output.exit.is_success() { Ok(output.stdout) } else { Err(failed(output.stderr.trim().to_owned())) }
 }
 
-/// The revision of the work tree that a directory is in; `None` where it is in none, or there is no git.
+/// The revision of the work tree that a directory is in; `None` outside of work trees and without git.
 pub fn source(directory: &Path) -> Option<Source> {
     let line = |arguments: &[&str]| {
         Some(git(directory, arguments).ok()?.trim().to_owned()).filter(|text| !text.is_empty())

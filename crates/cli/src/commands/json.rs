@@ -1,4 +1,4 @@
-//! What `--json` prints: one object, whose `format` names its kind and version.
+//! The output of `--json`: one object, whose `format` names its kind and version.
 
 use clap::{Command, CommandFactory, ValueEnum};
 

@@ -191,7 +191,7 @@ mod tests {
         (bound, address)
     }
 
-    /// What is said of an address without its port, which differs in each run.
+    /// The message about an address without its port, which differs in each run.
     fn said_of(address: SocketAddr) -> String {
         let (code, message) = fails(&address.to_string());
         assert_eq!(code, FAILED);

@@ -15,7 +15,7 @@ use crate::output;
 /// How many digits of a key are shown, which are unique in any history.
 const DIGITS_SHOWN: usize = 12;
 
-/// What a run's header says of where its experiment comes from, and how its user labels it.
+/// The origin of a run's experiment and its user's labels, as the run's header has them.
 #[derive(Debug, Default)]
 pub struct Provenance {
     /// The revision of the git work tree that the experiment is in.

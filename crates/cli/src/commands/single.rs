@@ -70,7 +70,7 @@ pub fn show(report: &MeasurementReport<'_>, shown: &MeasurementArguments) -> Res
     output::painted(&report.text(&output::style(140)))
 }
 
-/// What measures a single measurement.
+/// The processes that do a single measurement.
 pub enum By {
     /// This process, against a system that exists.
     ThisProcess(Box<Existing>),

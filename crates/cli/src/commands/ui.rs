@@ -75,7 +75,7 @@ fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::harness(format!("find this program: {error}")))
 }
 
-/// A page beside a run. It is a process of its own, so that it goes on when the run has ended.
+/// A page beside a run. It is a separate process, so that it goes on when the run has ended.
 #[derive(Debug)]
 pub struct Beside(Detached);
 

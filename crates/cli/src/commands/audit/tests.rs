@@ -1,4 +1,4 @@
-//! What documents with numbers support, as `plumb audit` prints it.
+//! The support for documents' numbers, as `plumb audit` prints it.
 
 use crate::commands::planning;
 use crate::experiments::Source;

@@ -1,4 +1,4 @@
-//! What codecs make of one set of data, as a table for a terminal and as one JSON object, `plumbline.codec/1`.
+//! The codecs' results on one set of data, as a table for a terminal and as one JSON object, `plumbline.codec/1`.
 //!
 //! The report knows codecs by their names only. Speeds are medians over the rounds, and the best beside them in JSON,
 //! since the libraries' own benchmarks show the best. MB are 10^6 bytes, GiB are 2^30.

@@ -65,7 +65,7 @@ pub fn contest(arguments: &CommandArguments, trees: &[Node]) -> Result<Contest, 
 struct Entrant {
     /// The command as people read it.
     words: String,
-    /// What a name is made of.
+    /// The text from which a name is made.
     stem: String,
     /// The key that is its own, and its value.
     own: (String, String),
@@ -98,7 +98,7 @@ fn of_values(parameter: &Parameter, tree: &Node) -> Result<Vec<Entrant>, Failure
     Ok(values.iter().map(entrant).collect())
 }
 
-/// What names a command: its program without a path, and its arguments.
+/// The text that names a command: its program without a path, and its arguments.
 fn stem(command: &str) -> String {
     let (program, arguments) = command.split_once(' ').unwrap_or((command, ""));
     let program = program.rsplit('/').next().unwrap_or(program);

@@ -9,7 +9,7 @@ use crate::commands::planning;
 use crate::experiments::Source;
 use crate::in_process::{experiment, plumb, write};
 
-/// What `plumb check` says against an experiment on commands, without its place.
+/// The objection of `plumb check` to an experiment on commands, without its place.
 fn refused(spec: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "x.yaml", experiment("command", spec));

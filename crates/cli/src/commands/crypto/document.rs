@@ -1,4 +1,4 @@
-//! What one measurement of devices found: the JSON object `plumbline.crypto/1`, which the table for a terminal shows, too.
+//! The results of one measurement of devices: the JSON object `plumbline.crypto/1`, which the table for a terminal shows, too.
 
 use std::collections::BTreeMap;
 

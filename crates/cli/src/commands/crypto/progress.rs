@@ -12,7 +12,7 @@ const SPEED_HALVES: f64 = 2.1;
 /// Warm-ups, keys and known answers, beside what is measured.
 const BESIDE: f64 = 1.15;
 
-/// What is shown while it works.
+/// The progress line of a measurement.
 #[derive(Debug)]
 pub struct Progress {
     quiet: bool,
@@ -53,7 +53,7 @@ impl Progress {
         self.show(&format!("{algorithm}, round {round} of {rounds}: {}", point.source.name()));
     }
 
-    /// What it does now.
+    /// Shows the present step.
     pub fn show(&self, text: &str) {
         let elapsed_s = Span(monotonic_ns().saturating_sub(self.begun_ns)).seconds();
         let left = (self.expected_s - elapsed_s).max(0.0);

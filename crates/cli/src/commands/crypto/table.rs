@@ -82,7 +82,7 @@ fn latency(reading: &Reading) -> Option<LatencyDocument> {
     })
 }
 
-/// What to distrust: a thread that works without a pause and is not on a CPU all the time has lost it to others.
+/// Warnings: a thread that works without a pause and is not on a CPU all the time has lost it to others.
 pub fn warnings(measured: &[Series]) -> Vec<String> {
     let of_devices = measured.iter().filter(|series| matches!(series.point.source, Source::Device(_)));
     let (cpu_ns, window_ns) = of_devices.fold((0, 0), |(cpu_ns, window_ns), series| {

@@ -42,7 +42,7 @@ pub fn crypto_text(table: &CryptoDocument, style: &TextStyle) -> String {
     sheet.finish()
 }
 
-/// What the rows of one small table have in common.
+/// The common part of the rows of one small table.
 fn heading(row: &DeviceRowDocument) -> String {
     let blocks = row.block_bytes.map(|bytes| format!(", blocks of {}", Bytes(bytes))).unwrap_or_default();
     format!("{}: {}{blocks}", row.algorithm, row.class)

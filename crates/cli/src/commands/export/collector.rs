@@ -91,7 +91,7 @@ impl Collector {
         request.send(body).map_err(|error| self.failed(url, &error.to_string()))
     }
 
-    /// What an answer of success says: all may still have been rejected.
+    /// Reads an answer of success, after which all may still have been rejected.
     fn taken(&self, url: &str, signal: &str, text: &str) -> Result<Sent, Failure> {
         // Some backends answer with no JSON at all, and success is all that is known then.
         let answer: Value = serde_json::from_str(text).unwrap_or_default();
@@ -143,7 +143,7 @@ fn retry_after_s(answer: &Response<Body>) -> Option<u64> {
     answer.headers().get("retry-after")?.to_str().ok()?.trim().parse().ok()
 }
 
-/// What a collector says of a refusal: the message of its JSON, or its text.
+/// The collector's reason for a refusal: the message of its JSON, or its text.
 fn said(text: &str) -> String {
     let json: Value = serde_json::from_str(text).unwrap_or_default();
     let message = json["message"].as_str().unwrap_or(text).trim();

@@ -24,7 +24,7 @@ type Answer = (&'static str, &'static str, &'static str);
 
 const TAKEN: Answer = ("200 OK", "", "{\"partialSuccess\":{}}");
 
-/// What a collector was sent: the request's path, its headers in small letters, and its body.
+/// A request to a collector: the path, the headers in small letters, and the body.
 #[derive(Debug, Clone)]
 struct Request {
     path: String,

@@ -17,7 +17,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// Makes the directory that was asked for, or one with a name of its own.
+    /// Makes the directory that was asked for, or one with a fresh name.
     pub fn prepare(asked: Option<&Path>) -> Result<Self, Failure> {
         let wanted = asked.map_or_else(|| default_directory("gate"), Path::to_owned);
         let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();

@@ -1,4 +1,4 @@
-//! What is compared: an experiment whose two sides are filled in, with the claims on it.
+//! The subject of a comparison: an experiment whose two sides are filled in, with the claims on it.
 
 use std::path::Path;
 
@@ -23,11 +23,11 @@ const SLOT_MS_MIN: u64 = 200;
 /// Nor longer than this, in ms.
 const SLOT_MS_MAX: u64 = 5000;
 
-/// What is compared.
+/// The subject of a comparison.
 pub struct Subject {
     /// The experiment, with the claims of its file or else those of the command.
     pub experiment: Experiment,
-    /// What the base and the head are called in sentences.
+    /// The names of the base and the head in sentences.
     pub names: [String; 2],
     /// Held while the work trees are needed.
     pub(super) _trees: Option<Trees>,
@@ -129,7 +129,7 @@ fn from_commands(
     Ok(text)
 }
 
-/// The claims that ask for no more than the margin, unless the file has claims of its own.
+/// The claims that ask for no more than the margin, unless the file has its own claims.
 fn claims(arguments: &GateArguments, name: &str, plan: &Plan) -> Result<Vec<String>, Failure> {
     let has_head = plan.variants.iter().any(|variant| variant.name == SIDES[1]);
     if plan.baseline_name() != SIDES[0] || !has_head {
@@ -147,7 +147,7 @@ fn claims(arguments: &GateArguments, name: &str, plan: &Plan) -> Result<Vec<Stri
     asked.iter().map(|asked| claim(plan, asked, arguments.worse_than.0)).collect()
 }
 
-/// What is compared where nobody said.
+/// The metric to compare if none was named.
 fn main_metric(plan: &Plan) -> String {
     let is_main = |metric: &&MetricInfo| matches!(metric.kind, MetricKind::Trend | MetricKind::Rate);
     plan.metrics.iter().find(is_main).map(|metric| metric.name.clone()).unwrap_or_default()

@@ -84,7 +84,7 @@ fn noise(s: f64, blocks: u32) -> Noise {
     Noise { s, block_s: 2.5, blocks, cells: 1, alpha: 0.05 }
 }
 
-/// What a gate foretells of that noise, on standard error.
+/// The forecast of a gate with that noise, on standard error.
 fn foretold(words: &[&str], noise: &Noise) -> Said {
     let outcome = with_gate(words, Path::new("/nowhere"), |gate| gate.foretell(noise).map(|()| exit::HOLDS));
     ended(outcome)

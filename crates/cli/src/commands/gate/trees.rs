@@ -31,7 +31,7 @@ pub struct Trees {
     _journal: File,
 }
 
-/// What a name such as `main` stands for.
+/// The commit of a name such as `main`.
 #[derive(Debug, Clone)]
 pub struct Revision {
     /// As it was given.
@@ -104,7 +104,7 @@ impl Trees {
         self.scratch.path().join(side)
     }
 
-    /// What the sides are.
+    /// The revisions of the sides.
     pub fn revisions(&self) -> &[Revision; 2] {
         &self.revisions
     }

@@ -69,8 +69,8 @@ fn line(added: &Added, directory: &Path) -> String {
     }
 }
 
-/// The run directories at and below a directory. Links are not followed, and what belongs to a run, such as the noise of a gate, is no
-/// run of the history.
+/// The run directories at and below a directory. Links are not followed, and parts of a run, such as the noise of a gate, are not
+/// runs of the history.
 fn runs_in(given: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut found = BTreeSet::new();
     let mut open = vec![(given.to_owned(), 0)];

@@ -53,7 +53,7 @@ pub fn bisect(history: &mut Database, arguments: &BisectArguments) -> Outcome {
         git(Path::new("."), &["rev-list", "--first-parent", "--reverse", &format!("{before}..{after}")])?;
     let mut candidates: Vec<String> = between.lines().map(str::to_owned).collect();
     if candidates.last() != Some(&after) {
-        // The revision is on another branch: the two can be compared, and there is no line from one to the other.
+        // The revision is on another branch: the two can be compared, but no line leads from one to the other.
         candidates = vec![after];
     }
     let search = Search {
@@ -79,7 +79,7 @@ pub fn bisect(history: &mut Database, arguments: &BisectArguments) -> Outcome {
     Ok(REFUTED)
 }
 
-/// What a search came to.
+/// The outcome of a search.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     /// A revision.
@@ -140,7 +140,7 @@ fn the_shift(
 /// The revisions of the last run before a shift and of the first one with it that have any.
 fn revisions(points: &[Point], at: usize) -> Result<(String, String), Failure> {
     let (earlier, later) = points.split_at(at.min(points.len()));
-    // Whatever else stands there, as in a history that somebody else wrote, is no argument for git.
+    // Anything else, as in a history that somebody else wrote, must not become an argument of git.
     let commit = |point: &Point| point.revision.clone().filter(|text| is_commit(text));
     let before = earlier.iter().rev().find_map(commit);
     let after = later.iter().find_map(commit);
@@ -167,7 +167,7 @@ fn subject(revision: &str) -> String {
 /// A search among revisions.
 struct Search<'a> {
     arguments: &'a BisectArguments,
-    /// What every gate has in common.
+    /// The arguments that all gates share.
     template: GateArguments,
     shift: &'a GradedShift,
     interrupts: &'a Interrupts,

@@ -1,4 +1,4 @@
-//! What `--json` of `plumb history` prints.
+//! The output of `plumb history --json`.
 
 use std::collections::BTreeMap;
 

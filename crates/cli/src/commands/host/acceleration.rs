@@ -1,4 +1,4 @@
-//! What can take encryption, compression and copies off a program here, as text.
+//! The devices, CPU features and libraries that can take encryption, compression and copies off a program here, as text.
 
 use plumb_host::acceleration::{AccelerationLibrary, CpuFeature};
 use plumb_host::accelerators::{Accelerator, AcceleratorKind, is_part_of_another};

@@ -1,4 +1,4 @@
-//! What the files of a comparison have in common, what tells the variants apart, and the plan that follows from it.
+//! The common part of a comparison's files, the differences between the variants, and the plan that follows from both.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ fn differences<'a>(
     pairs.filter(|(_, one, other)| one != other).collect()
 }
 
-/// What the files say of how a variant differs from the baseline.
+/// The files' statements on how a variant differs from the baseline.
 pub(super) fn treatment(baseline: &Side, side: &Side) -> Option<String> {
     let (here, there) = (said(side.first()), said(baseline.first()));
     let words: Vec<String> = differences(&there, &here)

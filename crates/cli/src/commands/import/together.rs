@@ -140,7 +140,7 @@ fn started_at(run: &Imported, source: OrderSource) -> Option<String> {
     unix_s.map(plumb_host::time::rfc3339_of)
 }
 
-/// What stands where a run that was measured here has its experiment: which file became which slot.
+/// The text that an imported run has in place of an experiment: which file became which slot.
 fn listing(
     arguments: &ImportArguments,
     sides: &[Side],

@@ -1,4 +1,4 @@
-//! What the data paths refuse of an experiment before anything starts, with the place in the file.
+//! The data paths' refusals of an experiment before anything starts, with the place in the file.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What `plumb report` refuses, and what no command prints whatever a run has in it.
+//! The refusals of `plumb report`, and characters that no command prints whatever a run has in it.
 
 use crate::in_process::{made, null_experiment, on_disk, plumb, write};
 

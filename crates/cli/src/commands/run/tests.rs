@@ -441,7 +441,7 @@ fn a_damaged_directory_is_one_error_with_file_and_line() {
     assert!(message.contains("slots.jsonl line 3: took_s is 1e300"), "{message}");
 }
 
-/// What is shown of an experiment whose system is that program.
+/// The output of a check of an experiment whose system is that program.
 fn checked(program: &Path) -> String {
     let program = program.display();
     let text = format!(

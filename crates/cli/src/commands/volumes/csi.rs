@@ -83,7 +83,7 @@ fn tell(now: BTreeSet<String>, said: &mut BTreeSet<String>, is_quiet: bool) {
     *said = now;
 }
 
-/// What a host lacks is the user's to mend.
+/// A precondition that the host lacks is for the user to mend, so it is a usage error.
 fn failure(fault: CallError) -> Failure {
     match fault {
         CallError::Precondition(_) => Failure::usage(format!("failed to serve the driver: {fault}")),

@@ -59,7 +59,7 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
     Ok(INTERRUPTED)
 }
 
-/// What it means that other hosts can reach a server.
+/// Warnings about servers that other hosts can reach.
 fn exposed(nbd: Option<SocketAddr>, rest: Option<SocketAddr>) -> Vec<String> {
     let is_exposed = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
     let nbd = nbd.filter(is_exposed).map(|address| {
