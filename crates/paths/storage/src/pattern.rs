@@ -1,4 +1,4 @@
-//! Data to write: random bytes that neither compress nor dedupe, as storage that does either would otherwise measure its
+//! Data to write: bytes that neither compress nor dedupe, as storage that does either would otherwise measure its
 //! own cleverness; and, to be checked later, patterns that say where and when they were written.
 
 use std::fs::File;
