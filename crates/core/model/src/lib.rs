@@ -38,6 +38,7 @@ mod trust;
 pub mod union;
 pub mod user_change;
 pub mod verdict;
+mod wait;
 mod when;
 
 pub use capacity::{Objective, Search, Strain, Trial, TrialKind};
@@ -77,4 +78,5 @@ pub use user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,
 };
 pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};
+pub use wait::Wait;
 pub use when::{rfc3339, rfc3339_us};

@@ -1,7 +1,7 @@
 //! The metrics of the `http` data path, under the names that users of k6 know.
 
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{Better, Metric, MetricKind, Unit};
+use plumb_model::{Better, Metric, MetricKind, Unit, Wait};
 
 /// A distribution of times, of which less is better.
 const fn trend(name: &'static str, about: &'static str) -> Metric {
@@ -70,25 +70,6 @@ pub const HTTP_REQ_STALLED: Metric = Metric {
     about: "requests that waited before they were sent, for one of the reasons that have a metric each",
 };
 
-/// Waits before a request is sent, by reason.
-pub const STALLS: [Metric; 5] = [
-    trend(
-        "http_req_stalled_connection",
-        "from when a request was due to when it had a connection, where all had as many requests as the load allows them, or one had to be \
-         made",
-    ),
-    trend(
-        "http_req_stalled_streams",
-        "waiting because the server allowed no other request on its connections (SETTINGS_MAX_CONCURRENT_STREAMS)",
-    ),
-    trend(
-        "http_req_stalled_connection_window",
-        "waiting for the server's flow-control window of the connection",
-    ),
-    trend("http_req_stalled_stream_window", "waiting for the server's flow-control window of the stream"),
-    trend("http_req_stalled_socket", "waiting for the kernel to take more bytes of the request"),
-];
-
 /// All of a request.
 pub const ITERATION_DURATION: Metric = trend(
     "iteration_duration",
@@ -145,11 +126,11 @@ pub const METRICS: &[Metric] = &[
     HTTP_REQ_WAITING,
     HTTP_REQ_RECEIVING,
     HTTP_REQ_STALLED,
-    STALLS[0],
-    STALLS[1],
-    STALLS[2],
-    STALLS[3],
-    STALLS[4],
+    Wait::Connection.metric(),
+    Wait::Streams.metric(),
+    Wait::ConnectionWindow.metric(),
+    Wait::StreamWindow.metric(),
+    Wait::Socket.metric(),
     HTTP_REQ_FAILED,
     CHECKS,
     DATA_SENT,

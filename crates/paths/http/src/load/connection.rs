@@ -12,9 +12,9 @@ use super::link::Link;
 use super::protocol::{Flow, Protocol, Then};
 use super::stream::Stream;
 use super::tls::{Negotiated, is_spoken};
-use super::waits::Wait;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
+use plumb_model::Wait;
 use plumb_pace::Backoff;
 
 /// How far a connection is.

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Histogram, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Statistic, hidden_stall,
+    Histogram, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Statistic, Wait, hidden_stall,
 };
 use plumb_path::drive::Driven;
 
 use super::core::Errand;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
-use super::waits::Wait;
 use crate::metrics;
 
 /// The name under which sizes of answers' bodies are observed.
@@ -111,10 +110,10 @@ fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
         .collect();
     // Requests that did not wait were not counted.
     let tried = tally.recorder.attempts.tried;
-    for (metric, histogram) in metrics::STALLS.iter().zip(&tally.times.stalled) {
+    for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled) {
         let mut histogram = histogram.clone();
         histogram.record_many(0, tried.saturating_sub(histogram.count()));
-        readings.insert(metric.name.to_owned(), Reading::Trend(histogram));
+        readings.insert(wait.metric().name.to_owned(), Reading::Trend(histogram));
     }
     let others = [
         (metrics::HTTP_REQ_FAILED, share(tally.failed, tally.succeeded)),

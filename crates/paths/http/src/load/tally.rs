@@ -10,14 +10,14 @@
 use std::collections::BTreeMap;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{Histogram, Largest, Merge, Statistic, merged};
+use plumb_model::{Histogram, Largest, Merge, Statistic, Wait, merged};
 use plumb_pace::{Frame, Seconds};
 use plumb_path::drive::Recorder;
 
 use super::content::Content;
 use super::errors::Failure;
 use super::tls::{Negotiated, SessionUse};
-use super::waits::{Wait, Waits};
+use super::waits::Waits;
 
 /// How many kinds of content are told apart; a server may make a new one up for each answer.
 const CONTENTS_MAX: usize = 64;

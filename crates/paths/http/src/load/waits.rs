@@ -1,37 +1,6 @@
-//! Why a request waited before it was sent.
+//! The waits of a request before it is sent, or while.
 
-/// A reason why a request waited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// A connection: all had as many requests as the load allows them, or it was being made.
-    Connection,
-    /// The server allowed no other request on its connections.
-    Streams,
-    /// The server's window for the connection.
-    ConnectionWindow,
-    /// The server's window for the stream.
-    StreamWindow,
-    /// The kernel, which took no more bytes.
-    Socket,
-}
-
-impl Wait {
-    /// All of them, in the order in which they are counted.
-    pub const ALL: [Self; 5] =
-        [Self::Connection, Self::Streams, Self::ConnectionWindow, Self::StreamWindow, Self::Socket];
-
-    /// The name among the counts of a measurement.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Streams => "streams",
-            Self::ConnectionWindow => "connection window",
-            Self::StreamWindow => "stream window",
-            Self::Socket => "socket",
-        }
-    }
-}
+use plumb_model::Wait;
 
 /// How long a request has waited, by reason.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,13 +7,13 @@ pub mod h1;
 pub mod h2;
 
 use plumb_host::epoll::Ready;
+use plumb_model::Wait;
 
 use super::core::Core;
 use super::due::Due;
 use super::errors::Failure;
 use super::link::Link;
 use super::stream::Stream;
-use super::waits::Wait;
 use crate::settings::{LoadSettings, Spoken};
 use crate::url::Url;
 

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
+use plumb_model::Wait;
 
 use self::parser::{KnownHead, Parser, Progress};
 use self::request::Request;
@@ -18,7 +19,6 @@ use crate::load::link::Link;
 use crate::load::parse_error::ParseError;
 use crate::load::socket::Received;
 use crate::load::stream::Stream;
-use crate::load::waits::Wait;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 

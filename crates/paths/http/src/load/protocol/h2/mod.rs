@@ -10,6 +10,7 @@ mod tests;
 use plumb_h2::ErrorCode;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
+use plumb_model::Wait;
 
 use self::request::Request;
 use self::state::{Exchange, Wire};
@@ -21,7 +22,6 @@ use crate::load::errors::Failure;
 use crate::load::http2_error::Http2Error;
 use crate::load::link::Link;
 use crate::load::stream::Stream;
-use crate::load::waits::Wait;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 

@@ -3,13 +3,13 @@
 use plumb_h2::ErrorCode;
 use plumb_h2::connection::Blocked;
 use plumb_host::time::monotonic_ns;
+use plumb_model::Wait;
 
 use super::state::{H2, Shared};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http2_error::Http2Error;
 use crate::load::link::Link;
-use crate::load::waits::Wait;
 
 /// Bodies are queued up to this many bytes at a time.
 const QUEUE_BYTES: usize = 64 << 10;

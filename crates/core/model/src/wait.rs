@@ -1,0 +1,55 @@
+//! Why a request waited before it was sent, or while.
+//!
+//! The reasons are words of the model, because the load that measures them and the report that shows them know nothing of
+//! each other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Better, Metric, MetricKind, Unit};
+
+crate::named! {
+    /// A cause for which a request waited.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Wait: name {
+        /// A connection: all had as many requests as the load allows them, or it was being made.
+        Connection = "connection",
+        /// The server allowed no other request on its connections.
+        Streams = "streams",
+        /// The server's window for the connection.
+        ConnectionWindow = "connection window",
+        /// The server's window for the stream.
+        StreamWindow = "stream window",
+        /// The kernel, which took no more bytes.
+        Socket = "socket",
+    }
+}
+
+impl Wait {
+    /// The distribution of these waits, with 0 for each request that did not wait for it.
+    #[must_use]
+    pub const fn metric(self) -> Metric {
+        let (name, about) = match self {
+            Self::Connection => (
+                "http_req_stalled_connection",
+                "from when a request was due to when it had a connection, where all had as many requests as the load allows them, or \
+                 one had to be made",
+            ),
+            Self::Streams => (
+                "http_req_stalled_streams",
+                "waiting because the server allowed no other request on its connections (SETTINGS_MAX_CONCURRENT_STREAMS)",
+            ),
+            Self::ConnectionWindow => (
+                "http_req_stalled_connection_window",
+                "waiting for the server's flow-control window of the connection",
+            ),
+            Self::StreamWindow => (
+                "http_req_stalled_stream_window",
+                "waiting for the server's flow-control window of the stream",
+            ),
+            Self::Socket => {
+                ("http_req_stalled_socket", "waiting for the kernel to take more bytes of the request")
+            }
+        };
+        Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: MetricKind::Trend, about }
+    }
+}
