@@ -173,6 +173,25 @@ pub fn left(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.chars().count())))
 }
 
+/// The lines of a table: the first and the last column to the left, the others, which are numbers, to the right.
+pub fn columns(paint: Paint, indent: usize, head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+    let all = || std::iter::once(&head).chain(rows);
+    let last = head.len().saturating_sub(1);
+    let widths: Vec<usize> =
+        (0..head.len()).map(|at| widest(all().filter_map(|row| row.get(at)).map(String::as_str))).collect();
+    let line = |(number, row): (usize, &Vec<String>)| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(at, (text, width))| {
+            let text = clean(text);
+            if at == 0 || at == last { left(&text, *width) } else { right(&text, *width) }
+        });
+        let cells = cells.collect::<Vec<String>>().join("  ");
+        let line = format!("{}{cells}", " ".repeat(indent)).trim_end().to_owned();
+        if number == 0 { paint.on(Tone::Quiet, &line) } else { line }
+    };
+    all().enumerate().map(line).collect()
+}
+
 /// The width in characters of the widest text.
 pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.chars().count()).max().unwrap_or(0)

@@ -1,6 +1,6 @@
 //! A page for a terminal: blocks of lines with an empty line between them, among them tables in columns.
 
-use crate::layout::{Paint, clean, left, right, widest, wrap};
+use crate::layout::{Paint, clean, columns, left, wrap};
 
 pub use crate::layout::Tone;
 
@@ -91,24 +91,7 @@ impl Sheet {
 
     /// A table: the first and the last column to the left, the others, which are numbers, to the right.
     pub fn columns(&mut self, indent: usize, head: &[&str], rows: &[Vec<String>]) {
-        let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
-        let all = || std::iter::once(&head).chain(rows);
-        let last = head.len().saturating_sub(1);
-        let widths: Vec<usize> = (0..head.len())
-            .map(|at| widest(all().filter_map(|row| row.get(at)).map(String::as_str)))
-            .collect();
-        let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths).enumerate().map(|(at, (text, width))| {
-                let text = clean(text);
-                if at == 0 || at == last { left(&text, *width) } else { right(&text, *width) }
-            });
-            let cells = cells.collect::<Vec<String>>().join("  ");
-            format!("{}{cells}", " ".repeat(indent)).trim_end().to_owned()
-        };
-        let lines: Vec<String> = all().map(line).collect();
-        for (at, line) in lines.into_iter().enumerate() {
-            if at == 0 { self.toned(Tone::Quiet, &line) } else { self.push(line) }
-        }
+        columns(self.paint, indent, head, rows).into_iter().for_each(|line| self.push(line));
     }
 
     /// The page, with a line feed at its end.
