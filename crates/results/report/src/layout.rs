@@ -192,6 +192,15 @@ pub fn columns(paint: Paint, indent: usize, head: &[&str], rows: &[Vec<String>])
     all().enumerate().map(line).collect()
 }
 
+/// Characters of a bar.
+const BAR_WIDTH: usize = 20;
+
+/// A share from 0 to 1 as a bar; anything above 0 shows.
+pub fn bar(share: f64) -> String {
+    let filled = ((share * BAR_WIDTH as f64).round() as usize).max(usize::from(share > 0.0));
+    (0..BAR_WIDTH).map(|at| if at < filled { '█' } else { '·' }).collect()
+}
+
 /// The width in characters of the widest text.
 pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.chars().count()).max().unwrap_or(0)

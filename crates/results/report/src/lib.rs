@@ -33,6 +33,7 @@ mod spread;
 mod summary;
 mod text;
 mod view;
+mod waits;
 
 pub use brief::brief;
 pub use capacity::{search_so_far, trial_line};

@@ -23,6 +23,7 @@ use crate::notices;
 use crate::observed;
 use crate::sheet::Sheet;
 use crate::sheet::TextStyle;
+use crate::waits;
 
 /// The name and version of the format.
 pub const MEASUREMENT_FORMAT: &str = "plumbline.measurement/1";
@@ -230,6 +231,7 @@ impl MeasurementReport<'_> {
             capacity::lines(measurement, summary.paint, summary.width),
             summary.checks(),
             metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
+            waits::lines(measurement, summary.paint),
             summary.observed(),
             summary.tables(),
             summary.evidence(evidence),
