@@ -106,9 +106,11 @@ fn cell(view: &View<'_>, cell: &TableCell<'_>) -> String {
     match &cell.kind {
         CellKind::Code(text) => code(text),
         CellKind::Variant(variant, cells) => code(view.name(*variant)) + &plain(cells),
-        CellKind::Text(_) | CellKind::Number(_) | CellKind::Sign(_) | CellKind::Effect(_) => {
-            plain(&cell.words(view))
-        }
+        CellKind::Text(_)
+        | CellKind::Number(_)
+        | CellKind::Sign(_)
+        | CellKind::Share(_)
+        | CellKind::Effect(_) => plain(&cell.words(view)),
     }
 }
 

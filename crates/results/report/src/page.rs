@@ -15,7 +15,7 @@ pub use crate::section::{CellKind, Figure, Line, Look, Part, Section, Table, Tab
 use crate::section::{heads, section};
 use crate::summary::{mark, verdict_words};
 use crate::view::View;
-use crate::{choice, figures, limits, spread};
+use crate::{choice, figures, limits, spread, waits};
 
 /// The run's findings: they stand above the cells.
 pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
@@ -27,6 +27,7 @@ pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
         break_even(view),
         choices(view),
         limits(view),
+        waits::of_variants(view),
         agents(view),
     ];
     all.into_iter().filter(has_content).collect()
@@ -427,6 +428,7 @@ mod tests {
             fixture::several_agents(),
             fixture::interrupted_at_once(),
             fixture::searching(),
+            fixture::waiting(),
         ];
         for (run, judgement) in &all {
             let view = View::new(run, judgement);
@@ -450,9 +452,13 @@ mod tests {
 
     #[test]
     fn rows_are_as_long_as_their_heads() {
-        for (run, judgement) in
-            [fixture::several_agents(), fixture::crowded(3), fixture::hostile(), fixture::searching()]
-        {
+        for (run, judgement) in [
+            fixture::several_agents(),
+            fixture::crowded(3),
+            fixture::hostile(),
+            fixture::searching(),
+            fixture::waiting(),
+        ] {
             let view = View::new(&run, &judgement);
             let sections = answers(&view).into_iter().chain(proofs(&view));
             for part in sections.flat_map(|section| section.parts) {

@@ -5,7 +5,7 @@ use plumb_model::finding::{BreakEven, Choice};
 
 use crate::capacity::Curve;
 use crate::figures;
-use crate::layout::Tone;
+use crate::layout::{Tone, bar};
 use crate::view::View;
 
 /// A heading and what stands under it.
@@ -117,6 +117,8 @@ pub enum CellKind<'a> {
     Code(String),
     Number(String),
     Sign(&'static str),
+    /// A share from 0 to 1 with a bar.
+    Share(f64),
     /// A variant, and in which cells.
     Variant(usize, String),
     /// The effect that a claim is about.
@@ -157,6 +159,7 @@ impl<'a> TableCell<'a> {
         match &self.kind {
             CellKind::Text(text) | CellKind::Code(text) | CellKind::Number(text) => text.clone(),
             CellKind::Sign(sign) => (*sign).to_owned(),
+            CellKind::Share(share) => format!("{} {}", bar(*share), figures::share(*share)),
             CellKind::Variant(variant, cells) => format!("{}{cells}", view.name(*variant)),
             CellKind::Effect(found) => effect_words(found).unwrap_or_default(),
         }

@@ -1,11 +1,17 @@
 //! Why requests waited before they were sent, or while: the waiting time by reason, with a bar for each.
 
 use plumb_model::{Measurement, Reading, Statistic, Wait};
+use plumb_stats::median;
 
 use crate::figures;
 use crate::layout::{Paint, bar, columns};
+use crate::section::{CellKind, Line, Look, Part, Section, Table, TableCell, section};
+use crate::view::View;
 
 const TITLE: &str = "Why requests waited";
+
+const ABOUT: &str = "Waits before a request was sent, or while it was sent: the medians over slots of the time that all requests of a \
+                     window waited, and of their number. A request may have waited for several reasons.";
 
 /// The waits for one thing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,10 +67,85 @@ pub fn lines(measurement: &Measurement, paint: Paint) -> Vec<String> {
     columns(paint, 4, &[TITLE, "share", "total time", "requests", ""], &rows)
 }
 
+/// The waits of a variant in one cell for one thing.
+struct Typical {
+    cell: usize,
+    variant: usize,
+    waits: Waits,
+    /// In how many slots any request waited for it, and of how many that is known.
+    slots: [usize; 2],
+}
+
+fn typical(view: &View<'_>, cell: usize, variant: usize) -> Vec<Typical> {
+    let of_wait = |wait| {
+        let slots = view.results(cell, variant).filter_map(|result| Waits::of(&result.measurement, wait));
+        let slots: Vec<Waits> = slots.collect();
+        let middle = |of: fn(&Waits) -> f64| median(&slots.iter().map(of).collect::<Vec<f64>>());
+        let waits = Waits {
+            wait,
+            requests: middle(|waits| waits.requests)?,
+            time_ns: middle(|waits| waits.time_ns)?,
+        };
+        let waited = slots.iter().filter(|waits| waits.requests > 0.0).count();
+        (waited > 0).then_some(Typical { cell, variant, waits, slots: [waited, slots.len()] })
+    };
+    Wait::ALL.into_iter().filter_map(of_wait).collect()
+}
+
+/// Why the requests of each variant waited.
+pub fn of_variants<'a>(view: &View<'a>) -> Section<'a> {
+    let cells = 0..view.plan().cells.len();
+    let groups = cells.flat_map(|cell| (0..view.variants().len()).map(move |variant| (cell, variant)));
+    let (mut rows, mut words) = (Vec::new(), Vec::new());
+    for (cell, variant) in groups {
+        let found = typical(view, cell, variant);
+        let all: Vec<Waits> = found.iter().map(|typical| typical.waits).collect();
+        rows.extend(found.iter().map(|typical| row(view, typical, &all)));
+        words.extend(found.iter().map(|typical| line(view, typical, &all)));
+    }
+    let texts = ["Variant", "Reason", "Share of the time"].map(TableCell::text);
+    let numbers = ["Total time", "Requests", "Slots"].map(TableCell::number);
+    let table = Table::new("waits", Look::Cards, texts.into_iter().chain(numbers).collect(), rows);
+    Section { about: ABOUT, ..section("waits", TITLE, vec![Part::Table(table, words)]) }
+}
+
+fn place(view: &View<'_>, typical: &Typical) -> String {
+    match view.cell_label(typical.cell) {
+        label if label.is_empty() => label,
+        label => format!(", {label}"),
+    }
+}
+
+fn row<'a>(view: &View<'a>, typical: &Typical, all: &[Waits]) -> Vec<TableCell<'a>> {
+    let [_, time, requests] = typical.waits.figures(all);
+    let [waited, of] = typical.slots;
+    vec![
+        TableCell::new(CellKind::Variant(typical.variant, place(view, typical))),
+        TableCell::text(typical.waits.reason()),
+        TableCell::new(CellKind::Share(typical.waits.share(all))),
+        TableCell::number(time),
+        TableCell::number(requests),
+        TableCell::number(format!("{waited} of {of}")),
+    ]
+}
+
+/// The bar comes first, so that the bars of all lines begin in one column.
+fn line(view: &View<'_>, typical: &Typical, all: &[Waits]) -> Line {
+    let (bar, reason) = (bar(typical.waits.share(all)), typical.waits.reason());
+    let [share, time, requests] = typical.waits.figures(all);
+    let (name, place) = (view.name(typical.variant), place(view, typical));
+    let slots = match typical.slots {
+        [waited, of] if waited == of => String::new(),
+        [waited, of] => format!(", in {waited} of {of} slots"),
+    };
+    Line::plain(format!("{bar} {name}{place}: {reason} {share}, {time}, {requests} requests{slots}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{self, Dice};
+    use crate::{TextStyle, html, markdown, text};
 
     #[test]
     fn a_measurement_shows_a_bar_for_each_reason() {
@@ -79,5 +160,48 @@ mod tests {
             stream limit         74.95%      12.0 s     1,200  ███████████████·····
             socket full           0.06%     10.0 ms         1  █···················
         ");
+    }
+
+    #[test]
+    fn a_run_shows_the_waits_of_each_variant_in_every_form() {
+        let (run, judgement) = fixture::waiting();
+        let part = |form: &str, end: &str| {
+            let (_, rest) = form.split_once(TITLE).unwrap();
+            rest.split_once(end).unwrap().0.trim_matches('\n').to_owned()
+        };
+        let style = TextStyle { colour: false, width: 120 };
+        insta::assert_snapshot!(part(&text(&run, &judgement, &style), "\n\n"), @r"
+          ████████████████████ software: stream limit 100%, 3.00 s, 300 requests
+          ···················· software: socket full 0%, 0, 0 requests, in 1 of 12 slots
+          ███████████████····· threads: no connection 75.00%, 3.00 s, 300 requests
+          █████··············· threads: stream limit 25.00%, 1.00 s, 100 requests
+        ");
+        insta::assert_snapshot!(part(&markdown(&run, &judgement), "\n## "), @r"
+        Waits before a request was sent, or while it was sent: the medians over slots of the time that all requests of a window waited, and of their number. A request may have waited for several reasons.
+
+        | Variant | Reason | Share of the time | Total time | Requests | Slots |
+        |:---|:---|:---|:---|:---|:---|
+        | `software` | stream limit | ████████████████████ 100% | 3.00 s | 300 | 12 of 12 |
+        | `software` | socket full | ···················· 0% | 0 | 0 | 1 of 12 |
+        | `threads` | no connection | ███████████████····· 75.00% | 3.00 s | 300 | 12 of 12 |
+        | `threads` | stream limit | █████··············· 25.00% | 1.00 s | 100 | 12 of 12 |
+        ");
+        let page = html(&run, &judgement);
+        for width in ["100.00%", "75.00%", "25.00%", "0.00%"] {
+            let bar = format!("<rect class=\"bob\" width=\"{width}\"");
+            assert_eq!(page.matches(&bar).count(), 1, "{width}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_waits_has_no_such_section() {
+        let (run, judgement) = fixture::Scenario::tls_offload().run();
+        for form in [
+            text(&run, &judgement, &TextStyle::default()),
+            markdown(&run, &judgement),
+            html(&run, &judgement),
+        ] {
+            assert!(!form.contains(TITLE));
+        }
     }
 }

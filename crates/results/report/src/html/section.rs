@@ -5,6 +5,7 @@ use plumb_model::{ClaimVerdict, Operand, Relation, VariantState};
 
 use super::chart::{name, percent, prose};
 use super::{break_even, capacity, front};
+use crate::figures;
 use crate::layout::Tone;
 use crate::page::{CellKind, Figure, Line, Look, Part, Section, Table, TableCell, effect_words};
 use crate::scale::Scale;
@@ -101,6 +102,7 @@ fn cell(view: &View<'_>, table: &Table<'_>, at: usize, cell: &TableCell<'_>, hea
         CellKind::Variant(variant, cells) => html! { (name(view, *variant)) (cells) },
         CellKind::Code(text) => html! { code { (text) } },
         CellKind::Text(text) | CellKind::Number(text) => prose(text),
+        CellKind::Share(share) => self::share(*share),
         CellKind::Effect(found) => ratio(view, found),
     };
     if at == 0 || matches!(cell.kind, CellKind::Variant(..)) {
@@ -114,6 +116,17 @@ fn cell(view: &View<'_>, table: &Table<'_>, at: usize, cell: &TableCell<'_>, hea
         _ => "",
     };
     html! { td class=[Some(format!("{kind}{tone}")).filter(|class| !class.is_empty())] data-label=[label] { (content) } }
+}
+
+/// A share with its bar.
+fn share(share: f64) -> Markup {
+    html! {
+        (figures::share(share))
+        svg.range width="150" height="12" aria-hidden="true" {
+            rect.band width="100%" height="12" {}
+            rect.bob width=(percent(share.max(0.0))) height="12" {}
+        }
+    }
 }
 
 /// The interval as a picture, over the ratios that the claim allows.
