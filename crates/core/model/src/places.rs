@@ -172,7 +172,7 @@ pub struct PodPlace {
     /// CPU, memory, and devices such as `qat.intel.com/generic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<PodResources>,
-    /// A volume of its own at `/volume`, which goes with the pod: what the specification of a PersistentVolumeClaim says, such as
+    /// A separate volume at `/volume`, which goes with the pod: what the specification of a PersistentVolumeClaim says, such as
     /// `storageClassName`, `resources`, `accessModes` (`ReadWriteOnce` if absent) and `volumeMode`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_claim: Option<Json>,

@@ -21,13 +21,13 @@ pub use load::{LoadSettings, Reuse, Spoken};
 pub use origin::{OriginKind, OriginSettings};
 pub use tls::{KeyKind, TlsVersion};
 
-/// What an HTTP experiment sets.
+/// The settings of an HTTP experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
     /// The system under test.
     pub system: SystemSettings,
-    /// What drives it.
+    /// The load.
     pub load: LoadSettings,
 }
 
@@ -35,8 +35,8 @@ pub struct HttpSettings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemSettings {
-    /// What terminates TLS and forwards.
+    /// The ingress, which terminates TLS and forwards.
     pub ingress: IngressSettings,
-    /// What answers.
+    /// The origin, which answers.
     pub origin: OriginSettings,
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What drives the load: Plumbline's own generator, or a tool that it starts and whose output it reads.
+/// The program that drives the load: Plumbline's own generator, or a tool that it starts and whose output it reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -16,7 +16,7 @@ pub enum Driver {
     Ab,
     /// h2load.
     H2load,
-    /// k6, with a script of its own or with `script`.
+    /// k6, with Plumbline's script or with `script`.
     K6,
     /// vegeta.
     Vegeta,
