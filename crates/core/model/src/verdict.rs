@@ -88,7 +88,7 @@ pub enum VariantState {
         /// Why, and what to install.
         reason: String,
     },
-    /// It ran, but there is no proof that the treatment was in effect, or every slot of it failed.
+    /// It ran, but the treatment is not proven to have been in effect, or every slot of it failed.
     Void {
         /// Why.
         reason: String,

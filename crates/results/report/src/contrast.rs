@@ -32,7 +32,7 @@ pub struct CompareDocument {
     pub differences: Vec<Difference>,
     /// How their effects differ, where the comparison is fair.
     pub effects: Vec<ShiftDocument>,
-    /// What was not compared, and why, in sentences.
+    /// The comparisons that were not made, with the reasons, in sentences.
     pub refusals: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct CompareDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RunLine {
-    /// Its directory, as it was given.
+    /// The directory, as it was given.
     pub directory: String,
     /// The experiment's name.
     pub experiment: String,
@@ -52,9 +52,9 @@ pub struct RunLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Difference {
-    /// What it belongs to: `plumb`, `host`, `plan`, `content`, or the name of a variant.
+    /// The part that differs: `plumb`, `host`, `plan`, `content`, or the name of a variant.
     pub of: String,
-    /// What it is: `kernel`, `system.ingress.threads`.
+    /// The name of the difference: `kernel`, `system.ingress.threads`.
     pub what: String,
     /// In the first run; `null` where it has no such thing.
     pub first: Option<String>,
@@ -66,7 +66,7 @@ pub struct Difference {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ShiftDocument {
-    /// The values of the matrix' keys; empty where there is no matrix.
+    /// The values of the matrix' keys; empty without a matrix.
     pub cell: BTreeMap<String, String>,
     /// The variant of the first run, and its counterpart in the second.
     pub variants: [String; 2],

@@ -52,9 +52,9 @@ pub struct RunDocument {
     pub claims: Vec<ClaimDocument>,
     /// From which concurrency on each treatment pays; empty where the matrix has no concurrency.
     pub break_even: Vec<BreakEvenDocument>,
-    /// What limiters the load met, where policies are known; empty on other data paths.
+    /// The limiters that the load met, where policies are known; empty on other data paths.
     pub limits: Vec<LimitDocument>,
-    /// What each load agent did, of every variant that several drove; empty where there was one.
+    /// The work of each load agent, for each variant that several agents drove; empty with one agent.
     pub load_agents: Vec<LoadAgentsDocument>,
     /// How far a reader may rely on the run; the report says it at its top.
     pub trust: Trust,
@@ -84,7 +84,7 @@ impl CautionDocument {
     }
 }
 
-/// What the load agents of a variant did: medians over slots.
+/// The work of a variant's load agents: medians over slots.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LoadAgentsDocument {
@@ -100,15 +100,15 @@ pub struct LoadAgentsDocument {
     pub agents: Vec<AgentDocument>,
 }
 
-/// What one load agent did.
+/// The work of one load agent.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct AgentDocument {
-    /// Its name.
+    /// The agent's name.
     pub agent: String,
-    /// Its part of the work, from 0 to 1.
+    /// The agent's part of the work, from 0 to 1.
     pub share: f64,
-    /// Its part of the load as the settings divide it; `null` where that is not known.
+    /// The agent's part of the load as the settings divide it; `null` where that is not known.
     pub asked: Option<f64>,
     /// The median of its times; `null` where there is none.
     pub median_ms: Option<f64>,
@@ -136,7 +136,7 @@ impl LoadAgentsDocument {
     }
 }
 
-/// What a limiter let through against what its policy allows: medians over slots.
+/// The rate that a limiter let through, beside the rate that its policy allows: medians over slots.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LimitDocument {
@@ -194,7 +194,7 @@ pub struct BreakEvenDocument {
     pub levels: Vec<LevelDocument>,
 }
 
-/// What is known of a treatment at one level.
+/// A treatment's effect at one level.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LevelDocument {
@@ -218,7 +218,7 @@ pub enum StateDocument {
     Measured,
     /// It cannot run on this host.
     Skipped,
-    /// There is no proof that its treatment was in effect, or there is no data.
+    /// Without proof that its treatment was in effect, or without data.
     Void,
 }
 
@@ -226,9 +226,9 @@ pub enum StateDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct VariantDocument {
-    /// Its name.
+    /// The variant's name.
     pub name: String,
-    /// The values of the matrix' keys; empty where there is no matrix.
+    /// The values of the matrix' keys; empty without a matrix.
     pub cell: BTreeMap<String, String>,
     /// Whether its numbers may be used.
     pub state: StateDocument,
@@ -240,7 +240,7 @@ pub struct VariantDocument {
     pub placement: Option<Placement>,
     /// Units of work that were tried over all slots, and how many of them failed; both 0 where the data path does not count.
     pub attempts: Attempts,
-    /// Its metrics by name.
+    /// The metrics, by name.
     pub metrics: BTreeMap<String, MetricDocument>,
 }
 
@@ -275,7 +275,7 @@ pub struct StatisticDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ComparisonDocument {
-    /// The values of the matrix' keys; empty where there is no matrix.
+    /// The values of the matrix' keys; empty without a matrix.
     pub cell: BTreeMap<String, String>,
     /// Metric and statistic, such as `http_req_duration.p95`.
     pub metric: String,
@@ -304,7 +304,7 @@ pub struct ComparisonDocument {
 pub struct ClaimDocument {
     /// The claim as it was written.
     pub text: String,
-    /// The values of the matrix' keys; empty where there is no matrix.
+    /// The values of the matrix' keys; empty without a matrix.
     pub cell: BTreeMap<String, String>,
     /// The verdict.
     pub verdict: Verdict,
