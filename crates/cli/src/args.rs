@@ -227,7 +227,7 @@ pub struct KeepArguments {
 pub struct AnswerArguments {
     /// The address.
     pub url: String,
-    /// What to print: `status`, `length` or `header:NAME`.
+    /// The parts to print: `status`, `length` or `header:NAME`.
     #[arg(long, value_delimiter = ',', required = true)]
     pub show: Vec<String>,
     /// Accept any certificate.
@@ -372,7 +372,7 @@ pub struct CompareArguments {
     pub json: bool,
 }
 
-/// What to print a schema of.
+/// The format to print a schema of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
     /// Experiment files.

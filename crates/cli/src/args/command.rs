@@ -14,7 +14,7 @@ use super::shared::MeasurementArguments;
 /// `plumb command`.
 #[derive(Debug, Args)]
 pub struct CommandArguments {
-    /// What is measured: settings for each command.
+    /// The measurement's settings, for each command.
     #[command(flatten)]
     pub keys: Keys<CommandSettings>,
     /// Values for `{NAME}` in all commands, separated by commas. Of one command, each value is a variant, and of several

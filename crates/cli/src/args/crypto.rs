@@ -11,7 +11,7 @@ use super::keys::{Flagged, Keys, key, time};
 /// `plumb crypto`.
 #[derive(Debug, Args)]
 pub struct CryptoArguments {
-    /// What is measured: settings for each row, of whatever device.
+    /// The measurement's settings, for each row, of whatever device.
     #[command(flatten)]
     pub keys: Keys<CryptoSettings>,
     /// Only these devices, separated by commas; all if absent. `openssl-speed` runs the program `openssl`.

@@ -14,7 +14,7 @@ pub enum ExportFormat {
     Csv,
     /// The same with types, and with units and meanings in the file's metadata.
     Parquet,
-    /// What the columns of both mean: their units, directions and meanings, as CSV.
+    /// The meaning of both formats' columns: units, directions and descriptions, as CSV.
     Columns,
     /// OpenTelemetry's traces and metrics as lines of JSON, as its file exporter writes them.
     Otlp,
@@ -46,9 +46,9 @@ pub struct ExportArguments {
 /// `x-scope=lab`: a header of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderArgument {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: String,
 }
 

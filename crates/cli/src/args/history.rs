@@ -36,7 +36,7 @@ pub struct RecordArguments {
 /// `plumb history`.
 #[derive(Debug, Args)]
 pub struct HistoryArguments {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub command: HistoryCommand,
     /// See [`DatabaseArguments`].
@@ -44,7 +44,7 @@ pub struct HistoryArguments {
     pub place: DatabaseArguments,
 }
 
-/// What to do with the history.
+/// Actions on the history.
 #[derive(Debug, Subcommand)]
 pub enum HistoryCommand {
     /// Add runs that have ended. One that is there already changes nothing.

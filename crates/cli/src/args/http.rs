@@ -12,7 +12,7 @@ use super::shared::MeasurementArguments;
 /// `plumb http`.
 #[derive(Debug, Args)]
 pub struct HttpArguments {
-    /// What is measured.
+    /// The measurement's settings.
     #[command(flatten)]
     pub keys: Keys<HttpSettings>,
     /// From where it is measured.

@@ -23,7 +23,7 @@ pub struct MigrateArguments {
     /// PEM file with the certificate that `plumb migrate --tls on serve` has printed there, for `--tls on`.
     #[arg(long, value_name = "FILE", requires = "to")]
     pub ca: Option<PathBuf>,
-    /// What is measured.
+    /// The measurement's settings.
     #[command(flatten)]
     pub keys: Keys<MigrationSettings>,
     /// How it is shown.
@@ -31,7 +31,7 @@ pub struct MigrateArguments {
     pub shown: MeasurementArguments,
 }
 
-/// What else `plumb migrate` does.
+/// Other uses of `plumb migrate`.
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
     /// Listen for migrations from other hosts, until Ctrl-C.

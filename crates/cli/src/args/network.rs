@@ -18,7 +18,7 @@ pub struct NetworkArguments {
     /// Only serve, as the other end.
     #[command(subcommand)]
     pub command: Option<NetworkCommand>,
-    /// What is measured: settings for each message size.
+    /// The measurement's settings, for each message size.
     #[command(flatten)]
     pub keys: Keys<NetworkSettings>,
     /// From where it is measured.
@@ -32,11 +32,11 @@ pub struct NetworkArguments {
     pub shown: MeasurementArguments,
 }
 
-/// What else `plumb network` does.
+/// Other uses of `plumb network`.
 #[derive(Debug, Subcommand)]
 pub enum NetworkCommand {
-    /// Serve as the other end of measurements, until Ctrl-C. Anyone who can reach the address can load the network: there is no
-    /// password. Each client address may have 64 control connections and 2048 flows; all addresses together, 128 and 4096.
+    /// Serve as the other end of measurements, until Ctrl-C. Anyone who can reach the address can load the network, because no
+    /// password is asked for. Each client address may have 64 control connections and 2048 flows; all addresses together, 128 and 4096.
     Serve {
         /// Where, for TCP and UDP.
         #[arg(long, default_value = "127.0.0.1:19766", value_name = "ADDRESS:PORT", value_parser = plumb_host::address::parse)]

@@ -17,7 +17,7 @@ const DBENCH_WARMUP: &str = "2s";
 /// `plumb storage`.
 #[derive(Debug, Args)]
 pub struct StorageArguments {
-    /// What is measured.
+    /// The measurement's settings.
     #[command(flatten)]
     pub keys: Keys<StorageSettings>,
     /// From where it is measured.

@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use crate::args::shared::JsonArguments;
 
-/// What to do with tunings.
+/// Actions on tunings.
 #[derive(Debug, Subcommand)]
 pub enum TuneCommand {
     /// List every tuning: what it changes, needs and risks, and whether this machine can do it.

@@ -18,12 +18,12 @@ pub struct VolumesArguments {
     /// Where volumes and policies are kept.
     #[arg(long, global = true, value_name = "DIR", default_value = "plumb-volumes")]
     pub state: PathBuf,
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub command: VolumesCommand,
 }
 
-/// What to do with volumes.
+/// Actions on volumes.
 #[derive(Debug, Subcommand)]
 pub enum VolumesCommand {
     /// Serve every volume over NBD, under its policy, until Ctrl-C. Changes by the other commands take effect while it runs.
@@ -39,9 +39,9 @@ pub enum VolumesCommand {
     },
     /// Make a volume.
     Create {
-        /// Its name.
+        /// The volume's name.
         name: String,
-        /// Its size, such as `100GiB`. It takes space only as it is written to.
+        /// The volume's size, such as `100GiB`. It takes space only as it is written to.
         #[arg(long)]
         size: Bytes,
         /// The policy that it is under.
@@ -50,9 +50,9 @@ pub enum VolumesCommand {
     },
     /// Make a volume larger or smaller.
     Resize {
-        /// Its name.
+        /// The volume's name.
         name: String,
-        /// Its new size.
+        /// The new size.
         #[arg(long)]
         size: Bytes,
     },
@@ -65,7 +65,7 @@ pub enum VolumesCommand {
     },
     /// Delete a volume and its data.
     Delete {
-        /// Its name.
+        /// The volume's name.
         name: String,
     },
     /// Make, change, list and delete policies.
@@ -85,14 +85,14 @@ pub enum VolumesCommand {
     },
 }
 
-/// What to do with SVMs.
+/// Actions on SVMs.
 #[derive(Debug, Subcommand)]
 pub enum SvmCommand {
     /// Make an SVM.
     Create {
-        /// Its name.
+        /// The SVM's name.
         name: String,
-        /// Its UUID; a fresh one if absent.
+        /// The SVM's UUID; a fresh one if absent.
         #[arg(long)]
         uuid: Option<String>,
     },
@@ -171,7 +171,7 @@ pub enum CsiMode {
     Node,
 }
 
-/// What to do with policies.
+/// Actions on policies.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
     /// Make a policy: fixed (limits) or adaptive (operations per size).
@@ -186,7 +186,7 @@ pub enum PolicyCommand {
     },
     /// Delete a policy that no volume is under.
     Delete {
-        /// Its name.
+        /// The policy's name.
         name: String,
     },
 }
@@ -196,7 +196,7 @@ pub enum PolicyCommand {
 #[command(group(clap::ArgGroup::new("kind").required(true).multiple(true)
     .args(["max_iops", "max_bandwidth", "min_iops", "min_bandwidth", "peak_iops"])))]
 pub struct PolicyArguments {
-    /// Its name.
+    /// The policy's name.
     pub name: String,
     /// Fixed: at most this many operations, such as `500 IOPS`.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
@@ -247,7 +247,7 @@ pub struct PolicyArguments {
 pub enum SpaceArgument {
     /// The size that the volume was made with.
     AllocatedSpace,
-    /// What is in it.
+    /// The data in the volume.
     UsedSpace,
 }
 
