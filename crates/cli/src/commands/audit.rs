@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 16 << 20;
 /// The name and version of the format.
 const FORMAT: &str = "plumbline.audit/1";
 
-/// What the numbers of some documents support.
+/// An audit of the numbers in some documents.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(title = "plumbline.audit/1", deny_unknown_fields)]
 pub struct AuditDocument {
@@ -33,11 +33,11 @@ pub struct AuditDocument {
     found: Vec<FoundDocument>,
     /// Outputs and tables with figures that were not read.
     not_read: Vec<NotReadDocument>,
-    /// What can be concluded, in sentences.
+    /// The conclusions that the numbers allow, in sentences.
     conclusions: Vec<String>,
     /// The ratios that the conclusions state, in the same order.
     ratios: Vec<RatioDocument>,
-    /// What misleads or is missing.
+    /// Findings of figures that mislead or are missing.
     findings: Vec<FindingDocument>,
     /// Experiments that would settle the questions, one for each file that has any.
     experiments: Vec<String>,
@@ -51,7 +51,7 @@ struct FoundDocument {
     file: String,
     /// The line, from 1.
     line: usize,
-    /// What it is, in a sentence.
+    /// A description, in a sentence.
     what: String,
 }
 
@@ -103,7 +103,7 @@ struct FindingDocument {
     line: usize,
     /// The rule that found it; `plumb audit --explain` says what it checks.
     rule: &'static str,
-    /// What is the matter, in a few words.
+    /// The finding, in a few words.
     what: String,
     /// Why, with the numbers that prove it.
     why: String,

@@ -25,13 +25,13 @@ pub struct CodecTable {
     pub cpu: Option<String>,
     /// Where the data is from.
     pub data: String,
-    /// Its size.
+    /// The size of the data.
     pub data_bytes: u64,
     /// The size of the units of a migration.
     pub unit_bytes: u64,
     /// How often each codec had its turn.
     pub rounds: usize,
-    /// What was measured, in the order in which it is to be shown.
+    /// The results, in the order in which they are to be shown.
     pub rows: Vec<CodecRow>,
     /// The codecs that this host does not have.
     pub missing: Vec<CodecMissing>,
@@ -89,7 +89,7 @@ pub struct CodecSpeed {
 pub struct CodecMissing {
     /// The codec.
     pub codec: String,
-    /// What is missing and what to install.
+    /// The missing part, and how to install it.
     pub reason: String,
 }
 

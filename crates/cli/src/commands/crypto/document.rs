@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The name and version of the format.
 pub const CRYPTO_FORMAT: &str = "plumbline.crypto/1";
 
-/// What the devices of one machine are worth.
+/// A comparison of the devices of one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(title = "plumbline.crypto/1", deny_unknown_fields)]
 pub struct CryptoDocument {
@@ -25,7 +25,7 @@ pub struct CryptoDocument {
     pub rounds: u32,
     /// Every device that was asked for.
     pub devices: Vec<DeviceDocument>,
-    /// What was measured.
+    /// The results.
     pub rows: Vec<DeviceRowDocument>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
@@ -35,17 +35,17 @@ pub struct CryptoDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct DeviceDocument {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether this machine has it.
     pub usable: bool,
-    /// Its library's name and version.
+    /// The library's name and version.
     pub library: Option<String>,
     /// The file of a library that was loaded at run time.
     pub file: Option<String>,
-    /// What is missing, and what to install.
+    /// The missing part, and how to install it.
     pub missing: Option<String>,
-    /// Its results that were compared with another implementation's before anything was measured; `null` where none can
+    /// The results that were compared with another implementation's before the measurement; `null` if no other one can
     /// be had.
     pub known_answers: Option<AnswersDocument>,
 }
@@ -66,7 +66,7 @@ pub struct DeviceRowDocument {
     pub device: String,
     /// The algorithm's name.
     pub algorithm: String,
-    /// What sort of work that is.
+    /// The class of work.
     pub class: String,
     /// Operations in one pass, at most; `null` for blocks.
     pub batch: Option<u32>,

@@ -32,7 +32,7 @@ pub struct RunLine {
     run: String,
     /// The experiment's name.
     experiment: String,
-    /// Its title.
+    /// The title.
     title: String,
     /// When it started, RFC 3339.
     started_at: String,
@@ -60,7 +60,7 @@ pub struct RunLine {
     dirty: bool,
     /// The first line of the commit's message.
     subject: Option<String>,
-    /// Its labels.
+    /// The labels.
     labels: BTreeMap<String, String>,
 }
 
@@ -75,7 +75,7 @@ pub struct RunDocument {
     run: RunLine,
     /// Facts about its host, by name.
     host: BTreeMap<String, String>,
-    /// Its value in each series.
+    /// The run's value in each series.
     values: Vec<ValueLine>,
 }
 
@@ -83,7 +83,7 @@ pub struct RunDocument {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct ValueLine {
-    /// What it is a value of.
+    /// The series that it belongs to.
     series: SeriesDocument,
     /// The value.
     point: PointDocument,
@@ -110,7 +110,7 @@ pub struct TrendDocument {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct SeriesTrend {
-    /// What it is a series of.
+    /// The series.
     series: SeriesDocument,
     /// The level since the last shift, in the series' unit.
     level: Option<f64>,
@@ -124,15 +124,15 @@ struct SeriesTrend {
     shifts: Vec<ShiftDocument>,
 }
 
-/// What may be compared over time.
+/// A series of values that may be compared over time.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct SeriesDocument {
-    /// The cell of the matrix; empty where there is no matrix.
+    /// The cell of the matrix; empty without a matrix.
     cell: String,
     /// The variant.
     variant: String,
-    /// What the variant is divided by, in a series of ratios.
+    /// The divisor of the variant, in a series of ratios.
     baseline: Option<String>,
     /// Metric and statistic.
     metric: String,
