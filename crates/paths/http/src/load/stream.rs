@@ -1,7 +1,6 @@
 //! One request on its way, and its times.
 
 use super::checks::BodyWatch;
-use super::content::Content;
 use super::core::Core;
 use super::due::Due;
 use super::errors::Failure;
@@ -50,21 +49,14 @@ impl Stream {
     }
 
     /// Counts and judges an answer that is complete.
-    pub fn finish<T>(
-        &mut self,
-        core: &mut Core<T>,
-        now_ns: u64,
-        status: u16,
-        content: Content,
-        body_bytes: u64,
-    ) {
-        self.answer = Answer { end_ns: now_ns, status, content, body_bytes, ..self.answer };
+    pub fn finish<T>(&mut self, core: &mut Core<T>, now_ns: u64) {
+        self.answer.end_ns = now_ns;
         if self.is_counted && core.tally.answered(&self.answer) {
             let duration_ns = core.tally.duration_ns(&self.answer);
             let tally = &mut core.tally;
             tally.waited(&self.waits);
             let judged = |check, passes| tally.checked(check, passes);
-            let is_good = core.errand.checks.judge(&self.watch, status, duration_ns, judged);
+            let is_good = core.errand.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
             tally.attempted(is_good);
         }
     }

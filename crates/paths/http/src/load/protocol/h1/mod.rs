@@ -232,8 +232,10 @@ impl H1 {
             // The server answered without reading the request to its end.
             self.stream.answer.sent_ns = now_ns;
         }
-        let parser = &self.parser;
-        self.stream.finish(core, now_ns, parser.status(), parser.content(), parser.body_bytes());
+        let (parser, answer) = (&self.parser, &mut self.stream.answer);
+        (answer.status, answer.content) = (parser.status(), parser.content());
+        answer.body_bytes = parser.body_bytes();
+        self.stream.finish(core, now_ns);
         self.phase = Phase::Idle;
         let can_stay = is_sent && is_open && core.errand.reuse == Reuse::KeepAlive;
         let then = match (parser.keeps_alive(), can_stay && !link.socket.is_hangup()) {

@@ -87,11 +87,11 @@ impl H2 {
         match event {
             Event::Head { stream, head, ends_stream } => {
                 let Some(at) = self.find(stream) else { return };
-                self.streams[at].answer.first_ns = self.wire.heard_ns;
                 let label = |name| self.wire.rules.fields().get(name).map(Label::of).unwrap_or_default();
                 let content =
                     Content { media_type: label(b"content-type"), coding: label(b"content-encoding") };
-                (self.exchanges[at].status, self.exchanges[at].content) = (head.status, content);
+                let answer = &mut self.streams[at].answer;
+                (answer.first_ns, answer.status, answer.content) = (self.wire.heard_ns, head.status, content);
                 if ends_stream {
                     self.finish(core, at);
                 }
@@ -99,7 +99,7 @@ impl H2 {
             Event::Data { stream, data, flow_bytes, ends_stream } => {
                 self.wire.rules.release(stream, flow_bytes, &mut self.wire.out);
                 let Some(at) = self.find(stream) else { return };
-                self.exchanges[at].body_bytes += data.len() as u64;
+                self.streams[at].answer.body_bytes += data.len() as u64;
                 core.errand.checks.pass(&mut self.streams[at].watch, data);
                 if ends_stream {
                     self.finish(core, at);
@@ -132,7 +132,7 @@ impl H2 {
             stream.answer.sent_ns = now_ns;
         }
         stream.waits.end(now_ns);
-        stream.finish(core, now_ns, exchange.status, exchange.content, exchange.body_bytes);
+        stream.finish(core, now_ns);
     }
 
     fn fail_one(&mut self, core: &mut Core<Shared>, id: u32, error: Http2Error) {

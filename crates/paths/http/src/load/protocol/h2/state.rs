@@ -4,7 +4,6 @@ use plumb_h2::connection::{Blocked, Connection, Limits, Side};
 use plumb_h2::{ErrorCode, Settings};
 
 use super::request::Request;
-use crate::load::content::Content;
 use crate::load::stream::Stream;
 
 /// This side's window for a stream and for a connection. It is as large as h2load's, so that the load does not limit the server.
@@ -37,18 +36,13 @@ pub struct H2 {
     pub(super) wire: Wire,
 }
 
-/// How far a request and its answer are.
+/// How far a request is.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     /// Its stream; 0 as long as the request waits for one.
     pub(super) id: u32,
     /// Bytes of the request's body that were queued for sending.
     pub(super) body_sent: usize,
-    /// The answer's status; 0 before its fields are there.
-    pub(super) status: u16,
-    pub(super) content: Content,
-    /// The answer's body so far.
-    pub(super) body_bytes: u64,
 }
 
 /// The state of one connection.

@@ -100,3 +100,29 @@ fn fuzz_http2_answers() {
         (errors.into_keys().collect::<Vec<_>>(), statuses, again)
     });
 }
+
+/// With 100 on a connection: some 280 bytes here and 60 in `plumb_h2`, in vectors for 128, and a share of the connection's buffers.
+#[test]
+fn a_request_under_way_takes_at_most_512_bytes() {
+    const CONNECTIONS: usize = 10;
+    const STREAMS: usize = 100;
+    let mut core = core();
+    let answers = frames(|out| {
+        for id in (1..2 * STREAMS as u32).step_by(2) {
+            encode::headers(id, &[0x88], false, 1 << 14, out);
+            encode::data(id, b"begun", false, out);
+        }
+    });
+    let (under_way, peak_bytes) = plumb_fuzz::peak_bytes_of(|| {
+        let mut clients: Vec<H2> = (0..CONNECTIONS).map(|_| H2::new(&core.shared)).collect();
+        for client in &mut clients {
+            (0..STREAMS).for_each(|_| client.take(Due::new(0, 0)));
+            client.open_streams(&mut core, 0);
+            client.wire.out.clear();
+            client.take_bytes(&mut core, &answers).unwrap();
+        }
+        clients.iter().map(|client| client.streams.len()).sum::<usize>()
+    });
+    assert_eq!(under_way, CONNECTIONS * STREAMS);
+    assert!(peak_bytes <= under_way * 512, "{} bytes for each", peak_bytes / under_way);
+}
