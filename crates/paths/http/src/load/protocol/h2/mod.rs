@@ -32,7 +32,7 @@ impl Protocol for H2 {
     const IS_MULTIPLEXED: bool = true;
 
     fn shared(spec: &LoadSettings, url: &Url) -> Shared {
-        Shared { request: Request::new(spec, url), streams_max: spec.streams as usize }
+        Shared { request: Request::new(spec, url), streams_max: spec.streams as usize, joined: Vec::new() }
     }
 
     fn new(shared: &Shared) -> Self {

@@ -55,11 +55,14 @@ impl H2 {
             self.wire.input.extend_from_slice(&bytes[taken..]);
             return Ok(());
         }
-        let mut input = std::mem::take(&mut self.wire.input);
-        input.extend_from_slice(bytes);
-        let taken = self.take_frames(core, &input)?;
-        input.drain(..taken);
-        self.wire.input = input;
+        let mut joined = std::mem::take(&mut core.shared.joined);
+        joined.clear();
+        joined.extend_from_slice(&self.wire.input);
+        joined.extend_from_slice(bytes);
+        let taken = self.take_frames(core, &joined)?;
+        self.wire.input.clear();
+        self.wire.input.extend_from_slice(&joined[taken..]);
+        core.shared.joined = joined;
         Ok(())
     }
 

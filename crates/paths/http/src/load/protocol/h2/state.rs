@@ -24,6 +24,8 @@ const SETTINGS: Settings = Settings {
 pub struct Shared {
     pub(super) request: Request,
     pub(super) streams_max: usize,
+    /// Where the beginning of a frame meets the read with its end; nothing stays in it.
+    pub(super) joined: Vec<u8>,
 }
 
 /// HTTP/2's part of a connection.

@@ -126,3 +126,23 @@ fn a_request_under_way_takes_at_most_512_bytes() {
     assert_eq!(under_way, CONNECTIONS * STREAMS);
     assert!(peak_bytes <= under_way * 512, "{} bytes for each", peak_bytes / under_way);
 }
+
+/// A read has up to 64 KiB, which would be as much for each of many connections.
+#[test]
+fn a_connection_keeps_no_more_of_a_read_than_a_frame() {
+    const FRAME_BYTES: usize = 9 + (1 << 14);
+    let mut core = core();
+    let answer = frames(|out| {
+        encode::headers(1, &[0x88], false, 1 << 14, out);
+        (0..40).for_each(|_| encode::data(1, &[b'x'; 1 << 14], false, out));
+    });
+    let mut client = H2::new(&core.shared);
+    client.take(Due::new(0, 0));
+    client.open_streams(&mut core, 0);
+    for read in answer.chunks(64 << 10) {
+        client.take_bytes(&mut core, read).unwrap();
+        let kept_bytes = client.wire.input.capacity();
+        assert!(kept_bytes <= 2 * FRAME_BYTES, "{kept_bytes} bytes");
+    }
+    assert_eq!(client.streams[0].answer.body_bytes, 40 << 14);
+}
