@@ -136,8 +136,18 @@ fn single_measurements_are_made_on_other_hosts() {
         assert!(late.iter().any(|late| stderr(&both).contains(late)), "{}", stderr(&both));
     }
     hosts.enter(2, &["dd", "if=/dev/urandom", "of=/tmp/volume", "bs=64K", "count=16"]);
-    let reads =
-        ["storage", "/tmp/volume", "--engine", "psync", "--depth", "1", "--duration", "100ms", "--json"];
+    let reads = [
+        "storage",
+        "/tmp/volume",
+        "--buffered",
+        "--engine",
+        "psync",
+        "--depth",
+        "1",
+        "--duration",
+        "100ms",
+        "--json",
+    ];
     let there = hosts.run(&[&reads[..], &["--on", "host2"]].concat());
     assert_eq!(code(&there), 0, "{}", stderr(&there));
     let there: Value = serde_json::from_str(&stdout(&there)).unwrap();

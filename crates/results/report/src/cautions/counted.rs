@@ -55,11 +55,8 @@ pub fn sentence(caution: &Caution) -> String {
             figures::share_coarse(*step)
         ),
         Caution::InFlight { cell, variant, baseline, units, variant_in_flight, baseline_in_flight } => {
-            format!(
-                "{variant} kept {variant_in_flight:.0} {units} in flight{}, and {baseline} {baseline_in_flight:.0}: every effect is also one of \
-             that number; give both the same",
-                in_cell(cell)
-            )
+            let place = in_cell(cell);
+            in_flight((variant, *variant_in_flight, &place), (baseline, *baseline_in_flight), units)
         }
         Caution::Moved { cell, left, right } => moved(left, right, &in_cell(cell)),
         Caution::Stolen { slots } => noise(*slots, "the hypervisor took more than 2% of the CPU time"),
@@ -89,6 +86,18 @@ fn work_failed(name: &str, units: &str, (failed, tried): (u64, u64), limit: f64)
          are void",
         figures::share(failed as f64 / tried as f64),
         Percent(limit)
+    )
+}
+
+/// The effect of a number that differs beside what was asked.
+fn in_flight(
+    (variant, kept, place): (&str, f64, &str),
+    (baseline, kept_by_it): (&str, f64),
+    units: &str,
+) -> String {
+    format!(
+        "{variant} kept {kept:.0} {units} in flight{place}, and {baseline} {kept_by_it:.0}: every effect is also one of that number; give \
+         both the same"
     )
 }
 
