@@ -83,6 +83,11 @@ impl Buffer {
         if self.bytes.capacity() == 0 {
             self.bytes = pool.take();
         }
+        // A queue that never empties must not keep all that went through it.
+        if self.start >= BUFFER_BYTES {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
         &mut self.bytes
     }
 
@@ -126,6 +131,17 @@ mod tests {
         buffer.consume(5);
         buffer.release(&mut pool);
         assert_eq!((buffer.bytes.capacity(), pool.spare.len()), (0, 1));
+    }
+
+    #[test]
+    fn a_queue_that_never_empties_stays_small() {
+        let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
+        for _ in 0..1000 {
+            buffer.end(&mut pool).extend_from_slice(&[7; 10_000]);
+            buffer.consume(buffer.len() - 1);
+        }
+        assert!(buffer.bytes.len() <= 2 * BUFFER_BYTES, "{}", buffer.bytes.len());
+        assert_eq!(buffer.data(), [7]);
     }
 
     #[test]
