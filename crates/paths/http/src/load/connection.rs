@@ -122,6 +122,8 @@ impl<P: Protocol> Connection<P> {
         let flow = match self.phase {
             Phase::Ready if P::IS_MULTIPLEXED => return Step::Pending,
             Phase::Ready => self.start(core, due.begun_ns),
+            // A request that is repeated began on another connection.
+            _ if due.repeats > 0 => self.open(core, monotonic_ns()),
             _ => self.open(core, due.begun_ns),
         };
         self.settle(flow, false, core)

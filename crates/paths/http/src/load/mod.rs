@@ -104,13 +104,16 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     parse_checks(spec).map(drop)
 }
 
+/// More streams than a load may have on a connection: above 2,047, their number is not counted exactly.
+const STREAMS_MORE: u32 = 2001;
+
 fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
     if spec.protocol == Spoken::H2 && !matches!(spec.driver, Driver::Native | Driver::H2load) {
         let why = "only h2load and the load of plumb itself are run with HTTP/2; leave `driver` out";
         return Err(Fault::new("load.protocol", why));
     }
     let why = match (spec.streams, spec.protocol, spec.reuse) {
-        (0, ..) => "a connection carries at least 1 request at a time",
+        (0 | STREAMS_MORE.., ..) => "a connection carries 1 to 2000 requests at a time",
         (1, ..) | (_, Spoken::H2, Reuse::KeepAlive) => return Ok(()),
         (_, Spoken::H1, _) => "HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`",
         (_, _, Reuse::None) => "without `reuse` a connection carries 1 request; leave `streams` out",

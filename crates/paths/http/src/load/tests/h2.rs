@@ -176,6 +176,66 @@ fn a_large_body_is_sent_within_the_windows_and_received_whole() {
     assert_eq!((measurement.work, share_of(&measurement, "checks")), (3, (3, 0)));
 }
 
+/// Nothing but the kernel's buffer limits it, so no frame of the server says that more can follow.
+#[test]
+fn a_large_body_is_sent_whole_to_a_server_whose_windows_never_fill() {
+    const BYTES: usize = 8 << 20;
+    let settings = Settings { initial_window_size: 1 << 30, ..Settings::default() };
+    let server = server_with(settings, |peer| {
+        peer.say(|out| encode::window_update(0, 1 << 30, out));
+        let mut received = 0;
+        while let Some(heard) = peer.hear() {
+            match heard {
+                Heard::Data(_, bytes) => {
+                    // A slow reader, so that the socket fills.
+                    if received == 0 {
+                        plumb_host::time::sleep(Duration::from_millis(50));
+                    }
+                    received += bytes.len();
+                }
+                Heard::End(stream) => {
+                    assert_eq!(std::mem::take(&mut received), BYTES);
+                    peer.answer(stream, b"ok");
+                }
+                _ => {}
+            }
+        }
+    });
+    let spec = LoadSettings {
+        connections: 1,
+        method: "POST".to_owned(),
+        body: Some("b".repeat(BYTES)),
+        requests: Some(3),
+        duration: Span(60_000 * MS),
+        ..h2(1)
+    };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (3, [].into()));
+}
+
+/// In an open loop, no request is put on a connection that the server is about to end.
+#[test]
+fn a_goaway_that_leaves_a_request_under_way_fails_none_at_a_fixed_rate() {
+    let server = server(|peer| {
+        let mut answered = 0;
+        while let Some(heard) = peer.hear() {
+            let Heard::End(stream) = heard else { continue };
+            answered += 1;
+            if answered % 5 == 0 {
+                peer.say(|out| encode::go_away(stream, ErrorCode::NoError, b"", out));
+                plumb_host::time::sleep(Duration::from_millis(20));
+                peer.answer(stream, b"ok");
+                while peer.hear().is_some() {}
+                return;
+            }
+            peer.answer(stream, b"ok");
+        }
+    });
+    let spec = LoadSettings { rate: Some(Rate(200.0)), duration: Span(500 * MS), ..h2(4) };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((count_of(&measurement, "http_req_duration"), measurement.errors.clone()), (100, [].into()));
+}
+
 #[test]
 fn requests_above_the_last_stream_of_a_goaway_are_repeated() {
     let server = server(|peer| {
@@ -339,7 +399,7 @@ fn what_http_2_cannot_do_is_refused() {
     ];
     let texts = specs.map(|spec| check(&spec).unwrap_err().to_string());
     insta::assert_snapshot!(texts.join("\n"), @r"
-    load.streams: a connection carries at least 1 request at a time
+    load.streams: a connection carries 1 to 2000 requests at a time
     load.streams: HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
     load.alpn: the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`

@@ -81,10 +81,9 @@ impl Protocol for H2 {
         let has_answered = std::mem::take(&mut self.wire.has_answered);
         let has_more_room = std::mem::take(&mut self.wire.has_more_room);
         if let Some(then) = self.end(core, has_answered) {
-            return match (has_answered, then) {
-                (false, Then::Close) => Ok(Flow::Ended),
-                _ => Ok(Flow::Answered(now_ns, then)),
-            };
+            // A connection that had room is still known to have it; one without needs to be said to be free.
+            let is_known = !has_answered && then == Then::Close && self.has_room();
+            return Ok(if is_known { Flow::Ended } else { Flow::Answered(now_ns, then) });
         }
         if self.wire.has_ended {
             return Err(match self.wire.going_away {
@@ -121,7 +120,7 @@ impl Protocol for H2 {
         }
         self.wire.has_answered = false;
         self.send(link, core, now_ns)?;
-        Ok(Flow::Answered(now_ns, Then::Stay))
+        Ok(Flow::Answered(now_ns, self.end(core, true).unwrap_or(Then::Stay)))
     }
 
     fn streams(&mut self) -> &mut [Stream] {

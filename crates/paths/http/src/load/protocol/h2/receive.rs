@@ -149,6 +149,8 @@ impl H2 {
     fn take_go_away(&mut self, core: &mut Core<Shared>, last_stream: u32, code: ErrorCode) {
         let now_ns = self.wire.heard_ns;
         self.wire.going_away = Some(code);
+        // Its room is none from now on, which an open loop must see even if no request ends.
+        self.wire.has_more_room = true;
         for at in (0..self.exchanges.len()).rev() {
             let id = self.exchanges[at].id;
             if id != 0 && id <= last_stream {
