@@ -227,10 +227,11 @@ impl<'a> AgentExecutor<'a> {
             node.add_to(&mut opened.system, &mut closed.system);
         }
         let measurement = self.union(measurements)?;
+        let mut more = self.hosts.evidence(&self.path, order.settings, &hosts);
+        // Only after the evidence: a pod that was deleted before it was asked for is seen here.
         if let Some(reason) = self.hosts.cut_deleted() {
             return Err(SlotError::Killed(reason));
         }
-        let mut more = self.hosts.evidence(&self.path, order.settings, &hosts);
         more.extend(nodes.iter().flat_map(SeenNode::evidence));
         let ends = (&opened, &closed);
         let is_late = is_late(ends, measurement.window_ns);
