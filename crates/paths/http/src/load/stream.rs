@@ -65,10 +65,7 @@ impl Stream {
     pub fn fail<T>(&mut self, core: &mut Core<T>, failure: &Failure, now_ns: u64) {
         if self.is_counted {
             self.waits.end(now_ns);
-            if core.tally.counts(self.answer.intended_ns, now_ns) {
-                core.tally.waited(&self.waits);
-            }
-            core.tally.failed(failure, self.answer.intended_ns, now_ns);
+            core.tally.failed(failure, &self.waits, self.answer.intended_ns, now_ns);
         }
     }
 }

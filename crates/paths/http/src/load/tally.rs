@@ -234,8 +234,7 @@ impl Tally {
     }
 
     /// Whether the times of a request that was due at one moment and ended at another belong to the window.
-    #[must_use]
-    pub fn counts(&self, intended_ns: u64, end_ns: u64) -> bool {
+    fn counts(&self, intended_ns: u64, end_ns: u64) -> bool {
         self.recorder.frame.measures(if self.recorder.is_open_loop { intended_ns } else { end_ns })
     }
 
@@ -322,7 +321,7 @@ impl Tally {
 
     /// A request failed. Its time is recorded with those of answers, because an answer would have taken at least as long. A
     /// refusal comes at once, so its time counts only where it was long: see [`Times::settle`].
-    pub fn failed(&mut self, failure: &Failure, intended_ns: u64, at_ns: u64) {
+    pub fn failed(&mut self, failure: &Failure, waits: &Waits, intended_ns: u64, at_ns: u64) {
         if !self.counts(intended_ns, at_ns) {
             if !self.recorder.is_open_loop && at_ns >= self.recorder.frame.close_ns {
                 self.left_pending(intended_ns, self.recorder.frame.close_ns);
@@ -331,6 +330,7 @@ impl Tally {
         }
         self.failed += 1;
         self.attempted(false);
+        self.waited(waits);
         self.recorder.fail(failure.to_string());
         self.lasting += u64::from(failure.is_lasting());
         let waited_ns = at_ns.saturating_sub(intended_ns);

@@ -412,8 +412,7 @@ impl<P: Protocol> HttpWorker<P> {
     /// never was.
     fn give_up(&mut self, now_ns: u64) {
         for (intended_ns, waits) in self.unanswered(now_ns, |_| true) {
-            self.core.tally.waited(&waits);
-            self.core.tally.failed(&Failure::Unfinished, intended_ns, now_ns);
+            self.core.tally.failed(&Failure::Unfinished, &waits, intended_ns, now_ns);
         }
         while let Some(due) = &mut self.part.due {
             let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
@@ -423,8 +422,7 @@ impl<P: Protocol> HttpWorker<P> {
             due.advance();
             let mut waits = Waits::default();
             waits.add(self.connections[0].limited_by(), now_ns - at_ns);
-            self.core.tally.waited(&waits);
-            self.core.tally.failed(&Failure::Unfinished, at_ns, now_ns);
+            self.core.tally.failed(&Failure::Unfinished, &waits, at_ns, now_ns);
         }
     }
 }

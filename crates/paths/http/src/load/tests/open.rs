@@ -155,6 +155,18 @@ fn what_is_never_answered_is_counted_with_the_time_it_had() {
 }
 
 #[test]
+fn waits_of_requests_from_the_warm_up_are_not_counted() {
+    let server = Server::start(|conversation| {
+        conversation.request();
+        conversation.until_closed();
+    });
+    let spec = LoadSettings { warmup: Span(200 * MS), timeout: Span(100 * MS), ..at_rate(100.0) };
+    let measurement = measure(&spec, &server.url);
+    let (waited, at_once) = share_of(&measurement, "http_req_stalled");
+    assert_eq!((measurement.attempts.tried, waited + at_once), (20, 20), "{waited} waited");
+}
+
+#[test]
 fn nobody_there_fails_what_is_due_and_no_more() {
     let measurement = measure(&at_rate(500.0), &Nobody::new().url);
     assert_eq!(measurement.errors, [("connection refused".to_owned(), 100)].into());
