@@ -17,8 +17,8 @@ use crate::load::socket::Received;
 
 /// A request is repeated this often on other connections before it fails.
 const REPEATS_MAX: u8 = 8;
-/// A server that asks for more answers than this without reading them floods the client.
-const UNREAD_BYTES_MAX: usize = 4 << 20;
+/// A server that asks for more bytes of answers than this without reading them floods the client.
+pub(super) const UNREAD_BYTES_MAX: usize = 4 << 20;
 
 impl H2 {
     /// Reads until nothing is left.
@@ -74,12 +74,14 @@ impl H2 {
         let mut at = 0;
         loop {
             let wire = &mut self.wire;
+            let queued_bytes = wire.out.len();
             let received = wire.rules.receive(&bytes[at..], &mut wire.out);
             let Some((event, length)) = received.map_err(|error| Http2Error::Illegal(error.fault))? else {
                 return Ok(at);
             };
             at += length;
-            if wire.out.len() > UNREAD_BYTES_MAX {
+            wire.answer_bytes += wire.out.len() - queued_bytes;
+            if wire.answer_bytes.min(wire.out.len() - wire.sent) > UNREAD_BYTES_MAX {
                 return Err(Http2Error::Illegal(Fault::Flood(FrameKind::Ping)).into());
             }
             self.on_event(core, event);

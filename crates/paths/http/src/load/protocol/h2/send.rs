@@ -102,7 +102,7 @@ impl H2 {
             return Ok(false);
         }
         wire.out.clear();
-        wire.sent = 0;
+        (wire.sent, wire.answer_bytes) = (0, 0);
         let now_ns = monotonic_ns();
         let mut leaving = std::mem::take(&mut wire.leaving);
         for id in leaving.drain(..) {

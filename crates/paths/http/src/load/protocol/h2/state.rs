@@ -54,6 +54,8 @@ pub(super) struct Wire {
     /// What the kernel has not taken yet, from `sent` on.
     pub(super) out: Vec<u8>,
     pub(super) sent: usize,
+    /// Bytes of answers to the server's frames that joined `out` since it was empty.
+    pub(super) answer_bytes: usize,
     /// Streams whose requests are in `out` to their last byte.
     pub(super) leaving: Vec<u32>,
     /// The beginning of a frame whose end has not arrived.
@@ -77,6 +79,7 @@ impl Wire {
             rules: Connection::begin(Side::Client, SETTINGS, WINDOW_BYTES, Limits::default(), &mut out),
             out,
             sent: 0,
+            answer_bytes: 0,
             leaving: Vec::new(),
             input: Vec::new(),
             has_settings: false,

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plumb_fuzz::Target;
-use plumb_h2::frame::{Flags, FrameKind, encode};
+use plumb_h2::frame::{Flags, FrameKind, HEADER_BYTES, encode};
 use plumb_h2::hpack::{Field, replayable};
 use plumb_h2::{ErrorCode, Settings};
 use plumb_pace::{Frame, Proportion};
 
+use super::receive::UNREAD_BYTES_MAX;
 use super::*;
 use crate::load::checks::Checks;
 use crate::load::core::Errand;
@@ -130,7 +131,7 @@ fn a_request_under_way_takes_at_most_512_bytes() {
 /// A read has up to 64 KiB, which would be as much for each of many connections.
 #[test]
 fn a_connection_keeps_no_more_of_a_read_than_a_frame() {
-    const FRAME_BYTES: usize = 9 + (1 << 14);
+    const FRAME_BYTES: usize = HEADER_BYTES + (1 << 14);
     let mut core = core();
     let answer = frames(|out| {
         encode::headers(1, &[0x88], false, 1 << 14, out);
@@ -145,4 +146,28 @@ fn a_connection_keeps_no_more_of_a_read_than_a_frame() {
         assert!(kept_bytes <= 2 * FRAME_BYTES, "{kept_bytes} bytes");
     }
     assert_eq!(client.streams[0].answer.body_bytes, 40 << 14);
+}
+
+/// Neither the load's own frames nor those that the kernel has taken are unread answers.
+#[test]
+fn only_answers_that_the_server_does_not_read_are_a_flood() {
+    let mut core = core();
+    let ask = frames(|out| {
+        encode::headers(1, &[0x88], false, 1 << 14, out);
+        // DATA, since too many PINGs in a row are a flood in any case.
+        for _ in 0..UNREAD_BYTES_MAX / (HEADER_BYTES + 8) {
+            encode::ping([1; 8], false, out);
+            encode::data(1, b"x", false, out);
+        }
+    });
+    let more = frames(|out| encode::ping([1; 8], false, out));
+    for (own_bytes, sent_bytes, is_flood) in [(0, 0, true), (100, 200, false)] {
+        let mut client = H2::new(&core.shared);
+        client.take(Due::new(0, 0));
+        client.open_streams(&mut core, 0);
+        client.wire.out = vec![0; own_bytes];
+        client.take_bytes(&mut core, &ask).unwrap();
+        client.wire.sent = sent_bytes;
+        assert_eq!(client.take_bytes(&mut core, &more).is_err(), is_flood, "{sent_bytes} bytes were sent");
+    }
 }
