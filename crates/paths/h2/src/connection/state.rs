@@ -141,17 +141,21 @@ impl Connection {
         }
     }
 
+    /// How many more streams a client's ids suffice for; 0 after a GOAWAY of either side.
+    #[must_use]
+    pub fn ids_left(&self) -> usize {
+        let is_over =
+            self.side == Side::Server || self.peer_last_stream.is_some() || self.gone_after.is_some();
+        if is_over { 0 } else { IDS_END.saturating_sub(self.next_id).div_ceil(2) as usize }
+    }
+
     /// Whether a client could open a stream.
     ///
     /// # Errors
     ///
     /// When it cannot.
     pub fn can_open(&self) -> Result<(), Blocked> {
-        if self.side == Side::Server
-            || self.peer_last_stream.is_some()
-            || self.gone_after.is_some()
-            || self.next_id >= IDS_END
-        {
+        if self.ids_left() == 0 {
             return Err(Blocked::GoingAway);
         }
         if self.streams.len() >= self.peer.max_concurrent_streams as usize {
@@ -320,5 +324,27 @@ impl Connection {
             self.streams.remove(id);
             self.flood.completed();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_opens_streams_until_its_ids_are_used_up() {
+        let mut out = Vec::new();
+        let begin = |side, out: &mut Vec<u8>| {
+            Connection::begin(side, Settings::default(), 0, Limits::default(), out)
+        };
+        let mut client = begin(Side::Client, &mut out);
+        assert_eq!((client.ids_left(), begin(Side::Server, &mut out).ids_left()), (1 << 30, 0));
+        client.next_id = IDS_END - 3;
+        assert_eq!(client.ids_left(), 2);
+        assert_eq!([(); 3].map(|()| client.open(false)), [
+            Ok(IDS_END - 3),
+            Ok(IDS_END - 1),
+            Err(Blocked::GoingAway)
+        ]);
     }
 }

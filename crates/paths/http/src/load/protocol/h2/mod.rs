@@ -58,7 +58,7 @@ impl Protocol for H2 {
     }
 
     fn has_room(&self) -> bool {
-        self.streams.len() < self.streams_max.min(self.wire.allowed())
+        !self.is_closing() && self.streams.len() < self.streams_max.min(self.wire.allowed())
     }
 
     fn limited_by(&self) -> Wait {
@@ -134,11 +134,9 @@ impl H2 {
         if !self.streams.is_empty() {
             return None;
         }
-        let is_last = self.wire.going_away.is_some();
-        match (self.wire.has_ended, is_last) {
-            (true, _) => Some(Then::Close),
-            (false, true) => Some(Then::Part),
-            _ => (has_answered && core.errand.reuse == Reuse::None).then_some(Then::Close),
-        }
+        let wire = &self.wire;
+        let is_left_by_server = wire.going_away.is_some() && !wire.has_ended;
+        let is_over = wire.has_ended || self.is_closing() || has_answered && core.errand.reuse == Reuse::None;
+        is_over.then_some(if is_left_by_server { Then::Part } else { Then::Close })
     }
 }

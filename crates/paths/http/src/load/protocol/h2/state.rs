@@ -1,6 +1,6 @@
 //! The state of a connection of HTTP/2. `plumb_h2` keeps its rules.
 
-use plumb_h2::connection::{Blocked, Connection, Limits, Side};
+use plumb_h2::connection::{Connection, Limits, Side};
 use plumb_h2::{ErrorCode, Settings};
 
 use super::request::Request;
@@ -93,15 +93,18 @@ impl Wire {
 
     /// How many requests the server allows at a time.
     pub(super) fn allowed(&self) -> usize {
-        if self.rules.can_open() == Err(Blocked::GoingAway) {
-            return 0;
-        }
         // One request leaves with the client's preface. Others wait until the server has said how many it takes.
         if self.has_settings { self.rules.peer_settings().max_concurrent_streams as usize } else { 1 }
     }
 }
 
 impl H2 {
+    /// Whether the connection takes no more requests, because of a GOAWAY or because its ids run out. It still has an id for each
+    /// request that was taken.
+    pub(super) fn is_closing(&self) -> bool {
+        self.wire.rules.ids_left() < self.streams_max
+    }
+
     /// Where the stream with this id is among those under way.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         self.exchanges.iter().position(|exchange| exchange.id == id)

@@ -171,3 +171,20 @@ fn only_answers_that_the_server_does_not_read_are_a_flood() {
         assert_eq!(client.take_bytes(&mut core, &more).is_err(), is_flood, "{sent_bytes} bytes were sent");
     }
 }
+
+#[test]
+fn a_connection_without_ids_ends_after_its_last_answer() {
+    let mut core = core();
+    let mut client = H2::new(&core.shared);
+    client.take(Due::new(0, 0));
+    client.open_streams(&mut core, 0);
+    client.take_bytes(&mut core, &frames(|_| ())).unwrap();
+    assert!(client.has_room());
+    // This side's GOAWAY leaves no ids, too.
+    client.wire.rules.go_away(ErrorCode::NoError, &mut client.wire.out);
+    assert!(!client.has_room() && client.end(&core, false).is_none());
+    let mut answer = Vec::new();
+    encode::headers(1, &[0x88], true, 1 << 14, &mut answer);
+    client.take_bytes(&mut core, &answer).unwrap();
+    assert_eq!(client.end(&core, true), Some(Then::Close));
+}
