@@ -35,7 +35,7 @@ pub enum Step {
     Pending,
     /// The connection has room since that time, because a request was answered or the server allows more.
     Answered(u64),
-    /// The connection broke. Its requests failed and are counted as such.
+    /// The connection broke, or the server left it. Its requests failed and are counted as such, or are repeated.
     Failed,
     /// The connection has rested after a failure, and is free.
     Rested(u64),
@@ -153,6 +153,11 @@ impl<P: Protocol> Connection<P> {
                 (at_ns, then)
             }
             Ok(Flow::Room(at_ns)) => (at_ns, Then::Stay),
+            Ok(Flow::Unserved(at_ns)) => {
+                self.free_since_ns = at_ns;
+                self.leave(core, Then::Part);
+                return Step::Failed;
+            }
             Ok(Flow::Ended) => {
                 self.vacate();
                 return Step::Pending;

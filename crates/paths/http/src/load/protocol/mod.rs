@@ -35,8 +35,10 @@ pub enum Flow {
     Pending,
     /// A request ended at that time, and the connection has room for another.
     Answered(u64, Then),
-    /// The server allows more requests at a time.
+    /// The number of requests that the server takes at a time may have changed.
     Room(u64),
+    /// The server takes no requests on the connection, and answered none. They are repeated on others.
+    Unserved(u64),
     /// The server closed the connection, which no request needed.
     Ended,
 }

@@ -269,9 +269,11 @@ fn a_request_that_no_connection_processes_fails() {
             }
         }
     });
-    let measurement = measure(&h2(1), &server.url);
+    let measurement = measure(&LoadSettings { connections: 1, ..h2(1) }, &server.url);
     let kinds: Vec<&String> = measurement.errors.keys().collect();
     assert_eq!(kinds, ["http/2: no connection processed the request, however often it was repeated"]);
+    // Between connections are pauses of 1, 2, 4 … 64 ms and then 100 ms.
+    assert!((9..=20).contains(&server.connections()), "{} connections", server.connections());
 }
 
 #[test]

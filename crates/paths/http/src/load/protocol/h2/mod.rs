@@ -79,8 +79,11 @@ impl Protocol for H2 {
         }
         let now_ns = if ready.is_readable() { self.wire.heard_ns } else { monotonic_ns() };
         let has_answered = std::mem::take(&mut self.wire.has_answered);
-        let has_more_room = std::mem::take(&mut self.wire.has_more_room);
+        let has_other_room = std::mem::take(&mut self.wire.has_other_room);
         if let Some(then) = self.end(core, has_answered) {
+            if self.wire.going_away.is_some() && !self.wire.has_served {
+                return Ok(Flow::Unserved(now_ns));
+            }
             // A connection that had room is still known to have it; one without needs to be said to be free.
             let is_known = !has_answered && then == Then::Close && self.has_room();
             return Ok(if is_known { Flow::Ended } else { Flow::Answered(now_ns, then) });
@@ -92,10 +95,10 @@ impl Protocol for H2 {
             });
         }
         // With an answer, more requests may follow, and leave together with what is queued.
-        if !has_answered && !has_more_room {
+        if !has_answered && !has_other_room {
             self.send(link, core, now_ns)?;
         }
-        Ok(match (has_answered, has_more_room) {
+        Ok(match (has_answered, has_other_room) {
             (true, _) => Flow::Answered(now_ns, Then::Stay),
             (false, true) => Flow::Room(now_ns),
             (false, false) => Flow::Pending,
@@ -118,7 +121,6 @@ impl Protocol for H2 {
                 self.give_up(at, core, now_ns);
             }
         }
-        self.wire.has_answered = false;
         self.send(link, core, now_ns)?;
         Ok(Flow::Answered(now_ns, self.end(core, true).unwrap_or(Then::Stay)))
     }

@@ -115,7 +115,7 @@ impl H2 {
                     self.finish(core, at);
                 }
             }
-            Event::Settings => (self.wire.has_settings, self.wire.has_more_room) = (true, true),
+            Event::Settings => (self.wire.has_settings, self.wire.has_other_room) = (true, true),
             Event::Reset { stream, code } => self.fail_one(core, stream, Http2Error::Reset(code)),
             Event::Refused(error) => {
                 if let Scope::Stream(stream) = error.scope {
@@ -130,6 +130,7 @@ impl H2 {
     /// An answer is complete.
     fn finish(&mut self, core: &mut Core<Shared>, at: usize) {
         let now_ns = self.wire.heard_ns;
+        (self.wire.has_answered, self.wire.has_served) = (true, true);
         let (mut stream, exchange) = self.remove(at);
         // Where the server does not want the rest of the request (RFC 9113, section 8.1).
         self.wire.rules.reset(exchange.id, ErrorCode::NoError, &mut self.wire.out);
@@ -143,6 +144,7 @@ impl H2 {
     fn fail_one(&mut self, core: &mut Core<Shared>, id: u32, error: Http2Error) {
         if let Some(at) = self.find(id) {
             let (mut stream, _) = self.remove(at);
+            self.wire.has_answered = true;
             stream.fail(core, &error.into(), self.wire.heard_ns);
         }
     }
@@ -151,8 +153,8 @@ impl H2 {
     fn take_go_away(&mut self, core: &mut Core<Shared>, last_stream: u32, code: ErrorCode) {
         let now_ns = self.wire.heard_ns;
         self.wire.going_away = Some(code);
-        // Its room is none from now on, which an open loop must see even if no request ends.
-        self.wire.has_more_room = true;
+        // An open loop must see that the connection has no room, even if no request ends.
+        self.wire.has_other_room = true;
         for at in (0..self.exchanges.len()).rev() {
             let id = self.exchanges[at].id;
             if id != 0 && id <= last_stream {

@@ -65,11 +65,14 @@ pub(super) struct Wire {
     /// Why the server takes no more requests on this connection.
     pub(super) going_away: Option<ErrorCode>,
     pub(super) has_ended: bool,
+    /// Whether a request was answered on the connection.
+    pub(super) has_served: bool,
     /// When something last arrived.
     pub(super) heard_ns: u64,
-    /// Whether a request has ended, or the server allows more, since this was last asked.
+    /// Whether the server ended a request since this was last asked.
     pub(super) has_answered: bool,
-    pub(super) has_more_room: bool,
+    /// Whether the number of requests that the server takes may have changed since this was last asked.
+    pub(super) has_other_room: bool,
 }
 
 impl Wire {
@@ -85,9 +88,10 @@ impl Wire {
             has_settings: false,
             going_away: None,
             has_ended: false,
+            has_served: false,
             heard_ns: 0,
             has_answered: false,
-            has_more_room: false,
+            has_other_room: false,
         }
     }
 
@@ -112,7 +116,6 @@ impl H2 {
 
     /// Takes a request that ends.
     pub(super) fn remove(&mut self, at: usize) -> (Stream, Exchange) {
-        self.wire.has_answered = true;
         (self.streams.swap_remove(at), self.exchanges.swap_remove(at))
     }
 }
