@@ -3,8 +3,8 @@
 mod illegal;
 mod peer;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plumb_h2::frame::encode;
@@ -62,8 +62,8 @@ fn answers_are_counted_as_the_server_counts_them() {
 #[test]
 fn a_connection_has_as_many_requests_under_way_as_asked_and_as_the_server_allows() {
     for (allowed, expected) in [(u32::MAX, 6), (4, 4)] {
-        let most = std::sync::Arc::new(AtomicUsize::new(0));
-        let seen = std::sync::Arc::clone(&most);
+        let most = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&most);
         let settings = Settings { max_concurrent_streams: allowed, ..Settings::default() };
         let server = server_with(settings, move |peer| {
             let mut waiting = Vec::new();
@@ -313,6 +313,35 @@ fn no_answer_in_time_fails_one_request_and_not_its_connection() {
     let measurement = measure(&spec, &server.url);
     assert_eq!(measurement.errors.keys().collect::<Vec<_>>(), ["request timeout"]);
     assert_eq!(measurement.attempts.tried, 500);
+}
+
+/// The server holds all answers back until the client gives a request up. The requests begun since then still have time.
+#[test]
+fn silence_fails_only_the_requests_whose_time_is_over() {
+    let (resets, has_held) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
+    let heard = Arc::clone(&resets);
+    let server = server(move |peer| {
+        let mut held = (!has_held.swap(true, Ordering::SeqCst)).then(Vec::new);
+        while let Some(message) = peer.hear() {
+            match (message, &mut held) {
+                (Heard::End(stream), Some(held)) if stream > 1 => held.push(stream),
+                (Heard::End(stream), _) => peer.answer(stream, b"ok"),
+                (Heard::Reset(given_up), _) => {
+                    heard.fetch_add(1, Ordering::SeqCst);
+                    let rest = held.take().into_iter().flatten().filter(|stream| *stream != given_up);
+                    rest.for_each(|stream| peer.answer(stream, b"ok"));
+                }
+                _ => {}
+            }
+        }
+    });
+    let (rate, timeout) = (Some(Rate(100.0)), Span(500 * MS));
+    let spec = LoadSettings { connections: 1, rate, timeout, duration: Span(800 * MS), ..h2(200) };
+    let measurement = measure(&spec, &server.url);
+    drop(server);
+    let timeouts = resets.load(Ordering::SeqCst);
+    assert_eq!(measurement.errors, [("request timeout".to_owned(), timeouts)].into());
+    assert_eq!((measurement.attempts.tried, measurement.attempts.failed), (80, timeouts));
 }
 
 /// The reasons for which requests waited, and how many did.

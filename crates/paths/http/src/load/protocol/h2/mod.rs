@@ -112,14 +112,16 @@ impl Protocol for H2 {
         now_ns: u64,
         timeout_ns: u64,
     ) -> Result<Flow, Failure> {
-        if now_ns.saturating_sub(self.wire.heard_ns) >= timeout_ns {
-            // Nothing at all comes: another connection may be better.
-            return Err(Failure::RequestTimeout);
-        }
         for at in (0..self.streams.len()).rev() {
             if self.streams[at].is_overdue(now_ns, timeout_ns) {
                 self.give_up(at, core, now_ns);
             }
+        }
+        let is_silent = now_ns.saturating_sub(self.wire.heard_ns) >= timeout_ns;
+        if is_silent && !self.is_closing() {
+            // Another connection may be better for new requests. Those under way still have time.
+            self.wire.rules.go_away(ErrorCode::NoError, &mut self.wire.out);
+            self.repeat_above(core, u32::MAX, now_ns);
         }
         self.send(link, core, now_ns)?;
         Ok(Flow::Answered(now_ns, self.end(core, true).unwrap_or(Then::Stay)))

@@ -151,10 +151,14 @@ impl H2 {
 
     /// The server ends the connection after `last_stream`. It has not processed the requests above, so they are repeated elsewhere.
     fn take_go_away(&mut self, core: &mut Core<Shared>, last_stream: u32, code: ErrorCode) {
-        let now_ns = self.wire.heard_ns;
         self.wire.going_away = Some(code);
         // An open loop must see that the connection has no room, even if no request ends.
         self.wire.has_other_room = true;
+        self.repeat_above(core, last_stream, self.wire.heard_ns);
+    }
+
+    /// Has requests above a stream, and those without a stream, repeated on other connections.
+    pub(super) fn repeat_above(&mut self, core: &mut Core<Shared>, last_stream: u32, now_ns: u64) {
         for at in (0..self.exchanges.len()).rev() {
             let id = self.exchanges[at].id;
             if id != 0 && id <= last_stream {
