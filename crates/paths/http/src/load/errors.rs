@@ -136,11 +136,14 @@ impl Failure {
         }
     }
 
-    /// Whether a request would fail in the same way at any other time: the two sides do not agree on TLS.
+    /// Whether a request would fail in the same way at any other time: the two sides do not agree on TLS or on a protocol.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         match self {
-            Self::Tls(_) | Self::OtherProtocol(_) | Self::Http2(Http2Error::OtherProtocol) => true,
+            Self::Tls(_)
+            | Self::OtherProtocol(_)
+            | Self::Parse(ParseError::OtherProtocol)
+            | Self::Http2(Http2Error::OtherProtocol) => true,
             // These may come from a server that is overloaded or restarts.
             Self::Alert(name) => {
                 !["close_notify", "internal_error", "user_canceled", "unknown"].contains(name)

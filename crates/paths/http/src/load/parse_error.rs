@@ -6,6 +6,9 @@ pub enum ParseError {
     /// The first line is not `HTTP/1.x NNN …`.
     #[error("the first line is not an HTTP/1 status line")]
     StatusLine,
+    /// The first bytes are a SETTINGS frame, with which a server of HTTP/2 begins.
+    #[error("the server answered in HTTP/2; measure it with --protocol h2 (load.protocol)")]
+    OtherProtocol,
     /// The server changed to another protocol, which nobody asked for.
     #[error("status 101, though the request asked for no upgrade")]
     Upgrade,

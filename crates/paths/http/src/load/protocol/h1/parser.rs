@@ -167,6 +167,9 @@ impl Parser {
             at = length;
         }
         let mut is_in_head = begins && at == 0;
+        if is_in_head && matches!(input, [0, _, _, 4, 0, 0, 0, 0, 0, ..]) {
+            return Err(ParseError::OtherProtocol);
+        }
         while self.expect != Expect::Nothing {
             let rest = &input[at..];
             if rest.is_empty() {

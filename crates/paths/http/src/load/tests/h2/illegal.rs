@@ -96,6 +96,20 @@ fn a_server_of_http_1_is_told_from_a_broken_one() {
 }
 
 #[test]
+fn a_server_of_http_2_is_named_to_a_load_of_http_1() {
+    let server = Server::start(|conversation| {
+        conversation.request();
+        let mut settings = Vec::new();
+        Settings::default().encode(&mut settings);
+        conversation.send(&settings);
+    });
+    let measurement = measure(&LoadSettings { duration: Span(200 * MS), ..spec() }, &server.url);
+    let why = "http parse: the server answered in HTTP/2; measure it with --protocol h2 (load.protocol)";
+    assert_eq!(measurement.errors.keys().collect::<Vec<_>>(), [why]);
+    assert!(measurement.hopeless.is_some());
+}
+
+#[test]
 fn what_a_server_may_say_is_no_failure() {
     let may = |stream, out: &mut Vec<u8>| {
         encode::ping([7; 8], false, out);
