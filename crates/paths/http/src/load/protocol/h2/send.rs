@@ -36,7 +36,6 @@ impl H2 {
         if wire.heard_ns == 0 {
             wire.heard_ns = now_ns;
         }
-        let mut under_way = self.exchanges.iter().filter(|exchange| exchange.id != 0).count();
         let taken = self.exchanges.iter_mut().zip(&mut self.streams).filter(|(exchange, _)| exchange.id == 0);
         for (exchange, stream) in taken {
             let Ok(id) = wire.rules.open(request.is_head) else {
@@ -44,9 +43,8 @@ impl H2 {
                 continue;
             };
             exchange.id = id;
-            under_way += 1;
             if core.tally.recorder.frame.measures(now_ns) {
-                core.tally.streams.record(under_way as u64);
+                core.tally.streams.record(wire.rules.open_streams() as u64);
             }
             stream.waits.end(now_ns);
             core.errand.checks.begin(&mut stream.watch);
