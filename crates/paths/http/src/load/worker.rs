@@ -211,12 +211,12 @@ impl<P: Protocol> HttpWorker<P> {
     /// Open loop: the request whose time has come, and the connection for it.
     fn next_due(&mut self, now_ns: u64) -> Option<(Due, usize)> {
         let at_ns = self.part.frame.start_ns.saturating_add(self.part.due.as_ref()?.due_ns());
-        let again = if P::IS_MULTIPLEXED { self.core.again.front().copied() } else { None };
-        if again.is_none() && (at_ns > now_ns || at_ns >= self.part.frame.close_ns) {
+        let is_repeated = P::IS_MULTIPLEXED && !self.core.again.is_empty();
+        if !is_repeated && (at_ns > now_ns || at_ns >= self.part.frame.close_ns) {
             return None;
         }
         let index = self.free.take()?;
-        if again.is_some() {
+        if is_repeated {
             return self.core.again.pop_front().map(|due| (due, index));
         }
         self.part.due.as_mut()?.advance();
