@@ -1,14 +1,30 @@
-//! Checks that method, path and headers make one well-formed request.
+//! The parts of a request that are the same in all protocols, and the check that they make one well-formed request.
 
 use plumb_path::Fault;
 
 use crate::settings::{LoadSettings, Spoken};
+use crate::url::{Url, origin_form};
+
+/// The value of User-Agent if the settings have none.
+pub const USER_AGENT: &str = concat!("plumb/", env!("CARGO_PKG_VERSION"));
 
 /// Headers that decide where a message ends, which is for this module to say.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// Headers that HTTP/2 does not have (RFC 9113, section 8.2.2).
 const OF_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "te", "upgrade"];
+
+/// The path and query.
+pub fn path(spec: &LoadSettings, url: &Url) -> String {
+    spec.path.as_deref().map_or_else(|| url.path.clone(), origin_form)
+}
+
+/// The value of Content-Length, if the request has that header.
+pub fn content_length(spec: &LoadSettings) -> Option<usize> {
+    // A method that usually has a body says that this one is empty (RFC 9110, section 8.6).
+    let is_stated = spec.body.is_some() || matches!(spec.method.as_str(), "POST" | "PUT" | "PATCH");
+    is_stated.then(|| spec.body.as_ref().map_or(0, String::len))
+}
 
 /// Checks that method, path and headers make one well-formed request.
 ///

@@ -54,7 +54,7 @@ pub(super) fn invocation(
 
 fn address(settings: &LoadSettings, url: &Url) -> String {
     let scheme = if url.is_tls { "https" } else { "http" };
-    let path = settings.path.as_deref().map_or_else(|| url.path.clone(), crate::url::origin_form);
+    let path = crate::load::request::path(settings, url);
     format!("{scheme}://{}{path}", url.authority)
 }
 

@@ -1,7 +1,8 @@
 //! The request, as the bytes that every connection sends: written once, so that sending costs no formatting.
 
+use crate::load::request::{USER_AGENT, content_length, path};
 use crate::settings::{LoadSettings, Reuse};
-use crate::url::{Url, origin_form};
+use crate::url::Url;
 
 /// A request in wire form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +20,7 @@ impl Request {
     #[must_use]
     pub fn new(spec: &LoadSettings, url: &Url) -> Self {
         let is_given = |name: &str| spec.headers.keys().any(|given| given.eq_ignore_ascii_case(name));
-        let path = spec.path.as_deref().map_or_else(|| url.path.clone(), origin_form);
-        let mut head = format!("{} {path} HTTP/1.1\r\n", spec.method);
+        let mut head = format!("{} {} HTTP/1.1\r\n", spec.method, path(spec, url));
         let mut header = |name: &str, value: &str| {
             for part in [name, ": ", value, "\r\n"] {
                 head.push_str(part);
@@ -30,7 +30,7 @@ impl Request {
             header("Host", spec.host.as_deref().unwrap_or(&url.authority));
         }
         if !is_given("user-agent") {
-            header("User-Agent", concat!("plumb/", env!("CARGO_PKG_VERSION")));
+            header("User-Agent", USER_AGENT);
         }
         if spec.reuse == Reuse::None && !is_given("connection") {
             header("Connection", "close");
@@ -38,12 +38,11 @@ impl Request {
         for (name, value) in &spec.headers {
             header(name, value);
         }
-        let body = spec.body.as_deref().unwrap_or("");
-        // A method that usually has a body says that this one is empty (RFC 9110, section 8.6).
-        if spec.body.is_some() || matches!(spec.method.as_str(), "POST" | "PUT" | "PATCH") {
-            header("Content-Length", &body.len().to_string());
+        if let Some(length) = content_length(spec) {
+            header("Content-Length", &length.to_string());
         }
         head.push_str("\r\n");
+        let body = spec.body.as_deref().unwrap_or("");
         let awaits_continue = spec.headers.iter().any(|(name, value)| {
             name.eq_ignore_ascii_case("expect") && value.trim().eq_ignore_ascii_case("100-continue")
         });

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use plumb_h2::hpack::{Field, replayable};
 
+use crate::load::request::{USER_AGENT, content_length, path};
 use crate::settings::LoadSettings;
-use crate::url::{Url, origin_form};
+use crate::url::Url;
 
 /// A request in HTTP/2.
 #[derive(Debug, Clone)]
@@ -41,17 +42,14 @@ fn fields(spec: &LoadSettings, url: &Url) -> Vec<(String, String)> {
         own(":method", spec.method.clone()),
         own(":scheme", if url.is_tls { "https" } else { "http" }.to_owned()),
         own(":authority", authority),
-        own(":path", spec.path.as_deref().map_or_else(|| url.path.clone(), origin_form)),
+        own(":path", path(spec, url)),
     ];
     if given("user-agent").is_none() {
-        fields.push(own("user-agent", concat!("plumb/", env!("CARGO_PKG_VERSION")).to_owned()));
+        fields.push(own("user-agent", USER_AGENT.to_owned()));
     }
     let others = spec.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
     fields.extend(others.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())));
-    // A method that usually has a body says that this one is empty (RFC 9110, section 8.6).
-    if spec.body.is_some() || matches!(spec.method.as_str(), "POST" | "PUT" | "PATCH") {
-        fields.push(own("content-length", spec.body.as_ref().map_or(0, String::len).to_string()));
-    }
+    fields.extend(content_length(spec).map(|length| own("content-length", length.to_string())));
     fields
 }
 
