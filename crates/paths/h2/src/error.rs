@@ -156,13 +156,13 @@ impl Fault {
 pub enum Fault {
     // Frames.
     /// A frame above SETTINGS_MAX_FRAME_SIZE.
-    #[error("a frame above the largest size that is allowed")]
+    #[error("a frame larger than SETTINGS_MAX_FRAME_SIZE")]
     FrameTooLarge,
-    /// A length that its kind of frame cannot have.
-    #[error("a {0} frame of a length that it cannot have")]
+    /// A length that is invalid for the kind of frame.
+    #[error("a {0} frame of an invalid length")]
     FrameLength(FrameKind),
     /// More padding than payload.
-    #[error("more padding than the frame has room for")]
+    #[error("more padding than the frame can hold")]
     Padding,
     /// A frame of a stream on stream 0.
     #[error("a {0} frame on stream 0")]
@@ -175,16 +175,16 @@ pub enum Fault {
     ZeroIncrement,
 
     // Order of frames.
-    /// A client that does not begin with the preface.
-    #[error("something else than the preface of HTTP/2")]
+    /// The client's first bytes are not the preface.
+    #[error("something other than the HTTP/2 preface")]
     NoPreface,
-    /// Another frame than SETTINGS comes first.
+    /// The first frame is not SETTINGS.
     #[error("a first frame other than SETTINGS")]
     SettingsNotFirst,
     /// A field block was not continued.
     #[error("another frame within a field block")]
     ContinuationMissing,
-    /// No field block is open that it could continue.
+    /// A CONTINUATION with no open field block.
     #[error("a CONTINUATION without a field block before it")]
     ContinuationUnexpected,
     /// An acknowledgement of settings that were not sent.
@@ -199,7 +199,7 @@ pub enum Fault {
 
     // Settings.
     /// ENABLE_PUSH is neither 0 nor 1, or a server set it to 1.
-    #[error("a SETTINGS_ENABLE_PUSH that is not allowed")]
+    #[error("an invalid SETTINGS_ENABLE_PUSH")]
     EnablePush,
     /// INITIAL_WINDOW_SIZE above 2^31-1.
     #[error("a SETTINGS_INITIAL_WINDOW_SIZE above 2147483647")]
@@ -210,7 +210,7 @@ pub enum Fault {
 
     // Streams.
     /// A stream that only the other side could open.
-    #[error("a stream with an id of the other side")]
+    #[error("a stream id that only the other side may use")]
     StreamIdParity,
     /// A new stream below an older one.
     #[error("a new stream with an id below an earlier one")]
@@ -253,21 +253,21 @@ pub enum Fault {
     #[error("a dynamic table size update after a field")]
     TableSizeLate,
     /// SETTINGS lowered the limit, and the encoder did not follow.
-    #[error("a field block without the dynamic table size update that is due")]
+    #[error("a field block without the required dynamic table size update")]
     TableSizeMissing,
 
     // Messages (section 8).
     /// A name with an upper-case letter.
     #[error("a field name with an upper-case letter")]
     UpperCaseName,
-    /// A name with another character that names do not have, or none at all.
+    /// An empty name, or one with another invalid character.
     #[error("a field name with a character that names cannot have")]
     FieldName,
     /// NUL, CR or LF in a value, or white space around it.
     #[error("a field value with a character that values cannot have")]
     FieldValue,
     /// A field for one connection of HTTP/1.1, or a `te` other than `trailers`.
-    #[error("a field that is specific to a connection of HTTP/1.1")]
+    #[error("a field that only HTTP/1.1 connections have")]
     ConnectionField,
     /// A pseudo-header that the RFC does not define, or one of the other direction.
     #[error("an unknown pseudo-header")]
@@ -281,7 +281,7 @@ pub enum Fault {
     /// A pseudo-header is missing.
     #[error("a message without a pseudo-header that it needs")]
     PseudoMissing,
-    /// A pseudo-header that has a value that it cannot have, such as an empty path.
+    /// A pseudo-header with an invalid value, such as an empty path.
     #[error("a pseudo-header with an invalid value")]
     PseudoValue,
     /// A pseudo-header in trailers.
@@ -302,13 +302,13 @@ pub enum Fault {
     /// A content-length that is not a number, or two different ones.
     #[error("an invalid content-length")]
     ContentLength,
-    /// DATA adds up to another length than content-length.
-    #[error("DATA of another length than content-length")]
+    /// The length of all DATA differs from content-length.
+    #[error("DATA whose length differs from content-length")]
     BodyLength,
 
     // Floods.
-    /// Too many frames of a kind that costs the receiver work and brings nothing.
-    #[error("too many {0} frames that bring nothing")]
+    /// Too many frames of a kind that costs the receiver work and carries no message.
+    #[error("too many {0} frames that carry no message")]
     Flood(FrameKind),
     /// A field block that is too long, or in too many pieces.
     #[error("a field block that is too long")]
