@@ -1,4 +1,4 @@
-//! Both ends of a connection: what no peer may send, and what two of them do together.
+//! Both ends of a connection: illegal input, and two ends together.
 
 use crate::illegal;
 use plumb_h2::connection::{Blocked, Connection, Event, Limits, Sent, Side};
@@ -85,7 +85,7 @@ fn what_is_illegal_gives_the_error_that_it_must_give() {
     }
 }
 
-/// Two ends, and what each of them was told.
+/// Two ends of a connection.
 struct Pair {
     client: End,
     server: End,
@@ -99,7 +99,7 @@ impl Pair {
         pair
     }
 
-    /// Carries bytes to and fro until there are none; what the client and the server were told.
+    /// Carries bytes to and fro until there are none. Returns the events of the client and of the server.
     fn exchange(&mut self) -> (Vec<String>, Vec<String>) {
         let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
         while !(self.client.out.is_empty() && self.server.out.is_empty()) {
@@ -125,7 +125,7 @@ impl Pair {
 }
 
 impl End {
-    /// What frames brought, in words.
+    /// Takes frames. Returns their events as text.
     fn take(&mut self, mut bytes: &[u8]) -> Vec<String> {
         let mut events = Vec::new();
         while let Some((event, length)) = self.connection.receive(bytes, &mut self.out).unwrap() {
@@ -227,7 +227,7 @@ fn goaway_says_which_requests_can_be_repeated() {
     let first = pair.ask(false, true);
     pair.exchange();
     pair.server.connection.go_away(ErrorCode::NoError, &mut pair.server.out);
-    // The client does not know yet. What belongs to its request is dropped, and its content does not use up the window.
+    // The client does not know yet. The server drops its request, whose content does not use up the window.
     let late = pair.ask(false, false);
     pair.client.connection.send_data(late, &[0; 40_000], true, &mut pair.client.out);
     let (to_client, to_server) = pair.exchange();

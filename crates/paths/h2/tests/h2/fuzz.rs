@@ -119,7 +119,7 @@ fn check_written(frame: &Frame<'_>, bytes: &[u8]) {
     }
 }
 
-/// All that one side makes of an input, which must end in an error, or take the input up to a frame that is cut off.
+/// The events of one side for an input. It must end in an error, or take the input up to a frame that is cut off.
 fn received(side: Side, input: &[u8]) -> Vec<Result<u8, Error>> {
     let mut out = Vec::new();
     let mut connection = Connection::begin(side, illegal::SETTINGS, 65_535, Limits::default(), &mut out);
@@ -163,7 +163,7 @@ fn received(side: Side, input: &[u8]) -> Vec<Result<u8, Error>> {
     outcome
 }
 
-/// What a side writes in answer is legal by itself.
+/// Checks that each frame that a side writes in answer is legal by itself.
 fn check_own(mut out: &[u8]) {
     while let Some((_, length)) = Frame::read(out, 1 << 24).unwrap() {
         out = &out[length..];

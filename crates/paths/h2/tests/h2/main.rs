@@ -1,4 +1,4 @@
-//! Connections from outside: what no peer may send, what two of them do together, and bytes that are nearly right.
+//! Connections from outside: illegal input, two ends together, and nearly valid bytes.
 #![expect(clippy::unwrap_used, reason = "tests may fail by panicking")]
 
 mod connection;

@@ -6,7 +6,7 @@ use plumb_h2::{Fault, PREFACE};
 
 use super::*;
 
-/// What only servers can receive.
+/// Cases that only servers can receive.
 pub fn server() -> Vec<Case> {
     let limits = Limits::default();
     let raw = |bytes: &[u8], fault: Fault| Case {
@@ -54,7 +54,7 @@ pub fn server() -> Vec<Case> {
     ]
 }
 
-/// What both sides can receive. A client has a stream 1, a server gets one where that matters.
+/// Cases that both sides can receive. A client has a stream 1, and a server gets one where that matters.
 pub fn either() -> Vec<Case> {
     [Side::Server, Side::Client]
         .into_iter()

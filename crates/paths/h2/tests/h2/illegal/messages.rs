@@ -25,7 +25,7 @@ const FIELDS: [(&str, (&str, &str), Fault); 16] = [
     ("8.3", (":unknown", "a"), Fault::PseudoUnknown),
 ];
 
-/// What servers receive.
+/// Cases of servers.
 pub fn requests() -> Vec<Case> {
     let request = |section, fields: &[(&str, &str)], fault| {
         to_server(section, &[headers(1, Flags::END_STREAM, fields)], ends_stream(fault))
@@ -97,7 +97,7 @@ fn request_bodies() -> Vec<Case> {
     ]
 }
 
-/// What clients receive.
+/// Cases of clients.
 pub fn responses() -> Vec<Case> {
     let response = |section, fields: &[(&str, &str)], fault| {
         to_client(section, &[headers(1, Flags::END_STREAM, fields)], ends_stream(fault))

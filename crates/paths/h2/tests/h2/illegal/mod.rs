@@ -1,6 +1,6 @@
-//! What no peer may send, by section of RFC 9113, with the error that it must give.
+//! Input that no peer may send, by section of RFC 9113, with the error that it must give.
 //!
-//! It uses the crate as others do, so that tests of a client can take the table in by its path and send the bytes over a socket.
+//! The table uses only the crate's public parts, so that tests of a client can include it by its path and send the bytes over a socket.
 
 mod frames;
 mod messages;
@@ -16,11 +16,11 @@ use plumb_h2::{Error, Fault, PREFACE, Settings};
 pub struct Case {
     /// The section of RFC 9113.
     pub section: &'static str,
-    /// Who receives it. A client has asked for `GET /` on stream 1 before.
+    /// The side that receives it. A client has asked for `GET /` on stream 1 before.
     pub side: Side,
     /// All that the peer sends. The last frame is the one that is illegal.
     pub bytes: Vec<u8>,
-    /// What it must give.
+    /// The error that it must give.
     pub error: Error,
 }
 
@@ -49,7 +49,7 @@ pub fn all() -> Vec<Case> {
     .collect()
 }
 
-/// What a peer sends at the beginning when it does everything right.
+/// The first bytes of a peer that does everything right.
 fn beginning(side: Side) -> Vec<u8> {
     let mut bytes = if side == Side::Server { PREFACE.to_vec() } else { Vec::new() };
     encode::settings(&[], &mut bytes);

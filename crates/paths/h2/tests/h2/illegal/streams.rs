@@ -5,7 +5,7 @@ use plumb_h2::frame::FrameKind;
 
 use super::*;
 
-/// What servers receive.
+/// Cases of servers.
 pub fn server() -> Vec<Case> {
     let idle = |kind, frame: Vec<u8>| to_server("5.1", &[frame], ends_connection(Fault::OnIdleStream(kind)));
     let chunk = || data(1, 1 << 14);
@@ -32,7 +32,7 @@ pub fn server() -> Vec<Case> {
     ]
 }
 
-/// What clients receive.
+/// Cases of clients.
 pub fn client() -> Vec<Case> {
     let idle = |kind, frame: Vec<u8>| to_client("5.1", &[frame], ends_connection(Fault::OnIdleStream(kind)));
     let done = || headers(1, Flags::END_STREAM, &OK);
