@@ -108,7 +108,7 @@ pub(crate) fn check(fields: &Fields, part: Part) -> Result<Head, Fault> {
     Ok(head)
 }
 
-/// The bit of a pseudo-header that such a message may have.
+/// The bit of a pseudo-header, if the part may have it.
 fn pseudo(name: &[u8], part: Part) -> Result<u8, Fault> {
     let allowed = match part {
         Part::Request => METHOD | SCHEME | PATH | AUTHORITY,

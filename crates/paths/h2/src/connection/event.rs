@@ -12,7 +12,8 @@ pub enum Side {
     Server,
 }
 
-/// Bounds on the peer beyond this side's settings. They need no clock: frames that only cost work are counted against those that do some.
+/// Bounds on the peer beyond this side's settings. They need no clock: frames that only cost work are counted until a message makes
+/// progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest field block before it is decoded, in bytes.
@@ -22,7 +23,7 @@ pub struct Limits {
     /// The most frames in a row that neither carry a message nor follow one that this side sent: PING, SETTINGS, PRIORITY,
     /// WINDOW_UPDATE, empty DATA, interim responses, unknown kinds.
     pub idle_frames_max: u32,
-    /// The most requests that were cut short, by either side, beyond those that were answered in full. Servers only.
+    /// The most requests that either side cut short, beyond the requests that were answered in full. Servers only.
     pub resets_max: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Frames that cost the receiver work and bring nothing, counted without a clock.
+//! Counts frames that cost the receiver work and carry no message. It needs no clock.
 
 use super::event::Limits;
 use crate::error::{Error, Fault};
@@ -11,7 +11,7 @@ pub(super) struct Flood {
 }
 
 impl Flood {
-    /// A frame that brings nothing.
+    /// A frame without a part of a message.
     pub(super) fn idle(&mut self, kind: FrameKind, limits: &Limits) -> Result<(), Error> {
         self.idle_frames += 1;
         if self.idle_frames > limits.idle_frames_max {

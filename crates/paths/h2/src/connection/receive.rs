@@ -7,9 +7,10 @@ use crate::PREFACE;
 use crate::error::{Error, ErrorCode, Fault, Scope};
 use crate::frame::{Flags, Frame, FrameKind, HEADER_BYTES, Header, Pairs, encode};
 use crate::message::{Part, check};
+use crate::settings::SettingId;
 
 impl Connection {
-    /// Takes one frame from the front of `bytes`, and says how long it was; `None` when it is not there in full.
+    /// Takes one frame from the front of `bytes`. Returns its event and its length, or `None` if the frame is incomplete.
     ///
     /// # Errors
     ///
@@ -199,7 +200,7 @@ impl Connection {
         Ok(Event::Nothing)
     }
 
-    /// A whole field block. It is decoded whatever becomes of it, since the tables depend on it.
+    /// A whole field block. It is decoded even if its stream is gone, since the tables depend on it.
     fn take_block(&mut self, id: u32, block: &[u8], ends_stream: bool) -> Result<Event<'static>, Error> {
         let fields = &mut self.fields;
         fields.clear();
@@ -284,7 +285,8 @@ impl Connection {
         for (id, value) in pairs.iter() {
             self.peer.apply(id, value)?;
         }
-        if self.side == Side::Client && self.peer.enable_push && pairs.iter().any(|(id, _)| id == 2) {
+        let names_push = || pairs.iter().any(|(id, _)| id == SettingId::EnablePush as u16);
+        if self.side == Side::Client && self.peer.enable_push && names_push() {
             return Err(Fault::EnablePush.on_connection());
         }
         let change = i64::from(self.peer.initial_window_size) - i64::from(before.initial_window_size);

@@ -76,7 +76,7 @@ impl Connection {
             out.extend_from_slice(PREFACE);
             local.encode(out);
         } else {
-            // A server says nothing of push, since clients send none.
+            // A server leaves the setting out, since clients do not push.
             Settings { enable_push: true, ..local }.encode(out);
         }
         let window_bytes = window_bytes.clamp(default.initial_window_size, WINDOW_MAX);

@@ -1,4 +1,4 @@
-//! The streams that are open, and what is known of those that are not (RFC 9113, section 5.1).
+//! The open streams, and the ids of those that this side ended (RFC 9113, section 5.1).
 
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// When it is more than the window allows, or than the length that was named, or when it ends before that.
+    /// When it exceeds the window or the stated length, or ends before that length.
     pub(super) fn take_content(&mut self, bytes: usize, flow_bytes: usize, ends: bool) -> Result<(), Fault> {
         self.inflow.take(flow_bytes)?;
         if let Some(left) = &mut self.content_left {
@@ -57,7 +57,7 @@ impl Stream {
 pub(super) struct Streams {
     /// Those that are open, in the order of their ids. They are few, and most frames concern the oldest or the youngest.
     open: VecDeque<Stream>,
-    /// The last of those that this side ended: the peer may have sent more before it knew.
+    /// The last streams that this side ended: the peer may have sent more on them before it knew.
     reset: VecDeque<u32>,
     /// The highest id that no longer is in `reset`.
     forgotten: u32,

@@ -15,7 +15,7 @@ impl Header {
     }
 }
 
-/// Any frame with its payload as it is, of at most 2^24-1 bytes.
+/// A frame of any kind, with a payload of at most 2^24-1 bytes.
 pub fn frame(kind: FrameKind, flags: Flags, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&Header { length: payload.len() as u32, kind, flags, stream }.to_bytes());
     out.extend_from_slice(payload);

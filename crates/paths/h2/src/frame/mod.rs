@@ -1,7 +1,7 @@
 //! Frames (RFC 9113, sections 4 and 6), as they are on the wire.
 //!
-//! Reading checks what can be seen in one frame alone: its length, its padding and whether it may be on stream 0. The rest depends on
-//! the connection.
+//! Reading checks what one frame shows by itself: its length, its padding and whether it may be on stream 0. The connection checks the
+//! rest.
 
 pub mod encode;
 mod parse;
@@ -13,7 +13,7 @@ pub use crate::frame_kind::FrameKind;
 /// The length of a frame's header in bytes.
 pub const HEADER_BYTES: usize = 9;
 
-/// The flags of a frame. What a bit means depends on the kind.
+/// The flags of a frame. The meaning of a bit depends on the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(pub u8);
 

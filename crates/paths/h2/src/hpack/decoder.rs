@@ -4,8 +4,8 @@ use super::dynamic_table::DynamicTable;
 use super::{Field, Indexing, TABLE_BYTES_DEFAULT, huffman, integer};
 use crate::error::Fault;
 
-/// The state of one direction of a connection. Every field block must be given to it, in the order of arrival, also those of streams
-/// that nobody wants any more.
+/// The state of one direction of a connection. It must decode every field block in the order of arrival, including those of streams that
+/// have ended.
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) table: DynamicTable,

@@ -22,7 +22,7 @@ pub fn replayable<'a>(fields: impl IntoIterator<Item = Field<'a>>) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Encoder {
     pub(super) table: DynamicTable,
-    /// The smallest size since the last block, which the next one has to name.
+    /// The smallest size since the last block, which the next block must announce.
     lowest: Option<usize>,
 }
 
@@ -48,8 +48,7 @@ impl Encoder {
         }
     }
 
-    /// Writes the changes of the table's size that the next block has to begin with; mostly nothing. [`Encoder::encode`]
-    /// does it by itself.
+    /// Writes the changes of the table's size with which the next block must begin; usually there are none. [`Encoder::encode`] calls it.
     pub fn begin_block(&mut self, out: &mut Vec<u8>) {
         let Some(lowest) = self.lowest.take() else { return };
         let size = self.table.bytes_max();
