@@ -1,4 +1,4 @@
-//! HTTP/2 against a server that knows frames and no more, so that a test scripts what it says.
+//! HTTP/2 against a server that knows only frames, so that each test scripts its behaviour.
 
 mod illegal;
 mod peer;
@@ -111,7 +111,7 @@ fn a_number_of_requests_is_exact_for_both_sides() {
     }
 }
 
-/// A server that stops once for half a second is seen by all that were due meanwhile.
+/// The server stops once for half a second, which delays all requests due in that time.
 #[test]
 fn a_stop_of_the_server_is_seen_from_the_moments_at_which_requests_were_due() {
     const STOP: Duration = Duration::from_millis(500);
@@ -134,7 +134,7 @@ fn a_stop_of_the_server_is_seen_from_the_moments_at_which_requests_were_due() {
         let Reading::Trend(times) = &measurement.readings[metric] else { panic!("{metric} is not a trend") };
         times.bins().filter(|(ns, _)| *ns >= 250 * MS).map(|(_, count)| count).sum::<u64>()
     };
-    // Half of those due in the stop waited for at least the other half; few of them were in the server.
+    // The requests due in the first half of the stop waited for at least the second half. Few of them were in the server.
     assert!(slow("http_req_duration") >= 125, "{}", slow("http_req_duration"));
     assert!(slow("http_req_service") <= slow("http_req_duration") / 4, "{}", slow("http_req_service"));
 }
@@ -176,7 +176,7 @@ fn a_large_body_is_sent_within_the_windows_and_received_whole() {
     assert_eq!((measurement.work, share_of(&measurement, "checks")), (3, (3, 0)));
 }
 
-/// Nothing but the kernel's buffer limits it, so no frame of the server says that more can follow.
+/// Only the kernel's buffer limits the upload, so no frame of the server says that more can follow.
 #[test]
 fn a_large_body_is_sent_whole_to_a_server_whose_windows_never_fill() {
     const BYTES: usize = 8 << 20;

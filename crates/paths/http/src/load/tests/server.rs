@@ -144,13 +144,13 @@ impl Conversation {
         body
     }
 
-    /// Reads this many bytes; `None` where the client closed before.
+    /// Reads this many bytes; `None` if the client closed before.
     pub fn bytes(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let mut all = vec![0; bytes];
         self.stream.read_exact(&mut all).ok().map(|()| all)
     }
 
-    /// Counts a request that was read otherwise.
+    /// Counts a request that the script read with [`Conversation::bytes`].
     pub fn count_request(&self) {
         self.requests.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! HTTP/2 against the embedded ingress, whose counters are the judge.
+//! Compares the requests that the load counts with those that the embedded ingress counts.
 
 use plumb_ingress::{Config, EmbeddedIngress, Http2, OriginServer, Timeouts};
 
@@ -14,7 +14,7 @@ fn the_embedded_ingress_counts_the_requests_that_the_load_counts() {
             origin_port: origin.port(),
             threads: 1,
             tls: None,
-            // Fewer than the load would send: it keeps to that.
+            // Fewer than the 8 that the load would send, so it must respect the limit.
             http2: Some(Http2 { streams_max: 4 }),
             timeouts: Timeouts::default(),
         })

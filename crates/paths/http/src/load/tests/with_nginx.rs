@@ -161,8 +161,8 @@ fn the_cipher_suite_of_the_log_is_the_one_asked_for() {
     );
 }
 
-/// nginx ends a connection with GOAWAY after 1000 requests, whatever is on its way. One client's library is rustls, and OpenSSL has
-/// the other one's group.
+/// nginx ends a connection with GOAWAY after 1000 requests, even with requests under way. Without a group the client uses rustls; the
+/// group of the second client needs OpenSSL.
 #[test]
 fn nginx_counts_the_requests_of_http_2_that_the_load_counts() {
     let test = "nginx_counts_the_requests_of_http_2_that_the_load_counts";

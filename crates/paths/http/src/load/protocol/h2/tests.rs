@@ -1,4 +1,4 @@
-//! What servers may send, nearly: however the bytes are split, requests end in the same way.
+//! Nearly valid answers end requests in the same way, however the bytes are split. Memory per request and per connection has bounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::load::core::Errand;
 use crate::load::tally::Tally;
 use crate::load::transport::Security;
 
-/// What came of three requests: failures by kind, answers by status, and the bytes that the client says.
+/// The outcome of three requests: failures by kind, answers by status, the bytes that the client queued, and the repeats.
 type Outcome = (BTreeMap<String, u64>, Vec<(usize, u64)>, Vec<u8>, usize);
 
 fn core() -> Core<Shared> {
@@ -32,7 +32,7 @@ fn core() -> Core<Shared> {
     Core::new(Arc::new(errand), shared, Security::Plain, Proportion::new(0.0, 1), Tally::default()).unwrap()
 }
 
-/// Opens three streams, and gives the client what the server says in pieces of this many bytes.
+/// Opens three streams, and gives the client the server's bytes in pieces of this length.
 fn outcome(core: &mut Core<Shared>, bytes: &[u8], piece: usize) -> Outcome {
     core.tally = Tally::new(Frame::new(0, 0, 1_000_000_000), false, 0);
     core.again.clear();
@@ -102,7 +102,8 @@ fn fuzz_http2_answers() {
     });
 }
 
-/// With 100 on a connection: some 280 bytes here and 60 in `plumb_h2`, in vectors for 128, and a share of the connection's buffers.
+/// With 100 on a connection, each has some 280 bytes here and 60 in `plumb_h2`, in vectors for 128, and a share of the connection's
+/// buffers.
 #[test]
 fn a_request_under_way_takes_at_most_512_bytes() {
     const CONNECTIONS: usize = 10;
@@ -128,7 +129,7 @@ fn a_request_under_way_takes_at_most_512_bytes() {
     assert!(peak_bytes <= under_way * 512, "{} bytes for each", peak_bytes / under_way);
 }
 
-/// A read has up to 64 KiB, which would be as much for each of many connections.
+/// A read has up to 64 KiB. That is too much to keep for each of many connections.
 #[test]
 fn a_connection_keeps_no_more_of_a_read_than_a_frame() {
     const FRAME_BYTES: usize = HEADER_BYTES + (1 << 14);

@@ -26,7 +26,7 @@ pub enum Heard {
 pub struct Peer<'a> {
     conversation: &'a mut Conversation,
     decoder: Decoder,
-    /// Whether it acknowledges the client's settings by itself.
+    /// Whether it acknowledges the client's settings.
     acknowledges: bool,
     heard: VecDeque<Heard>,
 }
@@ -47,14 +47,14 @@ impl<'a> Peer<'a> {
         Some(Self { conversation, decoder: Decoder::new(), acknowledges: false, heard: VecDeque::new() })
     }
 
-    /// Sends frames; that the client is gone shows at the next read.
+    /// Sends frames. If the client is gone, the next read shows it.
     pub fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut out = Vec::new();
         write(&mut out);
         self.conversation.send(&out);
     }
 
-    /// Answers with status 200 and a body, in one piece as far as frames go.
+    /// Answers with status 200 and a body, in one write.
     pub fn answer(&mut self, stream: u32, body: &[u8]) {
         let block =
             replayable([Field::new(b":status", b"200"), Field::new(b"content-type", b"text/plain; x=y")]);
