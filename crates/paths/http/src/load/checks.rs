@@ -49,7 +49,7 @@ impl Relation {
     }
 }
 
-/// A check as it is applied.
+/// A check, ready to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Demand {
     Status(Relation, u16),

@@ -45,7 +45,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Connection<P> {
     index: usize,
-    /// How many connections this place has had; an event of an earlier one is not taken for one of this.
+    /// How many connections this place has had, so that an event of an earlier one is told apart.
     generation: u32,
     link: Option<Link>,
     phase: Phase,

@@ -9,7 +9,7 @@ pub enum ParseError {
     /// The first bytes are a SETTINGS frame, with which a server of HTTP/2 begins.
     #[error("the server answered in HTTP/2; measure it with --protocol h2 (load.protocol)")]
     OtherProtocol,
-    /// The server changed to another protocol, which nobody asked for.
+    /// The server changed to another protocol without being asked.
     #[error("status 101, though the request asked for no upgrade")]
     Upgrade,
     /// A header line has no colon or no name.

@@ -25,7 +25,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Becomes the next request. What was allocated for the last one is used again.
+    /// Becomes the next request, and uses the allocations of the last one again.
     pub fn renew(&mut self, due: Due) {
         self.answer = Answer { intended_ns: due.intended_ns, ..Answer::default() };
         self.begun_ns = due.begun_ns;

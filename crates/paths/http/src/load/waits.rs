@@ -1,4 +1,4 @@
-//! The waits of a request before it is sent, or while.
+//! The waits of a request before and while it is sent.
 
 use plumb_model::Wait;
 
@@ -30,7 +30,7 @@ impl Waits {
         self.ns[wait as usize] += wait_ns;
     }
 
-    /// The waits in the order of [`Wait::ALL`], 0 for those that there were not.
+    /// The waits in the order of [`Wait::ALL`]; 0 for a reason without a wait.
     #[must_use]
     pub fn all_ns(&self) -> [u64; Wait::ALL.len()] {
         self.ns

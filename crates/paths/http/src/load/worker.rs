@@ -106,7 +106,7 @@ impl<P: Protocol> HttpWorker<P> {
 
     fn on_event(&mut self, ready: Ready) {
         if ready.token == ALARM {
-            // It rings once: what is still due, or due at the same moment again, needs it set anew.
+            // It rings once, so it must be set anew, even for the same moment.
             self.alarm_ns = NEVER;
             return;
         }
@@ -324,7 +324,7 @@ impl<P: Protocol> HttpWorker<P> {
             if let Some(negotiated) = self.connections[index].negotiated() {
                 self.core.tally.uses(negotiated);
             }
-            // What is under way belongs to the window, and so to its budget.
+            // Requests under way belong to the window, and so to its budget.
             if self.part.due.is_none() {
                 for at in 0..self.connections[index].streams().len() {
                     let is_counted = self.take_from_budget();
@@ -408,8 +408,7 @@ impl<P: Protocol> HttpWorker<P> {
         wanted.map(|(_, at_ns, waits)| (at_ns, waits)).collect()
     }
 
-    /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what
-    /// never was.
+    /// Counts requests that were due in the window and have no answer when the grace period ends, whether they were begun or not.
     fn give_up(&mut self, now_ns: u64) {
         for (intended_ns, waits) in self.unanswered(now_ns, |_| true) {
             self.core.tally.failed(&Failure::Unfinished, &waits, intended_ns, now_ns);

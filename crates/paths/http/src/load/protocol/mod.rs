@@ -43,7 +43,7 @@ pub enum Flow {
     Ended,
 }
 
-/// A protocol's part of one connection. It has more methods than other traits, because it is all that the load asks of a protocol.
+/// A protocol's part of one connection. It has more methods than other traits, because it is the load's only way to a protocol.
 pub trait Protocol: Sized {
     /// State that a thread's connections share.
     type Shared: Clone + Send + 'static;

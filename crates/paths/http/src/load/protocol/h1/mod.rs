@@ -28,7 +28,7 @@ const CONTINUE_NS: u64 = 1_000_000_000;
 /// How far the request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// There is none.
+    /// No request.
     Idle,
     /// The connection is not ready for it.
     Taken,

@@ -84,7 +84,7 @@ impl Protocol for H2 {
             if self.wire.going_away.is_some() && !self.wire.has_served {
                 return Ok(Flow::Unserved(now_ns));
             }
-            // A connection that had room is still known to have it; one without needs to be said to be free.
+            // A connection that had room is already listed as free; one without must be reported.
             let is_known = !has_answered && then == Then::Close && self.has_room();
             return Ok(if is_known { Flow::Ended } else { Flow::Answered(now_ns, then) });
         }

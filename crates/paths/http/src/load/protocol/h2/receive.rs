@@ -1,4 +1,4 @@
-//! Receiving: what the server says, and what it does to requests and to the connection.
+//! Receiving: the effects of the server's frames on requests and on the connection.
 //!
 //! A fault of one stream fails its request, and one of the connection fails all of them.
 

@@ -61,7 +61,7 @@ impl H2 {
     fn queue_bodies(&mut self, core: &Core<Shared>, now_ns: u64) -> bool {
         let (wire, body) = (&mut self.wire, &core.shared.request.body);
         if body.is_empty() || wire.sent > 0 {
-            // What is queued leaves first; then the rest of the bodies may follow, for which no other event may come.
+            // The queue leaves first. The rest of the bodies may follow it without another event.
             return !body.is_empty();
         }
         let mut has_more = false;

@@ -19,7 +19,7 @@ const SETTINGS: Settings = Settings {
     max_header_list_size: 256 << 10,
 };
 
-/// What a thread's connections share.
+/// State that a thread's connections share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     pub(super) request: Request,
@@ -51,7 +51,7 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) rules: Connection,
-    /// What the kernel has not taken yet, from `sent` on.
+    /// Frames to be sent. The kernel has taken the bytes before `sent`.
     pub(super) out: Vec<u8>,
     pub(super) sent: usize,
     /// Bytes of answers to the server's frames that joined `out` since it was empty.
