@@ -13,8 +13,7 @@ mod window;
 
 pub use error::{Error, ErrorCode, Fault, Scope};
 pub use message::{Fields, Head};
-pub use settings::{SettingId, Settings};
-pub use window::{Inflow, WINDOW_MAX, Window};
+pub use settings::Settings;
 
 /// The first bytes of every client (RFC 9113, section 3.4). A SETTINGS frame follows.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

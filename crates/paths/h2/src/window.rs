@@ -65,12 +65,6 @@ impl Inflow {
         Self { window: Window::new(size), size, owed: 0 }
     }
 
-    /// How many bytes the peer may still send.
-    #[must_use]
-    pub fn available(&self) -> usize {
-        self.window.available()
-    }
-
     /// DATA arrives.
     ///
     /// # Errors
@@ -133,11 +127,11 @@ mod tests {
         assert_eq!(inflow.take(1), Err(Fault::DataBeyondWindow));
         assert_eq!(inflow.release(49), None);
         assert_eq!(inflow.release(1), Some(50));
-        assert_eq!(inflow.available(), 50);
+        assert_eq!(inflow.window.available(), 50);
         inflow.resize(10).unwrap();
-        assert_eq!(inflow.available(), 0);
+        assert_eq!(inflow.window.available(), 0);
         assert_eq!(inflow.release(50), Some(50));
-        assert_eq!(inflow.available(), 10);
+        assert_eq!(inflow.window.available(), 10);
         assert_eq!(Inflow::new(0).release(0), None);
     }
 }

@@ -93,8 +93,6 @@ pub enum Event<'a> {
         /// The stream, or 0.
         stream: u32,
     },
-    /// The answer to a PING.
-    Pong([u8; 8]),
 }
 
 /// Why nothing, or no more, can be sent now.

@@ -109,15 +109,14 @@ impl Connection {
             Frame::Settings(pairs) => self.take_settings(pairs, out),
             Frame::SettingsAck => self.take_settings_ack(),
             Frame::PushPromise { .. } => Err(Fault::Push.on_connection()),
-            Frame::Ping { payload, is_ack: true } => Ok(Event::Pong(payload)),
-            Frame::Ping { payload, .. } => {
+            Frame::Ping { payload, is_ack: false } => {
                 encode::ping(payload, true, out);
                 Ok(Event::Nothing)
             }
             Frame::GoAway { last_stream, code, .. } => self.take_go_away(last_stream, code),
             Frame::RstStream { stream, code } => self.take_reset(stream, code),
             Frame::WindowUpdate { stream, increment } => self.take_window_update(stream, increment),
-            Frame::Priority { .. } | Frame::Unknown(_) => Ok(Event::Nothing),
+            Frame::Ping { .. } | Frame::Priority { .. } | Frame::Unknown(_) => Ok(Event::Nothing),
         }
     }
 

@@ -306,11 +306,6 @@ impl Connection {
         encode::go_away(last_stream, error.code, error.to_string().as_bytes(), out);
     }
 
-    /// Sends a PING.
-    pub fn ping(&mut self, payload: [u8; 8], out: &mut Vec<u8>) {
-        encode::ping(payload, false, out);
-    }
-
     fn end_sending(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.has_sent = true;

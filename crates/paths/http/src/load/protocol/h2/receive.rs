@@ -123,7 +123,7 @@ impl H2 {
                 }
             }
             Event::GoAway { last_stream, code } => self.take_go_away(core, last_stream, code),
-            Event::Nothing | Event::Interim { .. } | Event::Window { .. } | Event::Pong(_) => {}
+            Event::Nothing | Event::Interim { .. } | Event::Window { .. } => {}
         }
     }
 
