@@ -139,6 +139,18 @@ fn a_stop_of_the_server_is_seen_from_the_moments_at_which_requests_were_due() {
     assert!(slow("http_req_service") <= slow("http_req_duration") / 4, "{}", slow("http_req_service"));
 }
 
+/// Three requests with a body of this many bytes, one after the other.
+fn uploads(bytes: usize) -> LoadSettings {
+    LoadSettings {
+        connections: 1,
+        method: "POST".to_owned(),
+        body: Some("b".repeat(bytes)),
+        requests: Some(3),
+        duration: Span(60_000 * MS),
+        ..h2(1)
+    }
+}
+
 #[test]
 fn a_large_body_is_sent_within_the_windows_and_received_whole() {
     const BYTES: usize = 3 << 20;
@@ -163,16 +175,8 @@ fn a_large_body_is_sent_within_the_windows_and_received_whole() {
             }
         }
     });
-    let spec = LoadSettings {
-        connections: 1,
-        method: "POST".to_owned(),
-        body: Some("b".repeat(BYTES)),
-        requests: Some(3),
-        duration: Span(60_000 * MS),
-        checks: vec![format!("body length == {BYTES} B")],
-        ..h2(1)
-    };
-    let measurement = measure(&spec, &server.url);
+    let checks = vec![format!("body length == {BYTES} B")];
+    let measurement = measure(&LoadSettings { checks, ..uploads(BYTES) }, &server.url);
     assert_eq!((measurement.work, share_of(&measurement, "checks")), (3, (3, 0)));
 }
 
@@ -201,15 +205,7 @@ fn a_large_body_is_sent_whole_to_a_server_whose_windows_never_fill() {
             }
         }
     });
-    let spec = LoadSettings {
-        connections: 1,
-        method: "POST".to_owned(),
-        body: Some("b".repeat(BYTES)),
-        requests: Some(3),
-        duration: Span(60_000 * MS),
-        ..h2(1)
-    };
-    let measurement = measure(&spec, &server.url);
+    let measurement = measure(&uploads(BYTES), &server.url);
     assert_eq!((measurement.work, measurement.errors.clone()), (3, [].into()));
 }
 
@@ -382,14 +378,8 @@ fn a_window_that_never_opens_is_named_as_what_requests_wait_for() {
             }
             while peer.hear().is_some() {}
         });
-        let spec = LoadSettings {
-            connections: 1,
-            method: "POST".to_owned(),
-            body: Some("b".repeat(100_000)),
-            timeout: Span(300 * MS),
-            duration: Span(500 * MS),
-            ..h2(1)
-        };
+        let (timeout, duration) = (Span(300 * MS), Span(500 * MS));
+        let spec = LoadSettings { timeout, duration, requests: None, ..uploads(100_000) };
         let measurement = measure(&spec, &server.url);
         assert_eq!(measurement.work, 0);
         assert!(measurement.observed_count("stalled", reason) > 0, "{:?}", stalled(&measurement));
