@@ -54,13 +54,6 @@ struct Stream {
     deadline_ns: u64,
 }
 
-/// Whether a stream can do more now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    Over,
-    Again,
-}
-
 impl Multiplexed {
     pub(super) fn begin(http2: Http2, origin: Origin, outbox: &mut Buffer, thread: &mut Thread) -> Self {
         let settings = Settings {
@@ -104,13 +97,8 @@ impl Multiplexed {
         thread: &mut Thread,
     ) -> Result<bool, Error> {
         let taken = self.take_frames(inbox, outbox, thread);
-        let mut moved = match taken {
-            Ok(moved) => moved,
-            Err(error) => {
-                self.connection.fail(error, outbox.end(&mut thread.pool));
-                return Err(error);
-            }
-        };
+        let mut moved =
+            taken.inspect_err(|&error| self.connection.fail(error, outbox.end(&mut thread.pool)))?;
         // Each stream once: those that can go on stand at the end again.
         for _ in 0..self.ready.len() {
             if outbox.is_full() {
@@ -265,15 +253,11 @@ impl Multiplexed {
             if self.end_if_answered(id, outbox, thread) {
                 return true;
             }
-            let turn = if outbox.is_full() || outbox.len() >= before + TURN_BYTES {
-                Turn::Again
-            } else {
-                Turn::Over
-            };
-            if turn == Turn::Again {
+            if outbox.is_full() || outbox.len() >= before + TURN_BYTES {
                 self.mark(id);
+                break;
             }
-            if !step || turn == Turn::Again {
+            if !step {
                 break;
             }
         }
