@@ -38,6 +38,7 @@ pub(super) struct Multiplexed {
 /// A request and its answer.
 #[derive(Debug)]
 struct Stream {
+    id: u32,
     exchange: Exchange,
     /// Content that came from the client, as HTTP/1.1.
     inbox: Buffer,
@@ -192,7 +193,7 @@ impl Multiplexed {
             Ok(Some(request)) => match Exchange::begin(&request, &text, self.origin, thread) {
                 Ok((exchange, _)) => {
                     let is_head = request.method == b"HEAD";
-                    self.streams.insert(id, Stream::new(exchange, is_chunked, is_head, thread));
+                    self.streams.insert(id, Stream::new(id, exchange, is_chunked, is_head, thread));
                     self.mark(id);
                 }
                 Err(failure) => self.fail(id, failure, outbox, thread),
@@ -241,8 +242,8 @@ impl Multiplexed {
         thread.stream = id;
         let before = outbox.len();
         let mut moved = false;
-        loop {
-            let step = match self.step(id, outbox, thread) {
+        let is_interrupted = loop {
+            let step = match stream.step(&mut self.connection, &mut self.text, outbox, thread) {
                 Ok(step) => step,
                 Err(failure) => {
                     self.fail(id, failure, outbox, thread);
@@ -250,116 +251,24 @@ impl Multiplexed {
                 }
             };
             moved |= step;
-            if self.end_if_answered(id, outbox, thread) {
+            if stream.is_answered() {
+                self.reset(id, ErrorCode::NoError, outbox, thread);
                 return true;
             }
             if outbox.is_full() || outbox.len() >= before + TURN_BYTES {
-                self.mark(id);
-                break;
+                break true;
             }
             if !step {
-                break;
+                break false;
             }
-        }
-        if moved && let Some(stream) = self.streams.get_mut(&id) {
+        };
+        if moved {
             stream.wait_from_now(thread);
         }
+        if is_interrupted {
+            self.mark(id);
+        }
         moved
-    }
-
-    /// Does each thing that can be done for a stream once; whether any could.
-    fn step(&mut self, id: u32, outbox: &mut Buffer, thread: &mut Thread) -> Result<bool, Failure> {
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(false) };
-        let mut moved = stream.exchange.forward(&mut stream.inbox, thread)?;
-        moved |= stream.exchange.take_answer(&mut stream.outbox, thread)?;
-        if stream.inbox.is_empty() && stream.owed_bytes > 0 {
-            let owed_bytes = std::mem::take(&mut stream.owed_bytes);
-            self.connection.release(id, owed_bytes, outbox.end(&mut thread.pool));
-        }
-        stream.inbox.release(&mut thread.pool);
-        moved |= self.deliver(id, outbox, thread)?;
-        Ok(moved)
-    }
-
-    /// Moves on what came of the answer; whether anything moved.
-    fn deliver(&mut self, id: u32, outbox: &mut Buffer, thread: &mut Thread) -> Result<bool, Failure> {
-        let mut moved = false;
-        while self.deliver_head(id, outbox, thread)? {
-            moved = true;
-        }
-        while !outbox.is_full() && self.deliver_piece(id, outbox, thread)? {
-            moved = true;
-        }
-        if let Some(stream) = self.streams.get_mut(&id) {
-            stream.outbox.release(&mut thread.pool);
-        }
-        Ok(moved)
-    }
-
-    fn deliver_head(&mut self, id: u32, outbox: &mut Buffer, thread: &mut Thread) -> Result<bool, Failure> {
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(false) };
-        if stream.answer.is_some() || stream.outbox.is_empty() {
-            return Ok(false);
-        }
-        let parsed = Response::parse(stream.outbox.data(), stream.is_head).map_err(|_| Failure::Origin)?;
-        let Some(response) = parsed else { return Ok(false) };
-        let ends_stream = !response.is_interim() && response.body.is_over();
-        let fields = translate::response(&response, &mut self.text);
-        self.connection.send_fields(id, fields, ends_stream, outbox.end(&mut thread.pool));
-        if !response.is_interim() {
-            stream.answer = Some(response.body.clone());
-        }
-        let length = response.length;
-        stream.outbox.consume(length);
-        Ok(true)
-    }
-
-    fn deliver_piece(&mut self, id: u32, outbox: &mut Buffer, thread: &mut Thread) -> Result<bool, Failure> {
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(false) };
-        let Some(body) = stream.answer.as_mut().filter(|body| !body.is_over()) else { return Ok(false) };
-        let out = outbox.end(&mut thread.pool);
-        if stream.outbox.is_empty() {
-            let has_ended = *body == Body::UntilClose && stream.exchange.is_answered();
-            if has_ended {
-                *body = Body::NONE;
-                self.connection.send_data(id, &[], true, out);
-            }
-            return Ok(has_ended);
-        }
-        let room = match self.connection.room(id) {
-            Ok(room) => room.min(TURN_BYTES),
-            Err(Blocked::StreamEnded) => return Err(Failure::CutOff),
-            Err(_) => 0,
-        };
-        let data = stream.outbox.data();
-        let shown = if room == 0 { data } else { &data[..data.len().min(room)] };
-        let mut rest = body.clone();
-        let piece = rest.take(shown).map_err(|_| Failure::CutOff)?;
-        if room == 0 && matches!(piece, Piece::Content(_)) {
-            // Framing needs no window, and a client that has all content may never enlarge it again.
-            return Ok(false);
-        }
-        *body = rest;
-        let ends_stream = body.is_over();
-        let (content, count) = match piece {
-            Piece::Content(count) => (&data[..count], count),
-            Piece::Framing(count) => (&data[..0], count),
-        };
-        self.connection.send_data(id, content, ends_stream, out);
-        stream.outbox.consume(count);
-        Ok(true)
-    }
-
-    /// Ends a stream whose whole answer has gone; whether it has.
-    fn end_if_answered(&mut self, id: u32, outbox: &mut Buffer, thread: &mut Thread) -> bool {
-        let is_answered = |stream: &Stream| {
-            stream.exchange.is_answered() && stream.answer.as_ref().is_some_and(Body::is_over)
-        };
-        if !self.streams.get(&id).is_some_and(is_answered) {
-            return false;
-        }
-        self.reset(id, ErrorCode::NoError, outbox, thread);
-        true
     }
 
     fn fail(&mut self, id: u32, failure: Failure, outbox: &mut Buffer, thread: &mut Thread) {
@@ -407,8 +316,9 @@ impl Multiplexed {
 }
 
 impl Stream {
-    fn new(exchange: Exchange, is_chunked: bool, is_head: bool, thread: &Thread) -> Self {
+    fn new(id: u32, exchange: Exchange, is_chunked: bool, is_head: bool, thread: &Thread) -> Self {
         let mut stream = Self {
+            id,
             exchange,
             inbox: Buffer::default(),
             owed_bytes: 0,
@@ -429,5 +339,92 @@ impl Stream {
         let timeouts = thread.timeouts;
         self.deadline_ns =
             thread.now_ns + if waits_for_client { timeouts.client_ns } else { timeouts.origin_ns };
+    }
+
+    /// Does each thing that can be done once; whether any could.
+    fn step(
+        &mut self,
+        connection: &mut Connection,
+        text: &mut Vec<u8>,
+        outbox: &mut Buffer,
+        thread: &mut Thread,
+    ) -> Result<bool, Failure> {
+        let mut moved = self.exchange.forward(&mut self.inbox, thread)?;
+        moved |= self.exchange.take_answer(&mut self.outbox, thread)?;
+        if self.inbox.is_empty() && self.owed_bytes > 0 {
+            let owed_bytes = std::mem::take(&mut self.owed_bytes);
+            connection.release(self.id, owed_bytes, outbox.end(&mut thread.pool));
+        }
+        self.inbox.release(&mut thread.pool);
+        while self.deliver_head(connection, text, outbox.end(&mut thread.pool))? {
+            moved = true;
+        }
+        while !outbox.is_full() && self.deliver_piece(connection, outbox.end(&mut thread.pool))? {
+            moved = true;
+        }
+        self.outbox.release(&mut thread.pool);
+        Ok(moved)
+    }
+
+    /// Delivers a head of the answer, which may be an interim one; whether there was one.
+    fn deliver_head(
+        &mut self,
+        connection: &mut Connection,
+        text: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Failure> {
+        if self.answer.is_some() || self.outbox.is_empty() {
+            return Ok(false);
+        }
+        let parsed = Response::parse(self.outbox.data(), self.is_head).map_err(|_| Failure::Origin)?;
+        let Some(response) = parsed else { return Ok(false) };
+        let ends_stream = !response.is_interim() && response.body.is_over();
+        connection.send_fields(self.id, translate::response(&response, text), ends_stream, out);
+        let length = response.length;
+        if !response.is_interim() {
+            self.answer = Some(response.body);
+        }
+        self.outbox.consume(length);
+        Ok(true)
+    }
+
+    /// Delivers a piece of the answer's content; whether any went.
+    fn deliver_piece(&mut self, connection: &mut Connection, out: &mut Vec<u8>) -> Result<bool, Failure> {
+        let Some(body) = self.answer.as_mut().filter(|body| !body.is_over()) else { return Ok(false) };
+        if self.outbox.is_empty() {
+            let has_ended = *body == Body::UntilClose && self.exchange.is_answered();
+            if has_ended {
+                *body = Body::NONE;
+                connection.send_data(self.id, &[], true, out);
+            }
+            return Ok(has_ended);
+        }
+        let room = match connection.room(self.id) {
+            Ok(room) => room.min(TURN_BYTES),
+            Err(Blocked::StreamEnded) => return Err(Failure::CutOff),
+            Err(_) => 0,
+        };
+        let data = self.outbox.data();
+        let shown = if room == 0 { data } else { &data[..data.len().min(room)] };
+        let mut rest = body.clone();
+        let piece = rest.take(shown).map_err(|_| Failure::CutOff)?;
+        if room == 0 && matches!(piece, Piece::Content(_)) {
+            // Framing needs no window, and a client that has all content may never enlarge it again.
+            return Ok(false);
+        }
+        *body = rest;
+        let ends_stream = body.is_over();
+        let (content, count) = match piece {
+            Piece::Content(count) => (&data[..count], count),
+            Piece::Framing(count) => (&data[..0], count),
+        };
+        connection.send_data(self.id, content, ends_stream, out);
+        self.outbox.consume(count);
+        Ok(true)
+    }
+
+    /// Whether the whole answer has gone.
+    fn is_answered(&self) -> bool {
+        self.exchange.is_answered() && self.answer.as_ref().is_some_and(Body::is_over)
     }
 }
