@@ -259,7 +259,6 @@ impl Connection {
             }
         };
         thread.counters.requests_h1.count();
-        thread.stream = 0;
         match Exchange::begin(&request, self.inbox.data(), self.origin, thread) {
             Ok((exchange, taken)) => {
                 self.exchange = Some(exchange);

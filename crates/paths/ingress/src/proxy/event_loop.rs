@@ -160,7 +160,7 @@ impl EventLoop {
     /// Lets a client act, and ends it if it wants that.
     fn with(&mut self, key: Key, act: impl FnOnce(&mut Connection, &mut Thread) -> Fate) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        self.thread.current = Some(key);
+        (self.thread.current, self.thread.stream) = (Some(key), 0);
         if act(client, &mut self.thread) == Fate::Ends {
             self.close(key);
         }
