@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::{Answers, Config, EmbeddedIngress, OriginServer, Timeouts, text};
+use crate::{Answers, Config, EmbeddedIngress, Http2, OriginServer, Timeouts, text};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -67,12 +67,16 @@ impl Client {
 
 /// An ingress without TLS in front of a port.
 fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
+    ingress_with(origin_port, None, timeouts)
+}
+
+fn ingress_with(origin_port: u16, http2: Option<Http2>, timeouts: Timeouts) -> EmbeddedIngress {
     EmbeddedIngress::start(&Config {
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         origin_port,
         threads: 1,
         tls: None,
-        http2: None,
+        http2,
         timeouts,
     })
     .unwrap()

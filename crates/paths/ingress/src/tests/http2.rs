@@ -12,19 +12,11 @@ use plumb_h2::frame::Frame;
 use plumb_h2::hpack::{Field, replayable};
 use plumb_h2::{ErrorCode, Fault, PREFACE, Scope, Settings};
 
-use super::{Client, PATIENCE, origin};
-use crate::{Config, EmbeddedIngress, Http2, OriginServer, Timeouts, text};
+use super::{Client, PATIENCE, ingress_with, origin};
+use crate::{EmbeddedIngress, Http2, OriginServer, Timeouts, text};
 
 fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
-    EmbeddedIngress::start(&Config {
-        address: std::net::Ipv4Addr::LOCALHOST.into(),
-        origin_port,
-        threads: 1,
-        tls: None,
-        http2: Some(Http2 { streams_max: 100 }),
-        timeouts,
-    })
-    .unwrap()
+    ingress_with(origin_port, Some(Http2 { streams_max: 100 }), timeouts)
 }
 
 /// The answer to one request, as far as a client has it.
@@ -357,15 +349,8 @@ fn what_no_client_may_send_gets_the_code_that_it_must_get() {
     // It never answers, so that streams stay open however the bytes arrive.
     let (hold, held) = std::sync::mpsc::channel();
     let port = origin(move |stream, _| hold.send(stream).unwrap());
-    let ingress = EmbeddedIngress::start(&Config {
-        address: std::net::Ipv4Addr::LOCALHOST.into(),
-        origin_port: port,
-        threads: 1,
-        tls: None,
-        http2: Some(Http2 { streams_max: illegal::SETTINGS.max_concurrent_streams }),
-        timeouts: Timeouts::default(),
-    })
-    .unwrap();
+    let http2 = Http2 { streams_max: illegal::SETTINGS.max_concurrent_streams };
+    let ingress = ingress_with(port, Some(http2), Timeouts::default());
     // The ingress takes other bytes for HTTP/1.1, and its windows and its lists are larger than those of the cases.
     let differs = |fault| matches!(fault, Fault::NoPreface | Fault::DataBeyondWindow | Fault::FieldsTooLong);
     let cases =
