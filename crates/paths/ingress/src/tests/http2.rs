@@ -296,7 +296,7 @@ fn a_request_that_fails_leaves_the_others_alone() {
 fn a_silent_origin_is_a_gateway_timeout_and_a_silent_client_is_let_go() {
     let (hold, held) = std::sync::mpsc::channel();
     let port = origin(move |stream, _| hold.send(stream).unwrap());
-    let timeouts = Timeouts { client_ns: 100_000_000, origin_ns: 50_000_000, ..Timeouts::default() };
+    let timeouts = Timeouts { client_ns: 1_000_000_000, origin_ns: 50_000_000, ..Timeouts::default() };
     let ingress = ingress(port, timeouts);
     let mut client = Http2Client::new(ingress.port());
     assert_eq!(client.get().status, 504);
