@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumb_host::process::{run_for_output, which};
-use plumb_path::PathError;
 use plumb_path::tool::NotInstalled;
 
 pub(super) const HAPROXY: Installable = Installable {
@@ -59,18 +58,18 @@ impl Installable {
     }
 
     /// The first line of what it says of its version.
-    pub(super) fn version(self, file: &Path) -> Result<String, PathError> {
+    pub(super) fn version(self, file: &Path) -> Result<String, plumb_host::Error> {
         let said = said(file, self.version_argument)?;
         Ok(said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
     }
 
     /// All that it says of its build, after its version.
-    pub(super) fn build(self, file: &Path) -> Result<String, PathError> {
+    pub(super) fn build(self, file: &Path) -> Result<String, plumb_host::Error> {
         said(file, self.build_argument)
     }
 }
 
-fn said(file: &Path, argument: &str) -> Result<String, PathError> {
+fn said(file: &Path, argument: &str) -> Result<String, plumb_host::Error> {
     let output = run_for_output(file, [argument], VERSION_PATIENCE)?;
     Ok(output.stdout + &output.stderr)
 }

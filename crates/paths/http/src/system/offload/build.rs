@@ -1,15 +1,8 @@
 //! A program's report of its build: `haproxy -vv`, `nginx -V`.
 
-use std::time::Duration;
-
-use plumb_host::process::run_for_output;
-
 use super::error::OffloadError;
 use super::extension::Extension;
 use crate::system::installable::{HAPROXY, Installable};
-
-/// How long a program may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The facts of a program's build that matter to offloading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,12 +21,9 @@ impl Build {
     /// Asks an installed program.
     pub(super) fn ask(program: Installable) -> Result<Self, OffloadError> {
         let file = program.find()?;
-        let is_haproxy = program.command == HAPROXY.command;
-        let question = if is_haproxy { "-vv" } else { "-V" };
-        let output = run_for_output(&file, [question], PATIENCE)
-            .map_err(|cause| OffloadError::Silent { program: program.title, cause })?;
-        let text = output.stdout + &output.stderr;
-        Ok(if is_haproxy { Self::of_haproxy(&text) } else { Self::of_nginx(&text) })
+        let silent = |cause| OffloadError::Silent { program: program.title, cause };
+        let text = program.build(&file).map_err(silent)?;
+        Ok(if program == HAPROXY { Self::of_haproxy(&text) } else { Self::of_nginx(&text) })
     }
 
     /// From `haproxy -vv`. Its list of features has `+ENGINE` where `ssl-engine` is known (INSTALL, section 4.5), and it
