@@ -35,8 +35,9 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
         }
         [_, ..] => return fault("protocols", "name each protocol once".to_owned()),
     }
-    if let (true, Some(reason)) = (ingress.has_h2(), refusal(ingress.kind)) {
-        return fault("protocols", reason.to_owned());
+    if ingress.has_h2() && ingress.kind == IngressKind::External {
+        let message = "an external system speaks what its own configuration says; leave out `protocols`";
+        return fault("protocols", message.to_owned());
     }
     match ingress.streams {
         None => Ok(()),
@@ -50,16 +51,6 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
             fault("streams", format!("a connection has 1 to {STREAMS_MAX} streams"))
         }
         Some(_) => Ok(()),
-    }
-}
-
-/// Why `plumb` cannot have this kind speak HTTP/2.
-fn refusal(kind: IngressKind) -> Option<&'static str> {
-    match kind {
-        IngressKind::External => {
-            Some("an external system speaks what its own configuration says; leave out `protocols`")
-        }
-        IngressKind::Embedded | IngressKind::Haproxy | IngressKind::Nginx | IngressKind::Caddy => None,
     }
 }
 
