@@ -56,7 +56,7 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
 
 /// Why an installed program cannot speak what the settings ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-enum Lacks {
+pub(super) enum Lacks {
     #[error("this {} was built without h2: `{} {}` does not list it", program.title, program.command, program.build_argument)]
     H2 { program: Installable },
     #[error(

@@ -9,6 +9,7 @@ use plumb_host::time::sleep;
 use super::*;
 use crate::settings::Spoken::{self, H1, H2};
 use crate::system::counter;
+use crate::system::protocols::Lacks;
 
 /// The HTTP version of an answer of 612 B to curl, which asks with the option.
 fn curl(curl: &Path, started: &Started, option: &str) -> String {
@@ -29,15 +30,15 @@ fn with_h2(test: &str, tls: TlsVersion) -> Option<(PathBuf, Vec<SystemSettings>)
             .unwrap();
         return None;
     };
-    let kinds = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx, IngressKind::Caddy];
-    let specs = kinds.map(|kind| {
+    let specs = PROGRAMS.map(|kind| {
         let mut spec = spec(kind, tls);
         spec.ingress.protocols = vec![H1, H2];
         spec
     });
     // An installed version that lacks the protocol is not a missing program.
-    let is_old =
-        |spec: &SystemSettings| feasible(spec).is_err_and(|lacks| lacks.to_string().contains("or later"));
+    let is_old = |spec: &SystemSettings| {
+        feasible(spec).is_err_and(|lacks| matches!(lacks.downcast_ref(), Some(Lacks::PlainH2 { .. })))
+    };
     let specs = specs.into_iter().filter(|spec| !is_old(spec));
     Some((curl, specs.filter(|spec| is_feasible(&format!("protocols::{test}"), spec)).collect()))
 }
