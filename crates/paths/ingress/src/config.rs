@@ -16,7 +16,7 @@ pub struct Config<'a> {
     pub threads: u32,
     /// How it terminates TLS; it speaks plain HTTP if absent.
     pub tls: Option<Tls<'a>>,
-    /// How it speaks HTTP/2 beside HTTP/1.1; it speaks HTTP/1.1 alone if absent.
+    /// HTTP/2 beside HTTP/1.1; only HTTP/1.1 if absent.
     pub http2: Option<Http2>,
     /// How long things may take.
     pub timeouts: Timeouts,

@@ -37,7 +37,7 @@ pub(super) struct Connection {
 /// The protocol that a client speaks.
 #[derive(Debug)]
 enum Protocol {
-    /// It has not said enough.
+    /// The client has not sent enough to tell.
     Unknown,
     Http1,
     Http2(Box<Multiplexed>),
@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// Finds out what the client speaks; whether it is known.
+    /// Finds out which protocol the client speaks; whether it is known.
     fn learn_protocol(&mut self, thread: &mut Thread) -> bool {
         let data = self.inbox.data();
         if data.is_empty() {
@@ -228,7 +228,7 @@ impl Connection {
         let http2 = match (thread.http2, self.transport.has_chosen_http2()) {
             (Some(http2), Some(true)) => Some(http2),
             (Some(http2), None) if data.starts_with(PREFACE) => Some(http2),
-            // No request of HTTP/1.1 begins so.
+            // No request of HTTP/1.1 begins with these bytes.
             (Some(_), None) if PREFACE.starts_with(data) => return false,
             _ => None,
         };

@@ -99,9 +99,8 @@ impl Suspended {
     }
 }
 
-/// Has the event loop do an operation, and returns its answer; `None` outside of a coroutine, which alone can be
-/// suspended.
-/// set aside.
+/// Has the event loop do an operation, and returns its answer; `None` outside of a coroutine, because only a coroutine
+/// can be suspended.
 pub(super) fn give_way(operation: Operation) -> Option<Answer> {
     let yielder = RUNNING.take()?;
     // SAFETY: the pointer was put there by the coroutine that this thread is in, which borrows the yielder for as long

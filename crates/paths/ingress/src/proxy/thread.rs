@@ -38,7 +38,7 @@ pub(super) struct Thread {
     pub(super) completions: Arc<Completions>,
     /// The client whose turn it is.
     pub(super) current: Option<Key>,
-    /// Which of its streams; 0 if it speaks HTTP/1.1.
+    /// The stream of that client; 0 if it speaks HTTP/1.1.
     pub(super) stream: u32,
 }
 

@@ -50,9 +50,9 @@ pub(super) fn server_config(
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    // The first of them that the client offers is chosen.
-    let protocols = [HTTP2_ALPN, b"http/1.1"];
-    config.alpn_protocols = protocols[usize::from(!has_http2)..].iter().map(|name| name.to_vec()).collect();
+    // rustls chooses the first one that the client offers.
+    let protocols: &[&[u8]] = if has_http2 { &[HTTP2_ALPN, b"http/1.1"] } else { &[b"http/1.1"] };
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

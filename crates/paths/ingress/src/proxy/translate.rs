@@ -1,16 +1,16 @@
-//! Heads of HTTP/2 as HTTP/1.1 has them, and the reverse (RFC 9113, section 8.3).
+//! Translation of heads from HTTP/2 to HTTP/1.1 and back (RFC 9113, section 8.3).
 //!
-//! A request becomes text, so that it passes the same checks and takes the same way as one that came as text.
+//! A request becomes text, so that it passes the same checks and takes the same path as one that came as text.
 
 use plumb_h2::Fields;
 use plumb_h2::hpack::Field;
 
 use crate::http1::Response;
 
-/// Fields of HTTP/1.1 that have no place in HTTP/2. The rest of them was dropped before.
+/// Fields of HTTP/1.1 that HTTP/2 forbids. The exchange has already dropped the others.
 const FRAMING: [&[u8]; 3] = [b"connection", b"transfer-encoding", b"trailer"];
 
-/// Writes the head of a request. Without a length, content goes on in chunks.
+/// Writes the head of a request. `is_chunked` says that content of unknown length follows.
 pub(super) fn request(fields: &Fields, is_chunked: bool, out: &mut Vec<u8>) {
     let get = |name: &[u8]| fields.get(name).unwrap_or_default();
     let host = fields.get(b":authority").unwrap_or(get(b"host"));

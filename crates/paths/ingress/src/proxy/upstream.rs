@@ -16,15 +16,15 @@ pub(super) struct Upstream {
     readable: bool,
     writable: bool,
     ending: bool,
-    /// Whose request it carries; nobody's while it waits in the pool.
+    /// The request that it carries; none while it waits in the pool.
     owner: Option<Owner>,
 }
 
-/// Whose request a connection carries.
+/// The client and the stream to which a request belongs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
     pub(super) client: Key,
-    /// Of HTTP/2; 0 if the client speaks HTTP/1.1.
+    /// A stream of HTTP/2; 0 if the client speaks HTTP/1.1.
     pub(super) stream: u32,
 }
 
@@ -142,7 +142,7 @@ impl Upstreams {
         self.all.remove(key);
     }
 
-    /// Learns what happened to a connection; whom that concerns.
+    /// Notes an event of a connection, and returns the owner of its request.
     pub(super) fn on_event(&mut self, key: Key, event: Ready) -> Option<Owner> {
         let upstream = self.all.get_mut(key)?;
         upstream.readable |= event.is_readable();
