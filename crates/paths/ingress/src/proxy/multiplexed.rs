@@ -14,13 +14,13 @@ use crate::config::Http2;
 use crate::http1::{Body, Piece, Request, Response};
 use crate::net::Buffer;
 
-/// The window of a connection for content of requests, in bytes. That of a stream is the default of the RFC.
+/// A connection's window for the content of requests, in bytes. A stream's window is the RFC's default.
 const WINDOW_BYTES: u32 = 1 << 20;
 
 /// The largest list of fields; larger ones would not fit into a head of HTTP/1.1.
 const FIELDS_BYTES_MAX: u32 = 64 << 10;
 
-/// The most content of one stream before others get their turn.
+/// The most content that one stream sends before the others get their turn.
 const TURN_BYTES: usize = 16 << 10;
 
 /// A client's connection.
@@ -29,7 +29,7 @@ pub(super) struct Multiplexed {
     connection: Connection,
     origin: Origin,
     streams: BTreeMap<u32, Stream>,
-    /// Streams to which something happened.
+    /// Streams that may be able to go on.
     ready: VecDeque<u32>,
     /// Storage for heads.
     text: Vec<u8>,
@@ -76,7 +76,7 @@ impl Multiplexed {
         self.streams.values().any(|stream| now_ns >= stream.deadline_ns)
     }
 
-    /// Something happened to a stream.
+    /// Queues a stream for a turn.
     pub(super) fn mark(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(&id)
             && !stream.is_ready
@@ -90,7 +90,7 @@ impl Multiplexed {
     ///
     /// # Errors
     ///
-    /// When the client broke a rule, so that the connection has to end after what is in the outbox.
+    /// When the client broke a rule. The connection must end once the outbox has gone.
     pub(super) fn go_on(
         &mut self,
         inbox: &mut Buffer,
@@ -100,7 +100,7 @@ impl Multiplexed {
         let taken = self.take_frames(inbox, outbox, thread);
         let mut moved =
             taken.inspect_err(|&error| self.connection.fail(error, outbox.end(&mut thread.pool)))?;
-        // Each stream once: those that can go on stand at the end again.
+        // Each stream gets one turn. Those that can go on are queued again.
         for _ in 0..self.ready.len() {
             if outbox.is_full() {
                 break;
@@ -137,7 +137,7 @@ impl Multiplexed {
         }
     }
 
-    /// Takes frames until there are no more, or their answers find no room.
+    /// Takes frames until none is left or the outbox is full.
     fn take_frames(
         &mut self,
         inbox: &mut Buffer,
@@ -213,14 +213,14 @@ impl Multiplexed {
         thread: &mut Thread,
     ) {
         let Some(stream) = self.streams.get_mut(&id) else {
-            // It was answered without its content.
+            // The request was answered before its content came.
             self.connection.release(id, flow_bytes, outbox.end(&mut thread.pool));
             return;
         };
         stream.owed_bytes += flow_bytes;
         let inbox = stream.inbox.end(&mut thread.pool);
         match stream.is_chunked {
-            // A chunk of no bytes would be the last one.
+            // An empty chunk would end the content.
             true if data.is_empty() => {}
             true => translate::chunk(data, inbox),
             false => inbox.extend_from_slice(data),
@@ -282,7 +282,7 @@ impl Multiplexed {
         }
     }
 
-    /// Answers in the origin's stead.
+    /// Answers in place of the origin.
     fn answer(&mut self, id: u32, status: &str, text: &str, outbox: &mut Buffer, thread: &mut Thread) {
         let text = format!("{text}\n");
         let length = text.len().to_string();
@@ -297,7 +297,7 @@ impl Multiplexed {
         self.reset(id, ErrorCode::NoError, outbox, thread);
     }
 
-    /// Ends a stream. The client is told if it is not over for both sides.
+    /// Ends a stream, with a RST_STREAM unless both sides have ended it.
     fn reset(&mut self, id: u32, code: ErrorCode, outbox: &mut Buffer, thread: &mut Thread) {
         if let Some(stream) = self.streams.get(&id) {
             self.connection.release(id, stream.owed_bytes, outbox.end(&mut thread.pool));
@@ -333,7 +333,7 @@ impl Stream {
         stream
     }
 
-    /// Whom it waits for has as long as its timeout from now on.
+    /// Restarts the timeout of the side that it waits for.
     fn wait_from_now(&mut self, thread: &Thread) {
         let waits_for_client = self.exchange.awaits_body() || !self.outbox.is_empty();
         let timeouts = thread.timeouts;

@@ -1,4 +1,4 @@
-//! Clients that speak HTTP/2, in front of origins that speak HTTP/1.1.
+//! The embedded ingress between clients that speak HTTP/2 and origins that speak HTTP/1.1.
 
 #[path = "../../../h2/tests/h2/illegal/mod.rs"]
 mod illegal;
@@ -19,7 +19,7 @@ fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
     ingress_with(origin_port, Some(Http2 { streams_max: 100 }), timeouts)
 }
 
-/// The answer to one request, as far as a client has it.
+/// The answer to one request, as far as it has come.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
     interim: Vec<u16>,
@@ -37,7 +37,7 @@ struct Http2Client {
     inbox: Vec<u8>,
     answers: BTreeMap<u32, Answer>,
     goaway: Option<ErrorCode>,
-    /// Whether it enlarges its windows again.
+    /// Whether it enlarges its windows after it has taken content.
     gives_back: bool,
 }
 
@@ -315,7 +315,7 @@ fn what_breaks_the_rules_is_named() {
     let stream = client.ask("GET", &[("X-Upper", "a")], true);
     let reset = Answer { reset: Some(ErrorCode::Protocol), ..Answer::default() };
     assert_eq!(client.answer(stream), reset);
-    // That ended the stream alone, and a PUSH_PROMISE ends the connection.
+    // That error ended only the stream. A PUSH_PROMISE ends the connection.
     assert_eq!(client.get(), whole(200, &text(10)));
     client.out.extend_from_slice(&[0, 0, 4, 5, 4, 0, 0, 0, 1, 0, 0, 0, 2]);
     while client.goaway.is_none() {
