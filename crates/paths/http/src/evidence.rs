@@ -279,7 +279,7 @@ impl HttpSettings {
         Some(REQUESTS.evidence(holds, facts![of = self.program(), asked, counted]))
     }
 
-    /// The protocol in which an ingress that speaks several answered, where it counts by protocol.
+    /// Proof that an ingress of several protocols answered in that of the load, if it counts requests by protocol.
     fn by_protocol_evidence(
         &self,
         before: &Snapshot,

@@ -67,7 +67,7 @@ pub const HTTP_REQ_STALLED: Metric = Metric {
     unit: Unit::Share,
     better: Better::Neither,
     kind: MetricKind::Share,
-    about: "requests that waited before they were sent, for one of the reasons that have a metric each",
+    about: "requests that waited before or while they were sent; each reason to wait has a metric",
 };
 
 /// All of a request.

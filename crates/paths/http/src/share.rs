@@ -5,7 +5,7 @@ use plumb_path::{Fault, Portion};
 
 use crate::settings::{Driver, LoadSettings};
 
-/// The agent's part. It has as many threads as a single load, since its host is another one, but no more than connections.
+/// The agent's part. It has as many threads as a single load, because it has its own host, but no more than connections.
 ///
 /// # Errors
 /// When the load cannot be divided among this many agents, with its key.

@@ -22,7 +22,7 @@ pub enum Reuse {
     None,
 }
 
-/// What connections speak.
+/// The HTTP version that connections speak.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spoken {
@@ -47,7 +47,7 @@ pub struct LoadSettings {
     pub connections: u32,
     /// The protocol: `h1` for HTTP/1.1, or `h2` for HTTP/2.
     pub protocol: Spoken,
-    /// Requests under way on each connection of HTTP/2; at a fixed rate, the most of them.
+    /// Requests under way on each connection of HTTP/2. At a fixed rate, this is a limit.
     pub streams: u32,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
@@ -74,7 +74,7 @@ pub struct LoadSettings {
     pub resumption: Percent,
     /// Server name to send, if not the URL's host.
     pub sni: Option<String>,
-    /// Application protocols to offer in TLS. That of `protocol` must be among them.
+    /// Application protocols to offer in TLS. They must include the one that `protocol` speaks.
     pub alpn: Vec<String>,
     /// PEM file with the client's certificate chain and key.
     pub client_certificate: Option<String>,

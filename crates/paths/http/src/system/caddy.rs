@@ -1,7 +1,7 @@
 //! Caddy as the ingress.
 //!
 //! It has no cheap count of requests or handshakes: its metrics need the admin endpoint, and its access log writes hundreds of bytes
-//! for a request. So no counter proves what it served, and the load's own view has to.
+//! for a request. So the load's own view is the only evidence of what Caddy served.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -83,10 +83,10 @@ impl Program {
         }
     }
 
-    /// Has a program test its configuration, which the argument makes it do instead of starting.
+    /// Has a program test its configuration. `argument` makes it test instead of start.
     ///
     /// # Errors
-    /// What it says against it.
+    /// The program's objections.
     pub(super) fn test(recipe: &Recipe<'_>, argument: &str) -> Result<(), PathError> {
         let file = recipe.program.find().map_err(PathError::new)?;
         let prepared = Prepared::new(recipe, Ipv4Addr::LOCALHOST.into())?;

@@ -1,4 +1,4 @@
-//! Which HTTP versions an ingress can be asked to speak, and whether the installed program speaks them.
+//! The HTTP versions of an ingress: checks of the settings, and of the installed program.
 
 use plumb_path::{AnyError, Fault};
 
@@ -9,7 +9,7 @@ use crate::settings::{IngressKind, IngressSettings, Spoken, TlsVersion};
 /// From this version of nginx on, `http2` is a directive, and a port without TLS speaks h1 beside h2. Before, it was a word of
 /// `listen`.
 pub(super) const HTTP2_DIRECTIVE: Version = Version([1, 25, 1]);
-/// More than this is a slip of the pen.
+/// A larger number is a typing error.
 const STREAMS_MAX: u32 = 65_535;
 
 /// The counter of requests that the ingress has answered in a protocol.
@@ -30,7 +30,7 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
         [Spoken::H1] | [Spoken::H1, Spoken::H2] | [Spoken::H2, Spoken::H1] => {}
         [] => return fault("protocols", "an ingress speaks `[h1]` or `[h1, h2]`".to_owned()),
         [Spoken::H2] => {
-            let message = "`plumb` uses h1 to test whether an ingress answers; write `[h1, h2]`, from which the load chooses";
+            let message = "`plumb` uses h1 to test whether an ingress answers; write `[h1, h2]`, and choose with `load.protocol`";
             return fault("protocols", message.to_owned());
         }
         [_, ..] => return fault("protocols", "name each protocol once".to_owned()),
@@ -123,7 +123,7 @@ mod tests {
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
         system.ingress.protocols: an ingress speaks `[h1]` or `[h1, h2]`
-        system.ingress.protocols: `plumb` uses h1 to test whether an ingress answers; write `[h1, h2]`, from which the load chooses
+        system.ingress.protocols: `plumb` uses h1 to test whether an ingress answers; write `[h1, h2]`, and choose with `load.protocol`
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`

@@ -81,7 +81,7 @@ impl Running {
 
 #[cfg(test)]
 impl Running {
-    /// The ingress' process, where it is a program.
+    /// The ingress' process, if it is a program.
     pub(super) fn ingress_pid(&mut self) -> Option<u32> {
         self.ingress.as_mut()?.program().map(|program| program.pid())
     }
@@ -187,7 +187,7 @@ impl Ingress {
         })
     }
 
-    /// The program that it is, if it is one.
+    /// The program; `None` for the embedded ingress.
     fn program(&mut self) -> Option<&mut Program> {
         match self {
             Self::Embedded(_) => None,

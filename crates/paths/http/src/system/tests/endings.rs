@@ -17,7 +17,7 @@ use crate::system::offload::Environment;
 use crate::system::program::{Program, Recipe};
 use crate::system::readiness::Expected;
 
-/// Waits until a process is gone, or is a zombie that only its parent can reap. Threads end after the first one.
+/// Waits until a process is gone, or is a zombie that only its parent can reap. Its other threads may outlive the first one.
 fn ends(pid: u32) {
     let status = || fs::read_to_string(format!("/proc/{pid}/status"));
     let has_threads = || fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1);
