@@ -20,7 +20,7 @@ const BLOCKS_OF_BUILDS: usize = 16;
 const KEEP_ALIVE: &str = "-c 50";
 const HANDSHAKES: &str = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
 
-/// Requests in flight over HTTP/2: as many for each tool.
+/// The connections and streams of `plumb`, which h2load gets too.
 const STREAMS: &str = "-c 10 --protocol h2 --streams 10";
 
 /// Runs the rows and writes their section of RESULTS.md.

@@ -104,7 +104,7 @@ impl Device {
         self.kind
     }
 
-    /// The parts.
+    /// The device's parts on this machine.
     #[must_use]
     pub fn presence(&self) -> Presence {
         match &self.engine {
@@ -115,7 +115,7 @@ impl Device {
         }
     }
 
-    /// The work done so far; to be read from any thread.
+    /// Counters of the work done so far. Any thread may read them.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters

@@ -145,7 +145,7 @@ pub enum LaneError {
     /// The key cannot sign in this way.
     #[error("sign by {scheme}: the key is {key}")]
     Scheme {
-        /// The request.
+        /// The requested scheme.
         scheme: Scheme,
         /// The kind of key.
         key: &'static str,
@@ -160,7 +160,7 @@ pub enum LaneError {
         what: &'static str,
         /// The device.
         device: DeviceKind,
-        /// The text.
+        /// The device's words.
         reason: String,
     },
     /// The device's result was wrong; it was withheld.
