@@ -404,11 +404,14 @@ mod tests {
         };
         let seen = |most: u64, alpn: &str| {
             let mut measurement = measurement("TLSv1.3", 1000, 0);
+            measurement.window_ns = 1_000_000_000;
             measurement.observed.insert("alpn".to_owned(), [(alpn.to_owned(), 10)].into());
             let mut streams = plumb_model::Histogram::default();
             streams.record(most);
             measurement.sizes.insert(load::STREAMS.to_owned(), streams);
-            let service = Reading::Trend(plumb_model::Histogram::default());
+            let mut service = plumb_model::Histogram::default();
+            service.record_many(4_000_000, 1000);
+            let service = Reading::Trend(service);
             measurement.readings.insert(metrics::HTTP_REQ_SERVICE.name.to_owned(), service);
             measurement
         };
@@ -417,6 +420,12 @@ mod tests {
         check(&http2(None), &seen(8, "none"), &none, &["alpn negotiated"]);
         check(&http2(None), &seen(4, "h2"), &none, &["requests under way on a connection"]);
         check(&http2(Some(10.0)), &seen(4, "h2"), &none, &[]);
+        check(&http2(Some(10.0)), &seen(9, "h2"), &none, &["requests under way on a connection"]);
+        let few = Measurement { work: 100, ..seen(4, "h2") };
+        check(&http2(None), &few, &none, &[]);
+        // 1,000 requests of 4 ms in a second keep 0.4 of each of the ten connections busy.
+        let evidence = http2(None).streams_evidence(&seen(8, "h2")).unwrap();
+        assert_eq!(evidence.observed, "at most 8, 0.40 on average");
     }
 
     #[test]
