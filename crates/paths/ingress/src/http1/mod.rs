@@ -14,6 +14,5 @@ mod response;
 pub use answers::{Answer, Answers};
 pub(crate) use body::{Body, Piece};
 pub(crate) use fields::{Field, members};
-pub(crate) use malformed::Malformed;
 pub(crate) use request::{Refusal, Request, Version};
 pub(crate) use response::Response;

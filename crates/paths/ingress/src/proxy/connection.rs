@@ -13,7 +13,7 @@ use super::operation::Answer;
 use super::rewrite::Origin;
 use super::thread::Thread;
 use super::transport::{Broken, Transport};
-use crate::http1::{Refusal, Request};
+use crate::http1::Request;
 use crate::net::{Buffer, Received};
 use plumb_host::epoll::Ready;
 
@@ -134,7 +134,7 @@ impl Connection {
         if !is_unanswered || self.closing != Closing::No {
             return Fate::Ends;
         }
-        self.answer("504 Gateway Timeout", "the origin did not answer in time", thread);
+        self.fail(Failure::Late, thread);
         self.go_on(thread)
     }
 
@@ -254,7 +254,7 @@ impl Connection {
             Ok(Some(request)) => request,
             Ok(None) => return false,
             Err(refusal) => {
-                self.refuse(refusal, thread);
+                self.fail(refusal.into(), thread);
                 return true;
             }
         };
@@ -298,21 +298,10 @@ impl Connection {
         self.exchange.take().is_some_and(|exchange| exchange.end(thread))
     }
 
+    /// Answers in place of the origin, and ends.
     fn fail(&mut self, failure: Failure, thread: &mut Thread) {
-        match failure {
-            Failure::Origin => self.answer("502 Bad Gateway", "the origin does not answer", thread),
-            Failure::CutOff => self.answer("502 Bad Gateway", "the origin's answer broke off", thread),
-            Failure::Request(malformed) => self.refuse(malformed.into(), thread),
-        }
-    }
-
-    fn refuse(&mut self, refusal: Refusal, thread: &mut Thread) {
-        self.answer(refusal.status(), &refusal.to_string(), thread);
-    }
-
-    /// Answers in the origin's stead, and ends.
-    fn answer(&mut self, status: &str, text: &str, thread: &mut Thread) {
         self.end_exchange(thread);
+        let (status, text) = (failure.status(), failure.to_string());
         let length = text.len() + 1;
         let fields = format!("Content-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close");
         let answer = format!("HTTP/1.1 {status}\r\n{fields}\r\n\r\n{text}\n");

@@ -5,18 +5,34 @@ use std::io;
 use super::rewrite::{self, Hop};
 use super::thread::Thread;
 use super::upstream::Leased;
-use crate::http1::{Body, Malformed, Piece, Request, Response, Version};
+use crate::http1::{Body, Piece, Refusal, Request, Response, Version};
 use crate::net::{Buffer, Received};
 
-/// Why an exchange fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why an exchange fails, in the words that the client gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     /// The origin cannot be reached, does not answer, or answers with something else than HTTP.
+    #[error("the origin does not answer")]
     Origin,
-    /// The client's body is not HTTP.
-    Request(Malformed),
+    #[error("the origin did not answer in time")]
+    Late,
+    /// The client's head or its body is not HTTP, or not supported.
+    #[error(transparent)]
+    Request(#[from] Refusal),
     /// The answer broke off, or cannot be told to end.
+    #[error("the origin's answer broke off")]
     CutOff,
+}
+
+impl Failure {
+    /// Status code and reason phrase.
+    pub(super) fn status(self) -> &'static str {
+        match self {
+            Self::Origin | Self::CutOff => "502 Bad Gateway",
+            Self::Late => "504 Gateway Timeout",
+            Self::Request(refusal) => refusal.status(),
+        }
+    }
 }
 
 /// A request and its answer.
@@ -62,7 +78,7 @@ impl Exchange {
         rewrite::request(request, origin, &mut out);
         let mut body = request.body.clone();
         let rest = &bytes[request.length..];
-        let taken = body.take_all(rest).map_err(Failure::Request)?;
+        let taken = body.take_all(rest).map_err(Refusal::from)?;
         out.extend_from_slice(&rest[..taken]);
         let exchange = Self {
             leased: thread.lease().map_err(|_| Failure::Origin)?,
@@ -103,7 +119,7 @@ impl Exchange {
         if self.body.is_over() || inbox.is_empty() {
             return Ok(false);
         }
-        let count = self.body.take_all(inbox.data()).map_err(Failure::Request)?;
+        let count = self.body.take_all(inbox.data()).map_err(Refusal::from)?;
         self.request.clear();
         self.request.extend_from_slice(&inbox.data()[..count]);
         (self.sent, self.is_replayable) = (0, false);

@@ -118,7 +118,7 @@ impl Multiplexed {
         for id in overdue {
             match self.streams.get(&id) {
                 Some(stream) if stream.answer.is_none() && !stream.exchange.awaits_body() => {
-                    self.answer(id, "504", "the origin did not answer in time", outbox, thread);
+                    self.fail(id, Failure::Late, outbox, thread);
                 }
                 _ => self.reset(id, ErrorCode::Cancel, outbox, thread),
             }
@@ -199,7 +199,7 @@ impl Multiplexed {
                 Err(failure) => self.fail(id, failure, outbox, thread),
             },
             Ok(None) => self.answer(id, "400", "malformed request", outbox, thread),
-            Err(refusal) => self.answer(id, &refusal.status()[..3], &refusal.to_string(), outbox, thread),
+            Err(refusal) => self.fail(id, refusal.into(), outbox, thread),
         }
         self.text = text;
     }
@@ -275,11 +275,7 @@ impl Multiplexed {
         if self.streams.get(&id).is_some_and(|stream| stream.answer.is_some()) {
             return self.reset(id, ErrorCode::Internal, outbox, thread);
         }
-        match failure {
-            Failure::Origin => self.answer(id, "502", "the origin does not answer", outbox, thread),
-            Failure::CutOff => self.answer(id, "502", "the origin's answer broke off", outbox, thread),
-            Failure::Request(malformed) => self.answer(id, "400", &malformed.to_string(), outbox, thread),
-        }
+        self.answer(id, &failure.status()[..3], &failure.to_string(), outbox, thread);
     }
 
     /// Answers in place of the origin.
