@@ -161,7 +161,7 @@ impl Multiplexed {
                 Event::Reset { stream, .. } | Event::Refused(Error { scope: Scope::Stream(stream), .. }) => {
                     self.drop_stream(stream, thread);
                 }
-                Event::Window { stream: 0 } | Event::Settings => self.mark_all(),
+                Event::Window { stream: 0 } | Event::Settings => self.mark_blocked(),
                 Event::Window { stream } => self.mark(stream),
                 _ => {}
             }
@@ -170,9 +170,12 @@ impl Multiplexed {
         Ok(moved)
     }
 
-    fn mark_all(&mut self) {
-        let ids: Vec<u32> = self.streams.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.mark(id));
+    /// Queues the streams that may have waited for a window: those with an answer to send.
+    fn mark_blocked(&mut self) {
+        for stream in self.streams.values_mut().filter(|stream| !stream.outbox.is_empty() && !stream.is_ready) {
+            stream.is_ready = true;
+            self.ready.push_back(stream.id);
+        }
     }
 
     fn begin_stream(
