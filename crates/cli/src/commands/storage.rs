@@ -36,11 +36,9 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     let Some(mut result) = single::measure(by, settings, course, &interrupts, &arguments.shown)? else {
         return Ok(INTERRUPTED);
     };
-    // A warning says that storage took less at once; the figures are of that storage all the same.
+    // If the storage takes fewer at once, a warning says so, and the figures are still those of the storage.
     result.evidence.retain(|evidence| evidence.kind != IO_DEPTH);
     if arguments.suite.is_some() && !arguments.shown.json {
-        // dbench's summary has no place for evidence; its warnings say what was not as it was asked for.
-        result.evidence.clear();
         dbench::print(&result.measurement, arguments.shown.failures_max)?;
     } else {
         single::print(&result.measurement, STORAGE.metrics, &result.evidence, &arguments.shown)?;
@@ -123,7 +121,20 @@ fn target(address: &str, spec: &LoadSettings) -> StorageTarget {
 
 #[cfg(test)]
 mod tests {
-    use crate::in_process::{refusals, refused};
+    use crate::exit::VOID;
+    use crate::in_process::{plumb, refusals, refused};
+
+    #[test]
+    fn a_suite_that_used_the_page_cache_is_void_as_text_and_as_json() {
+        // A file system in memory has nothing but the page cache.
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let code = |name: &str, more: &[&str]| {
+            let file = directory.path().join(name);
+            let each = ["-s", "8MiB", "-d", "20ms", "--warmup", "0s", "--suite", "dbench"];
+            plumb(&[&["storage", file.to_str().unwrap(), "-q"], &each[..], more].concat()).code
+        };
+        assert_eq!((code("text", &[]), code("json", &["--json"])), (VOID, VOID));
+    }
 
     #[test]
     fn what_cannot_be_used_is_refused_with_one_message() {
