@@ -27,12 +27,8 @@ pub struct ReadOptions {
     pub only: Vec<String>,
     /// Exactly this many blocks, whatever the file says.
     pub blocks: Option<u32>,
-    /// At most this many blocks, whatever the file says; a verdict needs six.
-    pub blocks_max: Option<u32>,
     /// The share of CPU time that neighbours may use, in place of the file's.
     pub others_max: Option<Percent>,
-    /// The time that the run may take.
-    pub budget: Option<Span>,
     /// Claims in addition to those of the file.
     pub claims: Vec<String>,
     /// Whether to add a copy of the baseline, which the file can request as well.
@@ -132,7 +128,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<P
         blocks_asked: options.blocks,
         others_max_asked: options.others_max.is_some(),
         failures_max: spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share),
-        budget_ns: options.budget.map(|Span(ns)| ns),
+        budget_ns: None,
         made_by: options.made_by.clone(),
         extended_from: None,
         retries_only_killed: true,
@@ -168,8 +164,8 @@ fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks, claims: &[Cl
 /// The blocks that the command line or the file asks for.
 fn blocks(root: &Node, spec: &Spec, options: &ReadOptions, mistakes: &mut Mistakes) -> Blocks {
     let asked = document::blocks(root, spec.blocks, mistakes);
-    match (options.blocks, options.blocks_max) {
-        (Some(count), _) => {
+    match options.blocks {
+        Some(count) => {
             if !(2..=MAX_BLOCKS).contains(&count) {
                 let message =
                     format!("`--blocks {count}` is out of range; 2 to {MAX_BLOCKS} blocks can be run");
@@ -177,15 +173,11 @@ fn blocks(root: &Node, spec: &Spec, options: &ReadOptions, mistakes: &mut Mistak
             }
             Blocks { min: count, max: count }
         }
-        (None, Some(max)) => {
-            let max = max.clamp(2, MAX_BLOCKS);
-            Blocks { min: Blocks::default().min.min(max), max }
-        }
-        (None, None) if options.quick => {
+        None if options.quick => {
             let max = QUICK_BLOCKS.max.min(asked.max);
             Blocks { min: QUICK_BLOCKS.min.min(max), max }
         }
-        (None, None) => asked,
+        None => asked,
     }
 }
 
