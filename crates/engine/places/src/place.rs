@@ -34,6 +34,9 @@ pub(crate) trait Place {
     fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError>;
 }
 
+/// The name of this host in messages.
+pub(crate) const HERE: &str = "this host";
+
 /// This host.
 #[derive(Default)]
 pub(crate) struct ThisHost {
@@ -42,7 +45,7 @@ pub(crate) struct ThisHost {
 
 impl Place for ThisHost {
     fn name(&self) -> &str {
-        "this host"
+        HERE
     }
 
     fn start(

@@ -5,11 +5,8 @@ use plumb_host::time::boot_id;
 use plumb_model::PlaceOf;
 
 use super::Hosts;
-use crate::place::Place as _;
+use crate::place::{HERE, Place as _};
 use crate::remote::Remote;
-
-/// The name of this host in a list with others.
-const HERE: &str = "this host";
 
 /// A host with the kernel's identifier of its boot, which differs between machines.
 #[derive(Debug, Clone)]
