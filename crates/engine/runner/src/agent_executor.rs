@@ -94,11 +94,12 @@ impl<'a> AgentExecutor<'a> {
         self
     }
 
-    /// Makes all hosts undo what variants changed there.
+    /// Makes all hosts undo what variants changed there. Systems that still run, as after a failure, are stopped before.
     ///
     /// # Errors
     /// When a host still has a change.
     pub fn put_back(&mut self) -> Result<(), RunError> {
+        self.end_cell();
         let objects = self.hosts.objects.put_back();
         let mut hosts = self.hosts.treated(self.treatments);
         let done: Vec<_> = hosts.iter_mut().map(|host| host.put_back()).collect();
@@ -228,7 +229,7 @@ impl<'a> AgentExecutor<'a> {
         }
         let measurement = self.union(measurements)?;
         let mut more = self.hosts.evidence(&self.path, order.settings, &hosts);
-        // Only after the evidence: a pod that was deleted before it was asked for is seen here.
+        // This comes after the evidence, so that a pod deleted while evidence was taken is found.
         if let Some(reason) = self.hosts.cut_deleted() {
             return Err(SlotError::Killed(reason));
         }
