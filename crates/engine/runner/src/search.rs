@@ -138,8 +138,8 @@ impl<'a, 'm> Trials<'a, 'm> {
             let Some(from) = guess else { return trials.result(staircase.estimate()) };
             if pilots_left == 0 {
                 return Err(SlotError::Harness(format!(
-                    "find the capacity: the last trials, up to or down to {from:.0}/s, all had the same outcome, and so had those \
-                     before the last {PILOTS_MAX} pilots"
+                    "find the capacity: the search began anew {PILOTS_MAX} times, and the last trials, which ended at {from:.0}/s, were all on \
+                     one side of it"
                 )));
             }
             trials.forget();
