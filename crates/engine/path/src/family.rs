@@ -158,7 +158,7 @@ pub struct Window {
     /// The rate of an open loop in place of that in the settings, in units of work per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
-    /// The part of its interval by which an open loop begins later: loads that share a rate send in turn.
+    /// The part of its interval by which an open loop begins later, from 0 to 1. Loads with equal shares of a rate thus send in turn.
     #[serde(default)]
     pub phase: f64,
 }
