@@ -36,7 +36,7 @@ fn is_explained(found: &Violation) -> bool {
 /// A room as another sees it: the module that both are in, and the child there. Without a child, it is that module's own file.
 type Room<'a> = (&'a [String], Option<&'a String>);
 
-/// The import of one room by another, as the two files of one such import.
+/// The imports of rooms by others, each with the two files of one such import.
 type Doors<'a> = BTreeMap<Room<'a>, BTreeMap<Room<'a>, (usize, usize)>>;
 
 fn circles(files: &[&RustFile]) -> Vec<Violation> {

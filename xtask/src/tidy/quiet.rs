@@ -26,8 +26,8 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
         let line = tokens::line(&tail[0]);
         if tokens::is_ident(&tail[0], "tracing") && !file.in_test(line) {
             let what = format!(
-                "`tracing` in code that measures or is measured; log the step around it, in {{{}}}",
-                MAY_LOG.join(",")
+                "`tracing` in code that measures or is measured; log the step around it, in one of the crates {}",
+                MAY_LOG.join(", ")
             );
             found.push(Violation::new(&file.path, line, what));
         }
