@@ -95,7 +95,7 @@ pub fn keep(
         sender,
         agents: BTreeMap::new(),
         agenda: Agenda::new(monotonic_ns()),
-        treating: Treatments::default(),
+        treatments: Treatments::default(),
         node: None,
     };
     keeper.say(&KeeperReply::Hello(Box::new(hello()?)));
@@ -158,7 +158,7 @@ struct Keeper<'p> {
     sender: Sender<Happening>,
     agents: BTreeMap<u32, Local>,
     agenda: Agenda,
-    treating: Treatments,
+    treatments: Treatments,
     /// The counters of the node that each look reads.
     node: Option<NodeReader>,
 }
@@ -207,7 +207,7 @@ impl Keeper<'_> {
     fn answer(&mut self, ask: KeeperRequest) -> Result<Option<KeeperReply>, HostError> {
         match ask {
             KeeperRequest::Beat => return Ok(None),
-            KeeperRequest::Treat(treat) => return self.treating.answer(treat).map(Some),
+            KeeperRequest::Treat(treat) => return self.treatments.answer(treat).map(Some),
             KeeperRequest::Clock { sent_ns } => {
                 return Ok(Some(KeeperReply::Clock { sent_ns, at_ns: monotonic_ns() }));
             }
@@ -290,7 +290,7 @@ impl Keeper<'_> {
         // The look at the host comes first, because users' commands that verify a change take time.
         let sight =
             HostReading::take().map(|sight| sight.with_node(self.node.as_ref().map(NodeReader::look)));
-        self.treating.look();
+        self.treatments.look();
         self.say(&match sight {
             Ok(sight) => KeeperReply::Looked { window, sight: Box::new(sight) },
             Err(error) => KeeperReply::Failed { reason: error.to_string() },

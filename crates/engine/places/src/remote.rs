@@ -333,8 +333,8 @@ impl Remote {
     fn hear_within(&mut self, timeout: Duration) -> Result<(u64, KeeperReply), HostError> {
         let host = || self.destination.clone();
         match self.heard.recv_timeout(timeout) {
-            Ok((Heard::KeeperReply(_, KeeperReply::Failed { reason }), _)) => Err(HostError::Keeper(reason)),
-            Ok((Heard::KeeperReply(came_ns, answer), _)) => Ok((came_ns, answer)),
+            Ok((Heard::Reply(_, KeeperReply::Failed { reason }), _)) => Err(HostError::Keeper(reason)),
+            Ok((Heard::Reply(came_ns, answer), _)) => Ok((came_ns, answer)),
             Ok((Heard::Shell(line), _)) => {
                 Err(HostError::Odd { host: host(), said: format!("`{line:.100}`") })
             }
@@ -453,8 +453,8 @@ fn begin(
 ) -> Result<(Shell, Hello, bool), Stuck> {
     let line = |timeout: Duration, step| match receive_unless_asked_to_stop(heard, timeout) {
         Ok((Heard::Shell(line), _)) => Ok(Ok(line)),
-        Ok((Heard::KeeperReply(_, KeeperReply::Hello(hello)), _)) => Ok(Err(hello)),
-        Ok((Heard::KeeperReply(..), _)) => Err(Stuck::Because(Unfit::NoHello)),
+        Ok((Heard::Reply(_, KeeperReply::Hello(hello)), _)) => Ok(Err(hello)),
+        Ok((Heard::Reply(..), _)) => Err(Stuck::Because(Unfit::NoHello)),
         Err(RecvTimeoutError::Timeout) if was_asked_to_stop() => Err(Stuck::Because(Unfit::NoAnswerYet)),
         Err(RecvTimeoutError::Timeout) => Err(Stuck::At(step, Some(timeout))),
         Err(RecvTimeoutError::Disconnected) => Err(Stuck::At(step, None)),

@@ -16,8 +16,8 @@ use crate::wire::{KeeperReply, of_agent};
 pub(crate) enum Heard {
     /// A line of the shell, before there is a keeper.
     Shell(String),
-    /// An answer, and when it came.
-    KeeperReply(u64, KeeperReply),
+    /// A reply of the keeper, and when it came.
+    Reply(u64, KeeperReply),
 }
 
 /// The receivers of agents' lines; `None` once no more lines come.
@@ -48,7 +48,7 @@ pub(crate) fn sort(
                 to_agent(routes, agent, |route| route.end(ended));
                 true
             }
-            Ok(answer) => heard.send((Heard::KeeperReply(came_ns, answer), held)).is_ok(),
+            Ok(answer) => heard.send((Heard::Reply(came_ns, answer), held)).is_ok(),
             Err(_) => heard.send((Heard::Shell(line), held)).is_ok(),
         };
         if !is_wanted {
