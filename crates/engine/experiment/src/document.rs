@@ -99,7 +99,7 @@ pub(super) struct Spec {
     pub(super) blocks: Option<BlocksPart>,
     /// How long nothing is measured before each slot, so that what the slot before it left behind fades; 0 s if absent.
     pub(super) cooldown: Option<Span>,
-    /// The other work of the machine up to which the numbers are trusted.
+    /// The limits on other work of the machine. Above them, the numbers are not trusted.
     pub(super) noise: Option<NoisePart>,
     /// The share of a variant's work that may fail; 1% if absent. Above it, claims about that variant's rates and times are
     /// void, and those about failures, shares and checks are still judged.

@@ -115,7 +115,7 @@ impl Capacity {
         self.objectives.iter().filter_map(Objective::limit_ns).reduce(f64::max)
     }
 
-    /// The objective that trials of this length may miss, if they are short for the limit.
+    /// The notice that trials of this length are short for the limit, if they are.
     #[must_use]
     pub fn short_trials(&self, trial_ns: u64) -> Option<Notice> {
         let (limit_ns, trial_ns) = (self.limit_ns()?, trial_ns as f64);

@@ -14,7 +14,7 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// The part of `whole` things, divided as evenly as possible. All parts add up to the whole.
+    /// This portion of `whole` things, which are divided as evenly as possible. All portions add up to the whole.
     #[must_use]
     pub fn of_count(self, whole: u64) -> u64 {
         let of = u64::from(self.of.max(1));

@@ -1,7 +1,4 @@
 //! Tunings of the host in a run: the variants that this machine cannot have, and the steps around each slot.
-//!
-//! Only a write shows whether the kernel accepts a value. Before a run begins, all its tunings are therefore
-//! applied once and undone. A variant whose tunings are refused is skipped like a variant without its device.
 
 use plumb_model::{Evidence, Notice, PlannedVariant};
 use plumb_tunings::{Machine, PutBack, Resolved, Sight, StateDirectory, Treatment, Tuner, TuningError};
@@ -113,7 +110,7 @@ pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight
 pub struct Proof {
     /// The values read back.
     pub evidence: Vec<Evidence>,
-    /// Notices beside it.
+    /// Tunings that were left out, and settings that could not be put back.
     pub notices: Vec<Notice>,
 }
 

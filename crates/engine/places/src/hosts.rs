@@ -143,8 +143,8 @@ impl Hosts {
         self.others.iter().filter(is_at_hand).flat_map(evidence).collect()
     }
 
-    /// Ends the connection to a pod that somebody has deleted, so that it is replaced, and says why. What was measured with such a
-    /// pod has no proof.
+    /// Ends the connection to a pod that somebody has deleted, so that it is replaced, and says why. A measurement with such a pod
+    /// has no proof.
     pub fn cut_deleted(&mut self) -> Option<String> {
         let pods = self.pods.as_ref()?;
         self.others.iter_mut().find_map(|other| {

@@ -1,5 +1,5 @@
-//! The places of a run: this host, and others by ssh or as pods of a cluster. Agents start there, clocks are compared, hosts are
-//! looked at, and what a variant changes is changed and put back.
+//! The places of a run: this host, and others by ssh or as pods of a cluster. This crate starts agents there, compares clocks, reads
+//! the hosts' counters, and makes and undoes the changes of variants.
 //!
 //! A *keeper* (`plumb keep`) does on another host what this crate does here.
 

@@ -26,7 +26,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// None yet, of a cluster.
+    /// No changes yet, of a cluster's objects.
     pub(crate) fn of(cluster: Option<Cluster>) -> Self {
         Self { cluster, known: Vec::new(), changed: Vec::new() }
     }

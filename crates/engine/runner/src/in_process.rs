@@ -1,7 +1,7 @@
 //! Measures slots in this process: it calls a data path's system and load directly.
 //!
-//! It serves single measurements of a system that exists, data paths whose numbers do not depend on a process of their own, and
-//! tests of all that a run does with slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides
+//! It serves single measurements of a system that exists, data paths whose numbers do not depend on a separate process, and tests
+//! of all that a run does with slots. With a simulated clock, nothing in it waits. A crash of a side ends the run, so sides
 //! that may crash are agents.
 
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ impl Watcher<'_> {
         let (at_ns, at) = (self.clock.monotonic_ns(), self.clock.wall_clock_rfc3339());
         let system = self.system.snapshot().map_err(slot_error)?;
         let read_ns = self.clock.monotonic_ns();
-        // What else the host does is only worth a warning, so a host on which it cannot be read is measured on as well.
+        // Other work of the host is only worth a warning, so a host that cannot be read is measured all the same.
         let host = self.sees_host.then(HostReading::take).and_then(Result::ok);
         let at_ns = planned_ns.unwrap_or(at_ns);
         Ok((WindowEdge { at_ns, at, read_ns, system }, host))

@@ -83,7 +83,7 @@ impl Planned {
         Ok(Self { plan, path, settings, text: text.to_owned(), hosts })
     }
 
-    /// The objective that the trials of a search may miss, if they are short for its limit.
+    /// The notice that the trials of a search are short for its limit, if they are.
     #[must_use]
     pub fn short_trials(&self) -> Option<Notice> {
         let short =

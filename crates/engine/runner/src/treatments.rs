@@ -1,4 +1,4 @@
-//! The treatments of a run's variants: which of them the hosts cannot have.
+//! The treatments of a run's variants, and the variants that the hosts cannot have.
 //!
 //! Only a write shows whether the kernel accepts a value. Before a run begins, all its tunings are therefore
 //! applied once and undone. A variant whose tunings are refused is skipped like a variant without its device.

@@ -29,7 +29,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// The share of `things`, divided over the threads as evenly as possible.
+    /// This thread's share of `things`, which are divided as evenly as possible.
     #[must_use]
     pub fn share_of(&self, things: u32) -> u32 {
         Portion { number: self.number, of: self.threads }.of_number(things)

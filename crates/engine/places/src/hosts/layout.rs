@@ -12,7 +12,7 @@ pub enum Side {
     Load(usize),
 }
 
-/// The hosts of the sides, by name.
+/// The places of the sides.
 #[derive(Debug, Default)]
 pub struct Layout {
     /// The places as given.
