@@ -18,7 +18,7 @@ const EVENTS: usize = 256;
 const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const READS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// The events, as the kernel has them; [`Ready`] reads it.
+/// An event, as the kernel has it; [`Ready`] reads it.
 pub type Event = epoll::Event;
 
 /// The events on the descriptor behind a token.

@@ -59,7 +59,7 @@ pub enum Error {
     /// No control group has that name, or none with anything in it.
     #[error("find a control group {path}: there is none with a process in it", path = path.display())]
     NoGroup {
-        /// The request.
+        /// The path that was asked for.
         path: PathBuf,
     },
     /// The name of a host leads to no address.

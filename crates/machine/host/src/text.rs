@@ -17,7 +17,7 @@ pub(crate) fn read_number(path: impl AsRef<Path>) -> Option<u64> {
     read(path)?.parse().ok()
 }
 
-/// Reads with `parse` a file that every Linux has.
+/// Reads a file that every Linux has, with `parse`.
 pub(crate) fn require<T>(path: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Error> {
     let failure = |cause| Error::Read { path: path.into(), cause };
     let bytes = fs::read(path).map_err(failure)?;

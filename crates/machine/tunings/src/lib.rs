@@ -49,7 +49,7 @@ pub enum TuningError {
     Refused {
         /// The tuning as it was asked for.
         tuning: String,
-        /// The event.
+        /// The failure.
         reason: String,
         /// The settings that could not be put back, in sentences; none as a rule.
         trouble: Vec<String>,

@@ -105,7 +105,7 @@ pub(crate) fn note(what: &'static str, entry: &Entry) {
     }
 }
 
-/// The settings to change: those that already have their value are left alone.
+/// The settings to change, without those that already have their value.
 fn changes(machine: &Machine, tuning: &Resolved) -> Result<Vec<Entry>, TuningError> {
     let mut entries: Vec<Entry> = Vec::new();
     for wanted in tuning.wanted.iter().filter(|wanted| !wanted.setting.is_look()) {

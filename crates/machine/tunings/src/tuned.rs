@@ -23,7 +23,7 @@ const DIRECTORIES: [&str; 6] = [
     "/usr/share/tuned",
 ];
 
-/// The settings of the profiles of tuned 2.20, as far as it can be put back without a reboot (profiles/*/tuned.conf,
+/// The settings of the profiles of tuned 2.20, as far as they can be put back without a reboot (profiles/*/tuned.conf,
 /// github.com/redhat-performance/tuned). For machines without tuned.
 const NETWORK_LATENCY: &str = "
 [cpu]

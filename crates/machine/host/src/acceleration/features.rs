@@ -14,7 +14,7 @@ pub struct CpuFeature {
     pub flag: &'static str,
     /// Whether this CPU has it.
     pub present: bool,
-    /// The use.
+    /// The work that it speeds up.
     pub good_for: &'static str,
 }
 

@@ -54,7 +54,7 @@ pub struct Accelerator {
     pub virtual_functions_max: Option<u32>,
     /// Why it cannot be used, and what to do about it.
     pub missing: Option<String>,
-    /// Notes before it is relied on.
+    /// Facts to know before relying on it.
     pub notes: Vec<String>,
 }
 

@@ -10,9 +10,9 @@ use rustix::thread::{
 
 use crate::Error;
 
-/// The capability that a child without root's keeps: the files of other users, where this process may use them. This program,
-/// certificates, keys and run directories often belong to the user who called `sudo`. The second one is there because only it allows
-/// executing a file that nobody but another user may use, and because containers often have only that one.
+/// The capabilities that a child keeps when it loses root's others: to use the files of other users, where this process may. This
+/// program, certificates, keys and run directories often belong to the user who called `sudo`. Only the second one allows executing a
+/// file that is for another user alone, and containers often have only that one.
 const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
 
 /// Takes all other capabilities from the calling thread, for good. It makes system calls only, as is allowed between fork and exec.

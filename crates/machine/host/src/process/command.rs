@@ -1,4 +1,4 @@
-//! A process to start.
+//! A program to start, and how.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -37,7 +37,7 @@ pub enum Keep {
     Head(usize),
 }
 
-/// The bytes that a program wrote to a stream, as far as it was kept.
+/// The bytes that a program wrote to a stream, as far as they were kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
     /// The bytes.

@@ -29,7 +29,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// The kind of file at a path; `None` where nothing is.
+    /// Reads the file at a path; `None` where nothing is.
     ///
     /// # Errors
     /// When it cannot be read, or is not a file of text.

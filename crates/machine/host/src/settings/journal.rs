@@ -26,7 +26,7 @@ pub struct Entry {
     pub tuning: String,
     /// The setting that is changed.
     pub setting: Setting,
-    /// The observed value.
+    /// The value before the change.
     pub old: String,
     /// The new value.
     pub new: String,

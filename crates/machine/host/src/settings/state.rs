@@ -155,7 +155,7 @@ pub enum LockError {
         path: PathBuf,
         /// The part of its path that is at fault.
         part: PathBuf,
-        /// The mistake in it.
+        /// The fault.
         fault: &'static str,
     },
     /// The directory or the file cannot be had.
