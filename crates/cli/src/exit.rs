@@ -65,7 +65,7 @@ pub struct Failure {
     pub is_painted: bool,
 }
 
-/// The end of a command.
+/// The exit code of a command, or its failure.
 pub type Outcome = Result<u8, Failure>;
 
 impl Failure {

@@ -64,7 +64,7 @@ struct Gate<'a> {
     began_ns: u64,
 }
 
-/// The noise of the machine by the first slots, and the number of blocks that fit into the budget.
+/// The noise of the machine in the first slots, and the number of blocks that fit into the budget.
 struct Noise {
     /// The standard deviation of a block's log ratio, by the noisiest metric that is claimed.
     s: f64,

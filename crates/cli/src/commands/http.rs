@@ -33,10 +33,8 @@ fn connections(spec: &LoadSettings) -> String {
     match spec.protocol {
         Spoken::H1 => connections,
         Spoken::H2 => {
-            format!(
-                "{connections} of HTTP/2 · {} each",
-                plumb_report::plural(spec.streams as usize, "stream")
-            )
+            let streams = plumb_report::plural(spec.streams as usize, "stream");
+            format!("{connections} of HTTP/2 · {streams} each")
         }
     }
 }

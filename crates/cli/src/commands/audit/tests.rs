@@ -1,4 +1,4 @@
-//! The support for documents' numbers, as `plumb audit` prints it.
+//! The conclusions from documents with numbers, as `plumb audit` prints them.
 
 use crate::commands::planning;
 use crate::experiments::Source;

@@ -1,4 +1,4 @@
-//! The results of one measurement of devices: the JSON object `plumbline.crypto/1`, which the table for a terminal shows, too.
+//! The results of one measurement of devices, as the JSON object `plumbline.crypto/1`. The table for a terminal shows the same object.
 
 use std::collections::BTreeMap;
 

@@ -66,7 +66,7 @@ mod tests {
     use super::super::sample::sample;
     use super::*;
 
-    /// A row of devices for keys.
+    /// The row of a device with this many operations on keys in flight.
     fn at<'a>(rows: &'a [DeviceRowDocument], device: &str, in_flight: u32) -> &'a DeviceRowDocument {
         rows.iter().find(|row| row.device == device && row.in_flight == Some(in_flight)).unwrap()
     }

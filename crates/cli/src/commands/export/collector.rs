@@ -91,7 +91,7 @@ impl Collector {
         request.send(body).map_err(|error| self.failed(url, &error.to_string()))
     }
 
-    /// Reads an answer of success, after which all may still have been rejected.
+    /// Reads an answer of success. The collector may still have rejected some or all of it.
     fn taken(&self, url: &str, signal: &str, text: &str) -> Result<Sent, Failure> {
         // Some backends answer with no JSON at all, and success is all that is known then.
         let answer: Value = serde_json::from_str(text).unwrap_or_default();

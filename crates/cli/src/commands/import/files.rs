@@ -20,7 +20,7 @@ pub(super) struct Imported {
     pub(super) number: Option<usize>,
     /// When it was modified, in seconds since 1970.
     pub(super) modified_unix_s: Option<f64>,
-    /// The text.
+    /// The run that it describes.
     pub(super) tool_run: ToolRun,
 }
 
