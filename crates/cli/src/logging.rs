@@ -36,7 +36,7 @@ fn lowest(value: &str) -> Result<Option<LogLevel>, Failure> {
     if value.is_empty() {
         return Ok(None);
     }
-    let level = LogLevel::of(value).ok_or_else(|| {
+    let level = LogLevel::from_name(value).ok_or_else(|| {
         let words: Vec<&str> = LogLevel::ALL.iter().map(|level| level.word()).collect();
         Failure::usage(format!("failed to read {VARIABLE}=`{value}`: it takes one of {}", words.join(", ")))
     });

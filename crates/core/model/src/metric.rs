@@ -17,14 +17,6 @@ crate::named! {
     }
 }
 
-impl Better {
-    /// The direction of that word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|better| better.word() == word)
-    }
-}
-
 /// The shape of a metric's reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -118,12 +110,6 @@ impl Statistic {
             Self::P99 => Some(0.99),
             Self::P999 => Some(0.999),
         }
-    }
-
-    /// The statistic of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|statistic| statistic.name() == name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Enums whose variants have a name each, which files, flags and sentences share.
 
 /// Declares an enum and each variant's name, once: serde reads and writes the names, `ALL` lists the variants in the order of
-/// their declaration, and the method that is named behind the enum returns a variant's name.
+/// their declaration, the method that is named behind the enum returns a variant's name, and `from_name` finds a variant by it.
 #[macro_export]
 macro_rules! named {
     ($(#[$about:meta])* $seen:vis enum $enum:ident: $name:ident {
@@ -22,6 +22,12 @@ macro_rules! named {
                 match self {
                     $(Self::$variant => $text),+
                 }
+            }
+
+            /// The one with that name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.$name() == name)
             }
         }
     };
@@ -50,7 +56,9 @@ mod tests {
             let written = serde_json::to_string(&way).unwrap();
             assert_eq!(written, format!("{:?}", way.name()));
             assert_eq!(serde_json::from_str::<Way>(&written).unwrap(), way);
+            assert_eq!(Way::from_name(way.name()), Some(way));
         }
+        assert_eq!(Way::from_name("There"), None);
         assert_eq!(Way::default(), Way::ThereAndBack);
     }
 }

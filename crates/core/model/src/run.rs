@@ -99,14 +99,6 @@ crate::named! {
     }
 }
 
-impl Ending {
-    /// The ending of that word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ending| ending.word() == word)
-    }
-}
-
 impl Run {
     /// Everything but its directory: what identifies it.
     #[must_use]

@@ -106,7 +106,7 @@ fn run_row(mut row: Row) -> Result<RunRow, Cause> {
         path: row.text()?,
         started_at_us: row.integer()?,
         took_s: row.optional_real()?,
-        ending: row.parsed("an ending", Ending::from_word)?,
+        ending: row.parsed("an ending", Ending::from_name)?,
         quick: row.flag()?,
         synthetic: row.flag()?,
         verdicts: VerdictCounts {
@@ -230,7 +230,7 @@ fn identity(row: &mut Row) -> Result<SeriesIdentity, Cause> {
         host_class: row.text()?,
         digest: row.text()?,
         unit: row.text()?,
-        better: row.parsed("a direction", Better::from_word)?,
+        better: row.parsed("a direction", Better::from_name)?,
     })
 }
 
@@ -299,10 +299,9 @@ pub(super) fn histogram(
 pub(super) fn marks(connection: &mut dyn Connection, series: i64) -> Result<Vec<Mark>, Cause> {
     let sql = "SELECT kind, run.hash, author, note, at_us FROM mark JOIN run ON run.id = mark.run WHERE series = $1 \
                ORDER BY at_us, run.started_at_us, kind";
-    let kind = |word: &str| MarkKind::ALL.into_iter().find(|kind| kind.word() == word);
     let row = |mut row: Row| {
         Ok(Mark {
-            kind: row.parsed("a kind of mark", kind)?,
+            kind: row.parsed("a kind of mark", MarkKind::from_name)?,
             run: row.text()?,
             author: row.text()?,
             note: row.text()?,
