@@ -355,7 +355,7 @@ pub enum WorkDifference {
     },
     /// A median size.
     Size {
-        /// The owner: `body`.
+        /// The part that has that size: `body`.
         what: String,
         /// The variant's, in bytes.
         variant_bytes: f64,
@@ -365,7 +365,7 @@ pub enum WorkDifference {
 }
 
 impl Lack {
-    /// An event of a variant, and the number of its slots with it.
+    /// Says what happened to a variant, and in how many of its slots.
     #[must_use]
     pub fn words(self, variant: &str, units: &str, (slots, of): (u32, u32)) -> String {
         let what = match self {

@@ -419,7 +419,7 @@ fn without_arithmetic(left: Piece<'_>) -> Result<(), ClaimError> {
     Ok(())
 }
 
-/// The possible forms of a right side. It has no number in it, which a reader could take for a suggestion.
+/// The forms of a right side. No number is in it, because a reader could take one for a suggestion.
 const PRODUCT: &str = "the right side is a quantity, a metric, or `<factor> * <variant>.<metric>` with one number as its factor";
 
 /// A factor that is written as a number or as a percentage, as the number to write.

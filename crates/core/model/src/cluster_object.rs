@@ -56,10 +56,10 @@ impl ClusterObject {
         Self { kind, name: name.to_owned(), port, namespace: namespace.map(str::to_owned) }
     }
 
-    /// The mistake in its text, if there is one.
+    /// Checks the name and the port.
     ///
     /// # Errors
-    /// With what would be right.
+    /// When no object can have that name or port, or the kind has no ports.
     pub fn check(&self) -> Result<(), ObjectFault> {
         let takes_port = matches!(self.kind, ClusterObjectKind::Service | ClusterObjectKind::Gateway);
         match &self.port {

@@ -181,7 +181,7 @@ impl Fact {
     }
 }
 
-/// Formats a missing value as `none`.
+/// Converts a missing value to `none`.
 impl<T: Into<Self>> From<Option<T>> for Fact {
     fn from(fact: Option<T>) -> Self {
         fact.map_or_else(|| Self::from("none"), Into::into)

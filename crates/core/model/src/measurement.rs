@@ -110,7 +110,7 @@ pub enum Shortage {
 }
 
 impl Shortage {
-    /// The event, as a clause.
+    /// The cause, as a clause.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

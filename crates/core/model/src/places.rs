@@ -234,7 +234,7 @@ impl Places {
         others
     }
 
-    /// Gives every pod without a name a separate one.
+    /// Names every pod that has no name.
     pub fn name_pods(&mut self) {
         let name = |place: &mut PlaceOf, name: &dyn Fn() -> String| {
             if let Some(pod) = &mut place.pod {

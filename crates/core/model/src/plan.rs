@@ -68,7 +68,7 @@ pub struct PlannedVariant {
     /// The tunings of the host that are in effect in its slots, in the order in which they are applied.
     #[serde(default)]
     pub tunings: Vec<String>,
-    /// The users' changes in its slots beyond that, in the order in which it is applied.
+    /// The users' changes in its slots beyond that, in the order in which they are applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<UserChange>,
     /// The settings of its pods beyond the places.

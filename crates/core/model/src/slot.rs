@@ -77,7 +77,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The contents of either.
+    /// Everything that is in either of the two.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         self.ran.extend(&other.ran);
@@ -148,8 +148,8 @@ pub enum SlotOutcome {
     },
 }
 
-/// The part of a failure's reason that it has in common with others of its kind: ports and PIDs differ from one time to the next, and so do
-/// the lines of a log that it quotes.
+/// The part of a failure's reason that all failures of its kind share: ports and PIDs differ from one time to the next, and so
+/// do the lines of a log that it quotes.
 #[must_use]
 pub fn failure_kind(reason: &str) -> String {
     let unquoted = reason.split("; its last log").next().unwrap_or(reason);

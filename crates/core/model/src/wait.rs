@@ -1,17 +1,16 @@
-//! Why a request waited before it was sent, or while.
+//! Why a request waited before it was sent, or while it was sent.
 //!
-//! The reasons are words of the model, because the load that measures them and the report that shows them know nothing of
-//! each other.
+//! The reasons are part of the model because the load that measures them and the report that shows them do not know each other.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Better, Metric, MetricKind, Unit};
 
 crate::named! {
-    /// A cause for which a request waited.
+    /// A reason why a request waited.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Wait: name {
-        /// A connection: all had as many requests as the load allows them, or it was being made.
+        /// No connection was free: each had as many requests as the load allows it, or was still being made.
         Connection = "connection",
         /// The server allowed no other request on its connections.
         Streams = "streams",
