@@ -42,7 +42,8 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
     cautions
 }
 
-/// Variants that keep another number of units of work in flight than the baseline, and differ in more than that: the effect is of both.
+/// Variants that keep another number of units of work in flight than the baseline, and differ from it in other settings too: an
+/// effect may come from either.
 fn in_flight<'t>(plan: &'t Plan, cell: &'t Cell) -> impl Iterator<Item = Caution> + 't {
     let baseline = cell.variants.iter().find(|planned| planned.variant == plan.baseline);
     let name = |variant: usize| plan.variants[variant].name.clone();
@@ -187,8 +188,8 @@ fn unseen_parts<'t>(table: &'t Table<'_>) -> impl Iterator<Item = Caution> + 't 
         .map(|name| Caution::UnseenParts { variant: name.clone() })
 }
 
-/// The pairs that claims compare, both ways: whether the first variant suffers from the second. An effect that fades within a slot shows
-/// in its seconds, against those of the variant's other slot, before it shows in the whole.
+/// The pairs that claims compare, both ways: whether the first variant suffers from the second. An effect that fades within a slot
+/// shows in its seconds, against those of the variant's other slot, before it shows in the whole.
 pub(crate) fn after_effects<'t>(table: &Table<'t>) -> Vec<Effect<'t>> {
     if table.plan.slots_of_each() != 2 {
         return Vec::new();

@@ -7,8 +7,7 @@ use plumb_model::{Caution, OrderSource, Plan, VariantSummary, Verdict};
 
 use crate::table::Table;
 
-/// The condition under which a verdict holds, as the end of its reason; `None` for a run measured here, or if
-/// there is no verdict.
+/// The condition under which a verdict holds, as the end of its reason; `None` for a run measured here, and without a verdict.
 pub(crate) fn condition(plan: &Plan, verdict: Verdict) -> Option<&'static str> {
     let imported = plan.imported.as_ref()?;
     match verdict {
@@ -21,7 +20,7 @@ pub(crate) fn condition(plan: &Plan, verdict: Verdict) -> Option<&'static str> {
     }
 }
 
-/// Notices about every figure of such a run.
+/// Cautions about every figure of such a run.
 pub(crate) fn cautions(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Caution> {
     let Some(imported) = &table.plan.imported else { return Vec::new() };
     let blocks = table.complete_blocks(0);

@@ -1,4 +1,4 @@
-//! Whether each variant's numbers may be used: without evidence, there is no verdict.
+//! Whether each variant's numbers may be used: a verdict needs evidence.
 
 use plumb_model::{
     Attempts, Evidence, LoadLimit, Merge, Plan, PlannedVariant, Shortage, Slot, SlotOutcome, SlotResult,

@@ -18,7 +18,7 @@ struct Aspect {
     set_by: &'static [&'static str],
 }
 
-/// The question.
+/// The settings that make the request.
 const REQUEST: &[&str] =
     &["load.path", "load.method", "load.headers", "load.host", "load.sni", "load.body", "system.origin"];
 

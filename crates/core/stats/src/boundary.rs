@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// What holds at more than 100 blocks is not computed by looks, so it is held against what is.
+    /// Beyond 100 blocks c is extrapolated, so it is checked against the computed probability.
     #[test]
     fn many_looks_err_a_little_less_than_they_may() {
         for (first, last, alpha) in [(6, 200, 0.05), (6, 300, 0.001), (20, 300, 0.05)] {

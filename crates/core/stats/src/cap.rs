@@ -7,7 +7,7 @@
 use crate::hypothesis::Decision;
 use crate::unusable::{Unusable, finite, is_alpha, not_negative};
 
-/// The answer of all slots' windows to a cap.
+/// The decision about a cap by the windows of all slots.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CapJudgement {
     /// Refuted by one window above the limit, undecided without windows, otherwise holds.

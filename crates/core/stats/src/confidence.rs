@@ -77,8 +77,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The range that both this interval and a `later` one allow, around the later estimate, or as near to it as they allow. Where they
-    /// exclude each other the effect changed between the looks, and what was found first stays.
+    /// The range that both this interval and a `later` one allow, around the later estimate, or as near to it as they allow. If they
+    /// exclude each other, the effect changed between the looks, and the earlier interval stays.
     pub(crate) fn narrowed(self, later: Self) -> Self {
         let (low, high) = (self.low.max(later.low), self.high.min(later.high));
         let (low, high) = if low <= high { (low, high) } else { (self.low, self.high) };

@@ -14,7 +14,7 @@ use crate::moments::Moments;
 use crate::serial::Design;
 use crate::unusable::log_of;
 
-/// The knowledge of a slot's value.
+/// A slot's value, or the bounds of a missing one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// It was measured. Without a logarithm it counts as missing: 0 as [`Value::Lowest`], the rest as [`Value::Unknown`].

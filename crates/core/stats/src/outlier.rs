@@ -10,7 +10,7 @@
 
 use crate::median;
 
-/// With fewer there is no telling which one differs.
+/// With fewer agents, it is unclear which one differs.
 const AGENTS_MIN: usize = 3;
 /// In fewer slots, luck alone is often to the same side in most.
 const SLOTS_MIN: usize = 4;

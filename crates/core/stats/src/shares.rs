@@ -25,7 +25,7 @@ pub fn share_alpha(alpha: f64, claims: usize, is_decided: impl Fn(usize, f64) ->
 mod tests {
     use super::*;
 
-    /// What is judged by a p-value is decided at any part of α that is not smaller.
+    /// A claim with a p-value is decided by any part of α that is at least as large.
     fn parts(p_values: &[f64]) -> Vec<f64> {
         share_alpha(0.06, p_values.len(), |claim, part| p_values[claim] <= part)
     }

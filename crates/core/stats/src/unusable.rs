@@ -10,7 +10,7 @@ pub enum Unusable {
     /// NaN or an infinity.
     #[error("use {0}, which is not a finite number")]
     NotFinite(f64),
-    /// Zero or less, of which there is no logarithm.
+    /// Zero or less, which has no logarithm.
     #[error("take the logarithm of {0}, which is not above zero")]
     NotPositive(f64),
     /// Less than zero, as a tolerance or a cap.
