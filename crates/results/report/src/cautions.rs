@@ -205,7 +205,7 @@ mod tests {
             variant_in_flight: 100.0,
             baseline_in_flight: 10.0,
         };
-        insta::assert_snapshot!(sentence(&in_flight), @"h2 kept 100 requests in flight, and h1 10: every effect is also one of that number; give both the same");
+        insta::assert_snapshot!(sentence(&in_flight), @"h2 kept 100 requests in flight, and h1 10: an effect may come from that alone; give both the same number");
         insta::assert_snapshot!(words(&in_flight), @"h2 kept 100 in flight, and h1 10");
         let redirects = Caution::Redirects { cell: String::new(), variant: "b".to_owned(), share: 0.42 };
         insta::assert_snapshot!(sentence(&redirects), @"42.00% of the answers of b are redirects, which count as success and are not followed; give the address that they lead to");

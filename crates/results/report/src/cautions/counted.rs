@@ -89,15 +89,14 @@ fn work_failed(name: &str, units: &str, (failed, tried): (u64, u64), limit: f64)
     )
 }
 
-/// The effect of a number that differs beside what was asked.
 fn in_flight(
     (variant, kept, place): (&str, f64, &str),
     (baseline, kept_by_it): (&str, f64),
     units: &str,
 ) -> String {
     format!(
-        "{variant} kept {kept:.0} {units} in flight{place}, and {baseline} {kept_by_it:.0}: every effect is also one of that number; give \
-         both the same"
+        "{variant} kept {kept:.0} {units} in flight{place}, and {baseline} {kept_by_it:.0}: an effect may come from that alone; give both \
+         the same number"
     )
 }
 
