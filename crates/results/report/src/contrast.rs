@@ -10,8 +10,7 @@ use serde_json::Value;
 use crate::figures;
 use crate::json::pretty;
 use crate::layout::Tone;
-use crate::sheet::Sheet;
-use crate::sheet::TextStyle;
+use crate::sheet::{Sheet, TextStyle};
 use crate::view::digest;
 
 /// The name and version of the format.

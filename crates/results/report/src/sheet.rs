@@ -9,7 +9,7 @@ pub use crate::layout::Tone;
 pub struct TextStyle {
     /// Whether the terminal shows ANSI colours.
     pub colour: bool,
-    /// Columns of the terminal; at least 60 are used and at most 120.
+    /// Columns of the terminal. At least 60 are used; the report of a run uses at most 120.
     pub width: usize,
 }
 

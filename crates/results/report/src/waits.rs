@@ -1,4 +1,4 @@
-//! Why requests waited before they were sent, or while: the waiting time by reason, with a bar for each.
+//! Why requests waited before or while they were sent: the waiting time by reason, with a bar for each.
 
 use plumb_model::{Measurement, Reading, Statistic, Wait};
 use plumb_stats::median;
@@ -13,7 +13,7 @@ const TITLE: &str = "Why requests waited";
 const ABOUT: &str = "Waits before a request was sent, or while it was sent: the medians over slots of the time that all requests of a \
                      window waited, and of their number. A request may have waited for several reasons.";
 
-/// The waits for one thing.
+/// The waits for one reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Waits {
     wait: Wait,
@@ -32,7 +32,7 @@ impl Waits {
         Some(Self { wait, requests, time_ns: mean_ns * times.count() as f64 })
     }
 
-    /// The share of the time of all of them, from 0 to 1; not a number where that is 0.
+    /// The share of the time of all reasons, from 0 to 1; NaN if that time is 0.
     fn share(&self, all: &[Self]) -> f64 {
         self.time_ns / all.iter().map(|waits| waits.time_ns).sum::<f64>()
     }
@@ -67,12 +67,12 @@ pub fn lines(measurement: &Measurement, paint: Paint) -> Vec<String> {
     columns(paint, 4, &[TITLE, "share", "total time", "requests", ""], &rows)
 }
 
-/// The waits of a variant in one cell for one thing.
+/// The waits of a variant in one cell for one reason.
 struct Typical {
     cell: usize,
     variant: usize,
     waits: Waits,
-    /// In how many slots any request waited for it, and of how many that is known.
+    /// Slots in which any request waited for it, and slots in which the load measured it.
     slots: [usize; 2],
 }
 
