@@ -21,8 +21,7 @@ use crate::layout::{Paint, Tone, clean, left, right, widest};
 use crate::load;
 use crate::notices;
 use crate::observed;
-use crate::sheet::Sheet;
-use crate::sheet::TextStyle;
+use crate::sheet::{Sheet, TextStyle};
 use crate::waits;
 
 /// The name and version of the format.
@@ -39,23 +38,23 @@ pub struct MeasurementDocument {
     pub window_s: f64,
     /// Units of work done in the window; CPU costs are per one of these.
     pub work: u64,
-    /// What was negotiated or seen: by property a count for each value, or one count, as of `handshakes_full`.
+    /// Negotiated or observed values: for each property a count of each value, or one count, as of `handshakes_full`.
     pub observed: BTreeMap<String, ObservedDocument>,
     /// Every metric by name.
     pub metrics: BTreeMap<String, ReadingDocument>,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
-    /// What was tried, and how much of it failed for whatever reason.
+    /// The attempts, and how many of them failed for whatever reason.
     pub attempts: Attempts,
     /// The longest time within the window in which nothing completed, in ns; `null` where it is not known.
     pub stall_ns_max: Option<u64>,
-    /// What the load itself was like; `null` where another tool measured, which does not say.
+    /// The state of the load itself; `null` where another tool measured, which does not say.
     pub load: Option<LoadDocument>,
-    /// What cannot be trusted, with figures. `warnings` has all of it as sentences.
+    /// Doubts about the measurement, with figures. `warnings` has all of them as sentences.
     pub notices: Vec<Notice>,
-    /// Sentences about what cannot be trusted.
+    /// Doubts about the measurement, in sentences.
     pub warnings: Vec<String>,
-    /// What has rows and columns, such as the rounds of a migration.
+    /// Tables, such as the rounds of a migration.
     pub tables: BTreeMap<String, Table>,
     /// The trials of a search for the capacity, in their order.
     pub trials: Vec<Trial>,
@@ -73,15 +72,15 @@ pub struct Source {
     pub file: String,
     /// The tool, with its version where the file has it.
     pub tool: String,
-    /// What the tool was told, as far as the file says.
+    /// The tool's options, as far as the file shows them.
     pub options: BTreeMap<String, String>,
     /// When the measurement began by what the file says, RFC 3339; `null` where it does not say.
     pub started_at: Option<String>,
-    /// What the units of work are, in the plural.
+    /// The name of the units of work, in the plural.
     pub units: String,
 }
 
-/// What was observed of one property.
+/// The observations of one property.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ObservedDocument {
@@ -123,7 +122,7 @@ pub struct ReadingDocument {
     pub bins_ns: Option<Vec<(u64, u64)>>,
 }
 
-/// What the load itself was like.
+/// The state of the load itself.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LoadDocument {
@@ -456,7 +455,7 @@ impl Summary<'_> {
         lines
     }
 
-    /// What was measured, with what, and when: of a load that another tool drove no more is known.
+    /// The tool, the time and the work: no more is known of a load that another tool drove.
     fn source(&self, source: &Source) -> Vec<String> {
         let line = |name: &str, value: &str| self.line("", Tone::Quiet, name, &clean(value));
         let mut lines = vec![line("measured by", &source.tool)];
@@ -484,7 +483,7 @@ impl Summary<'_> {
     }
 }
 
-/// What cannot be trusted, in sentences.
+/// Doubts about the measurement, in sentences.
 fn warnings(measurement: &Measurement) -> Vec<String> {
     let steady = measurement.steady_rate().map(|found| cautions::steady(&found));
     measurement.notices.iter().map(notices::sentence).chain(steady).collect()

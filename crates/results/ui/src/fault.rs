@@ -7,7 +7,7 @@ use std::fmt::Display;
 pub struct RequestError {
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong and how to correct it, in sentences.
+    /// The mistake and how to correct it, in sentences.
     pub words: String,
 }
 
