@@ -21,7 +21,7 @@ impl RestResponse {
         Self { status: 200, body, location: None }
     }
 
-    /// The result for several records, and the faults of others.
+    /// The answer to a change of several records, with the faults of those that it failed for.
     pub(crate) fn of_several(mut body: Value, faults: &[RestError]) -> Self {
         if faults.is_empty() {
             return Self::ok(body);

@@ -1,5 +1,5 @@
-//! `/api/cluster/jobs`: what was done, for clients that poll. A change is done before it is answered, so every job that can
-//! be asked about has succeeded; one that fails is answered with its error and leaves none.
+//! `/api/cluster/jobs`: the changes that were made, for clients that poll. A change is complete before its answer, so every job
+//! has succeeded; the answer to a change that failed is its error, and no job remains.
 
 use serde_json::{Value, json};
 

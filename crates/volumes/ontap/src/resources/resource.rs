@@ -1,4 +1,5 @@
-//! The common part of all resources: a list, one object, and the three ways to change it, one object at a time or all that a query finds.
+//! The common part of all resources: a list, one object, and the three ways to change objects, one at a time or all that a query
+//! finds.
 
 use plumb_volumes::state::State;
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ pub struct Changes {
     pub make: fn(&State, &Body) -> Result<String, RestError>,
     /// Changes the object with that UUID.
     pub change: fn(&State, &str, &Body) -> Result<(), RestError>,
-    /// Deletes the object with that UUID, and returns the file to remove once that is for good.
+    /// Deletes the object with that UUID, and returns the file to remove once the change is committed.
     pub delete: fn(&State, &str) -> Result<Option<String>, RestError>,
 }
 
@@ -84,13 +85,13 @@ impl Resource {
         work: impl Fn(&State, &str) -> Result<Option<String>, RestError>,
     ) -> Result<RestResponse, RestError> {
         let (answer, files) = match uuid {
-            None => each(asked, &self.collection, what, || (self.records)(asked), work)?,
+            None => each(self, asked, what, work)?,
             Some(uuid) => {
                 let (job, file) = recorded(asked, what, |state| work(state, uuid))?;
                 (done(asked, &job, None)?, vec![file])
             }
         };
-        // Not before the change is for good.
+        // The change is committed.
         files.iter().flatten().for_each(|file| asked.state.remove_file(file));
         Ok(answer)
     }
@@ -101,7 +102,7 @@ pub fn not_allowed() -> RestError {
     RestError::new(405, fault::UNSUPPORTED, "The operation is not supported on this resource")
 }
 
-/// A change and the memory of it, both or neither; `work` returns what else the caller wants to know.
+/// Makes a change and its job, both or neither. Returns the job's UUID and the result of `work`.
 fn recorded<T>(
     asked: &Asked<'_>,
     what: &str,
@@ -115,7 +116,7 @@ fn recorded<T>(
     })
 }
 
-/// The answer to a change. Everything is done by then; a client that does not wait is told of a job that succeeded.
+/// The answer to a change, which is complete by then: a client that does not wait gets a job that has succeeded.
 fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Result<RestResponse, RestError> {
     let makes = made.is_some();
     let options = asked.query.options(makes)?;
@@ -141,17 +142,16 @@ fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Res
     Ok(RestResponse { status, body, location })
 }
 
-/// Does the same with every record that the query finds, one after the other, and returns what each came to.
+/// Does the same with every record that the query finds, one after the other, and returns the results of `work`.
 ///
-/// Either all of it is done or none, unless the query says `continue_on_failure`: then each is done on its own, and what
-/// could not be is listed in ONTAP's words. (ONTAP undoes nothing in either case; doing half by default is not a service.)
-fn each<T>(
+/// Either all changes are made or none, unless the query says `continue_on_failure`: then each is made by itself, and the answer
+/// lists in ONTAP's words those that failed. (ONTAP undoes nothing in either case, but a default should not leave half.)
+fn each(
+    Resource { collection, records, .. }: &Resource,
     asked: &Asked<'_>,
-    collection: &Collection,
     what: &str,
-    records: impl Fn() -> Result<Vec<Value>, RestError>,
-    work: impl Fn(&State, &str) -> Result<T, RestError>,
-) -> Result<(RestResponse, Vec<T>), RestError> {
+    work: impl Fn(&State, &str) -> Result<Option<String>, RestError>,
+) -> Result<(RestResponse, Vec<Option<String>>), RestError> {
     let state = asked.state;
     let goes_on = asked.query.found_options(collection)?;
     let one = |record: &Value| {
@@ -167,18 +167,18 @@ fn each<T>(
         Ok::<_, RestError>(done)
     };
     let (page, outcomes) = if goes_on {
-        let page = collection.page(asked.query, records()?)?;
+        let page = collection.page(asked.query, records(asked)?)?;
         let outcomes: Vec<_> = page.records.iter().map(|record| state.atomically(|| one(record))).collect();
         (page, outcomes)
     } else {
         state.atomically(|| {
-            let page = collection.page(asked.query, records()?)?;
+            let page = collection.page(asked.query, records(asked)?)?;
             let outcomes = page.records.iter().map(|record| one(record).map(Ok));
             let outcomes = outcomes.collect::<Result<Vec<_>, RestError>>()?;
             Ok::<_, RestError>((page, outcomes))
         })?
     };
-    let after = records()?;
+    let after = records(asked)?;
     let (mut changed, mut faults, mut results) = (Vec::new(), Vec::new(), Vec::new());
     for (before, outcome) in page.records.into_iter().zip(outcomes) {
         match outcome {

@@ -85,7 +85,7 @@ fn make(state: &State, body: &Body) -> Result<String, RestError> {
     Ok(name.to_owned())
 }
 
-/// The mistake in a volume that is to have a name.
+/// Converts an error of a call that names a volume.
 fn named(error: StateError) -> RestError {
     match error {
         StateError::Name(name) => {
