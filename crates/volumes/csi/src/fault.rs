@@ -10,7 +10,7 @@ pub enum CallError {
     /// The request contradicts itself, or lacks something.
     #[error("{0}")]
     Invalid(String),
-    /// There is no such volume or path.
+    /// The volume or path does not exist.
     #[error("{0}")]
     Missing(String),
     /// The volume or path exists already and differs from the request.

@@ -85,7 +85,7 @@ pub struct Service {
     _lock: File,
 }
 
-/// The holders of a volume that no client has: the service, and the list of its exports.
+/// The references to a volume that no client has: the service's, and that of the list of its exports.
 const KNOWN_BY_SERVICE: usize = 2;
 
 /// The served volumes, for people and programs.
@@ -103,7 +103,7 @@ pub struct Report {
 /// One volume of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeReport {
-    /// The UUID, by which it is to be looked for: its name may be another volume's since.
+    /// The UUID, which identifies it: another volume may have its name by now.
     pub uuid: String,
     /// The name.
     pub name: String,
@@ -155,7 +155,7 @@ impl Service {
         self.server.address()
     }
 
-    /// Makes what is served what the state says.
+    /// Brings the served volumes into line with the state.
     ///
     /// # Errors
     /// When the state or files of volumes fail. The call does what it can, and the next call tries the rest again.

@@ -1,8 +1,8 @@
 //! The policies and volumes, in a SQLite database that survives a crash.
 //!
 //! The database is the only truth. Commands change it whether a server runs or not; a server looks for changes some times a
-//! second ([`State::version`] costs no query) and follows. So there is no protocol between the two that could fail halfway,
-//! and no state that a kill loses.
+//! second ([`State::version`] costs no query) and follows. So the two need no protocol, which could fail halfway, and a kill
+//! loses no state.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -28,7 +28,7 @@ const OWN_FILES: [&str; 6] = [LOCK_FILE, "serving.json", "serving.new", "certifi
 pub(crate) const LOCK_FILE: &str = "lock";
 /// The SVM that a new state directory has, which is the one that NetApp's public labs and examples use.
 pub const DEFAULT_SVM: &str = "nfs_svm";
-/// The UUID.
+/// The UUID of [`DEFAULT_SVM`].
 pub const DEFAULT_SVM_UUID: &str = "2829ebfb-4d6a-11e8-a5dc-005056b08451";
 const NAME_CHARACTERS_MAX: usize = 127;
 
@@ -121,7 +121,7 @@ pub struct PolicyRow {
     pub uuid: String,
     /// The SVM that it belongs to.
     pub svm: String,
-    /// The text.
+    /// The limits and the promises.
     pub policy: Policy,
 }
 
@@ -273,7 +273,7 @@ impl State {
     /// Makes a policy.
     ///
     /// # Errors
-    /// When the name is taken or none, the policy contradicts itself, or there is no such SVM.
+    /// When the name is taken or invalid, the policy contradicts itself, or the SVM does not exist.
     pub fn create_policy_of(&self, svm: &str, name: &str, policy: &Policy) -> Result<(), StateError> {
         check_name(name)?;
         self.check_svm(svm)?;
@@ -285,7 +285,7 @@ impl State {
     /// Gives a policy another name; its volumes stay under it.
     ///
     /// # Errors
-    /// When no such policy exists, or the name is taken or none.
+    /// When no such policy exists, or the name is taken or invalid.
     pub fn rename_policy(&self, name: &str, new: &str) -> Result<(), StateError> {
         self.rename("UPDATE policies SET name = ?2 WHERE name = ?1", "policy", name, new)
     }
@@ -293,7 +293,7 @@ impl State {
     /// Changes what a policy says, for all its volumes at once.
     ///
     /// # Errors
-    /// When no such policy exists, it contradicts itself, or is of the other kind.
+    /// When no such policy exists, or the new one contradicts itself or is of the other kind.
     pub fn change_policy(&self, name: &str, policy: &Policy) -> Result<(), StateError> {
         let definition = definition(name, policy)?;
         let rows = self.policies()?;
@@ -331,7 +331,7 @@ impl State {
     /// Makes a volume of the default SVM, empty, under a policy or none.
     ///
     /// # Errors
-    /// When the name is taken or none, the size is, or there is no such policy.
+    /// When the name is taken or invalid, the size is invalid, or the policy does not exist.
     pub fn create_volume(&self, name: &str, size_bytes: u64, policy: Option<&str>) -> Result<(), StateError> {
         self.create_volume_of(DEFAULT_SVM, name, size_bytes, policy)
     }
@@ -339,7 +339,7 @@ impl State {
     /// Makes a volume, empty, under a policy of its SVM or none.
     ///
     /// # Errors
-    /// When the name is taken or none, the size is, or there is no such policy or SVM.
+    /// When the name is taken or invalid, the size is invalid, or the policy or the SVM does not exist.
     pub fn create_volume_of(
         &self,
         svm: &str,

@@ -16,7 +16,7 @@ use super::virtual_schedule::{VirtualSchedule, ns};
 /// For how long what was not asked for is owed. A client that has 64 in flight asks for them at once.
 const CREDIT_NS: u64 = 100_000_000;
 
-/// The least that one second is to hold, where it is asked for; each of the two on its own.
+/// The least that each second should hold while clients ask for it, separately for operations and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Floor {
     /// Operations per second.

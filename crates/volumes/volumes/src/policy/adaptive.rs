@@ -29,11 +29,11 @@ impl Space {
 /// Limits in proportion to a volume's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adaptive {
-    /// The floor of a volume.
+    /// The operations per second that a volume is promised.
     pub expected_iops_per_tb: u64,
-    /// The most that it may do.
+    /// The operations per second that it may do at most.
     pub peak_iops_per_tb: u64,
-    /// The floor of both, for small volumes; 0 for nothing.
+    /// The least value of both, for small volumes; 0 for none.
     pub absolute_min_iops: u64,
     /// Of what `expected` is a proportion.
     pub expected_iops_allocation: Space,

@@ -38,7 +38,7 @@ impl State {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Makes an SVM, with a UUID of its own where none is given.
+    /// Makes an SVM, with a new UUID if none is given.
     ///
     /// # Errors
     /// When the name or the UUID is taken or none.
@@ -87,7 +87,7 @@ impl State {
         Ok(self.database.query_row(select, [user], |row| row.get(0)).optional()?)
     }
 
-    /// Lets somebody no longer use the management interface.
+    /// Revokes a user's access to the management interface.
     ///
     /// # Errors
     /// When no such user exists.
