@@ -1,4 +1,4 @@
-//! What a volume was promised at least: which of its operations are within the promise, and so go before those of others where
+//! The floor that a volume was promised: which of its operations are within the promise, and so go before those of others where
 //! operations wait for one another.
 //!
 //! It is the schedule of a limit read the other way round: an operation that a limit of that rate would let begin is owed. What

@@ -1,7 +1,7 @@
 //! The limits of a volume per second: operations and bytes at once, shared fairly, to the nanosecond.
 //!
 //! - [`Limits`] say how much.
-//! - The virtual schedule decides when the next operation is due (GCRA, the virtual-scheduling form of ITU-T
+//! - The virtual schedule decides when the next operation may begin (GCRA, the virtual-scheduling form of ITU-T
 //!   I.371, annex A).
 //! - [`Limiter`] lets connections wait in turn, and keeps the account that is the evidence.
 //! - [`Floor`] says how much there should be at least, for those who decide what goes first.

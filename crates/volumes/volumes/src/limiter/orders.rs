@@ -1,7 +1,7 @@
 //! Every order of the steps of two threads, by loom: `make loom`.
 //!
 //! An operation that was told to wait must be named exactly once: by the change that lets it begin, by the retirement that has it ask
-//! elsewhere, or when it is due.
+//! elsewhere, or by the call that finds it due.
 
 use std::num::NonZeroU64;
 

@@ -1,7 +1,7 @@
 //! A limiter that several threads and connections share.
 //!
-//! It neither sleeps nor starts threads: it says when the next operation is due, and the thread that serves connections asks again
-//! then. An operation is answered at once or waits under a name `W` that its connection chose.
+//! It neither sleeps nor starts threads: it says when the next operation may begin, and the thread that serves connections asks
+//! again then. An operation is answered at once or waits under a name `W` that its connection chose.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -170,7 +170,7 @@ impl<W: Copy + Ord> Limiter<W> {
 }
 
 impl<W: Copy + Ord> Inner<W> {
-    /// Lets the first begin if it is due.
+    /// Lets the first begin once its time has come.
     fn begin_first(&mut self, now_ns: u64) -> Option<W> {
         let first = self.turns.peek()?;
         let due = self.schedule.due(first.cost(), first.arrival_ns, now_ns);
@@ -192,7 +192,7 @@ impl<W: Copy + Ord> Inner<W> {
         Some((ns(due.at), due.binding))
     }
 
-    /// Charges the time up to `until_ns`, or until the first is due if that is earlier, to what it waits for.
+    /// Charges the time up to `until_ns`, or until the first may begin if that is earlier, to what it waits for.
     fn account_until(&mut self, until_ns: u64) {
         if let Some((due_ns, binding)) = self.next_due(until_ns) {
             self.add_bound(binding, due_ns.min(until_ns));

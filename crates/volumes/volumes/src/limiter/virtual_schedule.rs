@@ -1,7 +1,7 @@
-//! When the next operation is due: the generic cell rate algorithm in its virtual-scheduling form, for two rates.
+//! When the next operation may begin: the generic cell rate algorithm in its virtual-scheduling form, for two rates.
 //!
 //! Each rate has a theoretical arrival time (TAT) before which no further operation may begin; an operation moves it on
-//! by what it costs. An operation is due at the later of the two. Three rules make windows exact where a plain GCRA
+//! by what it costs. An operation becomes due at the later of the two. Three rules make windows exact where a plain GCRA
 //! is not:
 //!
 //! - An operation that was waiting is charged from when it was *due*, not from when a thread woke up to begin it. Otherwise
@@ -31,7 +31,7 @@ pub(super) const fn fixed(ns: u64) -> Fixed {
     (ns as Fixed) << FRACTION_BITS
 }
 
-/// Whole nanoseconds, rounded up, so that nothing is begun before it is due.
+/// Whole nanoseconds, rounded up, so that nothing begins too early.
 pub(super) fn ns(time: Fixed) -> u64 {
     let rounded = (time + ((1 << FRACTION_BITS) - 1)) >> FRACTION_BITS;
     u64::try_from(rounded).unwrap_or(u64::MAX)
@@ -56,7 +56,7 @@ fn period(per_s: u64) -> Fixed {
     (SECOND_NS << FRACTION_BITS) / Fixed::from(per_s.max(1))
 }
 
-/// When an operation is due, and why not earlier.
+/// When an operation may begin, and why not earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
     pub at: Fixed,
@@ -104,7 +104,7 @@ impl VirtualSchedule {
         operations.max(bytes)
     }
 
-    /// When an operation that arrived at `arrival_ns` is due. An operation that moves no bytes does not wait for the limit on bytes.
+    /// When an operation that arrived at `arrival_ns` may begin. One that moves no bytes does not wait for the limit on bytes.
     pub(super) fn due(&self, cost: Cost, arrival_ns: u64, now_ns: u64) -> Due {
         let earliest = fixed(arrival_ns.min(now_ns).max(now_ns.saturating_sub(CATCH_UP_NS)));
         let free = |rate: &Option<Rate>| rate.map_or(0, |rate| rate.tat.saturating_sub(self.burst));

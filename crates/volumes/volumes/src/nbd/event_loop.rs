@@ -1,8 +1,8 @@
 //! An event loop: epoll by edges, one timer, and the connections that it accepted.
 //!
-//! The timer is set to when the first operation of any limiter is due, in nanoseconds; between events and that moment
-//! the thread sleeps. Of several loops whose connections wait for one limiter each may be the one that wakes up first,
-//! and then it lets the others' operations begin too, by letter.
+//! The timer is set to when the first operation of any limiter may begin, in nanoseconds; between events and that moment
+//! the thread sleeps. If connections of several loops wait for one limiter, the loop that wakes up first lets the others'
+//! operations begin too, by letter.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -242,7 +242,7 @@ impl EventLoop {
         }
     }
 
-    /// Lets everything begin that is due, and sets the timer to when the next is.
+    /// Lets all due operations begin, and sets the timer to the next one.
     fn let_due_begin(&mut self) {
         let mut begun: Vec<Waiter> = Vec::new();
         let mut next_ns: Option<u64> = None;

@@ -20,8 +20,8 @@ use crate::waiter::Waiter;
 
 /// The largest piece of a read or a write.
 pub(super) const PIECE_BYTES: u32 = 128 << 10;
-/// The bytes that readers bring into memory at a time. Large reads so let others between, and what is in memory for all reads of one
-/// connection (64 MiB at most) is replied before it is dropped again.
+/// The bytes that readers bring into memory at a time. So others get their turn between the parts of a large read, and the data in
+/// memory for all reads of one connection (64 MiB at most) is sent before the kernel drops it.
 const FETCH_BYTES_MAX: u32 = 1 << 20;
 /// The head of a reply, and a little.
 const HEAD_BYTES: usize = 32;
@@ -229,7 +229,7 @@ impl Transmission {
         }
     }
 
-    /// What keeps a request from the volume as it is now, which may be offline or smaller since the request came.
+    /// Refuses a request that the volume can no longer serve: it may be offline or smaller since the request came.
     fn outside(&self, request: &Request) -> Option<Refusal> {
         let (offset, bytes) = match request.command {
             Command::Flush => (0, 0),
@@ -369,7 +369,7 @@ impl Transmission {
         }
     }
 
-    /// Ends the first read with an error, and the connection where there is no other way to say so.
+    /// Ends the first read with an error, and the connection if the protocol cannot report the error otherwise.
     fn break_off(
         &mut self,
         request: Request,

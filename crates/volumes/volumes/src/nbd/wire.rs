@@ -44,7 +44,7 @@ impl From<&std::io::Error> for Refusal {
 }
 
 impl Refusal {
-    /// What a fault of a volume is called in the reply to a read, or to any other command.
+    /// The number for a volume's error in the reply to a read, or to any other command.
     pub(super) fn of(fault: &VolumeError, is_read: bool) -> Self {
         match fault {
             VolumeError::Offline => Self::Shutdown,

@@ -71,7 +71,7 @@ impl Handshake {
     }
 }
 
-/// What a request came to.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Done, with the data of a read.

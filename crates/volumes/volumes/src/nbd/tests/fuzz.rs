@@ -54,7 +54,7 @@ fn conversations() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What a client receives, checked as it comes and not kept.
+/// A client that checks replies as they come, and does not keep them.
 #[derive(Default)]
 struct Client {
     /// By cookie: the bytes of the read, or 0. `None` where two requests have the same cookie.

@@ -463,7 +463,7 @@ proptest! {
     }
 }
 
-/// What a handshake says to input that comes in parts.
+/// The replies of a handshake to input that comes in parts.
 fn replies(exports: &Exports, input: &[u8], part: usize) -> Vec<u8> {
     let (mut handshake, mut out, mut pending) = (Handshake::default(), Vec::new(), Vec::new());
     for bytes in input.chunks(part) {
