@@ -174,7 +174,6 @@ fn binding(layer: Layer, before: &Snapshot, after: &Snapshot) -> Evidence {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-
     use std::num::NonZeroU64;
 
     use plumb_model::{CapacityRate, Rate};

@@ -10,6 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::Allocation;
+
 /// ONTAP's MB: an array that was told 100 was seen to let 100 MiB/s pass, whatever its manual says of base ten.
 const MIB: f64 = 1_048_576.0;
 const TIB: f64 = 1_099_511_627_776.0;
@@ -61,16 +63,6 @@ pub struct OntapPolicy {
     pub expected_iops_allocation: Option<Allocation>,
     /// Adaptive: 4 to 128 KiB.
     pub block_size: Option<Bytes>,
-}
-
-/// Of what a proportion is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Allocation {
-    /// The size that the volume was made with.
-    AllocatedSpace,
-    /// The space in use.
-    UsedSpace,
 }
 
 /// Why there are no credentials for an array.
@@ -196,6 +188,7 @@ impl OntapPolicy {
 }
 
 impl Allocation {
+    /// ONTAP's word.
     fn word(self) -> &'static str {
         match self {
             Self::AllocatedSpace => "allocated_space",

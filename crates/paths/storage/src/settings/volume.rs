@@ -96,7 +96,7 @@ impl Default for AdaptiveSettings {
     }
 }
 
-/// Of what an adaptive policy takes its proportion.
+/// The size that an adaptive policy takes its proportion of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocation {
