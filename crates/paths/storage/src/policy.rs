@@ -1,4 +1,4 @@
-//! The policy of a volume that is made for the run: as the volumes know it, and the limits that it comes to.
+//! The policy of a volume that is made for the run: in the volumes' own type, and as limits.
 
 use std::num::NonZeroU64;
 
@@ -20,7 +20,7 @@ pub fn adapts_to_use(volume: &VolumeSettings) -> bool {
 /// The policy as the volumes know it.
 ///
 /// # Errors
-/// When there are two, or a rate is none that a limit can have.
+/// When there are two, or a rate is outside the range of limits.
 pub fn policy(volume: &VolumeSettings) -> Result<Option<Policy>, Fault> {
     match (&volume.policy.fixed, &volume.policy.adaptive) {
         (None, None) => Ok(None),
@@ -67,7 +67,7 @@ fn adaptive(spec: &AdaptiveSettings) -> Result<Adaptive, Fault> {
     })
 }
 
-/// Limits are whole.
+/// Rounds a rate, because limits are whole.
 fn whole(key: &str, rate: f64) -> Result<u64, Fault> {
     if (1.0..=RATE_MAX).contains(&rate) {
         return Ok(rate.round() as u64);

@@ -132,6 +132,7 @@ impl Access {
     }
 }
 
+// Where the kernel refuses one, the next one in the order of their declaration stands in for it.
 plumb_model::named! {
     /// How reads and writes are handed to the kernel; fio's `ioengine`.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

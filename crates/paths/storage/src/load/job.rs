@@ -33,7 +33,7 @@ pub struct JobParts {
     pub buffers: Buffers,
     /// Which blocks.
     pub offsets: Offsets,
-    /// The facts about them, where they are checked.
+    /// The content to expect of them, if they are checked.
     pub ledger: Option<Ledger>,
     /// Whether they are read, written, or both, and in which order.
     pub access: Access,

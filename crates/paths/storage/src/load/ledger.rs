@@ -8,7 +8,7 @@ use crate::pattern::{self, Mismatch};
 /// More blocks than this would need more memory for the record than a load should take.
 pub const BLOCKS_MAX: u64 = 1 << 28;
 
-/// The content written at each place.
+/// The pattern that each block should hold.
 #[derive(Debug)]
 pub struct Ledger {
     begin: u64,

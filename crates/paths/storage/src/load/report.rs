@@ -20,7 +20,7 @@ use crate::settings::{Limit, LoadSettings};
 /// The facts of a measurement beside the counts of its jobs.
 #[derive(Debug)]
 pub struct Circumstances<'a> {
-    /// The request.
+    /// The settings of the load.
     pub spec: &'a LoadSettings,
     /// Which engine it was.
     pub engine: &'static str,

@@ -1,4 +1,5 @@
-//! The storage that is read and written: a file or a volume that is made for the run, or something that exists, or a volume of an array.
+//! The storage that is read and written: a file or a volume that is made for the run, something that exists, or a volume of an
+//! array.
 
 pub mod ontap;
 pub(crate) mod volumes;

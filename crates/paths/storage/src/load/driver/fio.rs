@@ -24,7 +24,7 @@ pub(super) const FIO: Program =
 /// fio's engine for an NBD export.
 const NBD: &str = "nbd";
 
-/// fio as a load: the settings or the job file, and the target, which neither of them names.
+/// fio as a load: its settings or job file, and its target.
 pub(super) struct FioTool {
     pub(super) settings: LoadSettings,
     pub(super) job: Option<JobFile>,

@@ -155,7 +155,7 @@ pub fn apply(spec: &OntapSettings, assignment: &Assignment) -> Result<(), PathEr
     apply_with(&Client::new(spec)?, assignment)
 }
 
-/// The array's policy of a volume that is not the run's own.
+/// Reads the policy of a volume that the run does not manage.
 ///
 /// # Errors
 /// When the array does not answer, or has no such volume.
