@@ -140,7 +140,7 @@ impl SystemSettings {
 }
 
 plumb_model::named! {
-    /// The test; qperf's tests, and netperf's connection set-up.
+    /// A test: one of qperf's, or netperf's connection set-up.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     pub enum Test: name {
         /// Half of the time in which a message goes there and back over TCP.

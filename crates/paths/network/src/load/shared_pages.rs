@@ -15,7 +15,7 @@ use super::prepare;
 use crate::settings::{LoadSettings, NetworkTarget, Test};
 use crate::wire::socket;
 
-/// The fate of pages that were handed over.
+/// The outcomes for pages that were handed over.
 pub(crate) const SHARED: &str = "shared";
 pub(crate) const COPIED: &str = "copied";
 

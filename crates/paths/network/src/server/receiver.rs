@@ -131,7 +131,7 @@ impl Taking {
     }
 }
 
-/// What numbers and times in datagrams tell.
+/// The order and the jitter of datagrams, from the numbers and times in them.
 #[derive(Debug, Default)]
 struct Order {
     has_number: bool,

@@ -1,5 +1,5 @@
-//! The parts that both ends share: sockets and their options, the first bytes of a connection, the control protocol, and what a test
-//! may be.
+//! The parts that both ends share: sockets and their options, the first bytes of a connection, the control protocol, and the bounds
+//! of a test.
 
 pub mod batch;
 pub mod bounds;
