@@ -19,11 +19,11 @@ use crate::settings::{MigrationSettings, Tls};
 /// The time between two words about how far a migration has come: MiB on the wire.
 const PROGRESS_NS: u64 = 250_000_000;
 
-/// The destination's counters: bytes from the channels' sockets, by the kernel's count.
+/// The destination's counter of bytes from the channels' sockets, by the kernel's count.
 pub(super) const WIRE_BYTES: &str = "wire_bytes";
-/// Packets that it restored.
+/// The destination's counter of packets that it restored.
 pub(super) const COMPRESSED_PACKETS: &str = "compressed_packets";
-/// Regions of memory that it hashed for a comparison.
+/// The destination's counter of regions of memory that it hashed for a comparison.
 pub(super) const REGIONS: &str = "regions";
 
 /// A destination as a system.

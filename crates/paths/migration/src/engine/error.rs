@@ -117,7 +117,7 @@ pub enum MigrationError {
     Peer {
         /// `source` or `destination`.
         peer: &'static str,
-        /// The text.
+        /// The peer's reason.
         reason: String,
     },
     /// The other side is gone.
@@ -160,9 +160,9 @@ pub enum MigrationError {
     /// The kernel refuses something that has no separate variant.
     #[error("{what}: {cause}")]
     Kernel {
-        /// The refusal.
+        /// The refused action.
         what: &'static str,
-        /// The text.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// See [`plumb_host::Error`].

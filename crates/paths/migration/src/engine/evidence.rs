@@ -188,8 +188,8 @@ fn dirty(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evid
     ))
 }
 
-/// The share of a migration's time that the writer may make up for, or have made up for, at its borders: in short
-/// migrations that is more than the tolerance.
+/// The share of a migration's time that the writer may catch up at its beginning and its end: in short migrations that is more
+/// than the tolerance.
 fn made_up_for(measurement: &Measurement) -> f64 {
     let backlog_ms = BACKLOG_NS as f64 / 1e6;
     number(measurement, "total_time").map_or(0.0, |total_ms| (backlog_ms / total_ms.max(backlog_ms)).min(0.5))

@@ -102,7 +102,7 @@ pub struct Received {
     pub compressed_packets: u64,
     /// Packets whose content came as it is.
     pub raw_packets: u64,
-    /// The codec that restored the compressed ones.
+    /// The counters of the codec that restored the compressed ones.
     pub codec: CodecCounters,
     /// How many channels were protected how, in words.
     pub channels: BTreeMap<String, u64>,

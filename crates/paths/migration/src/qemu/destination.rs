@@ -26,13 +26,13 @@ use super::instance::{Instance, Ram, Role};
 use super::memory::GuestMemory;
 use crate::settings::SystemSettings;
 
-/// The counter of migrations that were complete.
+/// The counter of complete migrations.
 pub(super) const MIGRATIONS: &str = "migrations";
 /// How long a destination may take to run after the source heard that it does.
 const SETTLING: Duration = Duration::from_secs(5);
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 
-/// The requirements of a destination.
+/// Everything that starts a destination.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub program: PathBuf,
@@ -41,7 +41,7 @@ pub(super) struct Setup {
     pub place: Place,
 }
 
-/// The facts that the thread passes to the side that answers the runner.
+/// The sums that the thread passes to the side that answers the runner.
 #[derive(Debug, Default)]
 struct Totals {
     cpu: CpuTime,

@@ -31,7 +31,7 @@ const CANCEL_PATIENCE_NS: u64 = 30_000_000_000;
 /// How long QEMU may take to finish its account after it told that a migration is over.
 const ACCOUNT_PATIENCE_NS: u64 = 1_000_000_000;
 
-/// The requirements of a source.
+/// Everything that starts a source.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub program: PathBuf,

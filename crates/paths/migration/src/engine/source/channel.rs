@@ -31,7 +31,7 @@ merged! {
         pub raw_packets: u64,
         /// Bytes of content that went as they are or compressed.
         pub payload_bytes: u64,
-        /// The codec.
+        /// The codec's counters.
         pub codec: CodecCounters,
     }
 }
