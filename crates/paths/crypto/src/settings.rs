@@ -97,7 +97,7 @@ impl Default for LoadSettings {
     }
 }
 
-/// The system's message to the load.
+/// The part of the system that the load needs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CryptoTarget {
     /// The private key in PKCS#8, as base64; generated for the run and worth nothing after it.

@@ -11,9 +11,9 @@ use crate::metrics;
 /// A point with its windows, in the order in which they were measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The measured series, and its source.
+    /// The work, and who did it.
     pub point: Point,
-    /// The result of each window.
+    /// The measurement of each window.
     pub windows: Vec<Measurement>,
 }
 

@@ -103,7 +103,7 @@ pub struct Point {
 /// A point with what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The measured row, and its source.
+    /// The work, and who did it.
     pub point: Point,
     /// `ops`, and of devices here `op_latency` and `cpu_load`.
     pub measurement: Measurement,
