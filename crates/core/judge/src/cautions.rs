@@ -12,8 +12,8 @@ use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 use crate::table::{Effect, Table};
 use crate::work;
 
-/// Settings whose names end like this are the number of units of work in flight.
-const LOAD_SIZES: [&str; 6] = ["connections", "streams", "in_flight", "depth", "flows", "jobs"];
+/// The last parts of the keys that set [`plumb_model::PlannedVariant::in_flight`], over all data paths.
+const LOAD_SIZES: [&str; 4] = ["connections", "streams", "depth", "jobs"];
 /// By how much of the window the waits of the system's threads for a CPU may differ.
 const WAITS_MARGIN: f64 = 0.1;
 /// The largest share of runs without an after-effect that are said to have one.
