@@ -14,7 +14,7 @@ use crate::settings::{Apart, NetworkSettings, NetworkTarget};
 use crate::system::half::{Half, of_client};
 use crate::system::halves::note;
 
-/// What was observed of ends that have no CPU in common.
+/// The observed property of ends that have no CPU in common.
 pub(crate) const UNSHARED: &str = "ends without a CPU in common";
 
 /// A load with its half of the network.

@@ -307,7 +307,7 @@ pub struct NetworkTarget {
     /// The network namespace in which the load's sockets are opened, as a path such as `/proc/PID/ns/net`; its own if absent.
     #[serde(default)]
     pub netns: Option<PathBuf>,
-    /// What the load's half has to know where the server is on another host.
+    /// The facts that the load's half needs if the server is on another host.
     #[serde(default)]
     pub apart: Option<Apart>,
 }

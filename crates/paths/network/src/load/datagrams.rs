@@ -21,7 +21,7 @@ const LOST: &str = "no answer";
 /// How long late answers are waited for at a time.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// What a flow talks with.
+/// The socket and the buffers of a flow.
 struct Talk<'a> {
     socket: &'a OwnedFd,
     message: Vec<u8>,

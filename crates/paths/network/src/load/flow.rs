@@ -1,4 +1,4 @@
-//! A flow of the client: what it is made of, when its next message is due, and what it counts.
+//! A flow of the client: its parts, the time of its next message, and its counts.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ pub struct FlowParts {
     pub netns: Option<PathBuf>,
     /// The CPU to run on; any that it may if absent.
     pub cpu: Option<u32>,
-    /// What the driver gave it.
+    /// The part of the load that the driver gave it.
     pub part: Part,
     /// The state that the watching thread sees.
     pub live: Arc<Live>,
@@ -87,7 +87,7 @@ impl Flow {
         self.accounts.observe(now_ns, self.make.part.frame);
     }
 
-    /// Waits until the next message is due. Returns when it was due and when it is, or nothing at the end.
+    /// Waits for the time of the next message. Returns when it was due and the time now, or nothing at the end.
     #[inline]
     pub fn wait_for_turn(&mut self, free_ns: u64) -> Option<(u64, u64)> {
         let close_ns = self.make.part.frame.close_ns;
@@ -110,7 +110,7 @@ impl Flow {
         Some((due_ns, now_ns))
     }
 
-    /// When the next message is due, where messages have a schedule.
+    /// The time of the next message, where messages have a schedule.
     #[inline]
     pub(super) fn due_ns(&self) -> Option<u64> {
         self.make.part.due.map(|due| self.make.part.frame.start_ns.saturating_add(due.due_ns()))

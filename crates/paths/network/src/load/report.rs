@@ -151,10 +151,10 @@ impl TestCounts<'_> {
         self.times(measurement, metrics::TCP_CRR_LATENCY);
     }
 
-    /// What was tried and failed, and for how long nothing ended.
+    /// Counts attempts and failures, and notes for how long nothing ended.
     ///
     /// Datagrams that go one way as fast as they can are meant to be more than the network takes. Those that it drops are a result
-    /// (`udp_loss`), and no failures; at a fixed rate they are.
+    /// (`udp_loss`) and not failures; at a fixed rate they are failures.
     fn attempts(&self, measurement: &mut Measurement) {
         let (messages, ends, broken) =
             (self.tally.messages, self.tally.ends, self.tally.recorder.errors.values().sum::<u64>());

@@ -48,7 +48,7 @@ pub struct Sample {
 pub struct Outcome {
     /// Which one.
     pub test: Test,
-    /// What its flows measured, and when.
+    /// The tallies of its flows, and their times.
     pub driven: Driven<Tally>,
     /// At the opening, after each second, and at the close.
     pub samples: Vec<Sample>,
@@ -62,7 +62,7 @@ pub struct Outcome {
     pub cpus: (usize, bool),
 }
 
-/// What goes on through all tests of a window.
+/// The state that lasts through all tests of a window.
 pub struct Series<'a> {
     mark: &'a mut dyn FnMut(Mark),
     opened_ns: Option<u64>,

@@ -60,7 +60,7 @@ pub fn stream(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     ran
 }
 
-/// What a stream sends again and again.
+/// The messages that a stream sends again and again.
 struct Messages {
     from: Source,
     calls: u64,
@@ -178,7 +178,7 @@ fn lend(
     Ok(())
 }
 
-/// Waits until the next message is due, where messages have a schedule. Returns whether there is a next one.
+/// Waits for the time of the next message, where messages have a schedule. Returns whether there is a next one.
 #[inline]
 fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
     if flow.make.part.due.is_none() {

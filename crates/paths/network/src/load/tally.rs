@@ -10,7 +10,7 @@ use plumb_path::drive::Recorder;
 use super::under_way::UnderWay;
 use crate::wire::zero_copy::Completions;
 
-/// What a flow's thread and the one that watches it share. It has separate cache lines.
+/// The state that a flow's thread shares with the thread that watches it. It has separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Live {
@@ -76,7 +76,7 @@ merged! {
     /// window is in the distribution, at least with the time that it had waited. Rates count what ended within the window.
     #[derive(Debug, Clone, Default)]
     pub struct Tally {
-        /// What every load records. What was tried is in `ends`.
+        /// The record that every load keeps, without attempts: those are in `ends`.
         pub recorder: Recorder,
         /// Messages in the whole test.
         pub messages: u64,

@@ -55,7 +55,7 @@ impl Admission {
     }
 }
 
-/// What was admitted; it is given back with this value.
+/// An admitted amount, which is given back when this value is dropped.
 #[derive(Debug)]
 pub struct Admitted {
     admission: Arc<Admission>,

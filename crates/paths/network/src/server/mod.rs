@@ -57,7 +57,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// Why there is no server.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The namespace cannot be entered.

@@ -47,7 +47,7 @@ pub struct Session {
     flows: Mutex<BTreeMap<u32, Joined>>,
     has_joined: Condvar,
     has_ended: AtomicBool,
-    /// What connections that are used once count, and flows that have ended.
+    /// The counts of connections that are used once, and of flows that have ended.
     once: Tallies,
     observed: Mutex<Observed>,
     errors: Mutex<BTreeMap<String, u64>>,
@@ -75,7 +75,7 @@ impl Session {
         &self.terms
     }
 
-    /// What a socket refused first, if one did.
+    /// The first error of a socket, if there was one.
     pub(super) fn first_error(&self) -> Option<String> {
         held(&self.errors).keys().next().cloned()
     }

@@ -16,7 +16,7 @@ pub fn segments_max(size: usize) -> usize {
     SEGMENTS_MAX.min(DATAGRAM_SIZE_MAX / size.max(1))
 }
 
-/// What such a call is named, with the size that the kernel cuts to.
+/// The name of such a call, with the size that the kernel cuts to.
 #[must_use]
 pub fn segments_name(size: libc::c_int) -> String {
     format!("UDP_SEGMENT of {size} B")
@@ -54,7 +54,7 @@ pub fn segment_size(socket: impl AsFd) -> io::Result<libc::c_int> {
 struct Batch {
     room: usize,
     bytes: Vec<u8>,
-    /// What the headers point to. Neither is resized, so that it stays where it is.
+    /// The vectors that the headers point to. Neither they nor `bytes` are resized, so all stay in place.
     _pieces: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
 }

@@ -1,4 +1,4 @@
-//! What a test may be. The client looks before it asks, and the server before it believes what another program asks for.
+//! The bounds of a test. The client checks them before it asks, and the server because any program may ask.
 
 use crate::settings::Test;
 

@@ -30,7 +30,7 @@ pub enum Request {
     Finish,
 }
 
-/// What a test is.
+/// The terms of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// Which one.

@@ -1,4 +1,4 @@
-//! What a datagram of `udp_bw` carries, as far as there is room: its number, and for some the time of its departure.
+//! The contents of a datagram of `udp_bw`, as far as there is room: its number, and for some the time of its departure.
 
 /// Datagrams from this size on carry a number.
 const NUMBER_BYTES: usize = 8;

@@ -9,7 +9,7 @@ use super::control::SocketTerms;
 /// Since Linux 2.6.32; the C library's headers have it for some systems only.
 const SO_PROTOCOL: libc::c_int = 38;
 
-/// What a receiver of data that goes one way counts of its calls.
+/// The counter of a one-way receiver's calls.
 pub const RECEIVES: &str = "receives";
 /// Calls that found nothing.
 pub const EMPTY_POLLS: &str = "empty polls";

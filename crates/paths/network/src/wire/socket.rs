@@ -34,7 +34,7 @@ fn family(address: SocketAddr) -> AddressFamily {
 /// Opens a TCP connection, with its options set before it exists, as its window depends on them.
 ///
 /// # Errors
-/// When there is no answer in time, or an option is refused.
+/// When no answer comes in time, or an option is refused.
 pub fn connect(
     address: SocketAddr,
     terms: Option<&SocketTerms>,
@@ -109,7 +109,7 @@ pub fn datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
 /// A socket for datagrams to one peer.
 ///
 /// # Errors
-/// When there is no way to the peer.
+/// When the host has no route to the peer.
 pub fn datagrams_to(peer: SocketAddr) -> io::Result<OwnedFd> {
     let socket = net::socket_with(family(peer), SocketType::DGRAM, SocketFlags::CLOEXEC, Some(ipproto::UDP))?;
     net::connect(&socket, &peer)?;

@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection (TCP_INFO; the layout is that of `include/uapi/linux/tcp.h`, which only grows).
+//! The kernel's counters of a TCP connection (TCP_INFO; the layout is that of `include/uapi/linux/tcp.h`, which only grows).
 
 use std::os::fd::AsFd;
 

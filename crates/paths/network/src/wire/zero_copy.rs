@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(completions(&client).unwrap(), Completions::default());
     }
 
-    /// What the kernel says of a range of sends.
+    /// The kernel's notification about a range of sends.
     fn completion(origin: u8, code: u8, first: u32, last: u32) -> Vec<u8> {
         let mut bytes = vec![0; size_of::<libc::cmsghdr>() + 4];
         bytes.extend([origin, 0, code, 0]);
