@@ -113,7 +113,7 @@ fn shared(measurement: &Measurement) -> Evidence {
     SENDFILE.evidence(holds, facts![shared, times = shared + copied, calls])
 }
 
-/// What the kernel said of sends from memory that it was lent.
+/// Evidence from the kernel's notifications about sends from borrowed memory.
 fn lent(settings: &NetworkSettings, measurement: &Measurement) -> Evidence {
     let of = |what| measurement.observed_count("msg_zerocopy", what);
     let (lent, copied) = (of(SHARED), of(COPIED));

@@ -9,7 +9,7 @@ use super::rules::rules;
 use crate::options::{LinkShape, Offloads, Switch};
 use crate::settings::SystemSettings;
 
-/// What a rate lets through at once unless it is said: a few of the largest packets that a sender puts together.
+/// The default burst of a rate: a few of the largest packets that a sender puts together.
 const BURST_BYTES: u64 = 256 << 10;
 /// How long packets wait for the rate before more of them are dropped.
 const WAIT_S: f64 = 0.05;
@@ -75,7 +75,7 @@ pub(super) fn is_pair(role: Role) -> bool {
     matches!(role, Role::End | Role::Port | Role::Wire)
 }
 
-/// What a link's queues are to do, if anything.
+/// The shape that a link's queues should give it, if any.
 pub(super) fn wanted(link: &LinkShape) -> Option<Shape> {
     let rate = link.rate.map(|rate| rate.0);
     if link.delay.is_some() || link.loss.is_some() {

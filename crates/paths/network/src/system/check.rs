@@ -1,4 +1,4 @@
-//! What no single setting of a network can check, and whether this host can build it.
+//! Checks that no single setting of a network can make, and whether this host can build it.
 
 use plumb_host::Error;
 use plumb_host::cpu::CpuSet;
@@ -10,9 +10,9 @@ use super::{half, pods};
 use crate::options::{Fastpath, Switch};
 use crate::settings::{SystemKind, SystemSettings};
 
-/// What IPv4 demands of every link.
+/// The least MTU that IPv4 demands of every link.
 const MTU_MIN: u32 = 576;
-/// What a pair of devices can carry.
+/// The largest MTU of a pair of devices.
 const MTU_MAX: u32 = 65_535;
 const SERVICE_RULES_MAX: u32 = 10_000;
 const QUEUES_MAX: u32 = 64;
@@ -133,7 +133,7 @@ pub enum Unbuildable {
     /// The settings ask for rings.
     #[error("devices of virtual networks have no rings; a network card's are a tuning of the host")]
     NoRings,
-    /// There is no Open vSwitch.
+    /// Open vSwitch is missing.
     #[error(transparent)]
     NoOpenVSwitch(#[from] NoOpenVSwitch),
     /// The kernel or a program refuses.

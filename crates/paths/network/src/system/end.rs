@@ -10,7 +10,7 @@ use crate::server::{Server, ServerOptions};
 use crate::settings::LoadSettings;
 use crate::tools::ToolServer;
 
-/// What answers at the server's end.
+/// The server at the server's end.
 #[derive(Debug)]
 pub(super) enum End {
     /// Plumbline's own server, whose threads are this process's.

@@ -44,7 +44,7 @@ const MISSED_MAX: f64 = 0.1;
 /// The share of packets that may go another way than they should: those that set connections up.
 const STRAY_MAX: f64 = 0.01;
 
-/// What a window must have put on the network at least.
+/// The least traffic that a window must have put on the network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Traffic {
     packets: f64,
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// What does not hold, by its words.
+    /// The statements that do not hold, by their words.
     fn broken(system: SystemSettings, after: &Snapshot) -> Vec<String> {
         let before = Snapshot { states: after.states.clone(), ..Snapshot::default() };
         let evidence = super::evidence(

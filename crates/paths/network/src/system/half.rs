@@ -75,7 +75,7 @@ pub fn may_span_hosts(spec: &SystemSettings) -> Result<(), OneHostOnly> {
     Err(OneHostOnly::Devices)
 }
 
-/// Whether a side has an address of its own beside its host's.
+/// Whether a side has an address beside its host's.
 fn is_built(spec: &SystemSettings) -> bool {
     spec.kind == SystemKind::Vxlan || spec.conntrack.is_on() || spec.service_rules > 0
 }
@@ -90,7 +90,7 @@ pub(crate) struct Half {
     pub(crate) address: IpAddr,
 }
 
-/// What tells one half from another.
+/// The numbers and addresses that identify one half.
 #[derive(Debug, Clone, Copy)]
 struct Names {
     /// The tunnel's number.

@@ -1,4 +1,4 @@
-//! What the halves of a network on different hosts counted, put together: evidence is of the whole way.
+//! Merges the counters of the halves of a network on different hosts: evidence is of the whole way.
 //!
 //! A load's measurement brings along what its half counted, as something observed, so that several loads' are added up.
 
@@ -35,7 +35,7 @@ pub(crate) fn note(measurement: &mut Measurement, opened: Snapshot, closed: Snap
     }
 }
 
-/// What the system's half had counted at one end of a window together with the loads' halves, and the states of all.
+/// The counters of the system's half and of the loads' halves at one end of a window, and the states of all.
 pub(super) fn joined(system: &Snapshot, measurement: &Measurement, when: &str) -> Snapshot {
     let mut all = system.clone();
     let nothing = BTreeMap::new();

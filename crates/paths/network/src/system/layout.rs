@@ -27,7 +27,7 @@ pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
 pub(super) const ENDS: &str = "10.244.0.0/16";
 /// Where the nodes of an overlay are.
 pub(super) const NODES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 168, 77, 1), Ipv4Addr::new(192, 168, 77, 2)];
-/// What VXLAN and Geneve (without options) put before an Ethernet frame, outer headers of IPv4 included.
+/// The bytes that VXLAN and Geneve (without options) put before an Ethernet frame, outer headers of IPv4 included.
 pub(super) const TUNNEL_BYTES: u32 = 50;
 /// The first two namespaces of every layout are those of the ends.
 pub(super) const CLIENT_AT: usize = 0;
@@ -65,7 +65,7 @@ pub(super) struct Layout {
     pub devices: Vec<Device>,
     /// The namespaces in which packets cross filters, by their places.
     pub filtered: Vec<usize>,
-    /// What takes packets past the filters.
+    /// The programs that take packets past the filters.
     pub shortcuts: Vec<Shortcut>,
     /// The settings of the host that a namespace did not accept.
     pub refused: BTreeSet<String>,

@@ -102,12 +102,12 @@ pub enum AddressError {
     /// Something other than a port follows the bracket.
     #[error("`{rest}` behind the bracket in `{text}` is not a port; write `:PORT`")]
     NoColon {
-        /// What follows.
+        /// The text after the bracket.
         rest: String,
         /// The text.
         text: String,
     },
-    /// There is no host.
+    /// The host is missing.
     #[error("`{text}` names no host; write HOST or HOST:PORT")]
     NoHost {
         /// The text.

@@ -1,4 +1,4 @@
-//! What a network says of itself: what its devices and rules counted, and the settings that are in effect.
+//! The state of a network: the counters of its devices and rules, and the settings that are in effect.
 
 use plumb_host::Error;
 use plumb_host::cpu::CpuSet;
@@ -140,7 +140,7 @@ fn common(devices: &[&Device], read: impl Fn(&Device) -> Result<String, Error>) 
     Ok(values.join(" and "))
 }
 
-/// What a queue does to a link, by the names of its states.
+/// The states of a link's queue, by name.
 pub(super) fn of_shape(shape: Option<Shape>) -> Vec<(&'static str, String)> {
     let rate = |rate: u64| ("link rate", ByteRate(rate as f64).to_string());
     match shape {

@@ -24,7 +24,7 @@ const PROGRAMS: [&str; 6] =
     ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl"];
 /// The shape of its database.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// What makes devices whose packets a program reads.
+/// The device that makes interfaces whose packets a program reads.
 const TUN: &str = "/dev/net/tun";
 /// The flows of services, and no others (see [`flows`]).
 const SERVICE_FLOWS: &str = "tcp,tp_dst=80";
@@ -285,7 +285,7 @@ fn run(command: Command, program: &'static str, what: &str) -> Result<String, Er
     Err(Error::Refused { what: what.to_owned(), program, words })
 }
 
-/// What the bridge does with packets beyond switching them, as OVN does it: track, come back, translate, go on.
+/// The bridge's flows beyond switching, as OVN has them: track, come back, translate, go on.
 fn flows(spec: &SystemSettings) -> Option<String> {
     let is_tracked = spec.conntrack.is_on();
     if !is_tracked && spec.service_rules == 0 {

@@ -18,7 +18,7 @@ use crate::settings::{Apart, NetworkSettings, NetworkTarget, SystemKind, SystemS
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);
-/// What the kernel does for packets when it gets too much for the thread that sent or received them.
+/// The kernel's threads that process packets once these get too much for the thread that sent or received them.
 const KERNEL_THREAD: &str = "ksoftirqd/";
 
 /// A network that is built, with a server at its far end.
