@@ -39,7 +39,7 @@ impl Switch {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// Each end on the CPUs of its own side, as on two hosts.
+    /// Each end on the CPUs of its side, as on two hosts.
     #[default]
     Apart,
     /// Both on one CPU that both may use. They work in turns, so one is enough; waking a CPU that idles is then no part of what

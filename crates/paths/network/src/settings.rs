@@ -91,7 +91,7 @@ pub struct SystemSettings {
     pub conntrack: Switch,
     /// How packets pass by the filters.
     pub fastpath: Fastpath,
-    /// The tool whose server answers, for the load of a command (`path: command`). Of a load of its own, `load.driver` says it.
+    /// The tool whose server answers, for the load of a command (`path: command`). For the path's own load, `load.driver` names it.
     pub server: Driver,
 }
 

@@ -119,7 +119,7 @@ const IPERF3: Says = &[
     ("cpu_load_per_gb", &[]),
 ];
 
-/// What sockperf has of a time.
+/// sockperf's statistics of a time.
 const ITS_OWN: &[Statistic] = &[
     Statistic::Avg,
     Statistic::Min,
@@ -132,7 +132,7 @@ const ITS_OWN: &[Statistic] = &[
 
 const SOCKPERF: Says = &[("tcp_lat", ITS_OWN), ("udp_lat", ITS_OWN)];
 
-/// What netperf has of a time.
+/// netperf's statistics of a time.
 const NETPERF_TIMES: &[Statistic] =
     &[Statistic::Avg, Statistic::Min, Statistic::Med, Statistic::Max, Statistic::P90, Statistic::P99];
 

@@ -15,7 +15,7 @@ use crate::settings::{Driver, LoadSettings, NetworkTarget, Test};
 
 /// Significant digits that qperf prints; it prints three unless it is asked for more.
 const QPERF_DIGITS: &str = "6";
-/// What netperf is to print of a test.
+/// The figures that netperf prints of a test.
 const NETPERF_KEYS: &str = "PROTOCOL,DIRECTION,ELAPSED_TIME,TRANSACTION_RATE,MIN_LATENCY,MEAN_LATENCY,P50_LATENCY,P90_LATENCY,\
                             P99_LATENCY,MAX_LATENCY,LOCAL_SEND_CALLS,REMOTE_RECV_CALLS,LOCAL_BYTES_SENT,REMOTE_BYTES_RECVD,\
                             LOCAL_SEND_THROUGHPUT,REMOTE_RECV_THROUGHPUT";

@@ -42,7 +42,7 @@ impl<T: Tool> Load for Series<T> {
     }
 }
 
-/// What all bandwidth tests moved, and the CPU time that they took for it.
+/// The bytes that all bandwidth tests moved, and the CPU time that they took for it.
 #[derive(Default)]
 struct Bulk {
     bytes: u64,
