@@ -1,4 +1,4 @@
-//! What the load's agent noted of the programs that it ran: whether one has changed since its first slot, and whether two
+//! Notes of the load's agent on the programs that it ran: whether one has changed since its first slot, and whether two
 //! variants that are to differ run the same bytes.
 //!
 //! The notes are in the agent's private directory, because a load is built anew for each slot.
@@ -50,7 +50,7 @@ impl Notes {
         self.of(settings).map(|noted| &noted.last)
     }
 
-    /// What the program of these settings was in their first slot.
+    /// The program of these settings in their first slot.
     pub(crate) fn first(&self, settings: &CommandSettings) -> Option<&Identity> {
         self.of(settings).map(|noted| &noted.first)
     }

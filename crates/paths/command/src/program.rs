@@ -30,7 +30,7 @@ pub(crate) enum NoProgram {
 pub(crate) struct Program {
     /// The file, by a whole path.
     pub(crate) file: PathBuf,
-    /// What it is called, its argument 0.
+    /// The name, its argument 0.
     name: String,
     /// The other arguments.
     pub(crate) arguments: Vec<String>,
@@ -56,12 +56,12 @@ impl Program {
         Ok(Self { file, name, arguments })
     }
 
-    /// What it is called.
+    /// The name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What starts it.
+    /// The command that starts it.
     ///
     /// # Errors
     /// When its network namespace is not there.
@@ -122,7 +122,7 @@ pub(crate) struct Identity {
     pub(crate) file: PathBuf,
     /// A hash of its content.
     pub(crate) digest: String,
-    /// What changes with it: device, inode, size, and the times of its last changes.
+    /// Properties that change with the file: device, inode, size, and the times of its last changes.
     stamp: Stamp,
 }
 

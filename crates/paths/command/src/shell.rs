@@ -17,10 +17,10 @@ pub(crate) const TAIL_BYTES: usize = 4096;
 const SHOWN_LINES: usize = 3;
 const SHOWN_CHARACTERS: usize = 300;
 
-/// What starts a command line in `sh`, in the surroundings that settings give it.
+/// The command that starts a command line in `sh`, in the environment that the settings give it.
 ///
 /// # Errors
-/// When there is no shell, or no network namespace.
+/// When the shell or the network namespace is missing.
 pub(crate) fn in_shell(text: &str, load: &LoadSettings) -> Result<Command, PathError> {
     let shell = which("sh").ok_or_else(|| PathError::new("find the shell `sh`: it is not on PATH"))?;
     dressed(Command::new(shell).called("sh").args(["-c", text]), load)

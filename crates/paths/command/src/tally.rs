@@ -1,4 +1,4 @@
-//! What the runs of a window came to.
+//! The results of a window's runs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use plumb_stats::Moments;
 use crate::extract::NoValue;
 use crate::metrics;
 
-/// What the kernel passes on to a child of the memory of the process that starts it is known only so well, as a share and in bytes.
+/// The uncertainty, as a share and in bytes, of the memory that a child inherits from the process that starts it.
 const FLOOR_SHARE: u64 = 8;
 const FLOOR_BYTES: u64 = 1 << 20;
 
@@ -40,7 +40,7 @@ pub(crate) struct Tally {
     last_words: String,
 }
 
-/// What the runs say of one of the settings' metrics.
+/// The runs' values of one of the settings' metrics.
 #[derive(Debug, Default)]
 struct OwnTally {
     values: Moments,
@@ -97,7 +97,7 @@ impl Tally {
         }
     }
 
-    /// What that run said of one of the settings' metrics.
+    /// Takes in a run's value of one of the settings' metrics.
     pub(crate) fn read(&mut self, name: &str, value: Result<f64, NoValue>) {
         let own = self.own.entry(name.to_owned()).or_default();
         match value {

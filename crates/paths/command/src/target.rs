@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::settings::CommandSettings;
 
-/// What placeholders begin with.
+/// The beginning of placeholders.
 const PLACE: &str = "system.";
-/// What the name of a field with a certificate ends with. Tools take a file.
+/// The end of the names of fields with a certificate. Tools take a file.
 const PEM: &str = "_pem";
 /// The field with the network namespace in which the load has to run.
 const NETNS: &str = "netns";

@@ -3,7 +3,7 @@
 //! The words are split by the shell's rules of quoting. What only a shell could do (pipes, variables, patterns) is refused
 //! where it is not quoted: passed on as text it would run another command than the one that was meant.
 
-/// Why a text is no list of words.
+/// Why a text is not a list of words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotWords {
     /// There are none.
@@ -23,11 +23,11 @@ pub(crate) fn split(command: &str) -> Result<Vec<String>, NotWords> {
     if words.first().is_none_or(String::is_empty) { Err(NotWords::Empty) } else { Ok(words) }
 }
 
-/// What a shell obeys wherever it stands without quotes.
+/// Characters that a shell obeys anywhere outside quotes.
 const OPERATORS: &str = "|&;<>()$`*?[\n";
-/// What it obeys within double quotes as well.
+/// Characters that it obeys within double quotes as well.
 const EXPANSIONS: &str = "$`";
-/// What it obeys at the beginning of a word.
+/// Characters that it obeys at the beginning of a word.
 const PREFIXES: &str = "~#";
 
 /// The first part of a command line that only a shell understands.
