@@ -143,7 +143,7 @@ fn check_system(system: &SystemSettings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What this host lacks for a command.
+/// Something that this host lacks for a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Lacking {
     #[error("there is no shell `sh` on PATH")]

@@ -1,6 +1,6 @@
 //! Values that a run states itself: a number that a regular expression or a JSON pointer finds in its output or in a file.
 //!
-//! A value is taken only where there is no doubt. Two matches with different values, a number with a comma, a file that is
+//! A value is taken only if it is certain. Two matches with different values, a number with a comma, a file that is
 //! still the one from before the run: each is an error of that run, and never a value.
 
 use std::os::unix::fs::MetadataExt;
@@ -134,7 +134,7 @@ enum Rule {
     Tool(OfTool),
 }
 
-/// What a tool says under a name that Plumbline knows.
+/// A metric of a tool's output, by a name that Plumbline knows.
 #[derive(Debug, Clone)]
 struct OfTool {
     format: &'static str,
@@ -155,12 +155,12 @@ pub(crate) struct Extractor {
     factor: f64,
 }
 
-/// What a file was like before a run.
+/// The state of a file before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp(Option<(u64, u64, i64, i64, i64, i64)>);
 
 impl Extractor {
-    /// What reads a metric; a file's path begins in `directory`.
+    /// The extractor of a metric; a file's path begins in `directory`.
     ///
     /// # Errors
     /// When the settings do not say how to read it.
@@ -188,7 +188,7 @@ impl Extractor {
         Ok(Self { name: name.to_owned(), source, rule, factor })
     }
 
-    /// What its file is like now, where it reads one.
+    /// The state of its file now, if it reads one.
     pub(crate) fn stamp(&self) -> Stamp {
         let Source::File(file) = &self.source else { return Stamp(None) };
         Stamp(

@@ -3,8 +3,8 @@
 //! bash does where it is installed, because it tells how each part of a pipeline ended. `sh` knows that of the last part alone:
 //! `gzip -dc missing | sort` succeeds, and fast.
 
-/// What bash does when a command line ends: the exit code is that of the first part of its last pipeline that failed. A part that wrote to
-/// one that had read enough (SIGPIPE, 128 + 13) did not fail, and an `exit` says itself how the line ended.
+/// Bash's trap for the end of a command line: the exit code is that of the first part of its last pipeline that failed. A part
+/// that wrote to one that had read enough (SIGPIPE, 128 + 13) did not fail, and an `exit` says itself how the line ended.
 const WATCH: &str = r#"trap 'plumb_exit=$? plumb_parts=("${PIPESTATUS[@]}")
 case $BASH_COMMAND in exit | "exit "*) exit $plumb_exit ;; esac
 for ((plumb_at = 0; plumb_at + 1 < ${#plumb_parts[@]}; plumb_at++)); do

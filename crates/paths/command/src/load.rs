@@ -31,13 +31,13 @@ const SETTLING: Duration = Duration::from_millis(10);
 /// After as many failures and no success, no run of the slot will succeed.
 const FAILURES_MAX: u64 = 3;
 
-/// What a window observed of the program.
+/// The observed property of the program.
 pub(crate) const PROGRAM: &str = "program";
 /// The shell that ran the command line.
 const SHELL: &str = "shell";
-/// What the shell does not tell of.
+/// The observed property of parts whose failure the shell hides.
 const UNSEEN_PARTS: &str = "unseen";
-/// What the program was in the first slot, where it has changed.
+/// The program of the first slot, if it has changed.
 pub(crate) const PROGRAM_BEFORE: &str = "program in the first slot";
 
 /// A load that runs the settings' command.

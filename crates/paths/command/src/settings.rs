@@ -40,11 +40,11 @@ impl Default for SystemSettings {
     }
 }
 
-/// What starts the command.
+/// The shell that starts a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shell {
-    /// Nothing: its words are split as a shell would, and the program is started directly.
+    /// No shell: the words are split as a shell would, and the program is started directly.
     #[default]
     None,
     /// `sh -c`, whose start-up then counts as well.
@@ -57,7 +57,7 @@ pub enum Shell {
 pub struct LoadSettings {
     /// The command. Its input is empty, and its output leads nowhere unless a metric reads it.
     pub command: String,
-    /// What starts the command: nothing, or a shell.
+    /// The shell that starts the command; `none` starts it directly.
     pub shell: Shell,
     /// How long a slot goes on starting the command. A run that has begun is measured to its end, and there is at least one.
     pub duration: Span,
@@ -204,9 +204,9 @@ fn stdout() -> String {
     STDOUT.to_owned()
 }
 
-/// A source that is no file.
+/// A source other than a file.
 pub(crate) const STDOUT: &str = "stdout";
-/// A source that is no file.
+/// A source other than a file.
 pub(crate) const STDERR: &str = "stderr";
 
 /// The exit codes of a run that succeeded.
