@@ -104,7 +104,7 @@ fn near(number: f64, random: &mut Random) -> Value {
     }
 }
 
-/// Puts a node into lists or objects of its own.
+/// Puts a node into new lists or objects.
 fn wrap(node: &mut Value, random: &mut Random) {
     let levels = if random.below(8) == 0 { random.below(LEVELS_MAX) } else { 1 };
     let is_list = random.below(2) == 0;

@@ -11,7 +11,7 @@ static COUNTING: Counting = Counting;
 struct Counting;
 
 thread_local! {
-    /// What the thread holds. It is negative after it has freed what other threads allocated.
+    /// The memory that the thread holds, which is negative after it has freed memory of other threads.
     static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
     /// The most that the thread has held since the count began.
     static PEAK_BYTES: Cell<isize> = const { Cell::new(0) };

@@ -12,7 +12,7 @@ use crate::input_file::InputFile;
 use crate::memory::peak_bytes_of;
 use crate::mutator::Mutator;
 
-/// What a reader may allocate beyond the size of its input, unless it says otherwise.
+/// The memory that a reader may allocate beyond the size of its input, unless it says otherwise.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 const INPUT_BYTES_MAX: usize = 64 << 10;
 /// How many inputs with a new outcome are kept.

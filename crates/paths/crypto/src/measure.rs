@@ -1,4 +1,4 @@
-//! What devices are worth: operations per second, time and CPU time per operation, of one thread.
+//! Measurements of devices: operations per second, time and CPU time per operation, of one thread.
 //!
 //! Private-key operations run in a closed loop: a fixed number is in flight, a batcher forms passes of them, and each that is
 //! done is followed by the next. AEAD and hashes run one after another over blocks. The clock is the elapsed time, not

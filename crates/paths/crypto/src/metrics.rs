@@ -21,7 +21,7 @@ pub const OP_LATENCY: Metric = Metric {
             the mean of a burst",
 };
 
-/// CPU time per operation. There is no `cpu_system` here.
+/// CPU time per operation. This path has no `cpu_system`.
 pub const CPU_LOAD: Metric = Metric {
     about: "CPU time per operation; the load's process does the operation itself, so there is no separate system",
     ..plumb_model::metric::CPU_LOAD

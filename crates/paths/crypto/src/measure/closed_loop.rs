@@ -26,7 +26,7 @@ pub(super) struct ClosedLoop {
     ready: VecDeque<Batch<Operation>>,
     /// When each unit of work was begun, by token.
     begun_ns: Vec<u64>,
-    /// What the peer of every exchange sent.
+    /// The public key of the peer in every exchange.
     peer: Vec<u8>,
 }
 
@@ -92,7 +92,7 @@ impl ClosedLoop {
         }
     }
 
-    /// What follows an operation: the other half of an exchange, or the next unit of work.
+    /// Goes on after an operation: with the other half of an exchange, or the next unit of work.
     fn go_on(&mut self, token: u64, operation: Operation, result: Lane, now_ns: u64, tally: &mut Tally) {
         let next = match (operation, result) {
             (Operation::Generate(_), Ok(Outcome::Key(key))) => {

@@ -1,6 +1,6 @@
 //! `openssl speed`: what people compare with, as a source of a table and as a driver.
 //!
-//! It is asked for elapsed time, since it takes the user time of its own process otherwise, and an engine or another
+//! It is asked for elapsed time, since it takes its process' user time otherwise, and an engine or another
 //! process that works for it would count as nothing. Its clock has steps of 10 ms. Its words for a key exchange are the
 //! derivation alone, without a fresh key.
 
@@ -69,7 +69,7 @@ impl OpensslSpeed {
         algorithm.signature().is_none()
     }
 
-    /// A missing engine is no reason for `openssl speed` to fail: it measures its own software.
+    /// Without the engine, `openssl speed` does not fail but measures its own software.
     fn check_engine(&self, said: &str) -> Result<(), SpeedError> {
         let Some(engine) = &self.engine else { return Ok(()) };
         let quoted = format!("\"{engine}\"");

@@ -13,7 +13,7 @@ use super::openssl_speed::{OPENSSL, OpensslSpeed};
 use super::{Algorithm, Bench, Work};
 use crate::error::CryptoError;
 
-/// What to measure, as lists whose combinations are meant.
+/// The points to measure, as lists whose combinations are meant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
     /// The devices.

@@ -1,4 +1,4 @@
-//! What happened in one window, and what of it becomes a measurement.
+//! The events of one window, and the measurement that they become.
 
 use std::collections::BTreeMap;
 
