@@ -29,13 +29,13 @@ pub enum ContentError {
     Read {
         /// Which.
         path: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         reason: String,
     },
-    /// What was named as a file is none.
+    /// The path is not that of a regular file.
     #[error("read {}: it is not a regular file", path.display())]
     NoFile {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
     /// There is nothing to compress.
@@ -49,7 +49,7 @@ pub enum ContentError {
     TooSmall {
         /// The file or directory.
         path: PathBuf,
-        /// What it holds.
+        /// The size of its contents.
         bytes: u64,
     },
 }

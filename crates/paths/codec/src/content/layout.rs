@@ -11,7 +11,7 @@ const GROUP_PAGES: u64 = 1024;
 const RUN_PAGES: u64 = 16;
 const RUNS: u64 = GROUP_PAGES / RUN_PAGES;
 
-/// What a page holds.
+/// The kind of a page's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     Zero,

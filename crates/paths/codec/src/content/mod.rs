@@ -1,4 +1,4 @@
-//! What guest memory is filled with: zero pages, pages that do not compress, and pages of a corpus.
+//! The content of guest memory: zero pages, pages that do not compress, and pages of a corpus.
 //!
 //! The content is a function of the settings and a seed alone, so that every variant moves the same memory,
 //! whichever program fills it and with however many threads.
@@ -32,7 +32,7 @@ pub const BUILTIN_BYTES: usize = builtin::DECK_BYTES;
 /// Memory is the same in every slot, for every variant and every system, and in every run.
 pub const CONTENT_SEED: u64 = 0x706c_756d_6221;
 
-/// What guest memory holds: pages of a corpus, but for the shares that are zero or do not compress.
+/// The content of guest memory: pages of a corpus, but for the shares that are zero or do not compress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContentSettings {

@@ -1,4 +1,4 @@
-//! What the content promises: shares, ratios, distinct pages, and the same bytes however it is filled.
+//! The promises of content: shares, ratios, distinct pages, and the same bytes however it is filled.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};

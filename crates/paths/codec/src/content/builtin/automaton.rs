@@ -7,7 +7,7 @@ use super::random::Random;
 
 const TOKEN_BYTES: usize = 32;
 const WORDS: usize = TOKEN_BYTES / 8;
-/// What turns the bits that chose a token into the bits of its noise: an odd number with as many ones as zeros.
+/// The factor that turns the bits that chose a token into the bits of its noise: an odd number with as many ones as zeros.
 const NOISE: u64 = 0xe703_7ed1_a0b4_28db;
 
 /// A piece of content: what it says, which of its bits are random, and the state that follows it.
