@@ -8,9 +8,9 @@ pub enum CodecError {
     Missing {
         /// The library's file.
         library: &'static str,
-        /// What the loader or the library says.
+        /// The error of the loader or the library.
         reason: String,
-        /// What to do about it.
+        /// The remedy.
         install: &'static str,
     },
     /// The library is there and does not start.
@@ -18,7 +18,7 @@ pub enum CodecError {
     Setup {
         /// The codec.
         codec: &'static str,
-        /// What the library says.
+        /// The library's error.
         reason: String,
     },
     /// The library did not compress a unit.
@@ -26,7 +26,7 @@ pub enum CodecError {
     Compress {
         /// The size of the unit.
         bytes: usize,
-        /// What the library says.
+        /// The library's error.
         reason: String,
     },
     /// The compressed form does not fit the unit.
@@ -34,7 +34,7 @@ pub enum CodecError {
     Corrupt {
         /// The size of the unit.
         expected: usize,
-        /// What the library says.
+        /// The library's error.
         reason: String,
     },
 }

@@ -93,7 +93,7 @@ impl Isal {
     }
 }
 
-/// What a form may take at most: the library stores blocks of up to 65,535 bytes that do not compress, with heads of
+/// The largest form: the library stores blocks of up to 65,535 bytes that do not compress, with heads of
 /// five bytes.
 fn bound(bytes: usize) -> usize {
     bytes + bytes / 1024 + 512

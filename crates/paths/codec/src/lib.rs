@@ -55,12 +55,12 @@ pub trait Codec: Send {
     /// When `input` is not what [`Codec::compress`] makes of a unit of that size.
     fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), CodecError>;
 
-    /// What did the work since the codec was built.
+    /// The codec's counters since it was built.
     fn counters(&self) -> CodecCounters;
 }
 
 plumb_model::merged! {
-    /// What did a codec's work, in frames: one for each unit compressed or restored.
+    /// A codec's work in frames, one for each unit compressed or restored.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct CodecCounters {
         /// By a device.

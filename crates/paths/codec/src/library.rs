@@ -80,7 +80,7 @@ mod tests {
     fn a_library_without_the_function_is_not_that_library() {
         let wanted = Wanted { names: &["libnonexistent.so.1", "libc.so.6"], install: "install another" };
         let library = Library::load(wanted).unwrap();
-        // SAFETY: there is no such function, so that nothing of that type is ever had.
+        // SAFETY: the function does not exist, so the call returns an error and no pointer of that type.
         let error = unsafe { library.function::<fn()>("plumb_nonexistent\0") }.unwrap_err().to_string();
         assert!(error.contains("it has no function plumb_nonexistent; install another"), "{error}");
     }

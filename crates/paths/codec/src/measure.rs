@@ -41,10 +41,10 @@ pub enum MeasureError {
     Codec {
         /// Which.
         codec: CodecSettings,
-        /// What it says.
+        /// The codec's error.
         cause: CodecError,
     },
-    /// What was restored is not what was compressed.
+    /// The restored bytes differ from the original.
     #[error("restore what {codec} compressed: the byte at {at} differs")]
     Mismatch {
         /// Which.
@@ -77,7 +77,7 @@ pub struct Turn {
     pub decompress: Spent,
 }
 
-/// What was found of a codec in a form.
+/// The result of a codec in a form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Which codec.
@@ -86,9 +86,9 @@ pub struct Finding {
     pub form: Form,
     /// The size of everything compressed, in bytes.
     pub compressed_bytes: u64,
-    /// Its turns, one a round.
+    /// The turns, one a round.
     pub turns: Vec<Turn>,
-    /// What did the work.
+    /// The codec's counters.
     pub counters: CodecCounters,
 }
 
@@ -98,7 +98,7 @@ struct Entry {
     worker: Box<dyn Codec>,
 }
 
-/// What all codecs of a form write to in turn: written once before anything is timed, since memory that is touched for
+/// The memory that all codecs of a form write to in turn: written once before anything is timed, since memory that is touched for
 /// the first time costs time.
 struct Room {
     unit: usize,

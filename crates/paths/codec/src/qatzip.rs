@@ -1,6 +1,6 @@
 //! DEFLATE on an Intel QuickAssist device by QATzip, loaded at run time.
 //!
-//! With its software backup on, QATzip answers with success where there is no device at all and does the work on the CPU.
+//! With its software backup on, QATzip answers with success even without any device, and does the work on the CPU.
 //! Its extended calls have a bit for that (`qatzip.h`, `QZ_SW_EXECUTION`), but no public version up to 1.3.1 ever sets it
 //! (github.com/intel/QATzip, `src/qatzip.c`: nothing writes `ext_rc` on the software paths). So the backup is kept here: a
 //! session without it can only succeed on the device, and what it cannot do goes to a second session with it, whose
@@ -17,7 +17,7 @@ const LIBQATZIP: Wanted = Wanted {
     install: "install QATzip 1.2 or newer (`libqatzip3` in Debian 13 and Ubuntu 24.04, `qatzip-libs` in Fedora)",
 };
 
-/// `QZ_OK`; what is larger is success with a remark, such as that there is no device, and what is smaller an error.
+/// `QZ_OK`; a larger code is success with a remark, such as a missing device, and a smaller one an error.
 const OK: c_int = 0;
 /// `QZ_SW_EXECUTION_MASK`.
 const BY_SOFTWARE: u64 = 1 << 4;
@@ -93,7 +93,7 @@ struct Functions {
 /// A session that is set up.
 struct Worker {
     functions: Functions,
-    /// Its place must not change: the library keeps a pointer to it.
+    /// Boxed so that it stays in place: the library keeps a pointer to it.
     session: Box<Session>,
 }
 
@@ -262,7 +262,7 @@ fn check(call: &str, code: c_int) -> Result<(), CodecError> {
     })
 }
 
-/// What the library's public header says of its results.
+/// The meaning of a result by the library's public header.
 fn words(code: c_int) -> &'static str {
     match code {
         -1 => "the parameters are wrong",

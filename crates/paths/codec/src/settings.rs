@@ -102,10 +102,10 @@ pub struct CodecSettings {
 /// Why a text names no codec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// There is no codec of that name.
+    /// No codec has that name.
     #[error("`{name}` is not a codec; {hint}")]
     Unknown {
-        /// What was written.
+        /// The text as written.
         name: String,
         /// A near name, or all of them.
         hint: String,
@@ -113,7 +113,7 @@ pub enum SpecError {
     /// The codec has no such level.
     #[error("`{text}` is not a codec: {name} has {levels}")]
     Level {
-        /// What was written.
+        /// The text as written.
         text: String,
         /// The codec.
         name: &'static str,

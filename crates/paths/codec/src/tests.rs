@@ -1,4 +1,4 @@
-//! What every codec promises, checked for each that this host has.
+//! The promises of every codec, checked for each that this host has.
 
 use std::io::{self, Write};
 

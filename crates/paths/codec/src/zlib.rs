@@ -4,7 +4,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 
 use super::{Codec, CodecCounters, CodecError};
 
-/// What a stream may take more than its input: the quick strategy (level 1), which zlib-rs has from zlib-ng, codes a literal in
+/// The largest form: the quick strategy (level 1), which zlib-rs has from zlib-ng, codes a literal in
 /// nine bits at most, and blocks and the stream have heads and tails.
 fn bound(bytes: usize) -> usize {
     bytes + bytes / 8 + bytes / 1024 + 256
