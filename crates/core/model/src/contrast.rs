@@ -28,7 +28,7 @@ pub struct Shift {
     pub change: Bounded,
 }
 
-/// A ratio with its bounds, which are right together with those of the other run with a probability of 95%.
+/// A ratio with its bounds. With a probability of 95%, the bounds of both runs hold together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Bounded {

@@ -83,7 +83,7 @@ pub enum HistoryError {
     /// A file that cannot be read or written.
     #[error("{action} the export: {cause}")]
     Io {
-        /// The attempt.
+        /// The attempted action.
         action: &'static str,
         /// The system's error.
         cause: std::io::Error,

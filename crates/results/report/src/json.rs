@@ -218,7 +218,7 @@ pub enum StateDocument {
     Measured,
     /// It cannot run on this host.
     Skipped,
-    /// Without proof that its treatment was in effect, or without data.
+    /// Its treatment is not proven to have been in effect, or it has no data.
     Void,
 }
 

@@ -29,7 +29,7 @@ pub struct ToolRun {
     pub sums: Vec<Sum>,
     /// When the measurement began, in seconds since 1970, where the output says so.
     pub started_unix_s: Option<f64>,
-    /// The units of work, in the plural.
+    /// The name of the units of work, in the plural.
     pub units: &'static str,
     /// The metrics that it has readings of, as this tool measures them.
     pub metrics: Vec<MetricInfo>,

@@ -40,7 +40,7 @@ impl CallError {
     }
 }
 
-/// The part that a node lacks for the service.
+/// Something that a node lacks for the service.
 #[derive(Debug, thiserror::Error)]
 pub enum Lacking {
     /// The process is not root.

@@ -33,7 +33,7 @@ pub enum FieldKind {
 pub struct Field {
     /// The dotted name.
     pub name: &'static str,
-    /// The contents.
+    /// The type of its values.
     pub kind: FieldKind,
     /// Whether it can be set at all by the call in question.
     pub settable: bool,

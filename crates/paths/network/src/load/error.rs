@@ -26,7 +26,7 @@ pub enum Error {
     Stranger {
         /// The server.
         address: String,
-        /// The kind found instead.
+        /// The answer that shows it.
         what: String,
     },
     /// Flows of datagrams do not get through.
@@ -99,7 +99,7 @@ pub enum Error {
     /// The kernel failed in something else.
     #[error("{what}: {cause}")]
     System {
-        /// The attempt.
+        /// The attempted action.
         what: &'static str,
         /// The kernel's error.
         cause: io::Error,

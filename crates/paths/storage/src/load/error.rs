@@ -60,7 +60,7 @@ pub enum Error {
     /// No engine could be set up.
     #[error("{what}: {cause}")]
     Engine {
-        /// The attempt.
+        /// The attempted action.
         what: &'static str,
         /// The kernel's error.
         cause: io::Error,
@@ -70,7 +70,7 @@ pub enum Error {
     Nbd {
         /// The server.
         address: String,
-        /// The event.
+        /// The server's fault.
         message: String,
     },
     /// A setting is wrong by itself.
