@@ -177,7 +177,7 @@ pub fn open_end(what: &str) -> String {
     format!("nothing marks the end of {what}: figures missing there cannot be noticed")
 }
 
-/// One measurement, and what is known of it beside its figures.
+/// One measurement, with its metrics, evidence and source.
 #[derive(Debug, Clone, Copy)]
 pub struct MeasurementReport<'a> {
     /// The figures.
@@ -193,8 +193,7 @@ pub struct MeasurementReport<'a> {
 }
 
 impl MeasurementReport<'_> {
-    /// The sentences that come first, because of which the figures are not what they seem: too many failures, and answers that
-    /// only lead elsewhere.
+    /// The sentences that come first, because the figures mislead: on too many failures, and on answers that only redirect.
     #[must_use]
     pub fn openings(&self) -> Vec<String> {
         let share = self.measurement.redirected_share();

@@ -17,7 +17,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// An interface to a state, with what is being served.
+    /// An interface to a state, with the report of its server.
     #[must_use]
     pub fn new(state: State, served: ServedReport) -> Self {
         Self { state, served }
@@ -53,7 +53,7 @@ impl Interface {
     }
 }
 
-/// A path as a resource and, where there is one, the UUID of one of its objects.
+/// Splits a path into a resource and the UUID of one of its objects, if it has one.
 fn split(path: &str) -> Option<(&'static Resource, Option<&str>)> {
     let known = [&policies::POLICIES, &volumes::VOLUMES, &svms::SVMS, &jobs::JOBS];
     known.into_iter().find_map(|resource| {

@@ -100,7 +100,7 @@ impl Serialize for Address {
     }
 }
 
-/// The socket that clients connect to. Nobody waits in it.
+/// The socket that clients connect to. It never blocks.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
@@ -155,7 +155,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Removes the socket at a path, if there is one. Any other file stays: a path by mistake costs nobody a file.
+/// Removes the socket at a path, if there is one. Any other file stays, so that a wrong path costs no file.
 ///
 /// # Errors
 /// When it cannot be removed.
