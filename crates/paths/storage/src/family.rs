@@ -9,7 +9,7 @@ use plumb_path::{
 };
 use serde_json::Value;
 
-use crate::settings::{LoadSettings, StorageSettings, StorageTarget, Suite, SystemKind};
+use crate::settings::{LoadSettings, NULL, StorageSettings, StorageTarget, Suite, SystemKind};
 use crate::{check, evidence, load, metrics, share, system};
 
 /// The data path `storage`.
@@ -124,5 +124,5 @@ impl Settings for StorageSettings {
 }
 
 fn is_remote(path: &str) -> bool {
-    path.contains("://") || path == load::NULL
+    path.contains("://") || path == NULL
 }

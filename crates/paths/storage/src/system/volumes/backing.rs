@@ -7,7 +7,7 @@ use std::path::Path;
 use plumb_host::scratch::Scratch;
 use plumb_path::{PathError, Place};
 
-use crate::load::write_data;
+use crate::pattern::write_data;
 use crate::settings::SystemSettings;
 
 /// The directory for the volume, gone with this value: below the one that was asked for, or in the run's own.
