@@ -199,10 +199,11 @@ impl LoadHealth {
 crate::merged! {
     /// Units of work that a load tried in one window, and how many of them failed.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(deny_unknown_fields)]
     pub struct Attempts {
         /// All that were tried and came to an end, or were due and did not.
         pub tried: u64,
-        /// Those that failed, whatever the reason.
+        /// Those that failed, whatever the reason; one that failed in several ways counts once.
         pub failed: u64,
     }
 }
