@@ -270,16 +270,18 @@ mod tests {
 
     #[test]
     fn a_device_holds_the_file_and_goes_with_its_last_user() {
+        // Another test may take the device as soon as it is free, but no other test has a file of this size.
+        const BYTES: usize = 123 * 512;
         if let Err(reason) = LoopDevice::can_be_made() {
             let test = "loop_device::tests::a_device_holds_the_file_and_goes_with_its_last_user";
             crate::unprivileged::skip(test, &format!("make a loop device ({reason})"));
             return;
         }
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&[7; 1 << 20]).unwrap();
+        file.write_all(&[7; BYTES]).unwrap();
         file.sync_all().unwrap();
         let device = LoopDevice::over(&file).unwrap();
-        assert_eq!(device.bytes().unwrap(), 1 << 20);
+        assert_eq!(device.bytes().unwrap(), BYTES as u64);
         assert_eq!(device.numbers().unwrap().0, 7);
         let mut other = File::open(device.path()).unwrap();
         let path = device.path().to_owned();
@@ -288,8 +290,7 @@ mod tests {
         other.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, [7; 512]);
         drop(other);
-        // Somebody else may have made another device of it at once: then it is not ours any more.
         let left = File::open(&path).and_then(|mut file| file.seek(SeekFrom::End(0)));
-        assert!(left.is_err() || left.is_ok_and(|bytes| bytes != 1 << 20));
+        assert!(left.is_err() || left.is_ok_and(|bytes| bytes != BYTES as u64));
     }
 }
