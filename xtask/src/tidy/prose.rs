@@ -35,8 +35,11 @@ pub fn check_comments(file: &TextFile) -> Vec<Violation> {
         let begins = BEGINNINGS.iter().filter(|word| doc.is_some() && !is_in_doc && text.starts_with(**word));
         let lower = text.to_lowercase() + " ";
         let has = IN_COMMENTS.iter().filter(|phrase| lower.contains(**phrase));
-        let begins = begins.map(|word| format!("a doc comment begins with `{}`; begin with the noun or the verb", word.trim()));
-        let has = has.map(|phrase| format!("`{phrase}` reads as translated; put it as a native speaker would"));
+        let begins = begins.map(|word| {
+            format!("a doc comment begins with `{}`; begin with the noun or the verb", word.trim())
+        });
+        let has =
+            has.map(|phrase| format!("`{phrase}` reads as translated; put it as a native speaker would"));
         let violation = |what| Violation::new(place, 1, format!("{}:{}: {what}", file.path, at + 1));
         found.extend(begins.chain(has).map(violation));
         is_in_doc = doc.is_some();

@@ -33,8 +33,10 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
         let line = tokens::line(keyword);
         if !allowed {
             let names: Vec<&str> = MAY_BE_UNSAFE.iter().map(|(name, _)| *name).collect();
-            let what =
-                format!("`unsafe` outside of the crates {}; put it behind a safe function there", names.join(", "));
+            let what = format!(
+                "`unsafe` outside of the crates {}; put it behind a safe function there",
+                names.join(", ")
+            );
             found.push(Violation::new(&file.path, line, what));
         } else if makes_a_promise(rest) && !has_safety_comment(&source, line) {
             let what = "no `// SAFETY:` above it; say why the promise that `unsafe` makes is kept";

@@ -218,7 +218,7 @@ pub enum StateDocument {
     Measured,
     /// It cannot run on this host.
     Skipped,
-    /// Its treatment is not proven to have been in effect, or it has no data.
+    /// No proof that its treatment was in effect, or no data.
     Void,
 }
 

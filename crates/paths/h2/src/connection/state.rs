@@ -329,17 +329,15 @@ mod tests {
     #[test]
     fn a_client_opens_streams_until_its_ids_are_used_up() {
         let mut out = Vec::new();
-        let begin = |side, out: &mut Vec<u8>| {
-            Connection::begin(side, Settings::default(), 0, Limits::default(), out)
-        };
+        let begin =
+            |side, out: &mut Vec<u8>| Connection::begin(side, Settings::default(), 0, Limits::default(), out);
         let mut client = begin(Side::Client, &mut out);
         assert_eq!((client.ids_left(), begin(Side::Server, &mut out).ids_left()), (1 << 30, 0));
         client.next_id = IDS_END - 3;
         assert_eq!(client.ids_left(), 2);
-        assert_eq!([(); 3].map(|()| client.open(false)), [
-            Ok(IDS_END - 3),
-            Ok(IDS_END - 1),
-            Err(Blocked::GoingAway)
-        ]);
+        assert_eq!(
+            [(); 3].map(|()| client.open(false)),
+            [Ok(IDS_END - 3), Ok(IDS_END - 1), Err(Blocked::GoingAway)]
+        );
     }
 }

@@ -172,7 +172,8 @@ impl Multiplexed {
 
     /// Queues the streams that may have waited for a window: those with an answer to send.
     fn mark_blocked(&mut self) {
-        for stream in self.streams.values_mut().filter(|stream| !stream.outbox.is_empty() && !stream.is_ready) {
+        for stream in self.streams.values_mut().filter(|stream| !stream.outbox.is_empty() && !stream.is_ready)
+        {
             stream.is_ready = true;
             self.ready.push_back(stream.id);
         }
