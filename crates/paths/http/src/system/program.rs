@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -203,6 +204,7 @@ impl Prepared {
         let directory = &recipe.directory;
         let failed = |error: io::Error| failure(recipe, &error);
         make_private(directory)?;
+        remove_sockets(directory).map_err(failed)?;
         let port = free_port(address).map_err(failed)?;
         let text = (recipe.config)(port).map_err(PathError::new)?;
         fs::write(directory.join(recipe.config_name), &text).map_err(failed)?;
@@ -274,6 +276,17 @@ fn objection(line: &str, config_name: &str, text: &str) -> String {
 
 /// Where a program's standard output and standard error go.
 const LOG: &str = "log";
+
+/// Removes the sockets of an attempt that failed: a program cannot bind to a file that is there.
+fn remove_sockets(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_socket() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
 
 /// A port of an address of this host that nobody listens on at the moment.
 fn free_port(address: IpAddr) -> io::Result<u16> {

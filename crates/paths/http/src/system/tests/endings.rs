@@ -256,3 +256,21 @@ fn a_program_whose_port_was_taken_gets_another() {
     assert_eq!(attempts.get(), 2);
     program.stop().unwrap();
 }
+
+/// nginx leaves the socket for its status behind when its port is taken.
+#[test]
+fn a_socket_of_a_failed_attempt_does_not_keep_the_next_one_from_starting() {
+    let test = "endings::a_socket_of_a_failed_attempt_does_not_keep_the_next_one_from_starting";
+    let spec = spec(IngressKind::Nginx, TlsVersion::None);
+    if !is_feasible(test, &spec) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("nginx-ingress");
+    fs::create_dir(&directory).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(directory.join("status.sock")).unwrap());
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
+    let mut system = Running::start(&spec, &place).unwrap();
+    assert!(system.snapshot().is_ok());
+    system.stop().unwrap();
+}
