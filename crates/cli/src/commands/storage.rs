@@ -39,7 +39,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     // If the storage takes fewer at once, a warning says so, and the figures are still those of the storage.
     result.evidence.retain(|evidence| evidence.kind != IO_DEPTH);
     if arguments.suite.is_some() && !arguments.shown.json {
-        dbench::print(&result.measurement, arguments.shown.failures_max)?;
+        dbench::print(&result.measurement, &result.evidence, arguments.shown.failures_max)?;
     } else {
         single::print(&result.measurement, STORAGE.metrics, &result.evidence, &arguments.shown)?;
     }
@@ -128,12 +128,14 @@ mod tests {
     fn a_suite_that_used_the_page_cache_is_void_as_text_and_as_json() {
         // A file system in memory has nothing but the page cache.
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let code = |name: &str, more: &[&str]| {
+        let run = |name: &str, more: &[&str]| {
             let file = directory.path().join(name);
             let each = ["-s", "8MiB", "-d", "20ms", "--warmup", "0s", "--suite", "dbench"];
-            plumb(&[&["storage", file.to_str().unwrap(), "-q"], &each[..], more].concat()).code
+            plumb(&[&["storage", file.to_str().unwrap(), "-q"], &each[..], more].concat())
         };
-        assert_eq!((code("text", &[]), code("json", &["--json"])), (VOID, VOID));
+        let text = run("text", &[]);
+        assert_eq!((text.code, run("json", &["--json"]).code), (VOID, VOID));
+        assert!(text.out.starts_with("✗ "), "{}", text.out);
     }
 
     #[test]

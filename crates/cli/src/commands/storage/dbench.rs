@@ -2,14 +2,17 @@
 
 use std::fmt::Write;
 
-use plumb_model::{Measurement, Percent, Reading, Statistic, Unit};
+use plumb_model::{Evidence, Measurement, Percent, Reading, Statistic, Unit};
 use plumb_storage::load::suite;
 
 use crate::exit::Failure;
 use crate::output;
 
-/// Prints the summary; more failures than allowed come first.
-pub fn print(measurement: &Measurement, failures_max: Percent) -> Result<(), Failure> {
+/// Prints the summary. Evidence that does not hold and more failures than allowed come first.
+pub fn print(measurement: &Measurement, evidence: &[Evidence], failures_max: Percent) -> Result<(), Failure> {
+    for Evidence { what, expected, observed, .. } in evidence.iter().filter(|evidence| !evidence.holds) {
+        output::result(&format!("✗ {what}: {expected}; {observed}\n"))?;
+    }
     if let Some(failures) = plumb_report::too_many_failures(measurement, failures_max.0) {
         output::result(&format!("✗ {failures}\n"))?;
     }
