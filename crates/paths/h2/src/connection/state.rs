@@ -6,7 +6,7 @@ use super::streams::{Receiving, Stream, Streams};
 use crate::PREFACE;
 use crate::error::{Error, ErrorCode};
 use crate::frame::encode;
-use crate::hpack::{Decoder, Encoder, Field};
+use crate::hpack::{Decoder, Encoder, Field, Repeated};
 use crate::message::Fields;
 use crate::settings::Settings;
 use crate::window::{Inflow, WINDOW_MAX, Window};
@@ -195,10 +195,13 @@ impl Connection {
         if self.unacknowledged == 0 { size } else { size.max(Settings::default().initial_window_size) }
     }
 
-    /// Sends a block that [`crate::hpack::replayable`] made. Does nothing on a stream that has ended.
-    pub fn send_block(&mut self, stream: u32, block: &[u8], ends_stream: bool, out: &mut Vec<u8>) {
+    /// Sends a request's fields; all requests of the connection must have the same. Does nothing on a stream that has ended.
+    pub fn send_repeated(&mut self, stream: u32, fields: &Repeated, ends_stream: bool, out: &mut Vec<u8>) {
+        if self.has_sent(stream) {
+            return;
+        }
         self.scratch.clear();
-        self.encoder.begin_block(&mut self.scratch);
+        let block = self.encoder.repeat(fields, &mut self.scratch);
         if self.scratch.is_empty() {
             return self.send_whole_block(stream, block, ends_stream, out);
         }
@@ -214,8 +217,7 @@ impl Connection {
         ends_stream: bool,
         out: &mut Vec<u8>,
     ) {
-        // An encoder whose block is not sent would know other entries than the peer's decoder.
-        if self.streams.get_mut(stream).is_none_or(|stream| stream.has_sent) {
+        if self.has_sent(stream) {
             return;
         }
         self.scratch.clear();
@@ -229,10 +231,12 @@ impl Connection {
         self.scratch = block;
     }
 
+    /// Whether nothing more can be sent on a stream. An encoder whose block is not sent would know other entries than the peer's decoder.
+    fn has_sent(&mut self, id: u32) -> bool {
+        self.streams.get_mut(id).is_none_or(|stream| stream.has_sent)
+    }
+
     fn send_whole_block(&mut self, id: u32, block: &[u8], ends_stream: bool, out: &mut Vec<u8>) {
-        if self.streams.get_mut(id).is_none_or(|stream| stream.has_sent) {
-            return;
-        }
         encode::headers(id, block, ends_stream, self.peer.max_frame_size, out);
         self.flood.progress();
         if ends_stream {

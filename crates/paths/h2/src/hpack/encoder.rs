@@ -1,10 +1,12 @@
 //! Writes field blocks.
 
+use std::sync::Arc;
+
 use super::dynamic_table::DynamicTable;
 use super::{Field, Indexing, TABLE_BYTES_DEFAULT, huffman, integer, static_table};
 
 /// A block that uses the static table alone and leaves nothing in the dynamic one. It means the same on every stream of every connection,
-/// so it is encoded once and sent again byte for byte, after what [`Encoder::begin_block`] writes.
+/// as long as no change of the table's size is to be announced.
 #[must_use]
 pub fn replayable<'a>(fields: impl IntoIterator<Item = Field<'a>>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -18,12 +20,47 @@ pub fn replayable<'a>(fields: impl IntoIterator<Item = Field<'a>>) -> Vec<u8> {
     out
 }
 
+/// A block that is encoded once and sent again on every stream of every connection. From the second time on a connection, it names
+/// the entries that the first time made, as browsers do.
+#[derive(Debug, Clone)]
+pub struct Repeated {
+    /// Makes the entries.
+    first: Arc<[u8]>,
+    /// Names the entries, as long as they are the youngest.
+    again: Arc<[u8]>,
+    /// The block for a table that cannot hold all entries.
+    literal: Arc<[u8]>,
+    /// The size of the entries.
+    bytes: usize,
+}
+
+impl Repeated {
+    /// Encodes fields.
+    #[must_use]
+    pub fn new<'a>(fields: impl IntoIterator<Item = Field<'a>, IntoIter: Clone>) -> Self {
+        let fields = fields.into_iter();
+        let mut encoder = Encoder::new();
+        let [first, again] = [(); 2].map(|()| {
+            let mut block = Vec::new();
+            encoder.encode(fields.clone(), &mut block);
+            block.into()
+        });
+        let is_entry = |field: &Field<'_>| {
+            field.indexing == Indexing::Incremental && !static_table::find(field.name, field.value).1
+        };
+        let bytes = fields.clone().filter(is_entry).map(|field| field.size()).sum();
+        Self { first, again, literal: replayable(fields).into(), bytes }
+    }
+}
+
 /// The state of one direction of a connection.
 #[derive(Debug)]
 pub struct Encoder {
     pub(super) table: DynamicTable,
     /// The smallest size since the last block, which the next block must announce.
     lowest: Option<usize>,
+    /// Whether the peer has the entries of the repeated block. A connection has at most one, and then encodes nothing else.
+    has_repeated: bool,
 }
 
 impl Default for Encoder {
@@ -36,7 +73,7 @@ impl Encoder {
     /// An encoder with a table of 4096 bytes, which holds until the peer's SETTINGS arrive.
     #[must_use]
     pub fn new() -> Self {
-        Self { table: DynamicTable::new(TABLE_BYTES_DEFAULT as usize), lowest: None }
+        Self { table: DynamicTable::new(TABLE_BYTES_DEFAULT as usize), lowest: None, has_repeated: false }
     }
 
     /// The peer's SETTINGS_HEADER_TABLE_SIZE arrived. A table above 4096 bytes is not used.
@@ -48,8 +85,18 @@ impl Encoder {
         }
     }
 
-    /// Writes the changes of the table's size with which the next block must begin; usually there are none. [`Encoder::encode`] calls it.
-    pub fn begin_block(&mut self, out: &mut Vec<u8>) {
+    /// The bytes of a repeated block for this connection, which must follow at once.
+    pub fn repeat<'b>(&mut self, block: &'b Repeated, out: &mut Vec<u8>) -> &'b [u8] {
+        self.has_repeated &= self.lowest.is_none_or(|lowest| lowest >= block.bytes);
+        self.begin_block(out);
+        if block.bytes > self.table.bytes_max() {
+            return &block.literal;
+        }
+        if std::mem::replace(&mut self.has_repeated, true) { &block.again } else { &block.first }
+    }
+
+    /// Writes the changes of the table's size with which the next block must begin; usually there are none.
+    pub(super) fn begin_block(&mut self, out: &mut Vec<u8>) {
         let Some(lowest) = self.lowest.take() else { return };
         let size = self.table.bytes_max();
         if lowest < size {

@@ -10,7 +10,7 @@ mod static_table;
 mod tests;
 
 pub use decoder::Decoder;
-pub use encoder::{Encoder, replayable};
+pub use encoder::{Encoder, Repeated, replayable};
 
 /// The size of a dynamic table before SETTINGS change it, in bytes.
 pub const TABLE_BYTES_DEFAULT: u32 = 4096;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Decoder, Encoder, Field, Indexing, replayable};
+use super::{Decoder, Encoder, Field, Indexing, Repeated, replayable};
 use crate::error::Fault;
 
 /// Names, values and what they leave in the tables.
@@ -225,6 +225,47 @@ fn a_replayable_block_leaves_nothing_behind() {
         assert_eq!(list[3].2, Indexing::Never);
     }
     assert_eq!(decoder.table.measures(), (0, 0));
+}
+
+#[test]
+fn a_repeated_block_is_a_byte_for_each_field_where_the_table_holds_them() {
+    let request = [
+        Field::new(b":method", b"GET"),
+        Field::new(b":path", b"/a"),
+        Field::new(b"user-agent", b"plumbline"),
+        Field::new(b"x", b"a header of the user"),
+    ];
+    let block = Repeated::new(request);
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    let mut lengths = Vec::new();
+    // The entries have 39 + 51 + 53 bytes.
+    for size in [4096, 4096, 4096, 143, 142, 142, 4096, 4096, 0, 4096] {
+        encoder.set_table_size(size);
+        decoder.set_table_size(size);
+        let mut sent = Vec::new();
+        let again = encoder.repeat(&block, &mut sent);
+        lengths.push(again.len());
+        sent.extend_from_slice(again);
+        let list = decode(&mut decoder, &sent).unwrap();
+        assert_eq!(text(&list), ":method: GET\n:path: /a\nuser-agent: plumbline\nx: a header of the user\n");
+    }
+    let (literal, first) = (lengths[4], lengths[0]);
+    assert_eq!(lengths, [first, 4, 4, 4, literal, literal, first, 4, literal, first]);
+}
+
+/// SETTINGS may change the size twice before a request.
+#[test]
+fn a_table_that_was_small_for_a_moment_has_lost_the_entries_of_a_repeated_block() {
+    let block = Repeated::new([Field::new(b"x", b"y")]);
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    for sizes in [[4096, 4096], [0, 4096]] {
+        sizes.iter().for_each(|size| encoder.set_table_size(*size));
+        sizes.iter().for_each(|size| decoder.set_table_size(*size));
+        let mut sent = Vec::new();
+        let again = encoder.repeat(&block, &mut sent);
+        sent.extend_from_slice(again);
+        assert_eq!(text(&decode(&mut decoder, &sent).unwrap()), "x: y\n");
+    }
 }
 
 fn indexing() -> impl Strategy<Value = Indexing> {

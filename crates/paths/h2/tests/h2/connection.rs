@@ -3,7 +3,7 @@
 use crate::illegal;
 use plumb_h2::connection::{Blocked, Connection, Event, Limits, Sent, Side};
 use plumb_h2::frame::Frame;
-use plumb_h2::hpack::{Field, replayable};
+use plumb_h2::hpack::Field;
 use plumb_h2::{Error, ErrorCode, Scope, Settings};
 
 /// One side, with all that it wrote.
@@ -40,13 +40,13 @@ impl End {
     }
 }
 
-fn request(path: &str) -> Vec<u8> {
-    replayable([
+fn request(path: &str) -> [Field<'_>; 4] {
+    [
         Field::new(b":method", b"GET"),
         Field::new(b":scheme", b"http"),
         Field::new(b":path", path.as_bytes()),
         Field::new(b":authority", b"a"),
-    ])
+    ]
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_is_illegal_gives_the_error_that_it_must_give() {
         let mut end = End::new(case.side, illegal::SETTINGS);
         if case.side == Side::Client {
             let stream = end.connection.open(false).unwrap();
-            end.connection.send_block(stream, &request("/"), true, &mut end.out);
+            end.connection.send_fields(stream, request("/"), true, &mut end.out);
         }
         let shown = |bytes: &[u8]| bytes[..bytes.len().min(200)].escape_ascii().to_string();
         assert_eq!(
@@ -113,7 +113,7 @@ impl Pair {
 
     fn ask(&mut self, to_head: bool, ends_stream: bool) -> u32 {
         let stream = self.client.connection.open(to_head).unwrap();
-        self.client.connection.send_block(stream, &request("/"), ends_stream, &mut self.client.out);
+        self.client.connection.send_fields(stream, request("/"), ends_stream, &mut self.client.out);
         stream
     }
 

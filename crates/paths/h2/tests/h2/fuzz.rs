@@ -126,7 +126,7 @@ fn received(side: Side, input: &[u8]) -> Vec<Result<u8, Error>> {
     if side == Side::Client
         && let Ok(stream) = connection.open(false)
     {
-        connection.send_block(stream, &replayable(fields()), false, &mut out);
+        connection.send_fields(stream, fields(), false, &mut out);
     }
     out.clear();
     let mut rest = input;

@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 
 use plumb_h2::connection::{Connection, Event, Limits, Side};
 use plumb_h2::frame::Frame;
-use plumb_h2::hpack::{Field, replayable};
+use plumb_h2::hpack::Field;
 use plumb_h2::{ErrorCode, Fault, PREFACE, Scope, Settings};
 
 use super::{Client, PATIENCE, ingress_with, origin};
@@ -67,9 +67,9 @@ impl Http2Client {
         let usual =
             [(":method", method), (":scheme", "http"), (":path", "/a?b"), (":authority", "example.org")];
         let fields = usual.iter().chain(more);
-        let block = replayable(fields.map(|(name, value)| Field::new(name.as_bytes(), value.as_bytes())));
+        let fields = fields.map(|(name, value)| Field::new(name.as_bytes(), value.as_bytes()));
         let stream = self.connection.open(method == "HEAD").unwrap();
-        self.connection.send_block(stream, &block, ends_stream, &mut self.out);
+        self.connection.send_fields(stream, fields, ends_stream, &mut self.out);
         stream
     }
 

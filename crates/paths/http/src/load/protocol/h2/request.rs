@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plumb_h2::hpack::{Field, replayable};
+use plumb_h2::hpack::{Field, Repeated};
 
 use crate::load::request::{USER_AGENT, content_length, path};
 use crate::settings::LoadSettings;
@@ -11,8 +11,8 @@ use crate::url::Url;
 /// A request in HTTP/2.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The field block, which uses no dynamic table.
-    pub block: Arc<[u8]>,
+    /// The fields.
+    pub fields: Repeated,
     /// The body.
     pub body: Arc<[u8]>,
     /// Whether the answer has no body.
@@ -24,10 +24,9 @@ impl Request {
     #[must_use]
     pub fn new(spec: &LoadSettings, url: &Url) -> Self {
         let fields = fields(spec, url);
-        let block =
-            replayable(fields.iter().map(|(name, value)| Field::new(name.as_bytes(), value.as_bytes())));
+        let fields = fields.iter().map(|(name, value)| Field::new(name.as_bytes(), value.as_bytes()));
         let body = spec.body.as_deref().unwrap_or("").as_bytes();
-        Self { block: block.into(), body: body.into(), is_head: spec.method == "HEAD" }
+        Self { fields: Repeated::new(fields), body: body.into(), is_head: spec.method == "HEAD" }
     }
 }
 
@@ -55,7 +54,7 @@ fn fields(spec: &LoadSettings, url: &Url) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use plumb_h2::hpack::Decoder;
+    use plumb_h2::hpack::{Decoder, Encoder};
 
     use super::*;
 
@@ -66,7 +65,8 @@ mod tests {
             let part = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             text.push_str(&format!("{}: {}\n", part(field.name), part(field.value)));
         };
-        Decoder::new().decode(&request.block, usize::MAX, each).unwrap();
+        let block = Encoder::new().repeat(&request.fields, &mut Vec::new());
+        Decoder::new().decode(block, usize::MAX, each).unwrap();
         text
     }
 

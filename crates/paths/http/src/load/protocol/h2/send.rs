@@ -50,7 +50,7 @@ impl H2 {
             core.errand.checks.begin(&mut stream.watch);
             stream.answer.send_ns = now_ns;
             let is_whole = request.body.is_empty();
-            wire.rules.send_block(id, &request.block, is_whole, &mut wire.out);
+            wire.rules.send_repeated(id, &request.fields, is_whole, &mut wire.out);
             if is_whole {
                 wire.leaving.push(id);
             }
