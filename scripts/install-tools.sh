@@ -6,7 +6,7 @@
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
 #   systems  the systems under test: HAProxy, nginx, Caddy, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the CPU can run it; a
 #            variant that needs a missing one is skipped
-#   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh,
+#   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, nghttpd, openssl, curl, python3, ip, ssh,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
 #            nbdkit, fio, qemu-storage-daemon, mkfs.ext4 and Postgres
 #   nextest  cargo-nextest, which runs the tests
@@ -101,6 +101,7 @@ note_missing() {
             want apache2-utils have ab
             want wrk have wrk
             want nghttp2-client have h2load
+            want nghttp2-server have nghttpd
             want openssl have openssl
             want curl have curl
             want python3 have python3

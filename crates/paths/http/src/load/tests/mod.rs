@@ -9,6 +9,7 @@ mod responses;
 pub(crate) mod server;
 mod tls;
 mod with_embedded;
+mod with_nghttpd;
 mod with_nginx;
 
 use plumb_model::{Measurement, Rate, Reading, Span, Statistic};

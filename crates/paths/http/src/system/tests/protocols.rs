@@ -109,3 +109,27 @@ fn with_h1_alone_curl_gets_no_h2_over_tls() {
         assert_eq!(curl(&program, &started, "--http2"), "1.1 200 612", "{spec:?}");
     }
 }
+
+#[test]
+fn h2load_is_answered_by_each_kind() {
+    let test = "h2load_is_answered_by_each_kind";
+    let Some(h2load) = which("h2load") else {
+        writeln!(
+            std::io::stderr(),
+            "test skipped: system::tests::protocols::{test}: h2load is not installed"
+        )
+        .unwrap();
+        return;
+    };
+    let Some((_, specs)) = with_h2(test, TlsVersion::V13) else { return };
+    for spec in specs {
+        let mut started = Started::new(&spec);
+        let before = proven(&mut started);
+        let arguments = ["-n", "2000", "-c", "4", "-m", "10", &started.target.url];
+        let output = run_for_output(&h2load, arguments, Duration::from_secs(60)).unwrap();
+        let requests =
+            "requests: 2000 total, 2000 started, 2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout";
+        assert!(output.stdout.contains(requests), "{spec:?}: {}", output.stdout);
+        counts(&mut started, [(H1, 0), (H2, 2000)], &before);
+    }
+}
