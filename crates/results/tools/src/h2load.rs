@@ -138,6 +138,7 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         ("cipher", "Cipher:"),
         ("group", "Server Temp Key:"),
         ("alpn", "Application protocol:"),
+        ("protocol", "Application protocol:"),
     ] {
         if let Some(value) = after(text, label) {
             run.measurement.observed.insert(property.to_owned(), [(value.to_owned(), 1)].into());

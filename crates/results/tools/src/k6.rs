@@ -39,6 +39,10 @@ const TRENDS: [&Metric; 8] = [
 
 const COUNTERS: [&Metric; 3] = [&HTTP_REQS, &DATA_SENT, &DATA_RECEIVED];
 
+/// The beginning of a metric in which a summary counts the requests of one protocol, if a threshold asks for it:
+/// `http_reqs{proto:HTTP/2.0}`.
+const BY_PROTOCOL: &str = "http_reqs{proto:";
+
 /// The metric in which a summary keeps the answers that were as expected.
 const EXPECTED: &str = "http_req_duration{expected_response:true}";
 
@@ -90,6 +94,16 @@ impl Summary {
         }
     }
 
+    /// The requests of each protocol that was spoken.
+    fn by_protocol(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.metrics.iter().filter_map(|(name, said)| match said {
+            Said::Counter { count, .. } if *count > 0.0 => {
+                Some((name.strip_prefix(BY_PROTOCOL)?.strip_suffix('}')?, *count as u64))
+            }
+            _ => None,
+        })
+    }
+
     /// The length of the test; where it is not said, by a counter's count and rate.
     fn seconds(&self) -> Option<f64> {
         let of = |name: &str| match self.metrics.get(name)? {
@@ -124,6 +138,13 @@ impl Summary {
             run.measurement.attempts.tried = yes.saturating_add(*no);
             run.measurement.attempts.failed = *yes;
             run.error("request failed", *yes);
+        }
+        for (protocol, count) in self.by_protocol() {
+            run.measurement
+                .observed
+                .entry("protocol".to_owned())
+                .or_default()
+                .insert(protocol.to_owned(), count);
         }
         self.warn(&mut run);
         self.add_up(&mut run);

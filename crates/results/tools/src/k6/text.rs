@@ -10,6 +10,9 @@ use crate::figure::{Fault, figure, is_absent, printed};
 use crate::text::{number, positive, scaled, time_ns};
 use crate::tool_run::ToolRun;
 
+/// The beginnings of parts that are read.
+const PARTS: [&str; 2] = ["{ expected_response:true", "{ proto:"];
+
 pub(crate) fn is(text: &str) -> bool {
     let has = |name: &str| text.lines().filter_map(line).any(|(found, _)| found == name);
     has("iterations") || has("iteration_duration") || has("http_reqs")
@@ -20,7 +23,7 @@ fn line(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start().trim_start_matches(['✓', '✗', '\u{2713}', '\u{2717}']).trim_start();
     let at = line.find("..: ").or_else(|| line.find("..:"))?;
     let name = line[..at].trim_end_matches('.').trim();
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_{}: .-".contains(c));
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_{}: ./-".contains(c));
     is_name.then(|| (name, line[at..].trim_start_matches(['.', ':']).trim()))
 }
 
@@ -48,21 +51,25 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let total = text.split_once("TOTAL RESULTS").map_or(text, |(_, rest)| rest);
     let is_part = |line: &str| line.contains("█ GROUP") || line.contains("█ SCENARIO");
     let mut summary = Summary::default();
-    let mut previous = String::new();
+    let mut parent = String::new();
     for text_line in total.lines().take_while(|line| !is_part(line)) {
         let Some((name, rest)) = line(text_line) else { continue };
         let name = match name {
-            // It stands below the metric that it is a part of.
-            "{ expected_response:true }" => format!("{previous}{{expected_response:true}}"),
             "checks_succeeded" => "checks".to_owned(),
             "checks_total" | "checks_failed" => continue,
+            // It stands below the metric that it is a part of.
+            part if PARTS.iter().any(|known| part.starts_with(known)) => {
+                format!("{parent}{{{}}}", part.trim_matches(['{', '}', ' ']))
+            }
             part if part.starts_with('{') => continue,
-            name => name.to_owned(),
+            name => {
+                name.clone_into(&mut parent);
+                name.to_owned()
+            }
         };
         if let Some(said) = said(&name, rest)? {
-            summary.metrics.insert(name.clone(), said);
+            summary.metrics.insert(name, said);
         }
-        previous = name;
     }
     summary.crossed = crossed(text);
     let mut run = summary.into_run()?;

@@ -200,6 +200,16 @@ fn k6_is_read_in_every_shape() {
 }
 
 #[test]
+fn the_protocol_that_k6_spoke_is_read_where_a_threshold_asks_for_it() {
+    for file in ["k6/legacy-h2.json", "k6/text-h2.txt"] {
+        let run = check(file, "k6", &[("http_reqs", 2980.634836)], &[]);
+        assert_eq!(run.measurement.observed["protocol"], [("HTTP/2.0".to_owned(), 2989)].into(), "{file}");
+        assert!(!run.measurement.observed.contains_key("threshold crossed"), "{file}");
+    }
+    assert!(!only("k6/legacy.json").measurement.observed.contains_key("protocol"));
+}
+
+#[test]
 fn k6_text_is_read_to_its_total() {
     let text = check(
         "k6/text-v2.txt",
@@ -232,6 +242,7 @@ fn h2load_is_read() {
     );
     assert_eq!(run.measurement.observed["cipher"]["TLS_AES_128_GCM_SHA256"], 1);
     assert_eq!(run.measurement.observed["alpn"]["h2"], 1);
+    assert_eq!(run.measurement.observed["protocol"]["h2"], 1);
     check_absent(&run, &["http_req_duration.p99"]);
     // It sends before it knows the server's limit of streams.
     let refused = check("h2load/refused-streams.txt", "h2load", &[("http_req_failed", 0.65)], &[]);
@@ -242,6 +253,8 @@ fn h2load_is_read() {
         &[],
         &["4 requests were under way", "warm-up is not in its numbers"],
     );
+    let plain = check("h2load/h2c-duration.txt", "h2load", &[], &["20 requests were under way"]);
+    assert_eq!(plain.measurement.observed["protocol"]["h2c"], 1);
     let log = check("h2load/log.tsv", "h2load", &[("http_req_duration.max", 12.46)], &[]);
     assert_eq!(count(&log, "http_req_duration"), Some(2000));
 }
