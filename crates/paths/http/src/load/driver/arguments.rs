@@ -207,8 +207,10 @@ fn script_of(settings: &LoadSettings, seconds: u64) -> String {
     if let Some(version) = version {
         options["tlsVersion"] = json!(version);
     }
+    let mut headers = settings.headers.clone();
+    headers.extend(settings.host.iter().map(|host| ("Host".to_owned(), host.clone())));
     let parameters = json!({
-        "headers": settings.headers,
+        "headers": headers,
         "timeout": format!("{}s", whole_seconds(settings.timeout)),
     });
     format!(
@@ -298,6 +300,7 @@ mod tests {
             tls: Some(TlsVersion::V13),
             body: Some("a \"b\"".to_owned()),
             method: "POST".to_owned(),
+            host: Some("a.example".to_owned()),
             ..LoadSettings::default()
         };
         let script = script_of(&settings, 3);
@@ -306,6 +309,7 @@ mod tests {
             "{script}"
         );
         assert!(script.contains("http.request(\"POST\", __ENV.URL, \"a \\\"b\\\"\","), "{script}");
+        assert!(script.contains("\"headers\":{\"Host\":\"a.example\"}"), "{script}");
         assert!(script.contains("\"duration\":\"3s\"") && script.contains("\"vus\":10"), "{script}");
     }
 }
