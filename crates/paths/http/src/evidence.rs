@@ -10,6 +10,9 @@ use crate::{load, metrics, system};
 
 statements! {
     VERSION = "tls-version": "TLS version negotiated", "{asked}", "{seen}";
+    SPOKEN = "protocol-of-driver": "protocol that {program} spoke", "{asked}", "{seen}";
+    UNREPORTED = "protocol-of-driver": "protocol that {program} spoke", "{asked}",
+        "not reported, because thresholds of the script replaced those that count it";
     STREAMS = "streams-under-way": "requests under way on a connection", "{asked}", "at most {most}, {mean:.2} on average";
     CHOICE = "tls-choice": "{of} negotiated", "{asked}", "{seen}";
     HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
@@ -42,7 +45,9 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
     let (cipher, group) = (settings.load.cipher.as_deref(), settings.load.group.as_deref());
     evidence.extend(settings.choice_evidence(measurement, "cipher", cipher, load::is_same_cipher));
     evidence.extend(settings.choice_evidence(measurement, "group", group, load::is_same_group));
+    let by_protocol = settings.by_protocol_evidence(before, after, measurement);
     evidence.extend(settings.protocol_evidence(measurement));
+    evidence.extend(settings.spoken_evidence(measurement, by_protocol.is_some()));
     evidence.extend(match settings.load.driver {
         Driver::Native => settings.handshake_evidence(measurement),
         _ => settings.handshakes_of_the_server(before, after, measurement),
@@ -58,7 +63,7 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
     evidence.extend(settings.device_evidence(before, after, full));
     evidence.extend(settings.batch_evidence(before, after));
     evidence.extend(settings.server_evidence(before, after, measurement));
-    evidence.extend(settings.by_protocol_evidence(before, after, measurement));
+    evidence.extend(by_protocol);
     evidence
 }
 
@@ -128,11 +133,28 @@ impl HttpSettings {
 
     /// Proof that connections spoke HTTP/2, and carried as many requests at a time as the load asks for.
     fn protocol_evidence(&self, measurement: &Measurement) -> Vec<Evidence> {
-        if self.load.protocol != Spoken::H2 {
+        if self.load.protocol != Spoken::H2 || self.load.driver != Driver::Native {
             return Vec::new();
         }
         let alpn = self.choice_evidence(measurement, "alpn", Some("h2"), |one, other| one == other);
         alpn.into_iter().chain(self.streams_evidence(measurement)).collect()
+    }
+
+    /// The protocol that a tool reports. k6 does not report it if the user's script has thresholds of its own; then the ingress'
+    /// count has to prove it.
+    fn spoken_evidence(&self, measurement: &Measurement, is_counted: bool) -> Option<Evidence> {
+        let (program, asked) = (self.load.driver.program()?, self.load.protocol.name());
+        let is_asked = |name: &String| load::is_same_protocol(self.load.protocol, name);
+        match measurement.observed.get("protocol") {
+            Some(names) => {
+                let seen = counts(measurement, "protocol");
+                Some(SPOKEN.evidence(names.keys().all(is_asked), facts![program, asked, seen]))
+            }
+            None if self.load.protocol == Spoken::H2 && !is_counted => {
+                Some(UNREPORTED.evidence(false, facts![program, asked]))
+            }
+            None => None,
+        }
     }
 
     fn streams_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
@@ -291,9 +313,10 @@ impl HttpSettings {
         }
         let moved = |protocol| after.moved(before, system::counter(protocol));
         let (h1, h2, work) = (moved(Spoken::H1)?, moved(Spoken::H2)?, measurement.work);
-        let (asked, counted, others) = match self.load.protocol {
-            Spoken::H1 => ("h1", h1, h2),
-            Spoken::H2 => ("h2", h2, h1),
+        let asked = self.load.protocol.name();
+        let (counted, others) = match self.load.protocol {
+            Spoken::H1 => (h1, h2),
+            Spoken::H2 => (h2, h1),
         };
         let holds = others == 0 && self.is_about(counted, work);
         Some(BY_PROTOCOL.evidence(holds, facts![of = self.program(), asked, work, h1, h2]))
@@ -487,6 +510,37 @@ mod tests {
         check(&both(Spoken::H2), &full, &counted(0, 500), other);
         let h1_alone = settings(|settings| settings.system.ingress.kind = IngressKind::Haproxy);
         check(&h1_alone, &full, &counted(0, 1000), &[]);
+    }
+
+    #[test]
+    fn a_tool_that_spoke_another_protocol_is_found() {
+        let by = |driver, protocol| {
+            settings(|settings| {
+                (settings.load.driver, settings.load.protocol) = (driver, protocol);
+                (settings.load.reuse, settings.system.ingress.kind) =
+                    (Reuse::KeepAlive, IngressKind::External);
+            })
+        };
+        let seen = |names: &[(&str, u64)]| {
+            let names = names.iter().map(|(name, count)| ((*name).to_owned(), *count));
+            let observed = [("protocol".to_owned(), names.collect())].into();
+            Measurement { work: 1000, observed, ..Measurement::default() }
+        };
+        let none = Snapshot::default();
+        let k6 = by(Driver::K6, Spoken::H2);
+        check(&k6, &seen(&[("HTTP/2.0", 1000)]), &none, &[]);
+        check(&k6, &seen(&[("HTTP/2.0", 900), ("HTTP/1.1", 100)]), &none, &["protocol that k6 spoke"]);
+        check(&by(Driver::K6, Spoken::H1), &seen(&[("HTTP/2.0", 1000)]), &none, &["protocol that k6 spoke"]);
+        check(&by(Driver::H2load, Spoken::H2), &seen(&[("h2c", 1)]), &none, &[]);
+        check(&by(Driver::Wrk, Spoken::H1), &Measurement::default(), &none, &[]);
+        let silent = Measurement { work: 1000, ..Measurement::default() };
+        check(&k6, &silent, &none, &["protocol that k6 spoke"]);
+        let mut counted = k6;
+        counted.system.ingress.kind = IngressKind::Nginx;
+        counted.system.ingress.protocols = vec![Spoken::H1, Spoken::H2];
+        let after = snapshot(&[("requests", 1000), ("requests_h1", 0), ("requests_h2", 1000)]);
+        assert_eq!(counted.spoken_evidence(&silent, true), None);
+        assert!(counted.by_protocol_evidence(&none, &after, &silent).unwrap().holds);
     }
 
     #[test]

@@ -57,9 +57,10 @@ fn tools_drive_http_under_the_names_of_the_path() {
     let directory = tempfile::tempdir().unwrap();
     let text = experiment(
         "http",
-        "ingress: { kind: embedded, tls: \"1.3\" }, origin: { kind: embedded, body: 612 B }",
+        "ingress: { kind: embedded, tls: \"1.3\", protocols: [h1, h2] }, origin: { kind: embedded, body: 612 B }",
         "connections: 4, duration: 1 s, warmup: 0 s",
-        "    wrk: { load: { driver: wrk } }\n    ab: { load: { driver: ab } }\n    h2load: { load: { driver: h2load } }",
+        "    wrk: { load: { driver: wrk } }\n    ab: { load: { driver: ab } }\n    h2load: { load: { driver: h2load } }\n    \
+         h2: { load: { driver: h2load, protocol: h2, streams: 4 } }",
         "wrk.http_reqs > 1 /s",
     );
     let result = result_of(directory.path(), text);
@@ -73,6 +74,8 @@ fn tools_drive_http_under_the_names_of_the_path() {
             "{name}: {variant}"
         );
     }
+    let spoken = |name| observed(of(&result, name), "protocol that h2load spoke");
+    assert_eq!((spoken("h2load"), spoken("h2")), (Some("http/1.1 (1)"), Some("h2 (1)")));
     // wrk says a median, and ab's is that of the whole request.
     let wrk = of(&result, "wrk");
     assert!(median(wrk, "http_req_duration/p99").is_some() && median(wrk, "http_req_duration/p95").is_none());

@@ -44,7 +44,7 @@ use plumb_path::{Capacity, CapacitySettings, Fault, Load, Mark, PathError, Windo
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
 pub(crate) use self::driver::{driven_load, feasible, lacks};
-pub(crate) use self::names::{is_same_cipher, is_same_group};
+pub(crate) use self::names::{is_same_cipher, is_same_group, is_same_protocol};
 use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;

@@ -1,4 +1,4 @@
-//! Names of cipher suites and key-exchange groups, and which TLS library has them.
+//! Names of cipher suites and key-exchange groups, which TLS library has them, and names of protocols.
 //!
 //! A cipher suite has two names in use, IANA's and OpenSSL's; both are understood. rustls comes first, as it costs
 //! the load less; OpenSSL stands in for what rustls leaves out.
@@ -10,6 +10,8 @@ use plumb_model::name::suggestion;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
+
+use crate::settings::Spoken;
 
 /// A name that neither library knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -201,6 +203,15 @@ pub fn is_same_cipher(one: &str, other: &str) -> bool {
 #[must_use]
 pub fn is_same_group(one: &str, other: &str) -> bool {
     reported_group(one).eq_ignore_ascii_case(&reported_group(other))
+}
+
+/// Whether a tool's name for a protocol means this one. `h2c` is HTTP/2 without TLS.
+pub fn is_same_protocol(spoken: Spoken, name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    match spoken {
+        Spoken::H1 => matches!(name.as_str(), "http/1.1" | "http/1.0"),
+        Spoken::H2 => matches!(name.as_str(), "h2" | "h2c" | "http/2.0"),
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,17 @@ pub enum Spoken {
     H2,
 }
 
+impl Spoken {
+    /// The name in settings and evidence.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::H1 => "h1",
+            Self::H2 => "h2",
+        }
+    }
+}
+
 /// The load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

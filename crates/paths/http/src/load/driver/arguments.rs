@@ -13,6 +13,10 @@ use crate::url::Url;
 /// ab keeps 40 bytes for each request that it may make, and stops after that many.
 const AB_REQUESTS_MAX: u64 = 2_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Has k6 count its requests by protocol: a summary shows only those tags of a metric that have a threshold. Thresholds of a script
+/// replace these.
+const K6_CONFIG: &str =
+    r#"{"thresholds":{"http_reqs{proto:HTTP/1.1}":["count>=0"],"http_reqs{proto:HTTP/2.0}":["count>=0"]}}"#;
 /// Where vegeta writes the time of each request.
 pub(super) const VEGETA_RESULTS: &str = "vegeta.bin";
 
@@ -128,7 +132,10 @@ fn k6(
             path
         }
     };
+    let config = scratch.join("k6-config.json");
+    written(&config, K6_CONFIG)?;
     let mut arguments = words(["run", "--quiet", "--no-color", "--no-usage-report"]);
+    arguments.push(format!("--config={}", config.display()));
     arguments.push(format!("--summary-export={}", summary.display()));
     arguments.push("--summary-trend-stats=avg,min,med,max,p(90),p(95),p(99),p(99.9)".to_owned());
     arguments.extend(["--address".to_owned(), String::new()]);
