@@ -14,7 +14,7 @@ use plumb_path::{AnyError, Load, PathError};
 use self::arguments::VEGETA_RESULTS;
 
 use crate::metrics::METRICS;
-use crate::settings::{Driver, IngressSettings, LoadSettings};
+use crate::settings::{Driver, IngressSettings, LoadSettings, Spoken};
 use crate::target::Target;
 use crate::url::{Url, UrlError};
 
@@ -130,6 +130,12 @@ impl Tool for HttpTool {
         if let Some(Reading::Summary { .. }) = measurement.readings.get("http_req_duration") {
             measurement.notices.push(Notice::from(NoticeKind::NoDistribution).about([self.program.name]));
         }
+        // oha names no protocol. With `--http-version 2` it reads no other one, so what it counts was answered in HTTP/2.
+        let is_known = self.settings.driver == Driver::Oha && self.settings.protocol == Spoken::H2;
+        if is_known && measurement.work > 0 {
+            let spoken = [("h2".to_owned(), measurement.work)];
+            measurement.observed.insert("protocol".to_owned(), spoken.into());
+        }
     }
 }
 
@@ -142,4 +148,24 @@ fn report_of_vegeta(scratch: &Path) -> Result<String, DriverError> {
     // An attack that is tried again must not read what an earlier one wrote.
     let _ = std::fs::remove_file(&results);
     Ok(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_oha_counts_in_its_mode_of_http_2_were_in_http_2() {
+        let protocols = |protocol, work| {
+            let settings = LoadSettings { driver: Driver::Oha, protocol, ..LoadSettings::default() };
+            let (program, url) = (program(Driver::Oha).unwrap(), Url::parse("http://127.0.0.1/").unwrap());
+            let tool = HttpTool { settings, program, url, scratch: PathBuf::new() };
+            let mut measurement = Measurement { work, ..Measurement::default() };
+            tool.complete(&mut measurement);
+            measurement.observed_count("protocol", "h2")
+        };
+        assert_eq!(protocols(Spoken::H2, 100), 100);
+        assert_eq!(protocols(Spoken::H2, 0), 0);
+        assert_eq!(protocols(Spoken::H1, 100), 0);
+    }
 }

@@ -108,10 +108,6 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 const STREAMS_MORE: u32 = 2001;
 
 fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
-    if spec.protocol == Spoken::H2 && !matches!(spec.driver, Driver::Native | Driver::H2load) {
-        let why = "only h2load and the load of plumb itself are run with HTTP/2; leave `driver` out";
-        return Err(Fault::new("load.protocol", why));
-    }
     let why = match (spec.streams, spec.protocol, spec.reuse) {
         (0 | STREAMS_MORE.., ..) => "a connection carries 1 to 2000 requests at a time",
         (1, ..) | (_, Spoken::H2, Reuse::KeepAlive) => return Ok(()),

@@ -409,6 +409,8 @@ fn oha_is_read() {
         &["4 requests were under way when oha stopped"],
     );
     assert_eq!(run.measurement.attempts.failed, 0, "what was cut off is no failure");
+    let h2 = [("http_reqs", 4607.0 / 1.015_735_329), ("iteration_duration.avg", 6.415_167)];
+    check("oha/h2.json", "oha", &h2, &["32 requests were under way when oha stopped"]);
     let missing = check("oha/missing.json", "oha", &[("http_req_failed", 1.0)], &[]);
     assert_eq!(missing.measurement.errors["status 404"], 50);
 }

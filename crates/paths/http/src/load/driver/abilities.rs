@@ -5,7 +5,7 @@ use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
 use crate::metrics::METRICS;
-use crate::settings::{Driver, LoadSettings, Reuse};
+use crate::settings::{Driver, LoadSettings, Reuse, Spoken};
 
 /// Refuses what the tool cannot do.
 ///
@@ -15,6 +15,7 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     let Some(program) = settings.driver.program() else {
         return only_of_tools(settings);
     };
+    check_http2(settings, program)?;
     let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
     let is = |driver: Driver| settings.driver == driver;
     let has_rate = is(Driver::Vegeta) || is(Driver::Oha);
@@ -80,6 +81,24 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
         return cannot("load.duration", "runs for whole seconds; give it at least 1 s");
     }
     Ok(())
+}
+
+fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
+    let (key, what) = match settings.driver {
+        _ if settings.protocol != Spoken::H2 => return Ok(()),
+        Driver::Wrk | Driver::Ab | Driver::K6 | Driver::Vegeta => {
+            ("load.protocol", "speaks HTTP/1.1 only here; use the native driver, h2load or oha")
+        }
+        Driver::Oha if settings.reuse == Reuse::None => {
+            ("load.reuse", "keeps its connections of HTTP/2; use the native driver")
+        }
+        Driver::Oha if settings.host.is_some() => (
+            "load.host",
+            "sends the host of the URL with HTTP/2, and `host` beside it; use the native driver or h2load",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Fault::new(key, format!("{program} {what}")))
 }
 
 fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
@@ -207,6 +226,27 @@ mod tests {
             key(Driver::Native, |settings| settings.script = Some("a.js".to_owned())),
             Some("load.script".to_owned())
         );
+    }
+
+    #[test]
+    fn http_2_is_refused_where_a_tool_cannot_speak_it_as_asked() {
+        let fault = |driver, change: fn(&mut LoadSettings)| {
+            let mut settings = LoadSettings { driver, protocol: Spoken::H2, ..LoadSettings::default() };
+            change(&mut settings);
+            check(&settings).map_or_else(|fault| fault.to_string(), |()| "none".to_owned())
+        };
+        assert_eq!(fault(Driver::H2load, |settings| settings.streams = 8), "none");
+        assert_eq!(fault(Driver::Oha, |settings| settings.streams = 8), "none");
+        let faults = [
+            fault(Driver::Vegeta, |_| ()),
+            fault(Driver::Oha, |settings| settings.reuse = Reuse::None),
+            fault(Driver::Oha, |settings| settings.host = Some("a".to_owned())),
+        ];
+        insta::assert_snapshot!(faults.join("\n"), @"
+        load.protocol: vegeta speaks HTTP/1.1 only here; use the native driver, h2load or oha
+        load.reuse: oha keeps its connections of HTTP/2; use the native driver
+        load.host: oha sends the host of the URL with HTTP/2, and `host` beside it; use the native driver or h2load
+        ");
     }
 
     #[test]

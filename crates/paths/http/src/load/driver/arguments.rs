@@ -183,7 +183,11 @@ fn written(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 fn oha(settings: &LoadSettings, seconds: u64) -> Vec<String> {
-    let mut arguments = words(["--no-tui", "--output-format", "json", "--insecure", "--http-version", "1.1"]);
+    let mut arguments = words(["--no-tui", "--output-format", "json", "--insecure", "--http-version"]);
+    match settings.protocol {
+        Spoken::H1 => arguments.push("1.1".to_owned()),
+        Spoken::H2 => arguments.extend(["2".to_owned(), "-p".to_owned(), settings.streams.to_string()]),
+    }
     arguments.extend(["-z".to_owned(), format!("{seconds}s")]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
     arguments.extend(["-t".to_owned(), format!("{}s", whole_seconds(settings.timeout))]);
@@ -266,6 +270,13 @@ mod tests {
             }),
             "--no-tui --output-format json --insecure --http-version 1.1 -z 2s -c 20 -t 30s -m GET -q 50 --disable-keepalive \
              https://127.0.0.1:8443/x"
+        );
+        assert_eq!(
+            arguments(Driver::Oha, |settings| {
+                settings.protocol = Spoken::H2;
+                settings.streams = 8;
+            }),
+            "--no-tui --output-format json --insecure --http-version 2 -p 8 -z 2s -c 20 -t 30s -m GET https://127.0.0.1:8443/x"
         );
         let of_vegeta = arguments(Driver::Vegeta, |settings| settings.rate = Some(Rate(50.0)));
         assert!(

@@ -414,7 +414,7 @@ fn what_http_2_cannot_do_is_refused() {
         LoadSettings { streams: 2, ..spec() },
         LoadSettings { reuse: Reuse::None, ..h2(2) },
         LoadSettings { alpn: vec!["http/1.1".to_owned()], ..h2(1) },
-        LoadSettings { driver: crate::settings::Driver::Oha, ..h2(1) },
+        LoadSettings { driver: crate::settings::Driver::Wrk, ..h2(1) },
         header("Connection", "close"),
         header("Expect", "100-continue"),
     ];
@@ -424,7 +424,7 @@ fn what_http_2_cannot_do_is_refused() {
     load.streams: HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
     load.alpn: the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`
-    load.protocol: only h2load and the load of plumb itself are run with HTTP/2; leave `driver` out
+    load.protocol: wrk speaks HTTP/1.1 only here; use the native driver, h2load or oha
     load.headers.Connection: HTTP/2 has no such header; remove it
     load.headers.Expect: over HTTP/2 the load does not wait for `100 Continue`; remove it
     ");
