@@ -2,7 +2,7 @@
 
 use plumb_path::Fault;
 
-use crate::settings::{HttpSettings, IngressKind, Spoken, TlsVersion};
+use crate::settings::{Driver, HttpSettings, IngressKind, IngressSettings, Spoken, TlsVersion};
 use crate::{load, system};
 
 /// Checks what no single field can.
@@ -13,10 +13,15 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     load::check(&settings.load)?;
     system::check(&settings.system)?;
     let ingress = &settings.system.ingress;
+    let (driver, protocol) = (settings.load.driver, settings.load.protocol);
+    if driver == Driver::K6 && protocol == Spoken::H2 && is_plain(ingress) {
+        let message = "k6 speaks HTTP/2 only over TLS (grafana/k6#970); use the native driver, h2load or oha";
+        return Err(Fault::new("load.protocol", message));
+    }
     if ingress.kind == IngressKind::External {
         return Ok(());
     }
-    if settings.load.protocol == Spoken::H2 && !ingress.has_h2() {
+    if protocol == Spoken::H2 && !ingress.has_h2() {
         let message = "the ingress speaks h1 only; set `system.ingress.protocols: [h1, h2]`";
         return Err(Fault::new("load.protocol", message));
     }
@@ -25,5 +30,13 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
             Err(Fault::new("load.tls", format!("the ingress offers {} only", ingress.tls.negotiated())))
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether the ingress has no TLS for certain. The address of an object in a cluster is not known here.
+fn is_plain(ingress: &IngressSettings) -> bool {
+    match ingress.kind {
+        IngressKind::External => ingress.url.as_deref().is_some_and(|url| url.starts_with("http:")),
+        _ => ingress.tls == TlsVersion::None,
     }
 }

@@ -623,6 +623,11 @@ mod tests {
             settings.system.ingress.protocols = vec![Spoken::H1, Spoken::H2];
         });
         assert_eq!(both.check(), Ok(()));
+        let mut by_k6 = both;
+        by_k6.load.driver = Driver::K6;
+        assert_eq!(by_k6.check(), Ok(()));
+        by_k6.system.ingress.tls = TlsVersion::None;
+        assert_eq!(key(by_k6), "load.protocol");
         assert_eq!(settings(|_| {}).check(), Ok(()));
     }
 }

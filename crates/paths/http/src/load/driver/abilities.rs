@@ -86,11 +86,16 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
 fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
     let (key, what) = match settings.driver {
         _ if settings.protocol != Spoken::H2 => return Ok(()),
-        Driver::Wrk | Driver::Ab | Driver::K6 | Driver::Vegeta => {
-            ("load.protocol", "speaks HTTP/1.1 only here; use the native driver, h2load or oha")
+        Driver::Wrk | Driver::Ab | Driver::Vegeta => {
+            ("load.protocol", "speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha")
         }
+        // Each virtual user has a connection of its own, also in HTTP/2 (grafana/k6, `internal/js/runner.go`).
+        Driver::K6 if settings.streams > 1 => (
+            "load.streams",
+            "makes 1 request at a time on a connection; use the native driver, h2load or oha",
+        ),
         Driver::Oha if settings.reuse == Reuse::None => {
-            ("load.reuse", "keeps its connections of HTTP/2; use the native driver")
+            ("load.reuse", "keeps its connections of HTTP/2; use the native driver or k6")
         }
         Driver::Oha if settings.host.is_some() => (
             "load.host",
@@ -237,14 +242,17 @@ mod tests {
         };
         assert_eq!(fault(Driver::H2load, |settings| settings.streams = 8), "none");
         assert_eq!(fault(Driver::Oha, |settings| settings.streams = 8), "none");
+        assert_eq!(fault(Driver::K6, |settings| settings.reuse = Reuse::None), "none");
         let faults = [
             fault(Driver::Vegeta, |_| ()),
+            fault(Driver::K6, |settings| settings.streams = 2),
             fault(Driver::Oha, |settings| settings.reuse = Reuse::None),
             fault(Driver::Oha, |settings| settings.host = Some("a".to_owned())),
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
-        load.protocol: vegeta speaks HTTP/1.1 only here; use the native driver, h2load or oha
-        load.reuse: oha keeps its connections of HTTP/2; use the native driver
+        load.protocol: vegeta speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha
+        load.streams: k6 makes 1 request at a time on a connection; use the native driver, h2load or oha
+        load.reuse: oha keeps its connections of HTTP/2; use the native driver or k6
         load.host: oha sends the host of the URL with HTTP/2, and `host` beside it; use the native driver or h2load
         ");
     }

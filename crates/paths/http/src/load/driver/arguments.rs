@@ -44,8 +44,8 @@ pub(super) fn invocation(
     }
     let passing = vec![url.authority.clone(), scratch.display().to_string()];
     // k6 speaks h2 wherever the server does, and has no option against it (grafana/k6#936).
-    let is_k6 = settings.driver == Driver::K6;
-    let environment = is_k6.then(|| ("GODEBUG", "http2client=0".to_owned())).into_iter().collect();
+    let is_kept = settings.driver == Driver::K6 && settings.protocol == Spoken::H1;
+    let environment = is_kept.then(|| ("GODEBUG", "http2client=0".to_owned())).into_iter().collect();
     Ok(Invocation {
         arguments,
         output,
@@ -299,15 +299,16 @@ mod tests {
     }
 
     #[test]
-    fn k6_is_kept_from_h2() {
-        let environment = |driver| {
-            let settings = LoadSettings { driver, ..LoadSettings::default() };
+    fn k6_is_kept_from_h2_unless_the_load_asks_for_it() {
+        let environment = |driver, protocol| {
+            let settings = LoadSettings { driver, protocol, ..LoadSettings::default() };
             let url = Url::parse("https://127.0.0.1:8443/x").unwrap();
             let scratch = tempfile::tempdir().unwrap();
             invocation(&settings, &url, 1_500_000_000, scratch.path()).unwrap().environment
         };
-        assert_eq!(environment(Driver::K6), [("GODEBUG", "http2client=0".to_owned())]);
-        assert_eq!(environment(Driver::Oha), []);
+        assert_eq!(environment(Driver::K6, Spoken::H1), [("GODEBUG", "http2client=0".to_owned())]);
+        assert_eq!(environment(Driver::K6, Spoken::H2), []);
+        assert_eq!(environment(Driver::Oha, Spoken::H1), []);
     }
 
     #[test]

@@ -424,7 +424,7 @@ fn what_http_2_cannot_do_is_refused() {
     load.streams: HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
     load.alpn: the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`
-    load.protocol: wrk speaks HTTP/1.1 only here; use the native driver, h2load or oha
+    load.protocol: wrk speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha
     load.headers.Connection: HTTP/2 has no such header; remove it
     load.headers.Expect: over HTTP/2 the load does not wait for `100 Continue`; remove it
     ");
