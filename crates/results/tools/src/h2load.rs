@@ -133,6 +133,7 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     run.options_from([("requests", requests.map(|(requests, _)| requests.to_owned()))]);
     run.options_from([("duration", between(text, " and ", " of main duration").map(str::to_owned))]);
     run.options_from([("protocol", after(text, "Application protocol:").map(str::to_owned))]);
+    let is_tls = after(text, "TLS Protocol:").is_some();
     for (property, label) in [
         ("tls_version", "TLS Protocol:"),
         ("cipher", "Cipher:"),
@@ -140,7 +141,8 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         ("alpn", "Application protocol:"),
         ("protocol", "Application protocol:"),
     ] {
-        if let Some(value) = after(text, label) {
+        // Without TLS, the two sides negotiate no protocol.
+        if let Some(value) = after(text, label).filter(|_| is_tls || property != "alpn") {
             run.measurement.observed.insert(property.to_owned(), [(value.to_owned(), 1)].into());
         }
     }

@@ -255,6 +255,7 @@ fn h2load_is_read() {
     );
     let plain = check("h2load/h2c-duration.txt", "h2load", &[], &["20 requests were under way"]);
     assert_eq!(plain.measurement.observed["protocol"]["h2c"], 1);
+    assert!(!plain.measurement.observed.contains_key("alpn"), "without TLS there is no ALPN");
     let log = check("h2load/log.tsv", "h2load", &[("http_req_duration.max", 12.46)], &[]);
     assert_eq!(count(&log, "http_req_duration"), Some(2000));
 }
