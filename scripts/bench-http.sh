@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures HTTP load against wrk, ab and (where it is installed) k6, interleaved, and writes the section of benches/RESULTS.md.
+# Measures HTTP load against wrk, ab, h2load, a bare epoll loop and (where it is installed) k6, interleaved, and writes the section
+# of benches/RESULTS.md.
 # With OLD=PROGRAM, a release build of an older commit, it measures against that one and prints the ratios.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,4 +1,4 @@
-//! HTTP load: client CPU per request and requests/s against wrk, ab, k6 and h2load, on the same nginx.
+//! HTTP load: client CPU per request and requests/s against wrk, ab, k6, h2load and a bare loop, on the same nginx.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,24 @@ use plumb_host::process::{Output, which};
 
 use crate::blocks::{Samples, interleave};
 use crate::results::{Row, table, write_section};
-use crate::tool::{Tool, built_plumb};
-use crate::{Outcome, nginx, say};
+use crate::tool::{Tool, built_plumb, words};
+use crate::{Outcome, bare, nginx, say};
 
 /// Blocks of every row.
 const BLOCKS: usize = 6;
 /// Seconds of every run.
 const SECONDS: u32 = 3;
 
+/// Peers that show where the time goes, and that `plumb` need not beat.
+const WITHOUT_TARGET: [&str; 2] = ["k6", bare::NAME];
+
 /// Blocks of a comparison with an older build, which is a matter of 1%.
 const BLOCKS_OF_BUILDS: usize = 16;
 const KEEP_ALIVE: &str = "-c 50";
 const HANDSHAKES: &str = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
 
-/// The connections and streams of `plumb`, which h2load gets too.
-const STREAMS: &str = "-c 10 --protocol h2 --streams 10";
+/// The connections of HTTP/2, and the streams of each.
+const STREAMS: (u32, u32) = (10, 10);
 
 /// Runs the rows and writes their section of RESULTS.md.
 pub fn run() -> Outcome {
@@ -49,9 +52,12 @@ pub fn run() -> Outcome {
     ));
     let mut settings = settings(&tools);
 
+    let (connections, streams) = STREAMS;
+    let flags = format!("-c {connections} --protocol h2 --streams {streams}");
     let h2 = format!("http://127.0.0.1:{}/", server.h2_port);
-    let mut tools = vec![plumb("plumb", built_plumb()?, STREAMS, &h2)];
+    let mut tools = vec![plumb("plumb", built_plumb()?, &flags, &h2)];
     tools.extend(h2load(&h2));
+    tools.push(bare::tool(&h2, STREAMS, SECONDS)?);
     let samples = interleave(&tools, BLOCKS, (&sides.load, Some(server.pid())), 3)?;
     rows.extend(rows_of("HTTP/2, plain, 10 connections of 10 streams", &tools, &samples, 0.9));
     settings.extend(tools.iter().map(as_run));
@@ -81,7 +87,15 @@ fn urls(server: &nginx::Nginx) -> (String, String) {
 
 fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {
     (1..tools.len())
-        .map(|peer| Row::of(what, tools, samples, peer, (tools[peer].name != "k6").then_some(target)))
+        .map(|peer| {
+            Row::of(
+                what,
+                tools,
+                samples,
+                peer,
+                (!WITHOUT_TARGET.contains(&tools[peer].name)).then_some(target),
+            )
+        })
         .collect()
 }
 
@@ -130,8 +144,8 @@ fn read_wrk(output: &Output) -> Option<(f64, f64)> {
 }
 
 fn h2load(url: &str) -> Option<Tool> {
-    let seconds = SECONDS.to_string();
-    let arguments = ["-t", "1", "-c", "10", "-m", "10", "-D", &seconds, url].map(str::to_owned).to_vec();
+    let (connections, streams) = STREAMS;
+    let arguments = words(&format!("-t 1 -c {connections} -m {streams} -D {SECONDS} {url}"));
     Some(Tool { name: "h2load", program: which("h2load")?, arguments, read: read_h2load })
 }
 

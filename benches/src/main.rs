@@ -5,6 +5,7 @@
 //! is printed as it is.
 
 mod awake;
+mod bare;
 mod blocks;
 mod capacity;
 mod harness;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
         Some("http") => arguments.get(1).map_or_else(http::run, |old| http::run_against(old)),
+        Some("bare") => bare::run(&arguments[1..]),
         Some("harness") => harness::run(),
         Some("migration") => migration::run(&arguments[1..]),
         Some("storage") => storage::run(arguments.get(1).map(String::as_str)),

@@ -9,6 +9,9 @@ use plumb_host::cpu::CpuSet;
 use plumb_host::process::{Child, Command, Signal, Stream, run_for_output, which};
 use plumb_host::scratch::Scratch;
 
+/// Length of the page, as the default page of nginx in the seeds' documents has.
+pub const PAGE_BYTES: u64 = 612;
+
 /// A server that runs until it is dropped.
 pub struct Nginx {
     child: Child,
@@ -33,13 +36,13 @@ fn free_port() -> Outcome<u16> {
     listener.local_addr().map(|address| address.port()).map_err(Into::into)
 }
 
-/// Starts nginx with a page of 612 bytes, as the nginx default page of the seeds' documents has.
+/// Starts nginx with a page of [`PAGE_BYTES`].
 pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
     let program = which("nginx").ok_or("nginx is not installed; on Debian: apt-get install nginx-light")?;
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-bench-")?;
     let root = scratch.path();
     certificate(root)?;
-    fs::write(root.join("index.html"), "x".repeat(612))?;
+    fs::write(root.join("index.html"), "x".repeat(PAGE_BYTES as usize))?;
     let (plain_port, tls_port, h2_port) = (free_port()?, free_port()?, free_port()?);
     let configuration = format!(
         "daemon off; master_process off; worker_processes 1; pid {root}/pid; error_log {root}/error.log warn;\n\
