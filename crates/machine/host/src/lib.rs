@@ -28,6 +28,7 @@ pub mod scratch;
 pub mod service;
 pub mod settings;
 pub mod signals;
+pub mod tcp_info;
 pub mod time;
 
 pub mod cgroup;

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -18,15 +18,7 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use super::Child;
 use crate::Error;
-
-/// Where `tcpi_bytes_received` is in the kernel's `struct tcp_info` (include/uapi/linux/tcp.h).
-const BYTES_RECEIVED_AT: usize = 128;
-/// Where `tcpi_bytes_sent` is.
-const BYTES_SENT_AT: usize = 200;
-/// Where `tcpi_bytes_retrans` is.
-const BYTES_RETRANS_AT: usize = 208;
-/// As much of the structure as is read here.
-const TCP_INFO_BYTES: usize = 216;
+use crate::tcp_info::TcpInfo;
 
 /// The kernel's counters of a TCP connection, in bytes of the stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,28 +49,13 @@ impl TcpSocket {
     ///
     /// When the kernel is older than 4.19 and does not count.
     pub fn counters(&self) -> Result<TcpCounters, Error> {
-        let mut info = [0_u8; TCP_INFO_BYTES];
-        let mut length = TCP_INFO_BYTES as libc::socklen_t;
-        // SAFETY: the socket is open, and the kernel writes at most `length` bytes into `info`, which has as many.
-        let outcome = unsafe {
-            let (info, length) = (info.as_mut_ptr().cast(), &raw mut length);
-            libc::getsockopt(self.stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info, length)
-        };
         let failed = |cause| Error::System { what: "read the counters of a TCP socket", cause };
-        if outcome != 0 {
-            return Err(failed(std::io::Error::last_os_error()));
-        }
-        if (length as usize) < TCP_INFO_BYTES {
-            return Err(failed(std::io::ErrorKind::Unsupported.into()));
-        }
-        let at = |offset: usize| {
-            let bytes = info.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or(0, u64::from_ne_bytes)
+        let info = TcpInfo::of(&self.stream).map_err(failed)?;
+        let counters = || {
+            let sent_bytes = info.bytes_sent()?.saturating_sub(info.bytes_retransmitted()?);
+            Some(TcpCounters { sent_bytes, received_bytes: info.bytes_received()? })
         };
-        Ok(TcpCounters {
-            sent_bytes: at(BYTES_SENT_AT).saturating_sub(at(BYTES_RETRANS_AT)),
-            received_bytes: at(BYTES_RECEIVED_AT),
-        })
+        counters().ok_or_else(|| failed(std::io::ErrorKind::Unsupported.into()))
     }
 }
 
