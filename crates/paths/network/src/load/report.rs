@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_host::demand::Demand;
+use plumb_host::tcp_info::TcpInfo;
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{
     Bytes, LoadHealth, Measurement, Merge, Metric, Notice, NoticeKind, Reading, SteadyRate, hidden_stall,
@@ -301,17 +302,22 @@ fn connections(measurement: &mut Measurement, outcomes: &[Outcome]) {
     if infos.is_empty() {
         return;
     }
-    let mean = |of: fn(&crate::wire::tcp_info::TcpInfo) -> u64| {
-        infos.iter().map(|info| of(info) as f64).sum::<f64>() / infos.len() as f64
+    let mean = |of: fn(&TcpInfo) -> Option<u32>| {
+        let sum: Option<f64> = infos.iter().map(|info| of(info).map(f64::from)).sum();
+        Some(Reading::Gauge(sum? / infos.len() as f64))
     };
-    let retransmits = infos.iter().map(|info| info.retransmits).sum();
-    let (rtt, cwnd) = (mean(|info| info.rtt_us), mean(|info| info.cwnd));
-    put(measurement, metrics::TCP_RETRANSMITS, Reading::Count(retransmits));
-    put(measurement, metrics::TCP_RTT, Reading::Gauge(rtt));
-    put(measurement, metrics::TCP_CWND, Reading::Gauge(cwnd));
+    let retransmits: Option<u64> = infos.iter().map(|info| info.retransmits().map(u64::from)).sum();
+    let readings = [
+        (metrics::TCP_RETRANSMITS, retransmits.map(Reading::Count)),
+        (metrics::TCP_RTT, mean(TcpInfo::rtt_us)),
+        (metrics::TCP_CWND, mean(TcpInfo::cwnd)),
+    ];
+    for (metric, reading) in readings {
+        reading.into_iter().for_each(|reading| put(measurement, metric, reading));
+    }
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
-    for info in infos {
-        *sizes.entry(format!("{} B in packets of up to {} B", info.mss, info.path_mtu)).or_default() += 1;
+    for (mss, path_mtu) in infos.iter().filter_map(|info| info.mss().zip(info.path_mtu())) {
+        *sizes.entry(format!("{mss} B in packets of up to {path_mtu} B")).or_default() += 1;
     }
     measurement.observed.insert("tcp_segment".to_owned(), sizes);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use plumb_host::cpu::available_cpus;
 use plumb_host::noise::softirq_ns;
 use plumb_host::signals::was_asked_to_stop;
+use plumb_host::tcp_info::TcpInfo;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Frame;
 use plumb_path::drive::{Drive, Driven, LOOK_NS, Standing, Watch, lead_ns};
@@ -23,7 +24,6 @@ use super::tally::{Live, Tally};
 use crate::settings::Test;
 use crate::wire::control::{Counters, Totals};
 use crate::wire::socket;
-use crate::wire::tcp_info::{self, TcpInfo};
 
 /// How long a flow may take to see that it is over before it is woken.
 const END_NS: u64 = 300_000_000;
@@ -245,7 +245,8 @@ impl Watch for Course<'_, '_> {
                 Mark::Progress { .. } => self.series.progress(sample.messages - self.before),
                 Mark::Closed => {
                     self.series.close(sample.messages - self.before, self.is_last);
-                    self.infos = self.prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
+                    let sockets = self.prepared.sockets.iter().flatten();
+                    self.infos = sockets.filter_map(|socket| TcpInfo::of(socket).ok()).collect();
                 }
             }
         }

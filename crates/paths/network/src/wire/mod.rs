@@ -8,5 +8,4 @@ pub mod datagram;
 pub mod hello;
 pub mod options;
 pub mod socket;
-pub mod tcp_info;
 pub mod zero_copy;
