@@ -2,10 +2,10 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plumb_host::tcp_info::TcpInfo;
 use plumb_ingress::Answers;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
@@ -69,19 +69,10 @@ impl Client {
         }
     }
 
-    /// How many segments with data came so far (`tcpi_data_segs_in` of `include/uapi/linux/tcp.h`). On the loopback device, each
-    /// write of less than 32 KiB on the other side is one segment.
+    /// How many segments with data came so far. On the loopback device, each write of less than 32 KiB on the other side is one
+    /// segment.
     pub(super) fn segments(&self) -> u32 {
-        const DATA_SEGS_IN: usize = 152;
-        let mut info = [0_u8; 256];
-        let mut length = 256;
-        // SAFETY: the socket is open, and the kernel writes at most `length` bytes into `info`, which has as many.
-        let outcome = unsafe {
-            let (socket, into) = (self.tcp().as_raw_fd(), info.as_mut_ptr().cast());
-            libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, into, &raw mut length)
-        };
-        assert!(outcome == 0 && length as usize >= DATA_SEGS_IN + 4, "the kernel does not count segments");
-        u32::from_ne_bytes(*info[DATA_SEGS_IN..].first_chunk().unwrap())
+        TcpInfo::of(self.tcp()).unwrap().data_segments_received().unwrap()
     }
 
     pub(super) fn handshake(&self) -> Option<HandshakeKind> {

@@ -8,9 +8,10 @@ pub mod tls;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
+use plumb_host::tcp_info::TcpInfo;
 use rustix::net::sockopt;
 
 pub use self::control::Control;
@@ -100,27 +101,12 @@ pub struct SocketBytes {
 
 /// Reads `TCP_INFO`; zeros where the kernel has none.
 #[must_use]
-pub fn socket_bytes(stream: &impl AsRawFd) -> SocketBytes {
-    // SAFETY: the struct consists of numbers, for which zeros are valid.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
-    // SAFETY: the kernel writes at most `length` bytes to the struct, which has as many.
-    let result = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return SocketBytes::default();
-    }
+pub fn socket_bytes(stream: impl AsFd) -> SocketBytes {
+    let Ok(info) = TcpInfo::of(stream) else { return SocketBytes::default() };
     SocketBytes {
-        sent: info.tcpi_bytes_sent,
-        repeated: info.tcpi_bytes_retrans,
-        received: info.tcpi_bytes_received,
+        sent: info.bytes_sent().unwrap_or(0),
+        repeated: info.bytes_retransmitted().unwrap_or(0),
+        received: info.bytes_received().unwrap_or(0),
     }
 }
 
