@@ -30,6 +30,7 @@ pub mod quantity;
 pub mod random;
 mod relation;
 pub mod run;
+mod segments;
 pub mod slot;
 pub mod stall;
 mod steady_rate;
@@ -69,6 +70,7 @@ pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span,
 pub use random::SplitMix;
 pub use relation::Relation;
 pub use run::{Ending, Header, Run, Source};
+pub use segments::Segments;
 pub use slot::{CpuCost, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult, failure_kind};
 pub use stall::hidden_stall;
 pub use steady_rate::SteadyRate;

@@ -1,0 +1,42 @@
+//! Signs of loss on the load's TCP connections, which stand beside the reasons why requests waited.
+//!
+//! They are part of the model because the load that counts them and the report that shows them do not know each other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Better, Metric, MetricKind, Unit};
+
+crate::named! {
+    /// Segments of the load's connections that did not pass at once and in order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Segments: name {
+        /// The load sent them again.
+        Retransmitted = "sent again",
+        /// They reached the load out of order.
+        OutOfOrder = "received out of order",
+    }
+}
+
+impl Segments {
+    /// The number of these segments in a window.
+    #[must_use]
+    pub const fn metric(self) -> Metric {
+        let (name, about) = match self {
+            Self::Retransmitted => (
+                "segments_retransmitted",
+                "segments that the load sent again within the window, on all its connections (TCP_INFO)",
+            ),
+            Self::OutOfOrder => (
+                "segments_out_of_order",
+                "segments that reached the load out of order within the window, on all its connections (TCP_INFO)",
+            ),
+        };
+        Metric { name, unit: Unit::Count, better: Better::Lower, kind: MetricKind::Count, about }
+    }
+
+    /// The kind that a metric counts.
+    #[must_use]
+    pub fn of_metric(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.metric().name == name)
+    }
+}
