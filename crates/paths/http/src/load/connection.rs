@@ -116,6 +116,11 @@ impl<P: Protocol> Connection<P> {
         self.link.as_ref().filter(|_| self.phase == Phase::Ready)?.transport.negotiated()
     }
 
+    /// The connection as it is, if there is one.
+    pub fn link(&mut self) -> Option<&mut Link> {
+        self.link.as_mut()
+    }
+
     /// Begins a request. One of several on a connection leaves at the next [`Connection::flush`].
     pub fn begin(&mut self, core: &mut Core<P::Shared>, due: Due) -> Step {
         self.protocol.take(due);
@@ -159,7 +164,7 @@ impl<P: Protocol> Connection<P> {
                 return Step::Failed;
             }
             Ok(Flow::Ended) => {
-                self.vacate();
+                self.vacate(core);
                 return Step::Pending;
             }
             Err(failure) => return self.fail(core, &failure),
@@ -173,15 +178,18 @@ impl<P: Protocol> Connection<P> {
         Step::Answered(at_ns)
     }
 
-    fn vacate(&mut self) -> Option<Link> {
+    /// Forgets the connection and its requests.
+    fn vacate(&mut self, core: &mut Core<P::Shared>) -> Option<Link> {
         self.phase = Phase::Vacant;
         self.protocol.reset();
-        self.link.take()
+        let link = self.link.take()?;
+        core.count_segments(&link);
+        Some(link)
     }
 
     /// Ends the connection: the server first, where it said that it would.
     fn leave(&mut self, core: &mut Core<P::Shared>, then: Then) {
-        let Some(mut link) = self.vacate().filter(|link| !link.socket.is_finished()) else { return };
+        let Some(mut link) = self.vacate(core).filter(|link| !link.socket.is_finished()) else { return };
         match then {
             Then::Part => core.part(self.token(), link.socket),
             Then::Stay | Then::Close => link.transport.farewell(&mut link.socket),
@@ -193,7 +201,7 @@ impl<P: Protocol> Connection<P> {
         let now_ns = monotonic_ns();
         self.free_since_ns = now_ns;
         self.streams().iter_mut().for_each(|stream| stream.fail(core, failure, now_ns));
-        self.vacate();
+        self.vacate(core);
         Step::Failed
     }
 

@@ -7,11 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use plumb_host::epoll::{Alarm, Epoll, Ready};
+use plumb_model::Merge;
 use plumb_pace::{Backoff, Proportion};
 
 use super::checks::Checks;
 use super::due::Due;
 use super::errors::Failure;
+use super::link::Link;
 use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
 use super::transport::Security;
@@ -61,6 +63,8 @@ pub struct Core<T> {
     pub shared: T,
     /// Counts and times.
     pub tally: Tally,
+    /// Whether the window is open.
+    pub is_open: bool,
     /// Bytes on the wire.
     pub traffic: Rc<Traffic>,
     /// Requests that a server did not process, to be begun again.
@@ -97,6 +101,7 @@ impl<T> Core<T> {
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             shared,
             tally,
+            is_open: false,
             traffic: Rc::default(),
             again: VecDeque::new(),
             timers: BinaryHeap::new(),
@@ -119,6 +124,13 @@ impl<T> Core<T> {
             }
         }
         Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
+    }
+
+    /// Counts the segments of a connection, if the window is open: when it closes, or the connection ends before.
+    pub fn count_segments(&mut self, link: &Link) {
+        if self.is_open {
+            self.tally.segments.add(&link.segments());
+        }
     }
 
     /// Whether local ports ran out and connections come from several addresses since.

@@ -3,6 +3,7 @@
 use plumb_host::epoll::Epoll;
 
 use super::errors::Failure;
+use super::segments::SegmentCounts;
 use super::socket::{Received, Socket};
 use super::transport::Transport;
 
@@ -21,6 +22,8 @@ pub struct Link {
     pub transport: Transport,
     /// The index of its connection.
     pub index: usize,
+    /// The segments that were counted before the window opened.
+    segments_before: SegmentCounts,
     token: u64,
     awaits_writable: bool,
 }
@@ -42,7 +45,25 @@ impl Link {
         } else {
             epoll.watch(&socket, token)?;
         }
-        Ok(Self { socket, transport, index: index_of(token), token, awaits_writable: !is_connected })
+        Ok(Self {
+            socket,
+            transport,
+            index: index_of(token),
+            segments_before: SegmentCounts::default(),
+            token,
+            awaits_writable: !is_connected,
+        })
+    }
+
+    /// The window opens: segments count from now on.
+    pub fn open_window(&mut self) {
+        self.segments_before = SegmentCounts::of(&self.socket);
+    }
+
+    /// The segments that were sent again, or came out of order, since the connection began or the window opened.
+    #[must_use]
+    pub fn segments(&self) -> SegmentCounts {
+        SegmentCounts::of(&self.socket).since(self.segments_before)
     }
 
     /// Goes on with the handshake; `true` once requests can be sent.

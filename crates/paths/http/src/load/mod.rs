@@ -19,6 +19,7 @@ mod parse_error;
 mod protocol;
 mod report;
 mod request;
+mod segments;
 mod sessions;
 mod socket;
 mod stream;

@@ -115,6 +115,9 @@ fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
         histogram.record_many(0, tried.saturating_sub(histogram.count()));
         readings.insert(wait.metric().name.to_owned(), Reading::Trend(histogram));
     }
+    for (kind, count) in tally.segments.known() {
+        readings.insert(kind.metric().name.to_owned(), Reading::Count(count));
+    }
     let others = [
         (metrics::HTTP_REQ_FAILED, share(tally.failed, tally.succeeded)),
         (metrics::CHECKS, share(passed, failed)),

@@ -16,6 +16,7 @@ use plumb_path::drive::Recorder;
 
 use super::content::Content;
 use super::errors::Failure;
+use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};
 use super::waits::Waits;
 
@@ -142,6 +143,8 @@ merged! {
         pub slowest_ns: Largest,
         /// Bytes on the wire within the window.
         pub on_wire: OnWire,
+        /// Segments that were sent again, or came out of order, within the window.
+        pub segments: SegmentCounts,
         /// Whether local ports ran out on one address.
         pub spread_addresses: bool,
         /// Times.

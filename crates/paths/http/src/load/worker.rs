@@ -17,7 +17,7 @@ use super::core::{ALARM, Core};
 use super::due::Due;
 use super::errors::Failure;
 use super::free::Free;
-use super::link::index_of;
+use super::link::{Link, index_of};
 use super::protocol::Protocol;
 use super::stream::Stream;
 use super::tally::{Reading, Tally};
@@ -319,6 +319,8 @@ impl<P: Protocol> HttpWorker<P> {
     fn open(&mut self) {
         self.accounts.open();
         self.read();
+        self.core.is_open = true;
+        self.connections.iter_mut().filter_map(Connection::link).for_each(Link::open_window);
         self.next_second_ns = self.part.frame.next_second_ns(self.part.frame.open_ns);
         for index in 0..self.connections.len() {
             if let Some(negotiated) = self.connections[index].negotiated() {
@@ -337,6 +339,10 @@ impl<P: Protocol> HttpWorker<P> {
     fn close(&mut self, now_ns: u64) {
         self.accounts.close();
         self.read();
+        for link in self.connections.iter_mut().filter_map(Connection::link) {
+            self.core.count_segments(link);
+        }
+        self.core.is_open = false;
         self.end_ns = now_ns.min(self.part.frame.close_ns);
     }
 

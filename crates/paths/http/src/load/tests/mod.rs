@@ -6,6 +6,7 @@ mod failures;
 mod h2;
 mod open;
 mod responses;
+mod segments;
 pub(crate) mod server;
 mod tls;
 mod with_embedded;
