@@ -10,7 +10,7 @@ use crate::figures;
 use crate::layout::{clean, widest};
 use crate::measurement::{dotted, reading_words};
 use crate::page::{CellKind, Line, Part, Section, TableCell, answers, proofs};
-use crate::rows::Row;
+use crate::rows::{Row, is_none};
 use crate::summary::{Headline, blocks_words, quick_words, slots_words, trust_words, unjudged};
 use crate::view::View;
 
@@ -161,7 +161,8 @@ fn summary_lines(view: &View<'_>, cell: usize, variant: usize) -> Vec<String> {
     let metrics = &view.plan().metrics;
     let width = widest(metrics.iter().map(|metric| metric.name.as_str())) + 3;
     let line = |metric: &MetricInfo| {
-        let reading = view.together(cell, variant, metric)?;
+        let reading =
+            view.together(cell, variant, metric).filter(|reading| !is_none(&metric.name, reading))?;
         Some(format!("{}: {}", dotted(&metric.name, width), reading_words(&reading, metric)))
     };
     metrics.iter().filter_map(line).collect()

@@ -2,7 +2,7 @@
 //! `plumbline.measurement/1`.
 //!
 //! Both show everything that the load reported: nothing is left out for being zero, since "0 resumed handshakes" is what
-//! the reader may have come for.
+//! the reader may have come for. The text leaves out only segments that were sent again or came out of order, if there were none.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,7 @@ use crate::layout::{Paint, Tone, clean, left, right, widest};
 use crate::load;
 use crate::notices;
 use crate::observed;
+use crate::rows;
 use crate::sheet::{Sheet, TextStyle};
 use crate::waits;
 
@@ -361,6 +362,9 @@ impl Summary<'_> {
 
     fn metric(&self, metric: &MetricInfo) -> Option<String> {
         let reading = self.measurement.readings.get(&metric.name)?;
+        if rows::is_none(&metric.name, reading) {
+            return None;
+        }
         let (sign, tone) = match reading {
             Reading::Share { no, .. } if metric.better == Better::Higher => passed(*no == 0),
             Reading::Share { yes, .. } if metric.better == Better::Lower => passed(*yes == 0),
@@ -630,6 +634,20 @@ mod tests {
           longest stall..............: nothing completed for 207 ms
           late sends.................: 2.00%, at most 3.20 ms behind the schedule
         ");
+    }
+
+    #[test]
+    fn segments_that_were_sent_again_are_shown_if_there_were_any() {
+        let segments = plumb_model::Segments::Retransmitted.metric();
+        let metrics = [MetricInfo::from(&segments)];
+        let mut measurement = sample();
+        let mut shown = |count| {
+            measurement.readings.insert(segments.name.to_owned(), Reading::Count(count));
+            let report = MeasurementReport { metrics: &metrics, ..report(&measurement) };
+            assert_eq!(document(&report).metrics[segments.name].value, Some(count as f64));
+            report.text(&TextStyle::default()).contains("segments_retransmitted...: 3")
+        };
+        assert!(shown(3) && !shown(0));
     }
 
     #[test]

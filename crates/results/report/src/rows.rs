@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use plumb_model::{
-    Better, MetricInfo, MetricKind, Operand, Plan, Run, Slot, SlotResult, Statistic, Term, metric_key,
+    Better, MetricInfo, MetricKind, Operand, Plan, Reading, Run, Segments, Slot, SlotResult, Statistic, Term,
+    metric_key,
 };
 use plumb_stats::median;
 
@@ -82,8 +83,16 @@ pub fn terms(plan: &Plan) -> impl Iterator<Item = &Term> {
     })
 }
 
+/// Whether a metric counts segments that were lost or came out of order, and there were none. Nobody looks for these zeros.
+pub fn is_none(metric: &str, reading: &Reading) -> bool {
+    Segments::of_metric(metric).is_some() && *reading == Reading::Count(0)
+}
+
 fn has_readings(run: &Run, metric: &MetricInfo) -> bool {
-    let holds = |result: &SlotResult| result.measurement.readings.contains_key(&metric.name);
+    let holds = |result: &SlotResult| {
+        let reading = result.measurement.readings.get(&metric.name);
+        reading.is_some_and(|reading| !is_none(&metric.name, reading))
+    };
     run.slots.iter().filter_map(Slot::result).any(holds)
 }
 
@@ -136,4 +145,26 @@ fn statistics(plan: &Plan, metric: &str) -> Vec<Statistic> {
     let claimed: Vec<Statistic> = of_metric.filter_map(|term| term.statistic).collect();
     let wanted = |statistic: &Statistic| usual.contains(statistic) || claimed.contains(statistic);
     Statistic::ALL.into_iter().filter(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::SlotOutcome;
+
+    use super::*;
+    use crate::fixture::Scenario;
+
+    #[test]
+    fn segments_that_were_sent_again_have_a_row_if_there_were_any() {
+        let (mut run, judgement) = Scenario::tls_offload().run();
+        let segments = Segments::Retransmitted.metric();
+        run.header.plan.metrics.push((&segments).into());
+        for count in [0, 7] {
+            let SlotOutcome::Measured(result) = &mut run.slots[count as usize].outcome else { panic!() };
+            result.measurement.readings.insert(segments.name.to_owned(), Reading::Count(count));
+            let has_row = rows(&run).iter().any(|row| row.metric.name == segments.name);
+            let is_in_markdown = crate::markdown(&run, &judgement).contains(segments.name);
+            assert_eq!((has_row, is_in_markdown), (count > 0, count > 0));
+        }
+    }
 }
