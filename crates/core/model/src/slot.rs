@@ -101,6 +101,9 @@ pub struct SlotResult {
     /// Where the system's threads were; absent if none can be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
+    /// Units of work that each worker of the system did in the window, the busiest first; empty if it has one, or does not count them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<u64>,
     /// The host's other work; of several hosts, the most of any of them.
     pub noise: Noise,
     /// The same of each host by its name, where there are others than the one that runs plumb.

@@ -209,6 +209,9 @@ pub struct Snapshot {
     pub counters: BTreeMap<String, u64>,
     /// States read back.
     pub states: BTreeMap<String, String>,
+    /// Units of work that each of its workers has done so far, by the worker's name; empty if it has one, or does not count them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workers: BTreeMap<String, u64>,
     /// Figures beside CPU time of processes that this program did not start.
     #[serde(default)]
     pub processes: Processes,

@@ -1,5 +1,6 @@
 //! From everything that was seen of a slot to its result.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuSet, CpuTime};
@@ -58,8 +59,9 @@ impl SeenSlot<'_> {
         measurement.notices.extend(closed.system.notices.iter().cloned());
         evidence.extend(more);
         let placement = placement((&opened.system, &closed.system), &load_cpus);
-        let result =
-            SlotResult { skew_ns, placement, ..assemble(measurement, (opened, closed), hosts, evidence) };
+        let workers = workers(&opened.system, &closed.system);
+        let assembled = assemble(measurement, (opened, closed), hosts, evidence);
+        let result = SlotResult { skew_ns, placement, workers, ..assembled };
         Measured { result, opened_ns: opened.at_ns, opened_at: opened.at.clone(), doubt }
     }
 }
@@ -82,6 +84,15 @@ fn placement((opened, closed): (&Snapshot, &Snapshot), load: &CpuSet) -> Option<
     let (ran, allowed) = after.ran_since(before);
     let all = |cpus: &CpuSet| cpus.iter().collect();
     (!ran.is_empty()).then(|| Placement { ran: all(&ran), allowed: all(&allowed), load: all(load) })
+}
+
+/// The work of each of the system's workers in the window, the busiest first.
+fn workers(opened: &Snapshot, closed: &Snapshot) -> Vec<u64> {
+    let done =
+        |(name, now): (&String, &u64)| now.saturating_sub(opened.workers.get(name).copied().unwrap_or(0));
+    let mut workers: Vec<u64> = closed.workers.iter().map(done).collect();
+    workers.sort_unstable_by_key(|work| Reverse(*work));
+    workers
 }
 
 /// How much earlier than planned a window must close to count as cut short, in ns.
@@ -162,7 +173,7 @@ mod tests {
     use plumb_model::Evidence;
     use plumb_path::Snapshot;
 
-    use super::{WindowEdge, in_doubt, is_late};
+    use super::{WindowEdge, in_doubt, is_late, workers};
 
     const MS: u64 = 1_000_000;
 
@@ -188,6 +199,18 @@ mod tests {
         assert!(!read_after(4, 4, 20), "asking takes that long");
         assert!(!read_after(40, 40, 1000));
         assert!(read_after(60, 60, 1000));
+    }
+
+    #[test]
+    fn workers_are_told_apart_by_name_and_the_busiest_comes_first() {
+        let snapshot = |workers: &[(&str, u64)]| Snapshot {
+            workers: workers.iter().map(|(name, work)| ((*name).to_owned(), *work)).collect(),
+            ..Snapshot::default()
+        };
+        let opened = snapshot(&[("7", 100), ("8", 40), ("9", 50)]);
+        let closed = snapshot(&[("7", 101), ("8", 40), ("10", 9)]);
+        assert_eq!(workers(&opened, &closed), [9, 1, 0]);
+        assert_eq!(workers(&Snapshot::default(), &Snapshot::default()), [0; 0]);
     }
 
     #[test]

@@ -162,6 +162,8 @@ fn check_result(result: &SlotResult) -> Checked {
         let sets = [&placement.ran, &placement.allowed, &placement.load];
         at_most("CPUs", sets.iter().map(|cpus| cpus.len()).sum(), ROWS_MAX)?;
     }
+    at_most("workers", result.workers.len(), ROWS_MAX)?;
+    result.workers.iter().try_for_each(|work| check_count("workers", *work))?;
     let noise = &result.noise;
     check_number("steal", noise.steal)?;
     check_number("softirq", noise.softirq)?;

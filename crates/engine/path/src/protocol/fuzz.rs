@@ -49,6 +49,7 @@ fn replies() -> Vec<Reply> {
         cpu: CpuCost { user_ns: 5, system_ns: 7, components: [("ingress".to_owned(), 12)].into() },
         counters: [("bytes".to_owned(), 1 << 60)].into(),
         states: [("state".to_owned(), "up".to_owned())].into(),
+        workers: [("ingress-1".to_owned(), 7)].into(),
         ..Snapshot::default()
     };
     let cause = FailureCause::System;
