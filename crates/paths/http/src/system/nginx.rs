@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use plumb_host::process::Signal;
+use plumb_host::process::{Signal, descendants, has_words};
 use plumb_ingress::text;
 use plumb_path::{PathError, Place};
 
@@ -23,11 +23,14 @@ use crate::settings::{ConfigSettings, IngressSettings, Spoken, TlsVersion};
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
 const STATUS_SOCKET: &str = "status.sock";
 
-/// The protocol of each request, in nginx's working directory.
-const PROTOCOL_LOG: &str = "protocols.log";
+/// The protocol and the worker of each request, in nginx's working directory.
+const REQUEST_LOG: &str = "requests.log";
 
 /// `-e`: what goes wrong before the configuration is read is not to go to the host's own log.
 const ARGUMENTS: [&str; 6] = ["-p", ".", "-e", "stderr", "-c", "nginx.conf"];
+
+/// The words in the command line of a worker, which is a child of the master.
+const WORKER: &str = "nginx: worker process";
 
 /// A running nginx.
 #[derive(Debug)]
@@ -39,8 +42,8 @@ pub(super) struct Nginx {
     config: Option<String>,
     /// Requests for its status, which it counts like others.
     status_requests: u64,
-    /// The protocol of each request, where it speaks several.
-    protocols: Option<ProtocolLog>,
+    /// The protocol and the worker of each request, where it speaks several protocols.
+    requests: Option<RequestLog>,
 }
 
 impl Nginx {
@@ -82,8 +85,8 @@ impl Nginx {
         let (program, proof) = Program::start(&recipe, expected)?;
         let config = expected_config(spec);
         // A user's template may have another log in its place.
-        let protocols = File::open(recipe.directory.join(PROTOCOL_LOG)).ok().map(ProtocolLog::new);
-        Ok((Self { program, module, config, status_requests: 0, protocols }, proof))
+        let requests = File::open(recipe.directory.join(REQUEST_LOG)).ok().map(RequestLog::new);
+        Ok((Self { program, module, config, status_requests: 0, requests }, proof))
     }
 
     /// Starts one as the origin of a static file.
@@ -102,7 +105,7 @@ impl Nginx {
         let config = |port| origin(port, is_nobody);
         let recipe = recipe(home, Environment::default(), (1, is_nobody), &config, None);
         let (program, _) = Program::start(&recipe, expected)?;
-        Ok(Self { program, module: None, config: None, status_requests: 0, protocols: None })
+        Ok(Self { program, module: None, config: None, status_requests: 0, requests: None })
     }
 
     pub(super) fn program(&mut self) -> &mut Program {
@@ -126,12 +129,22 @@ impl Nginx {
         })?;
         let mut counters =
             BTreeMap::from([("requests".to_owned(), requests.saturating_sub(self.status_requests))]);
-        if let Some(log) = &mut self.protocols {
-            let counted =
-                log.counted().map_err(|error| PathError::new(format!("read {PROTOCOL_LOG}: {error}")))?;
+        if let Some(log) = &mut self.requests {
+            log.read().map_err(|error| PathError::new(format!("read {REQUEST_LOG}: {error}")))?;
+            let counted = [(Spoken::H1, log.h1), (Spoken::H2, log.h2)];
             counters.extend(counted.map(|(protocol, count)| (counter(protocol).to_owned(), count)));
         }
         Ok(counters)
+    }
+
+    /// Requests by worker process, as far as the log has been read, if there are several workers.
+    pub(super) fn workers(&self) -> BTreeMap<String, u64> {
+        let Some(log) = &self.requests else { return BTreeMap::new() };
+        // A worker without a request is not in the log.
+        let pids = descendants(self.program.pid()).into_iter().filter(|pid| has_words(*pid, WORKER));
+        let count = |pid: u32| (pid.to_string(), log.workers.get(&pid).copied().unwrap_or(0));
+        let workers: BTreeMap<String, u64> = pids.map(count).collect();
+        if workers.len() > 1 { workers } else { BTreeMap::new() }
     }
 
     pub(super) fn states(&self) -> BTreeMap<String, String> {
@@ -168,32 +181,39 @@ fn recipe<'a>(
     }
 }
 
-/// nginx's log of protocols, as far as it has been read.
+/// nginx's log of requests, as far as it has been read.
 #[derive(Debug)]
-struct ProtocolLog {
-    file: File,
-    lines: u64,
+struct RequestLog {
+    file: BufReader<File>,
+    /// The last line, as long as its end is not written.
+    line: Vec<u8>,
+    h1: u64,
     h2: u64,
+    /// By the worker's pid.
+    workers: BTreeMap<u32, u64>,
 }
 
-impl ProtocolLog {
+impl RequestLog {
     fn new(file: File) -> Self {
-        Self { file, lines: 0, h2: 0 }
+        let file = BufReader::with_capacity(64 << 10, file);
+        Self { file, line: Vec::new(), h1: 0, h2: 0, workers: BTreeMap::new() }
     }
 
-    /// The requests of each protocol so far.
-    fn counted(&mut self) -> io::Result<[(Spoken, u64); 2]> {
-        let mut piece = [0; 64 << 10];
-        loop {
-            let length = self.file.read(&mut piece)?;
-            if length == 0 {
-                return Ok([(Spoken::H1, self.lines.saturating_sub(self.h2)), (Spoken::H2, self.h2)]);
-            }
-            // A line is `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`.
-            let count = |byte| memchr::memchr_iter(byte, &piece[..length]).count() as u64;
-            self.lines += count(b'\n');
-            self.h2 += count(b'2');
+    /// Counts the requests that were written since it was last called.
+    fn read(&mut self) -> io::Result<()> {
+        while self.file.read_until(b'\n', &mut self.line)? > 0 && self.line.ends_with(b"\n") {
+            self.count();
+            self.line.clear();
         }
+        Ok(())
+    }
+
+    /// Counts the request of a line such as `HTTP/2.0 4711`. The protocol of a request that nginx cannot read is empty.
+    fn count(&mut self) {
+        *(if self.line.starts_with(b"HTTP/2") { &mut self.h2 } else { &mut self.h1 }) += 1;
+        let pid = self.line.trim_ascii_end().rsplit(|byte| *byte == b' ').next();
+        let pid = pid.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        pid.into_iter().for_each(|pid| *self.workers.entry(pid).or_default() += 1);
     }
 }
 
@@ -230,8 +250,8 @@ impl Http2 {
         match self {
             Self::Off => "    access_log off;\n".to_owned(),
             Self::Listen | Self::Directive => format!(
-                "    log_format protocol $server_protocol;
-    access_log {PROTOCOL_LOG} protocol buffer=64k flush=10ms;
+                "    log_format request '$server_protocol $pid';
+    access_log {REQUEST_LOG} request buffer=64k flush=10ms;
 "
             ),
         }
@@ -423,7 +443,7 @@ fn tls(spec: &IngressSettings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Seek, Write};
+    use std::io::Write;
 
     use super::*;
     use crate::settings::Spoken::{H1, H2};
@@ -510,15 +530,15 @@ mod tests {
             new.join("\n")
         };
         insta::assert_snapshot!(new(Http2::Listen), @"
-            log_format protocol $server_protocol;
-            access_log protocols.log protocol buffer=64k flush=10ms;
+            log_format request '$server_protocol $pid';
+            access_log requests.log request buffer=64k flush=10ms;
                 listen 127.0.0.1:1 ssl http2 backlog=4096;
             http2_max_concurrent_streams 8;
                 access_log off;
         ");
         insta::assert_snapshot!(new(Http2::Directive), @"
-            log_format protocol $server_protocol;
-            access_log protocols.log protocol buffer=64k flush=10ms;
+            log_format request '$server_protocol $pid';
+            access_log requests.log request buffer=64k flush=10ms;
             http2 on;
             http2_max_concurrent_streams 8;
                 access_log off;
@@ -526,16 +546,15 @@ mod tests {
     }
 
     #[test]
-    fn the_log_of_protocols_is_counted_as_it_grows() {
-        let mut written = tempfile::tempfile().unwrap();
-        let mut log = ProtocolLog::new(written.try_clone().unwrap());
+    fn the_log_of_requests_is_counted_as_it_grows() {
+        let mut written = tempfile::NamedTempFile::new().unwrap();
+        let mut log = RequestLog::new(written.reopen().unwrap());
         let mut counted_after = |text: &str| {
-            let end = written.metadata().unwrap().len();
             written.write_all(text.as_bytes()).unwrap();
-            written.seek(io::SeekFrom::Start(end)).unwrap();
-            log.counted().unwrap().map(|(_, count)| count)
+            log.read().unwrap();
+            (log.h1, log.h2, log.workers.clone())
         };
-        assert_eq!(counted_after("HTTP/2.0\nHTTP/1.1\nHT"), [1, 1]);
-        assert_eq!(counted_after("TP/2.0\nHTTP/1.0\n"), [2, 2]);
+        assert_eq!(counted_after("HTTP/2.0 71\nHTTP/1.1 72\nHTTP/2.0 7"), (1, 1, [(71, 1), (72, 1)].into()));
+        assert_eq!(counted_after("1\nHTTP/1.0 71\n 72\n"), (3, 2, [(71, 3), (72, 2)].into()));
     }
 }

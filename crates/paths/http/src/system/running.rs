@@ -127,6 +127,7 @@ impl System for Running {
         let mut states = self.states.clone();
         states.extend(ingress.states()?);
         let mut counters = ingress.counters()?;
+        let workers = ingress.workers();
         if self.uses_qat {
             let devices = plumb_host::qat::qat_devices();
             counters.extend(offload::device_counters(&devices));
@@ -136,6 +137,7 @@ impl System for Running {
             cpu: CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, components },
             counters,
             states,
+            workers,
             ..Snapshot::default()
         })
     }
@@ -227,6 +229,15 @@ impl Ingress {
             Self::Haproxy(ingress) => ingress.counters(),
             Self::Nginx(ingress) => ingress.counters(),
             Self::Caddy(_) => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// Requests by worker, as far as the last reading of its counters has them, if it has several and counts them.
+    fn workers(&self) -> BTreeMap<String, u64> {
+        match self {
+            Self::Embedded(ingress) => ingress.requests_by_thread(),
+            Self::Nginx(ingress) => ingress.workers(),
+            Self::Haproxy(_) | Self::Caddy(_) => BTreeMap::new(),
         }
     }
 

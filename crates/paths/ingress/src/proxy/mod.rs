@@ -152,7 +152,7 @@ impl EmbeddedIngress {
         parts.watch()?;
         self.shards.push(Arc::clone(&parts.counters));
         let run = move || EventLoop::new(parts).run();
-        self.threads.push(LoopThread::start(format!("ingress-{index}"), signals, run)?);
+        self.threads.push(LoopThread::start(thread_name(index as usize), signals, run)?);
         Ok(())
     }
 
@@ -190,6 +190,17 @@ impl EmbeddedIngress {
         counters.chain(device.into_iter().flatten()).collect()
     }
 
+    /// The requests of each thread by its name, if there are several.
+    #[must_use]
+    pub fn requests_by_thread(&self) -> BTreeMap<String, u64> {
+        let requests = |(index, shard): (usize, &Arc<Shard>)| {
+            let totals = Totals::of([&**shard]);
+            (thread_name(index), totals.requests_h1 + totals.requests_h2)
+        };
+        let shards = self.shards.iter().enumerate().filter(|_| self.shards.len() > 1);
+        shards.map(requests).collect()
+    }
+
     /// The states that are words, not counts.
     #[must_use]
     pub fn states(&self) -> BTreeMap<String, String> {
@@ -207,6 +218,10 @@ impl EmbeddedIngress {
     fn totals(&self) -> Totals {
         Totals::of(self.shards.iter().map(|shard| &**shard))
     }
+}
+
+fn thread_name(index: usize) -> String {
+    format!("ingress-{index}")
 }
 
 impl Multibuffer {

@@ -100,6 +100,25 @@ fn without_tls_the_first_bytes_choose() {
 }
 
 #[test]
+fn requests_are_counted_by_worker() {
+    let Some((program, specs)) = with_h2("requests_are_counted_by_worker", TlsVersion::V13) else { return };
+    let counting = [IngressKind::Embedded, IngressKind::Nginx];
+    for mut spec in specs.into_iter().filter(|spec| counting.contains(&spec.ingress.kind)) {
+        let mut started = Started::new(&spec);
+        assert_eq!(proven(&mut started).workers, [].into(), "{spec:?}");
+        spec.ingress.threads = 3;
+        let mut started = Started::new(&spec);
+        let proof = proven(&mut started).workers;
+        assert_eq!((proof.len(), proof.values().sum::<u64>()), (3, 1), "{spec:?}");
+        for _ in 0..4 {
+            curl(&program, &started, "--http2");
+        }
+        let after = snapshot_where(&mut started, |after| after.workers.values().sum::<u64>() == 5);
+        assert!(after.workers.keys().eq(proof.keys()), "{after:?}");
+    }
+}
+
+#[test]
 fn with_h1_alone_curl_gets_no_h2_over_tls() {
     let test = "with_h1_alone_curl_gets_no_h2_over_tls";
     let Some((program, specs)) = with_h2(test, TlsVersion::V13) else { return };
