@@ -28,6 +28,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Cau
     found.extend(variants.iter().flat_map(|summary| about_variant(table, summary)));
     found.extend(variants.iter().flat_map(|summary| about_failed_slots(table, summary)));
     found.extend(variants.iter().filter_map(|summary| about_load(table, summary)));
+    found.extend(variants.iter().filter_map(|summary| about_workers(table, summary)));
     found.extend(about_correlation(table));
     found.extend(about_steps(table));
     found.extend(about_moves(table));
@@ -163,6 +164,39 @@ fn about_load(table: &Table<'_>, summary: &VariantSummary) -> Option<Caution> {
         of: summary.slots,
         health: worst.clone(),
         threads_key: table.plan.threads_key.clone(),
+    })
+}
+
+/// A worker that did less than this part of an even share was hardly used. Of two workers, the other then did more than nine tenths.
+const WORKER_MIN: f64 = 0.2;
+/// Less work for each worker does not show how it is spread.
+const PER_WORKER_MIN: u64 = 20;
+
+/// Workers of the system that were hardly used, in any slot of a variant.
+fn about_workers(table: &Table<'_>, summary: &VariantSummary) -> Option<Caution> {
+    let variant = &table.plan.variants[summary.variant].name;
+    let uneven = table.results(summary.cell, variant).filter_map(|result| {
+        let all = result.workers.iter().fold(0_u64, |all, work| all.saturating_add(*work));
+        let workers = result.workers.len() as u64;
+        let even = all as f64 / workers.max(1) as f64;
+        let idle = result.workers.iter().filter(|work| (**work as f64) < WORKER_MIN * even).count();
+        let busiest = *result.workers.first()? as f64 / all as f64;
+        (all >= PER_WORKER_MIN * workers && idle > 0).then_some((workers as u32, idle as u32, busiest))
+    });
+    let worst = |one: (u32, u32, f64), other: (u32, u32, f64)| {
+        (one.0.max(other.0), one.1.max(other.1), one.2.max(other.2))
+    };
+    let uneven: Vec<(u32, u32, f64)> = uneven.collect();
+    let (workers, idle, busiest) = uneven.iter().copied().reduce(worst)?;
+    Some(Caution::IdleWorkers {
+        cell: table.plan.cells[summary.cell].label(),
+        variant: variant.clone(),
+        units: table.plan.units.clone(),
+        workers,
+        idle,
+        busiest,
+        slots: uneven.len() as u32,
+        of: summary.slots,
     })
 }
 

@@ -873,6 +873,27 @@ fn a_system_that_waits_for_cpus_with_one_variant_alone_is_a_caution() {
     assert_eq!(found(0.05), []);
 }
 
+#[test]
+fn workers_that_did_hardly_any_work_are_a_caution() {
+    let found = |of_b: &[u64]| {
+        let slots = slots(6, 1.0, |slot| {
+            let is_uneven = slot.variant == "b" && slot.block < 2;
+            measured(slot).workers = if is_uneven { of_b.to_vec() } else { vec![600, 400] };
+        });
+        judge(&plan(&[]), &slots).cautions
+    };
+    let uneven = found(&[910, 90]);
+    let [Caution::IdleWorkers { variant, workers: 2, idle: 1, busiest, slots, of, .. }] = &uneven[..] else {
+        panic!("{uneven:?}")
+    };
+    assert_eq!((variant.as_str(), *busiest, 3 * slots), ("b", 0.91, *of));
+    let four = found(&[700, 220, 40, 40]);
+    assert!(matches!(four[..], [Caution::IdleWorkers { workers: 4, idle: 2, .. }]), "{four:?}");
+    assert_eq!(found(&[890, 110]), [], "the other worker did more than a tenth");
+    assert_eq!(found(&[30, 0]), [], "too little work to tell");
+    assert_eq!(found(&[]), [], "the system has one worker");
+}
+
 /// The cautions of a run whose slots of b have these seconds, of a system that uses this many CPUs.
 fn with_seconds(mut seconds: impl FnMut() -> Vec<f64>, cpus: f64, fastest_ns: u64) -> Vec<Caution> {
     let slots = slots(6, 0.03, |slot| {

@@ -220,6 +220,25 @@ pub enum Caution {
         /// The key of an experiment that gives the load more threads, if it has one.
         threads_key: Option<String>,
     },
+    /// Some workers of a variant's system did hardly any work, so its figures are those of fewer workers.
+    IdleWorkers {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// The name of the units of work, in the plural.
+        units: String,
+        /// How many workers the system had.
+        workers: u32,
+        /// How many of them did less than a fifth of an even part, at most.
+        idle: u32,
+        /// The part of the work that the busiest worker did, from 0 to 1, at most.
+        busiest: f64,
+        /// In how many slots.
+        slots: u32,
+        /// How many slots the variant has.
+        of: u32,
+    },
     /// The values of a claim follow one another from block to block.
     Autocorrelated {
         /// The values of the cell, by axis; empty for a plan with one cell.

@@ -45,15 +45,15 @@ pub fn sentence(caution: &Caution) -> String {
             "load-bound: in {slots} of {of} slots of {variant} the load, and not the system, was the limit: {}",
             why_load_bound(health, threads_key.as_deref())
         ),
+        Caution::IdleWorkers { cell, variant, units, workers, idle, busiest, slots, of } => {
+            idle_workers(&format!("{variant}{}", in_cell(cell)), units, [slots, of, idle, workers], *busiest)
+        }
         Caution::Autocorrelated { cell, left, right, lag1 } => {
             autocorrelated(left, right.as_deref(), &in_cell(cell), *lag1)
         }
-        Caution::SmallStep { cell, left, spread, step } => format!(
-            "{left}{} differs from block to block by {spread:.1} steps of its search (each {}), so its interval may be too narrow: choose a \
-             larger `step` or longer trials",
-            in_cell(cell),
-            figures::share_coarse(*step)
-        ),
+        Caution::SmallStep { cell, left, spread, step } => {
+            small_step(&format!("{left}{}", in_cell(cell)), *spread, *step)
+        }
         Caution::InFlight { cell, variant, baseline, units, variant_in_flight, baseline_in_flight } => {
             let place = in_cell(cell);
             in_flight((variant, *variant_in_flight, &place), (baseline, *baseline_in_flight), units)
@@ -121,12 +121,28 @@ fn counts(lack: Lack, variant: &str) -> String {
     }
 }
 
+fn idle_workers(name: &str, units: &str, [slots, of, idle, workers]: [&u32; 4], busiest: f64) -> String {
+    format!(
+        "in {slots} of {of} slots of {name}, {idle} of {workers} workers did hardly any {units}, and the busiest did {} of them: \
+         the figures are those of fewer workers; give the load more connections",
+        figures::share(busiest)
+    )
+}
+
 fn autocorrelated(left: &str, right: Option<&str>, place: &str, lag1: f64) -> String {
     let (values, so) = match right {
         Some(right) => (format!("ratios of {left} to {right}"), ": their interval may be too narrow"),
         None => (format!("values of {left}"), ", so their interval is wider"),
     };
     format!("the {values}{place} follow one another from block to block (lag 1: {lag1:.2}){so}")
+}
+
+fn small_step(left: &str, spread: f64, step: f64) -> String {
+    format!(
+        "{left} differs from block to block by {spread:.1} steps of its search (each {}), so its interval may be too narrow: choose a \
+         larger `step` or longer trials",
+        figures::share_coarse(step)
+    )
 }
 
 fn moved(left: &str, right: &str, place: &str) -> String {
@@ -233,6 +249,21 @@ mod tests {
             LoadHealth { busiest_thread: 0.035, late_share: 0.02, lag_ns_max: 3_200_000, ..idle.clone() };
         insta::assert_snapshot!(load_bound(late), @"load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: 2.0% of sends were late by up to 3.2 ms; lower `load.rate`, or give the load more threads (`load.threads`) or CPUs");
         insta::assert_snapshot!(load_bound(LoadHealth { busiest_thread: 0.97, ..idle }), @"load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: a thread was on a CPU 97% of the time; give the load more threads (`load.threads`) or CPUs");
+    }
+
+    #[test]
+    fn workers_without_work_are_told_with_the_share_of_the_busiest() {
+        let idle = Caution::IdleWorkers {
+            cell: String::new(),
+            variant: "h2".to_owned(),
+            units: "requests".to_owned(),
+            workers: 4,
+            idle: 3,
+            busiest: 0.9987,
+            slots: 2,
+            of: 12,
+        };
+        insta::assert_snapshot!(sentence(&idle), @"in 2 of 12 slots of h2, 3 of 4 workers did hardly any requests, and the busiest did 99.87% of them: the figures are those of fewer workers; give the load more connections");
     }
 
     #[test]
