@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{CpuCost, LoadHealth, Placement, SlotResult};
+use plumb_model::{CpuCost, LoadHealth, Merge, Placement, SlotResult};
 
 use crate::figures;
 use crate::layout::clean;
@@ -44,6 +44,8 @@ pub struct Costs {
     pub softirq: f64,
     /// Where the system's threads were in any slot; `None` if `plumb` could not see them.
     pub placement: Option<Placement>,
+    /// Units of work per worker of the system, see [`workers`], and their name in the plural.
+    pub workers: (Vec<u64>, String),
     /// The CPUs that the load's threads had and wanted, in the worst slot.
     pub health: LoadHealth,
 }
@@ -54,12 +56,36 @@ pub fn placement(view: &View<'_>, cell: usize, variant: usize) -> Option<Placeme
     all.fold(None, |sum: Option<Placement>, one| Some(sum.unwrap_or_default().union(one)))
 }
 
+/// Units of work per worker of a variant's system over all slots, the busiest of each slot first; none if it has one worker, or does
+/// not count them.
+pub fn workers(view: &View<'_>, cell: usize, variant: usize) -> Vec<u64> {
+    let slots = view.results(cell, variant).map(|result| &result.workers);
+    slots.fold(Vec::new(), |sum, workers| sum.and(workers))
+}
+
+/// The most workers of which each is shown.
+const WORKERS_SHOWN: usize = 8;
+
 impl Costs {
     /// The parts of the system's cost, or that it is not known, and where its threads were.
     pub fn system_words(&self) -> Vec<String> {
         let system = self.system.as_ref();
         let parts = system.map_or_else(|| vec![UNKNOWN.to_owned()], SideCost::component_words);
-        parts.into_iter().chain(self.placement_words()).collect()
+        parts.into_iter().chain(self.placement_words()).chain(self.worker_words()).collect()
+    }
+
+    /// `requests per worker: 4,120 / 3,980`, if the system counts them.
+    fn worker_words(&self) -> Option<String> {
+        let (workers, units) = &self.workers;
+        let [most, least] = [workers.first()?, workers.last()?].map(|work| figures::count(*work as f64));
+        let words = match workers.len() {
+            count if count > WORKERS_SHOWN => format!("{most} to {least} in {count} workers"),
+            _ => {
+                let all: Vec<String> = workers.iter().map(|work| figures::count(*work as f64)).collect();
+                all.join(" / ")
+            }
+        };
+        Some(format!("{units} per worker: {words}"))
     }
 
     /// `server threads were seen on CPU 1 (allowed: 0-1)`, if `plumb` could see them.
@@ -87,6 +113,7 @@ impl Costs {
             load: side(results.iter().map(|result| &result.load_cpu), work),
             softirq: softirq / results.len() as f64,
             placement: placement(view, cell, variant),
+            workers: (workers(view, cell, variant), view.plan().units.clone()),
             health: results
                 .iter()
                 .map(|result| &result.measurement.health)
@@ -170,6 +197,28 @@ mod tests {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(&words), "{text}");
         assert!(crate::html(&run, &judgement).contains(&words));
+    }
+
+    #[test]
+    fn the_work_of_each_worker_is_that_of_all_slots() {
+        let (mut run, judgement) = Scenario::tls_offload().run();
+        let words =
+            |run: &plumb_model::Run| Costs::of(&View::new(run, &judgement), 0, 0).unwrap().worker_words();
+        run.header.plan.units = "requests".to_owned();
+        assert_eq!(words(&run), None);
+        let mut set = |workers: &[u64]| {
+            for slot in &mut run.slots {
+                if let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome {
+                    result.workers = workers.to_vec();
+                }
+            }
+            words(&run).unwrap()
+        };
+        assert_eq!(set(&[412, 398]), "requests per worker: 4,944 / 4,776");
+        assert_eq!(set(&[9, 8, 7, 6, 5, 4, 3, 2, 1]), "requests per worker: 108 to 12 in 9 workers");
+        let style = crate::TextStyle { colour: false, width: 200 };
+        assert!(crate::text(&run, &judgement, &style).contains("requests per worker: 108"));
+        assert!(crate::html(&run, &judgement).contains("requests per worker: 108"));
     }
 
     #[test]

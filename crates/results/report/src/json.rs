@@ -238,6 +238,9 @@ pub struct VariantDocument {
     pub evidence: Vec<Evidence>,
     /// Where the system's threads were in any slot; `null` if `plumb` could not see them.
     pub placement: Option<Placement>,
+    /// Units of work per worker of the system over all slots, the busiest of each slot first; empty if it has one worker, or does not
+    /// count them.
+    pub workers: Vec<u64>,
     /// Units of work that were tried over all slots, and how many of them failed; both 0 where the data path does not count.
     pub attempts: Attempts,
     /// The metrics, by name.
@@ -421,6 +424,7 @@ fn variant_document(view: &View<'_>, cell: usize, variant: usize) -> VariantDocu
         reason,
         evidence: view.summary(cell, variant).map(|summary| summary.evidence.clone()).unwrap_or_default(),
         placement: costs::placement(view, cell, variant),
+        workers: costs::workers(view, cell, variant),
         attempts: view.summary(cell, variant).map(|summary| summary.attempts).unwrap_or_default(),
         metrics: metrics.filter_map(|metric| metric_document(view, cell, variant, metric)).collect(),
     }
