@@ -56,13 +56,16 @@ pub struct Inflow {
     size: u32,
     /// Bytes that were used up and not yet given back to the peer.
     owed: u32,
+    /// Bytes that were given back in `turn`.
+    given: u32,
+    turn: u32,
 }
 
 impl Inflow {
     /// A window that is kept at this many bytes.
     #[must_use]
     pub fn new(size: u32) -> Self {
-        Self { window: Window::new(size), size, owed: 0 }
+        Self { window: Window::new(size), size, owed: 0, given: 0, turn: 0 }
     }
 
     /// DATA arrives.
@@ -75,9 +78,9 @@ impl Inflow {
     }
 
     /// Bytes that arrived were used up. Returns the increment for a WINDOW_UPDATE once half of the window is owed: updates for
-    /// fewer bytes would cost frames, and later ones would stop the peer.
+    /// fewer bytes would cost frames, and later ones would stop the peer. All updates of one `turn` leave together.
     #[must_use]
-    pub fn release(&mut self, bytes: usize) -> Option<u32> {
+    pub fn release(&mut self, bytes: usize, turn: u32) -> Option<u32> {
         self.owed = self.owed.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         if self.owed == 0 || self.owed < self.size / 2 {
             return None;
@@ -85,7 +88,18 @@ impl Inflow {
         let increment = std::mem::take(&mut self.owed).min(WINDOW_MAX);
         // The sum cannot exceed the window that the peer had: it is what arrived before.
         let _ = self.window.change(i64::from(increment));
+        if self.turn != turn {
+            (self.turn, self.given) = (turn, 0);
+        }
+        self.given = self.given.saturating_add(increment);
         Some(increment)
+    }
+
+    /// Whether the peer may send no more before it learns of the updates of this turn.
+    #[must_use]
+    pub fn is_used_up(&self, turn: u32) -> bool {
+        let given = if self.turn == turn { self.given } else { 0 };
+        self.window.0 <= i64::from(given)
     }
 
     /// SETTINGS_INITIAL_WINDOW_SIZE of this side took effect.
@@ -125,13 +139,30 @@ mod tests {
         let mut inflow = Inflow::new(100);
         inflow.take(100).unwrap();
         assert_eq!(inflow.take(1), Err(Fault::DataBeyondWindow));
-        assert_eq!(inflow.release(49), None);
-        assert_eq!(inflow.release(1), Some(50));
+        assert_eq!(inflow.release(49, 0), None);
+        assert_eq!(inflow.release(1, 0), Some(50));
         assert_eq!(inflow.window.available(), 50);
         inflow.resize(10).unwrap();
         assert_eq!(inflow.window.available(), 0);
-        assert_eq!(inflow.release(50), Some(50));
+        assert_eq!(inflow.release(50, 0), Some(50));
         assert_eq!(inflow.window.available(), 10);
-        assert_eq!(Inflow::new(0).release(0), None);
+        assert_eq!(Inflow::new(0).release(0, 0), None);
+    }
+
+    #[test]
+    fn a_window_is_used_up_until_its_update_leaves() {
+        let mut inflow = Inflow::new(100);
+        inflow.take(60).unwrap();
+        assert_eq!((inflow.release(60, 1), inflow.is_used_up(1)), (Some(60), false));
+        inflow.take(40).unwrap();
+        assert_eq!((inflow.release(40, 1), inflow.is_used_up(1)), (None, true));
+        assert!(!inflow.is_used_up(2));
+        inflow.take(60).unwrap();
+        assert_eq!((inflow.release(60, 2), inflow.is_used_up(2)), (Some(100), true));
+        // SETTINGS can leave less than nothing.
+        let mut inflow = Inflow::new(100);
+        inflow.take(60).unwrap();
+        inflow.resize(50).unwrap();
+        assert!(inflow.is_used_up(0));
     }
 }

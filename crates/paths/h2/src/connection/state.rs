@@ -49,6 +49,8 @@ pub struct Connection {
     scratch: Vec<u8>,
     pub(super) outflow: Window,
     pub(super) inflow: Inflow,
+    /// How often the caller has sent all WINDOW_UPDATEs.
+    pub(super) turn: u32,
     pub(super) streams: Streams,
     /// The next id that this side uses; 0 for a server, which opens none.
     pub(super) next_id: u32,
@@ -97,6 +99,7 @@ impl Connection {
             scratch: Vec::new(),
             outflow: Window::new(default.initial_window_size),
             inflow: Inflow::new(window_bytes),
+            turn: 0,
             streams: Streams::default(),
             next_id,
             last_peer_id: 0,
@@ -273,21 +276,37 @@ impl Connection {
         }
     }
 
-    /// Gives back `flow_bytes` of content that was used up, with WINDOW_UPDATEs when it is time. Returns whether there were any.
+    /// Gives back `flow_bytes` of content that was used up, with WINDOW_UPDATEs when it is time. Returns whether the peer has used up
+    /// the window of the stream, so that it can send no more of it until they arrive. The answer is right only for a caller that calls
+    /// [`Connection::was_sent`].
     pub fn release(&mut self, id: u32, flow_bytes: usize, out: &mut Vec<u8>) -> bool {
-        let length = out.len();
         self.release_connection(flow_bytes, out);
-        let stream = self.streams.get_mut(id).filter(|stream| stream.receiving != Receiving::Ended);
-        if let Some(increment) = stream.and_then(|stream| stream.inflow.release(flow_bytes)) {
+        let turn = self.turn;
+        let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.receiving != Receiving::Ended)
+        else {
+            return false;
+        };
+        if let Some(increment) = stream.inflow.release(flow_bytes, turn) {
             encode::window_update(id, increment, out);
         }
-        out.len() > length
+        flow_bytes > 0 && stream.content_left != Some(0) && stream.inflow.is_used_up(turn)
     }
 
     pub(super) fn release_connection(&mut self, flow_bytes: usize, out: &mut Vec<u8>) {
-        if let Some(increment) = self.inflow.release(flow_bytes) {
+        if let Some(increment) = self.inflow.release(flow_bytes, self.turn) {
             encode::window_update(0, increment, out);
         }
+    }
+
+    /// Whether the peer has used up the window of the connection. See [`Connection::release`].
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        self.inflow.is_used_up(self.turn)
+    }
+
+    /// All WINDOW_UPDATEs that were written are on their way to the peer.
+    pub fn was_sent(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
     }
 
     /// Ends a stream early. Does nothing if it has ended.
