@@ -107,7 +107,7 @@ impl Connection {
             }
             Frame::Continuation { fragment, ends_block, .. } => self.take_continuation(fragment, ends_block),
             Frame::Settings(pairs) => self.take_settings(pairs, out),
-            Frame::SettingsAck => self.take_settings_ack(),
+            Frame::SettingsAck => self.take_settings_ack(out),
             Frame::PushPromise { .. } => Err(Fault::Push.on_connection()),
             Frame::Ping { payload, is_ack: false } => {
                 encode::ping(payload, true, out);
@@ -298,13 +298,19 @@ impl Connection {
     }
 
     /// The peer knows this side's settings, and keeps to them from now on.
-    fn take_settings_ack(&mut self) -> Result<Event<'static>, Error> {
+    fn take_settings_ack(&mut self, out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         let before = self.initial_inflow();
         self.unacknowledged =
             self.unacknowledged.checked_sub(1).ok_or(Fault::AckUnexpected.on_connection())?;
-        let after = self.initial_inflow();
+        let (after, turn) = (self.initial_inflow(), self.turn);
         for stream in self.streams.iter_mut().filter(|_| after != before) {
             stream.inflow.resize(after).map_err(Fault::on_connection)?;
+            // Without this, a peer whose window is used up could never send the bytes that make an update leave.
+            if let Some(increment) =
+                stream.inflow.release(0, turn).filter(|_| stream.receiving != Receiving::Ended)
+            {
+                encode::window_update(stream.id, increment, out);
+            }
         }
         self.decoder.set_table_size(self.local.header_table_size);
         Ok(Event::Nothing)

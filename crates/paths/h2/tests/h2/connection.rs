@@ -2,7 +2,7 @@
 
 use crate::illegal;
 use plumb_h2::connection::{Blocked, Connection, Event, Limits, Sent, Side};
-use plumb_h2::frame::Frame;
+use plumb_h2::frame::{Frame, encode};
 use plumb_h2::hpack::Field;
 use plumb_h2::{Error, ErrorCode, Scope, Settings};
 
@@ -251,4 +251,23 @@ fn tables_follow_the_settings_of_either_side() {
         pair.answer(stream, length, true);
         assert_eq!(pair.exchange().0.len(), 1);
     }
+}
+
+/// A server may send by the default window before it acknowledges a smaller one, and then has no window left.
+#[test]
+fn a_window_that_settings_lowered_opens_again() {
+    let mut client = End::new(Side::Client, Settings { initial_window_size: 1000, ..Settings::default() });
+    let stream = client.connection.open(false).unwrap();
+    client.connection.send_fields(stream, request("/"), true, &mut client.out);
+    let mut answer = Vec::new();
+    Settings::default().encode(&mut answer);
+    encode::headers(stream, &[0x88], false, 1 << 14, &mut answer);
+    encode::data(stream, &[0; 1 << 14], false, &mut answer);
+    client.take(&answer);
+    client.out.clear();
+    let mut ack = Vec::new();
+    encode::settings_ack(&mut ack);
+    client.take(&ack);
+    let (frame, _) = Frame::read(&client.out, 1 << 14).unwrap().unwrap();
+    assert_eq!(frame, Frame::WindowUpdate { stream, increment: 1 << 14 });
 }
