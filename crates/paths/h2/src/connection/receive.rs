@@ -1,16 +1,30 @@
 //! The half of a connection that receives.
 
 use super::event::{Event, Side};
-use super::state::{Awaits, Block, Connection};
+use super::state::{Awaits, Block, Connection, Rest};
 use super::streams::Receiving;
 use crate::PREFACE;
 use crate::error::{Error, ErrorCode, Fault, Scope};
 use crate::frame::{Flags, Frame, FrameKind, HEADER_BYTES, Header, Pairs, encode};
 use crate::message::{Part, check};
-use crate::settings::SettingId;
+use crate::settings::{MAX_FRAME_SIZE_MIN, SettingId};
+
+impl Rest {
+    /// The payload of a frame that is taken in pieces; `None` for other frames. A padded frame is taken as a whole, because a piece does
+    /// not show where its padding begins.
+    fn of(header: Header) -> Option<Self> {
+        let Header { length, kind, flags, stream } = header;
+        let is_in_pieces =
+            kind == FrameKind::Data && !flags.has(Flags::PADDED) && length > MAX_FRAME_SIZE_MIN;
+        let ends_stream = flags.has(Flags::END_STREAM);
+        is_in_pieces.then_some(Self { stream, bytes: length as usize, ends_stream })
+    }
+}
 
 impl Connection {
     /// Takes one frame from the front of `bytes`. Returns its event and its length, or `None` if the frame is incomplete.
+    ///
+    /// A DATA frame above 16 KiB is taken in pieces as it arrives, each with an event, so that the caller need not keep it.
     ///
     /// # Errors
     ///
@@ -23,21 +37,66 @@ impl Connection {
         if self.awaits == Awaits::Preface {
             return self.take_preface(bytes);
         }
+        if let Some(rest) = self.rest {
+            return self.take_piece(rest, bytes, 0, out);
+        }
         let Some(header) = Header::parse(bytes) else { return Ok(None) };
         self.check_order(header)?;
-        header.check_size(self.local.max_frame_size)?;
+        self.check_size(header)?;
         let length = HEADER_BYTES + header.length as usize;
-        let Some(payload) = bytes.get(HEADER_BYTES..length) else { return Ok(None) };
-        let event = Frame::parse(header, payload).and_then(|frame| self.take(frame, header, out));
-        let event = match event {
-            Err(Error { scope: Scope::Stream(id), .. }) if self.is_idle(id) => {
-                return Err(Fault::OnIdleStream(header.kind).on_connection());
-            }
-            Err(error @ Error { scope: Scope::Stream(id), .. }) => self.refuse(id, error, out)?,
-            Err(error) => return Err(error),
-            Ok(event) => event,
+        let Some(payload) = bytes.get(HEADER_BYTES..length) else {
+            let Some(rest) = Rest::of(header) else { return Ok(None) };
+            header.check_stream()?;
+            return self.take_piece(rest, &bytes[HEADER_BYTES..], HEADER_BYTES, out);
         };
+        let taken = Frame::parse(header, payload).and_then(|frame| self.take(frame, header, out));
+        let event = self.settle(taken, header.kind, out)?;
         Ok(Some((event, length)))
+    }
+
+    /// Takes the part of a DATA frame that has arrived, after `before` bytes of its header.
+    fn take_piece<'b>(
+        &mut self,
+        rest: Rest,
+        bytes: &'b [u8],
+        before: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Event<'b>, usize)>, Error> {
+        let data = &bytes[..bytes.len().min(rest.bytes)];
+        if data.is_empty() {
+            return Ok(None);
+        }
+        let left = rest.bytes - data.len();
+        self.rest = (left > 0).then_some(Rest { bytes: left, ..rest });
+        let ends_stream = left == 0 && rest.ends_stream;
+        let taken = self.take_data(rest.stream, data, data.len(), ends_stream, out);
+        let event = self.settle(taken, FrameKind::Data, out)?;
+        Ok(Some((event, before + data.len())))
+    }
+
+    /// Ends the stream if the peer broke a rule on it.
+    fn settle<'b>(
+        &mut self,
+        taken: Result<Event<'b>, Error>,
+        kind: FrameKind,
+        out: &mut Vec<u8>,
+    ) -> Result<Event<'b>, Error> {
+        match taken {
+            Err(Error { scope: Scope::Stream(id), .. }) if self.is_idle(id) => {
+                Err(Fault::OnIdleStream(kind).on_connection())
+            }
+            Err(error @ Error { scope: Scope::Stream(id), .. }) => self.refuse(id, error, out),
+            other => other,
+        }
+    }
+
+    /// Checks the size of a frame against this side's settings, and against the bound on field blocks.
+    fn check_size(&self, header: Header) -> Result<(), Error> {
+        header.check_size(self.local.max_frame_size)?;
+        if header.kind == FrameKind::Headers && header.length as usize > self.limits.block_bytes_max {
+            return Err(Fault::BlockTooLong.on_connection());
+        }
+        Ok(())
     }
 
     fn take_preface<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<(Event<'b>, usize)>, Error> {

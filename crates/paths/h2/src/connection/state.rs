@@ -31,6 +31,14 @@ pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
 }
 
+/// The part of a DATA frame that has not arrived, if the frame is taken in pieces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    pub(super) stream: u32,
+    pub(super) bytes: usize,
+    pub(super) ends_stream: bool,
+}
+
 /// One end of a connection. See the [module](super).
 #[derive(Debug)]
 pub struct Connection {
@@ -42,6 +50,7 @@ pub struct Connection {
     pub(super) unacknowledged: u32,
     pub(super) awaits: Awaits,
     pub(super) block: Option<Block>,
+    pub(super) rest: Option<Rest>,
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) fields: Fields,
@@ -93,6 +102,7 @@ impl Connection {
             unacknowledged: 1,
             awaits,
             block: None,
+            rest: None,
             decoder: Decoder::new(),
             encoder: Encoder::new(),
             fields: Fields::default(),

@@ -29,6 +29,24 @@ impl Header {
         // the payload. Ending the connection is allowed for every frame.
         if self.length > payload_bytes_max { Err(Fault::FrameTooLarge.on_connection()) } else { Ok(()) }
     }
+
+    /// Checks that a frame of this kind may be on stream 0, or on another.
+    pub(crate) fn check_stream(&self) -> Result<(), Error> {
+        let Self { kind, stream, .. } = *self;
+        let fault = match kind {
+            FrameKind::Settings | FrameKind::Ping | FrameKind::GoAway if stream != 0 => {
+                Fault::NotOnStreamZero(kind)
+            }
+            FrameKind::Settings
+            | FrameKind::Ping
+            | FrameKind::GoAway
+            | FrameKind::WindowUpdate
+            | FrameKind::Unknown(_) => return Ok(()),
+            _ if stream == 0 => Fault::OnStreamZero(kind),
+            _ => return Ok(()),
+        };
+        Err(fault.on_connection())
+    }
 }
 
 impl<'a> Frame<'a> {
@@ -53,7 +71,7 @@ impl<'a> Frame<'a> {
     /// frames can end their stream only.
     pub fn parse(header: Header, payload: &'a [u8]) -> Result<Self, Error> {
         let Header { kind, flags, stream, .. } = header;
-        check_stream(kind, stream)?;
+        header.check_stream()?;
         match kind {
             FrameKind::Data => {
                 let (data, ends_stream) = (unpad(flags, payload, kind)?, flags.has(Flags::END_STREAM));
@@ -79,22 +97,6 @@ impl<'a> Frame<'a> {
             FrameKind::Unknown(_) => Ok(Self::Unknown(header)),
         }
     }
-}
-
-fn check_stream(kind: FrameKind, stream: u32) -> Result<(), Error> {
-    let fault = match kind {
-        FrameKind::Settings | FrameKind::Ping | FrameKind::GoAway if stream != 0 => {
-            Fault::NotOnStreamZero(kind)
-        }
-        FrameKind::Settings
-        | FrameKind::Ping
-        | FrameKind::GoAway
-        | FrameKind::WindowUpdate
-        | FrameKind::Unknown(_) => return Ok(()),
-        _ if stream == 0 => Fault::OnStreamZero(kind),
-        _ => return Ok(()),
-    };
-    Err(fault.on_connection())
 }
 
 fn length_fault(kind: FrameKind) -> Error {

@@ -4,7 +4,7 @@ use crate::illegal;
 use plumb_h2::connection::{Blocked, Connection, Event, Limits, Sent, Side};
 use plumb_h2::frame::{Frame, encode};
 use plumb_h2::hpack::Field;
-use plumb_h2::{Error, ErrorCode, Scope, Settings};
+use plumb_h2::{Error, ErrorCode, Fault, Scope, Settings};
 
 /// One side, with all that it wrote.
 struct End {
@@ -270,4 +270,88 @@ fn a_window_that_settings_lowered_opens_again() {
     client.take(&ack);
     let (frame, _) = Frame::read(&client.out, 1 << 14).unwrap().unwrap();
     assert_eq!(frame, Frame::WindowUpdate { stream, increment: 1 << 14 });
+}
+
+/// A client that takes frames of up to 1 MiB, with a request under way, and the bytes that a server answers it with.
+fn large(write: impl FnOnce(u32, &mut Vec<u8>)) -> (End, Vec<u8>) {
+    let windows = Settings { initial_window_size: 1 << 30, max_frame_size: 1 << 20, ..Settings::default() };
+    let mut out = Vec::new();
+    let connection = Connection::begin(Side::Client, windows, 1 << 30, Limits::default(), &mut out);
+    let mut client = End { connection, out };
+    let stream = client.connection.open(false).unwrap();
+    client.connection.send_fields(stream, request("/"), true, &mut client.out);
+    let mut answer = Vec::new();
+    Settings::default().encode(&mut answer);
+    encode::settings_ack(&mut answer);
+    encode::headers(stream, &[0x88], false, 1 << 14, &mut answer);
+    write(stream, &mut answer);
+    client.out.clear();
+    (client, answer)
+}
+
+/// Takes bytes in pieces of this length. Returns the events of DATA, the error, and the most bytes that had to be kept.
+fn in_pieces(client: &mut End, bytes: &[u8], piece: usize) -> (Vec<(usize, bool)>, Option<Error>, usize) {
+    let (mut kept, mut most, mut events) = (Vec::new(), 0, Vec::new());
+    for piece in bytes.chunks(piece) {
+        kept.extend_from_slice(piece);
+        loop {
+            match client.connection.receive(&kept, &mut client.out) {
+                Ok(Some((event, length))) => {
+                    if let Event::Data { data, ends_stream, .. } = event {
+                        events.push((data.len(), ends_stream));
+                    }
+                    if let Event::Refused(error) = event {
+                        return (events, Some(error), most);
+                    }
+                    kept.drain(..length);
+                }
+                Ok(None) => break,
+                Err(error) => return (events, Some(error), most),
+            }
+        }
+        most = most.max(kept.len());
+    }
+    (events, None, most)
+}
+
+#[test]
+fn large_data_is_taken_as_it_arrives() {
+    for ends_stream in [false, true] {
+        let (mut client, answer) = large(|stream, out| {
+            encode::data(stream, &vec![b'x'; 1 << 20], ends_stream, out);
+            encode::ping([1; 8], false, out);
+        });
+        let (events, error, most) = in_pieces(&mut client, &answer, 1000);
+        let last = events.last().map(|(_, ends)| *ends);
+        assert_eq!((events.iter().map(|(bytes, _)| bytes).sum::<usize>(), error), (1 << 20, None));
+        assert_eq!(
+            (last, events.iter().filter(|(_, ends)| *ends).count()),
+            (Some(ends_stream), ends_stream.into())
+        );
+        assert!(most <= 17, "{most} bytes were kept");
+        // The frame after it is found, and answered.
+        assert!(client.out.ends_with(&[1; 8]));
+    }
+}
+
+#[test]
+fn a_fault_of_large_data_is_that_of_the_whole_frame() {
+    for stream in [0, 1, 3] {
+        let (mut whole, answer) = large(|_, out| encode::data(stream, &[0; 100_000], true, out));
+        let (mut pieces, _) = large(|_, _| ());
+        let expected = in_pieces(&mut whole, &answer, usize::MAX).1;
+        assert_eq!(in_pieces(&mut pieces, &answer, 1000).1, expected, "on stream {stream}");
+        assert_eq!(expected.is_none(), stream == 1);
+    }
+}
+
+/// The header of the frame is enough to refuse it.
+#[test]
+fn a_large_frame_has_no_field_block_above_the_limit() {
+    let (mut client, mut answer) = large(|_, _| ());
+    let bytes = Limits::default().block_bytes_max + 1;
+    encode::headers(1, &vec![0x88; bytes], true, 1 << 20, &mut answer);
+    let (_, error, most) = in_pieces(&mut client, &answer, 1000);
+    assert_eq!(error, Some(Fault::BlockTooLong.on_connection()));
+    assert!(most <= 1000, "{most} bytes were kept");
 }
