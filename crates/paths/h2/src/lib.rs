@@ -13,7 +13,8 @@ mod window;
 
 pub use error::{Error, ErrorCode, Fault, Scope};
 pub use message::{Fields, Head};
-pub use settings::Settings;
+pub use settings::{MAX_FRAME_SIZE_MAX, MAX_FRAME_SIZE_MIN, Settings};
+pub use window::WINDOW_MAX;
 
 /// The first bytes of every client (RFC 9113, section 3.4). A SETTINGS frame follows.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -4,22 +4,26 @@
 //! a variant that changes only `kind` must leave its neighbours standing. What a kind does not use is checked in
 //! `check.rs`.
 
+mod announced;
 mod config;
 mod driver;
 mod ingress;
 mod load;
 mod origin;
 mod tls;
+mod windows;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use announced::Announced;
 pub use config::ConfigSettings;
 pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
 pub use load::{LoadSettings, Reuse, Spoken};
 pub use origin::{OriginKind, OriginSettings};
 pub use tls::{KeyKind, TlsVersion};
+pub use windows::WindowSettings;
 
 /// The settings of an HTTP experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

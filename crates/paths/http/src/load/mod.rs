@@ -55,7 +55,7 @@ use self::tls::Offer;
 use self::transport::Security;
 use self::worker::HttpWorker;
 use crate::metrics;
-use crate::settings::{Driver, LoadSettings, Reuse, Spoken, TlsVersion};
+use crate::settings::{Announced, Driver, LoadSettings, Reuse, Spoken, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -76,6 +76,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return Err(Fault::new("load.threads", message));
     }
     check_protocol(spec)?;
+    check_announced(spec)?;
     if spec.duration.0 == 0 {
         return fault("load.duration", "the window must be longer than 0");
     }
@@ -116,6 +117,19 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
         (_, _, Reuse::None) => "without `reuse` a connection carries 1 request; leave `streams` out",
     };
     Err(Fault::new("load.streams", why))
+}
+
+/// Checks what the client announces in HTTP/2.
+fn check_announced(spec: &LoadSettings) -> Result<(), Fault> {
+    for Announced { key, name, bytes, range: [least, most], .. } in Announced::changed(spec) {
+        if spec.protocol == Spoken::H1 {
+            return Err(Fault::new(key, format!("the {name} is a setting of HTTP/2; set `protocol: h2`")));
+        }
+        if bytes < least || bytes > most {
+            return Err(Fault::new(key, format!("HTTP/2 allows {least} to {most} for the {name}")));
+        }
+    }
+    Ok(())
 }
 
 fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Percent, Rate, Span};
+use plumb_model::{Bytes, Percent, Rate, Span};
 use plumb_path::{Capacity, CapacitySettings, Fault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::driver::Driver;
 use super::tls::TlsVersion;
+use super::windows::WindowSettings;
 use crate::metrics;
 
 /// Whether connections are used again.
@@ -60,6 +61,12 @@ pub struct LoadSettings {
     pub protocol: Spoken,
     /// Requests under way on each connection of HTTP/2. At a fixed rate, this is a limit.
     pub streams: u32,
+    /// The client's receive windows of HTTP/2, such as `{ stream: 64 KiB }`.
+    pub windows: WindowSettings,
+    /// The largest frame of HTTP/2 that the client accepts: `16 KiB` to `16777215 B`.
+    pub max_frame: Bytes,
+    /// The largest table of headers that the client keeps for the server's encoder (HPACK); 0 for none.
+    pub header_table: Bytes,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
     /// Whether connections are used again: `keep-alive`, or `none` for a new handshake every request.
@@ -137,6 +144,9 @@ impl Default for LoadSettings {
             connections: 10,
             protocol: Spoken::default(),
             streams: 1,
+            windows: WindowSettings::default(),
+            max_frame: Bytes(16 << 10),
+            header_table: Bytes(4 << 10),
             threads: 1,
             reuse: Reuse::default(),
             duration: Span(5_000_000_000),

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use plumb_h2::frame::encode;
 use plumb_h2::{ErrorCode, Settings};
+use plumb_model::Bytes;
 
 use super::*;
-use crate::settings::Spoken;
+use crate::settings::{Spoken, WindowSettings};
 use peer::{Heard, Peer};
 
 fn h2(streams: u32) -> LoadSettings {
@@ -402,6 +403,42 @@ fn a_server_that_answers_late_makes_no_request_wait_before_it_is_sent() {
     assert_eq!(stalled(&measure(&spec, &server.url)), []);
 }
 
+/// The settings and the window of the connection that a load announces to a server.
+fn announced(change: impl FnOnce(&mut LoadSettings)) -> (Vec<(u16, u32)>, Vec<(u32, u32)>) {
+    let heard = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+    let seen = Arc::clone(&heard);
+    let server = server(move |peer| {
+        while let Some(heard) = peer.hear() {
+            match heard {
+                Heard::Settings(pairs) => seen.lock().unwrap().0 = pairs,
+                Heard::Window(stream, increment) => seen.lock().unwrap().1.push((stream, increment)),
+                Heard::End(stream) => peer.answer(stream, b"ok"),
+                _ => {}
+            }
+        }
+    });
+    let mut spec = LoadSettings { connections: 1, requests: Some(2), duration: Span(60_000 * MS), ..h2(1) };
+    change(&mut spec);
+    assert_eq!(measure(&spec, &server.url).work, 2);
+    heard.lock().unwrap().clone()
+}
+
+#[test]
+fn a_connection_announces_what_was_asked_for() {
+    const FIELDS: (u16, u32) = (6, 256 << 10);
+    let window = (1 << 30) - 1;
+    let (settings, windows) = announced(|_| ());
+    assert_eq!((settings, windows), (vec![(2, 0), (4, window), FIELDS], vec![(0, window - 65_535)]));
+    let (settings, windows) = announced(|spec| {
+        spec.windows = WindowSettings { connection: Bytes(100_000), stream: Bytes(16 << 10) };
+        (spec.max_frame, spec.header_table) = (Bytes(1 << 20), Bytes(64 << 10));
+    });
+    assert_eq!(settings, [(1, 64 << 10), (2, 0), (4, 16 << 10), (5, 1 << 20), FIELDS]);
+    assert_eq!(windows, [(0, 100_000 - 65_535)]);
+    let least = announced(|spec| spec.windows.connection = Bytes(65_535));
+    assert_eq!(least.1, [], "the window of a new connection is as large");
+}
+
 #[test]
 fn what_http_2_cannot_do_is_refused() {
     let header = |name: &str, value: &str| LoadSettings {
@@ -409,12 +446,20 @@ fn what_http_2_cannot_do_is_refused() {
         body: Some("body".to_owned()),
         ..h2(1)
     };
+    let window = WindowSettings::default();
     let specs = [
         LoadSettings { streams: 0, ..h2(1) },
         LoadSettings { streams: 2, ..spec() },
         LoadSettings { reuse: Reuse::None, ..h2(2) },
         LoadSettings { alpn: vec!["http/1.1".to_owned()], ..h2(1) },
         LoadSettings { driver: crate::settings::Driver::Wrk, ..h2(1) },
+        LoadSettings { max_frame: Bytes((16 << 10) - 1), ..h2(1) },
+        LoadSettings { max_frame: Bytes(16 << 20), ..h2(1) },
+        LoadSettings { header_table: Bytes(0), ..spec() },
+        LoadSettings { windows: WindowSettings { connection: Bytes(65_534), ..window }, ..h2(1) },
+        LoadSettings { windows: WindowSettings { stream: Bytes(0), ..window }, ..h2(1) },
+        LoadSettings { windows: WindowSettings { stream: Bytes(1 << 31), ..window }, ..h2(1) },
+        LoadSettings { windows: WindowSettings { stream: Bytes(1 << 14), ..window }, ..spec() },
         header("Connection", "close"),
         header("Expect", "100-continue"),
     ];
@@ -425,6 +470,13 @@ fn what_http_2_cannot_do_is_refused() {
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
     load.alpn: the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`
     load.protocol: wrk speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha
+    load.max_frame: HTTP/2 allows 16 KiB to 16777215 B for the largest frame
+    load.max_frame: HTTP/2 allows 16 KiB to 16777215 B for the largest frame
+    load.header_table: the header table is a setting of HTTP/2; set `protocol: h2`
+    load.windows.connection: HTTP/2 allows 65535 B to 2147483647 B for the connection window
+    load.windows.stream: HTTP/2 allows 1 B to 2147483647 B for the stream window
+    load.windows.stream: HTTP/2 allows 1 B to 2147483647 B for the stream window
+    load.windows.stream: the stream window is a setting of HTTP/2; set `protocol: h2`
     load.headers.Connection: HTTP/2 has no such header; remove it
     load.headers.Expect: over HTTP/2 the load does not wait for `100 Continue`; remove it
     ");

@@ -13,7 +13,7 @@ use plumb_host::time::monotonic_ns;
 use plumb_model::Wait;
 
 use self::request::Request;
-use self::state::{Exchange, Wire};
+use self::state::{Exchange, Opening, Wire};
 pub use self::state::{H2, Shared};
 use super::{Flow, Protocol, Then};
 use crate::load::core::Core;
@@ -32,7 +32,12 @@ impl Protocol for H2 {
     const IS_MULTIPLEXED: bool = true;
 
     fn shared(spec: &LoadSettings, url: &Url) -> Shared {
-        Shared { request: Request::new(spec, url), streams_max: spec.streams as usize, joined: Vec::new() }
+        Shared {
+            request: Request::new(spec, url),
+            streams_max: spec.streams as usize,
+            opening: Opening::new(spec),
+            joined: Vec::new(),
+        }
     }
 
     fn new(shared: &Shared) -> Self {
@@ -40,14 +45,15 @@ impl Protocol for H2 {
             streams: Vec::new(),
             exchanges: Vec::new(),
             streams_max: shared.streams_max,
-            wire: Wire::new(),
+            opening: shared.opening,
+            wire: Wire::new(shared.opening),
         }
     }
 
     fn reset(&mut self) {
         self.streams.clear();
         self.exchanges.clear();
-        self.wire = Wire::new();
+        self.wire = Wire::new(self.opening);
     }
 
     fn take(&mut self, due: Due) {

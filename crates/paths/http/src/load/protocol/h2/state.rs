@@ -2,28 +2,45 @@
 
 use plumb_h2::connection::{Connection, Limits, Side};
 use plumb_h2::{ErrorCode, Settings};
+use plumb_model::Bytes;
 
 use super::request::Request;
 use crate::load::stream::Stream;
+use crate::settings::LoadSettings;
 
-/// This side's window for a stream and for a connection. It is as large as h2load's, so that the load does not limit the server.
-const WINDOW_BYTES: u32 = (1 << 30) - 1;
+/// The most bytes of an answer's fields, so that their cost is bounded.
+const FIELDS_BYTES_MAX: u32 = 256 << 10;
 
-/// The settings of this side: the defaults of RFC 9113, but for windows and a bound on what an answer's fields may cost.
-const SETTINGS: Settings = Settings {
-    header_table_size: 4096,
-    enable_push: false,
-    max_concurrent_streams: u32::MAX,
-    initial_window_size: WINDOW_BYTES,
-    max_frame_size: 1 << 14,
-    max_header_list_size: 256 << 10,
-};
+/// The settings that each connection announces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opening {
+    settings: Settings,
+    /// The window of the connection, which SETTINGS cannot change.
+    window_bytes: u32,
+}
+
+impl Opening {
+    /// The settings of a load, which are within their ranges.
+    pub(super) fn new(spec: &LoadSettings) -> Self {
+        let number = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        let settings = Settings {
+            header_table_size: number(spec.header_table),
+            enable_push: false,
+            max_concurrent_streams: u32::MAX,
+            initial_window_size: number(spec.windows.stream),
+            max_frame_size: number(spec.max_frame),
+            max_header_list_size: FIELDS_BYTES_MAX,
+        };
+        Self { settings, window_bytes: number(spec.windows.connection) }
+    }
+}
 
 /// State that a thread's connections share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     pub(super) request: Request,
     pub(super) streams_max: usize,
+    pub(super) opening: Opening,
     /// Where the beginning of a frame meets the read with its end; nothing stays in it.
     pub(super) joined: Vec<u8>,
 }
@@ -35,6 +52,7 @@ pub struct H2 {
     pub(super) streams: Vec<Stream>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) streams_max: usize,
+    pub(super) opening: Opening,
     pub(super) wire: Wire,
 }
 
@@ -76,10 +94,11 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(opening: Opening) -> Self {
         let mut out = Vec::new();
+        let Opening { settings, window_bytes } = opening;
         Self {
-            rules: Connection::begin(Side::Client, SETTINGS, WINDOW_BYTES, Limits::default(), &mut out),
+            rules: Connection::begin(Side::Client, settings, window_bytes, Limits::default(), &mut out),
             out,
             sent: 0,
             answer_bytes: 0,

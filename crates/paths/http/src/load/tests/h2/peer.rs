@@ -19,6 +19,10 @@ pub enum Heard {
     Reset(u32),
     /// The client gives the connection up, with this code.
     GoAway(u32),
+    /// The client's settings by their number.
+    Settings(Vec<(u16, u32)>),
+    /// The client's window for a stream, or with 0 for the connection, grows by this number of bytes.
+    Window(u32, u32),
     /// Anything else.
     Other,
 }
@@ -93,10 +97,13 @@ impl<'a> Peer<'a> {
             }
             Frame::RstStream { stream, .. } => Heard::Reset(stream),
             Frame::GoAway { code, .. } => Heard::GoAway(code),
-            Frame::Settings(_) if self.acknowledges => {
-                self.say(encode::settings_ack);
-                Heard::Other
+            Frame::Settings(pairs) => {
+                if self.acknowledges {
+                    self.say(encode::settings_ack);
+                }
+                Heard::Settings(pairs.iter().collect())
             }
+            Frame::WindowUpdate { stream, increment } => Heard::Window(stream, increment),
             _ => Heard::Other,
         })
     }
