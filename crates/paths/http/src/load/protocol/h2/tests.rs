@@ -7,6 +7,7 @@ use plumb_fuzz::Target;
 use plumb_h2::frame::{Flags, FrameKind, HEADER_BYTES, encode};
 use plumb_h2::hpack::{Field, replayable};
 use plumb_h2::{ErrorCode, Settings};
+use plumb_model::Bytes;
 use plumb_pace::{Frame, Proportion};
 
 use super::receive::UNREAD_BYTES_MAX;
@@ -20,7 +21,11 @@ use crate::load::transport::Security;
 type Outcome = (BTreeMap<String, u64>, Vec<(usize, u64)>, Vec<u8>, usize);
 
 fn core() -> Core<Shared> {
-    let spec = LoadSettings { streams: 3, ..LoadSettings::default() };
+    core_of(&LoadSettings::default())
+}
+
+fn core_of(spec: &LoadSettings) -> Core<Shared> {
+    let spec = LoadSettings { streams: 3, ..spec.clone() };
     let url = Url::parse("http://127.0.0.1/").unwrap();
     let errand = Errand {
         address: "127.0.0.1:80".parse().unwrap(),
@@ -78,6 +83,12 @@ fn seeds() -> Vec<Vec<u8>> {
             encode::frame(FrameKind::Data, Flags::PADDED, 5, &[1, b'o', b'k', 0], out);
             encode::headers(5, &replayable([Field::new(b"a", b"b")]), true, 1 << 14, out);
         }),
+        // DATA that is taken in pieces.
+        frames(|out| {
+            encode::headers(1, &[0x88], false, 1 << 14, out);
+            encode::data(1, &[b'x'; (1 << 14) + 1], true, out);
+            encode::headers(3, &[0x88], true, 1 << 14, out);
+        }),
         frames(|out| {
             encode::settings_ack(out);
             encode::ping([1; 8], false, out);
@@ -92,7 +103,7 @@ fn seeds() -> Vec<Vec<u8>> {
 
 #[test]
 fn fuzz_http2_answers() {
-    let mut core = core();
+    let mut core = core_of(&LoadSettings { max_frame: Bytes(1 << 20), ..LoadSettings::default() });
     Target::new("fuzz_http2_answers").seeds(seeds()).run(|bytes| {
         let whole = outcome(&mut core, bytes, usize::MAX);
         let pieces = outcome(&mut core, bytes, 1 + bytes.len() % 23);
@@ -129,24 +140,28 @@ fn a_request_under_way_takes_at_most_512_bytes() {
     assert!(peak_bytes <= under_way * 512, "{} bytes for each", peak_bytes / under_way);
 }
 
-/// A read has up to 64 KiB. That is too much to keep for each of many connections.
+/// A read has up to 64 KiB. That is too much to keep for each of many connections, and so is a large frame.
 #[test]
 fn a_connection_keeps_no_more_of_a_read_than_a_frame() {
-    const FRAME_BYTES: usize = HEADER_BYTES + (1 << 14);
-    let mut core = core();
-    let answer = frames(|out| {
-        encode::headers(1, &[0x88], false, 1 << 14, out);
-        (0..40).for_each(|_| encode::data(1, &[b'x'; 1 << 14], false, out));
-    });
-    let mut client = H2::new(&core.shared);
-    client.take(Due::new(0, 0));
-    client.open_streams(&mut core, 0);
-    for read in answer.chunks(64 << 10) {
-        client.take_bytes(&mut core, read).unwrap();
-        let kept_bytes = client.wire.input.capacity();
-        assert!(kept_bytes <= 2 * FRAME_BYTES, "{kept_bytes} bytes");
+    const KEPT_BYTES_MAX: usize = 2 * (HEADER_BYTES + (1 << 14));
+    for frame_bytes in [1 << 14, 1 << 20] {
+        let mut core = core_of(&LoadSettings { max_frame: Bytes(frame_bytes), ..LoadSettings::default() });
+        let content = vec![b'x'; frame_bytes as usize];
+        let answer = frames(|out| {
+            encode::headers(1, &[0x88], false, 1 << 14, out);
+            (0..40).for_each(|_| encode::data(1, &content, false, out));
+        });
+        let mut client = H2::new(&core.shared);
+        client.take(Due::new(0, 0));
+        client.open_streams(&mut core, 0);
+        for read in answer.chunks(64 << 10) {
+            client.take_bytes(&mut core, read).unwrap();
+            let kept_bytes = client.wire.input.capacity();
+            assert!(kept_bytes <= KEPT_BYTES_MAX, "{kept_bytes} bytes");
+        }
+        assert_eq!(client.streams[0].answer.body_bytes, 40 * frame_bytes);
+        assert!(core.shared.joined.capacity() <= 4 * KEPT_BYTES_MAX, "{}", core.shared.joined.capacity());
     }
-    assert_eq!(client.streams[0].answer.body_bytes, 40 << 14);
 }
 
 /// Neither the load's own frames nor those that the kernel has taken are unread answers.
