@@ -1,11 +1,11 @@
 //! Each tool's abilities and output, so that an experiment that asks for more is refused before it runs.
 
-use plumb_model::Statistic;
+use plumb_model::{Bytes, Statistic};
 use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
 use crate::metrics::METRICS;
-use crate::settings::{Driver, LoadSettings, Reuse, Spoken};
+use crate::settings::{Announced, Driver, LoadSettings, Reuse, Spoken};
 
 /// Refuses what the tool cannot do.
 ///
@@ -80,6 +80,22 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     if settings.duration.0 < 1_000_000_000 {
         return cannot("load.duration", "runs for whole seconds; give it at least 1 s");
     }
+    check_announced(settings, program)
+}
+
+/// Refuses what the tool cannot announce in HTTP/2.
+fn check_announced(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
+    for Announced { key, bytes, .. } in Announced::changed(settings) {
+        let is_window = key.starts_with("load.windows.");
+        let why = match settings.driver {
+            Driver::H2load if is_window && window_bits(bytes).is_none() => {
+                "has windows of 2^N - 1 bytes, such as `65535 B`, up to `1073741823 B`; use the native driver"
+            }
+            Driver::H2load => continue,
+            _ => "has no such option here; use h2load or the native driver",
+        };
+        return Err(Fault::new(key, format!("{program} {why}")));
+    }
     Ok(())
 }
 
@@ -89,7 +105,7 @@ fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
         Driver::Wrk | Driver::Ab | Driver::Vegeta => {
             ("load.protocol", "speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha")
         }
-        // Each virtual user has a connection of its own, also in HTTP/2 (grafana/k6, `internal/js/runner.go`).
+        // Each virtual user has a separate connection, also in HTTP/2 (grafana/k6, `internal/js/runner.go`).
         Driver::K6 if settings.streams > 1 => (
             "load.streams",
             "makes 1 request at a time on a connection; use the native driver, h2load or oha",
@@ -104,6 +120,13 @@ fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
         _ => return Ok(()),
     };
     Err(Fault::new(key, format!("{program} {what}")))
+}
+
+/// The number that h2load takes for a window; `None` where it cannot have that window.
+pub(super) fn window_bits(window: Bytes) -> Option<u32> {
+    let size = window.0.checked_add(1)?;
+    let bits = size.ilog2();
+    (size.is_power_of_two() && bits <= 30).then_some(bits)
 }
 
 fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
@@ -228,6 +251,10 @@ mod tests {
         );
         assert_eq!(key(Driver::Ab, |settings| settings.threads = 2), Some("load.threads".to_owned()));
         assert_eq!(
+            key(Driver::Oha, |settings| settings.header_table = Bytes(0)),
+            Some("load.header_table".to_owned())
+        );
+        assert_eq!(
             key(Driver::Native, |settings| settings.script = Some("a.js".to_owned())),
             Some("load.script".to_owned())
         );
@@ -255,6 +282,18 @@ mod tests {
         load.reuse: oha keeps its connections of HTTP/2; use the native driver or k6
         load.host: oha sends the host of the URL with HTTP/2, and `host` beside it; use the native driver or h2load
         ");
+    }
+
+    #[test]
+    fn h2load_has_windows_of_a_power_of_two_less_one() {
+        let bits = |bytes| window_bits(Bytes(bytes));
+        assert_eq!([bits(1), bits(65_535), bits((1 << 30) - 1)], [Some(1), Some(16), Some(30)]);
+        assert_eq!([bits(65_536), bits((1 << 31) - 1)], [None, None]);
+        let mut settings = LoadSettings { driver: Driver::H2load, ..LoadSettings::default() };
+        settings.windows.stream = Bytes(64 << 10);
+        assert_eq!(check(&settings).unwrap_err().key, "load.windows.stream");
+        settings.windows.stream = Bytes((64 << 10) - 1);
+        check(&settings).unwrap();
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use plumb_host::Error;
-use plumb_model::Span;
+use plumb_model::{Bytes, Span};
 use plumb_path::tool::{self, Invocation};
 use serde_json::json;
 
+use super::abilities::window_bits;
 use crate::settings::{Driver, LoadSettings, Reuse, Spoken, TlsVersion};
 use crate::url::Url;
 
@@ -111,9 +112,30 @@ fn h2load(settings: &LoadSettings, seconds: u64) -> Vec<String> {
     arguments.extend(["-t".to_owned(), settings.threads.to_string()]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
     arguments.extend(["-D".to_owned(), seconds.to_string()]);
+    arguments.extend(announced(settings));
     arguments.extend(settings.cipher.iter().map(|cipher| format!("--ciphers={cipher}")));
     arguments.extend(headers(settings, false));
     arguments
+}
+
+/// Options for the settings that differ from the defaults. h2load has the same defaults.
+fn announced(settings: &LoadSettings) -> impl Iterator<Item = String> {
+    let default = LoadSettings::default();
+    let bits = |name: &str, window: Bytes, default: Bytes| {
+        let bits = window_bits(window).filter(|_| window != default)?;
+        Some(format!("--{name}-bits={bits}"))
+    };
+    let bytes = |name: &str, value: Bytes, default: Bytes| {
+        (value != default).then(|| format!("--{name}-size={}", value.0))
+    };
+    [
+        bits("connection-window", settings.windows.connection, default.windows.connection),
+        bits("window", settings.windows.stream, default.windows.stream),
+        bytes("max-frame", settings.max_frame, default.max_frame),
+        bytes("header-table", settings.header_table, default.header_table),
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// k6 runs the user's script, or one that makes the requests that the settings ask for.
@@ -295,6 +317,15 @@ mod tests {
                 settings.streams = 8;
             }),
             "-m 8 -t 1 -c 20 -D 2 https://127.0.0.1:8443/x"
+        );
+        assert_eq!(
+            arguments(Driver::H2load, |settings| {
+                settings.protocol = Spoken::H2;
+                settings.windows.stream = Bytes((16 << 10) - 1);
+                settings.max_frame = Bytes(1 << 20);
+                settings.header_table = Bytes(0);
+            }),
+            "-m 1 -t 1 -c 20 -D 2 --window-bits=14 --max-frame-size=1048576 --header-table-size=0 https://127.0.0.1:8443/x"
         );
     }
 
