@@ -1,7 +1,7 @@
 //! `plumb http URL`: one measurement without a comparison, the everyday replacement for ab, wrk and k6.
 
 use plumb_host::signals::Interrupts;
-use plumb_http::settings::{HttpSettings, LoadSettings, Spoken};
+use plumb_http::settings::{Announced, HttpSettings, LoadSettings, Spoken};
 use plumb_http::{HTTP, Target};
 use plumb_model::{Measurement, Reading};
 use plumb_path::Settings;
@@ -34,7 +34,8 @@ fn connections(spec: &LoadSettings) -> String {
         Spoken::H1 => connections,
         Spoken::H2 => {
             let streams = plumb_report::plural(spec.streams as usize, "stream");
-            format!("{connections} of HTTP/2 · {streams} each")
+            let announced = Announced::changed(spec).map(|one| format!(" · {} {}", one.name, one.bytes));
+            format!("{connections} of HTTP/2 · {streams} each{}", announced.collect::<String>())
         }
     }
 }

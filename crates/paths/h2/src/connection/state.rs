@@ -125,6 +125,12 @@ impl Connection {
         &self.peer
     }
 
+    /// Whether the peer has acknowledged this side's settings.
+    #[must_use]
+    pub fn is_acknowledged(&self) -> bool {
+        self.unacknowledged == 0
+    }
+
     /// How many streams are open.
     #[must_use]
     pub fn open_streams(&self) -> usize {

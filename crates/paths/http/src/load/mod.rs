@@ -237,8 +237,9 @@ impl<P: Protocol> Load for HttpLoad<P> {
             move || worker::<P>(errand, shared, security?, resumption, connections, part)
         })?;
         let (connections, is_judged) = (self.spec.connections, self.spec.capacity.is_some());
-        let asked = report::Asked { rate_per_s, connections, is_judged };
-        let mut measurement = report::measurement(&driven, asked, &self.errand);
+        let announced = Announced::changed(&self.spec).collect();
+        let asked = report::Asked { rate_per_s, connections, is_judged, announced };
+        let mut measurement = report::measurement(&driven, &asked, &self.errand);
         // Above the capacity all connections are busy, however many there are.
         if self
             .spec

@@ -11,6 +11,7 @@ use super::core::Errand;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
 use crate::metrics;
+use crate::settings::Announced;
 
 /// The name under which sizes of answers' bodies are observed.
 const BODY: &str = "body";
@@ -31,7 +32,7 @@ const TO_RESUME_MIN: u64 = 20;
 type Counts = BTreeMap<String, u64>;
 
 /// The settings of the load that its results are compared with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Asked {
     /// Requests per second, in an open loop.
     pub rate_per_s: Option<f64>,
@@ -39,12 +40,14 @@ pub struct Asked {
     pub connections: u32,
     /// Whether objectives judge the times. A request without an answer then exceeds them all, whenever it failed.
     pub is_judged: bool,
+    /// The settings that connections of HTTP/2 announced, without the defaults.
+    pub announced: Vec<Announced>,
 }
 
 impl Asked {
     /// A notice where the rate needs more connections than the load has. By Little's law it needs the rate times the mean time for
     /// which a request keeps a connection.
-    fn too_few_connections(self, times: &Times) -> Option<Notice> {
+    fn too_few_connections(&self, times: &Times) -> Option<Notice> {
         let rate = self.rate_per_s?;
         let sum_ns = |histogram: &Histogram| {
             histogram.statistic_ns(Statistic::Avg).unwrap_or(0.0) * histogram.count() as f64
@@ -64,7 +67,7 @@ fn slowest_pending(tally: &Tally) -> (u64, u64) {
 
 /// Puts the tallies of all threads together. `work` are the answers completed within the window.
 #[must_use]
-pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Measurement {
+pub fn measurement(driven: &Driven<Tally>, asked: &Asked, errand: &Errand) -> Measurement {
     let checks = &errand.checks;
     let is_open_loop = asked.rate_per_s.is_some();
     let mut tally = Tally::new(driven.frame, is_open_loop, checks.all().len());
@@ -76,7 +79,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, errand: &Errand) -> Mea
     let seconds = driven.frame.whole_seconds(driven.end_ns());
     let mut measurement = Measurement {
         windows: windows(&tally, seconds),
-        observed: observed(&tally, errand),
+        observed: observed(&tally, errand, &asked.announced),
         sizes: sizes(&tally),
         hopeless: hopeless(&tally),
         notices: notices(&tally, slowest_pending),
@@ -175,7 +178,7 @@ fn windows(tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
     ])
 }
 
-fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
+fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap<String, Counts> {
     let mut observed: BTreeMap<String, Counts> = BTreeMap::new();
     let mut see = |property: &str, value: &str, count: u64| {
         if count > 0 {
@@ -202,6 +205,9 @@ fn observed(tally: &Tally, errand: &Errand) -> BTreeMap<String, Counts> {
     }
     for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled) {
         see("stalled", wait.name(), histogram.count());
+    }
+    for Announced { name, bytes, .. } in announced {
+        see(name, &bytes.to_string(), tally.acknowledged);
     }
     see("handshakes", "full", tally.handshakes_full);
     see("handshakes", "resumed", tally.handshakes_resumed);

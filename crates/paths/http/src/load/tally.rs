@@ -137,6 +137,8 @@ merged! {
         pub sessions_missing: u64,
         /// Connections that stood within the window.
         pub connections_opened: u64,
+        /// Connections of HTTP/2 whose server had acknowledged the load's settings by its first answer.
+        pub acknowledged: u64,
         /// Requests under way on a connection with each one that began in the window.
         pub streams: Histogram,
         /// The longest time from the beginning of a request to its complete answer.

@@ -403,9 +403,12 @@ fn a_server_that_answers_late_makes_no_request_wait_before_it_is_sent() {
     assert_eq!(stalled(&measure(&spec, &server.url)), []);
 }
 
-/// The settings and the window of the connection that a load announces to a server.
-fn announced(change: impl FnOnce(&mut LoadSettings)) -> (Vec<(u16, u32)>, Vec<(u32, u32)>) {
-    let heard = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+/// The settings of a client by their number, and its WINDOW_UPDATEs by stream.
+type Announcement = (Vec<(u16, u32)>, Vec<(u32, u32)>);
+
+/// The announcement of a load to a server, and what the load measured.
+fn announced(change: impl FnOnce(&mut LoadSettings)) -> (Announcement, Measurement) {
+    let heard = Arc::new(Mutex::new(Announcement::default()));
     let seen = Arc::clone(&heard);
     let server = server(move |peer| {
         while let Some(heard) = peer.hear() {
@@ -419,24 +422,34 @@ fn announced(change: impl FnOnce(&mut LoadSettings)) -> (Vec<(u16, u32)>, Vec<(u
     });
     let mut spec = LoadSettings { connections: 1, requests: Some(2), duration: Span(60_000 * MS), ..h2(1) };
     change(&mut spec);
-    assert_eq!(measure(&spec, &server.url).work, 2);
-    heard.lock().unwrap().clone()
+    let measurement = measure(&spec, &server.url);
+    let announcement = heard.lock().unwrap().clone();
+    (announcement, measurement)
 }
 
 #[test]
 fn a_connection_announces_what_was_asked_for() {
     const FIELDS: (u16, u32) = (6, 256 << 10);
     let window = (1 << 30) - 1;
-    let (settings, windows) = announced(|_| ());
+    let ((settings, windows), measurement) = announced(|_| ());
     assert_eq!((settings, windows), (vec![(2, 0), (4, window), FIELDS], vec![(0, window - 65_535)]));
-    let (settings, windows) = announced(|spec| {
+    assert!(measurement.observed.keys().all(|property| !property.ends_with("window")));
+    let ((settings, windows), measurement) = announced(|spec| {
         spec.windows = WindowSettings { connection: Bytes(100_000), stream: Bytes(16 << 10) };
         (spec.max_frame, spec.header_table) = (Bytes(1 << 20), Bytes(64 << 10));
     });
     assert_eq!(settings, [(1, 64 << 10), (2, 0), (4, 16 << 10), (5, 1 << 20), FIELDS]);
     assert_eq!(windows, [(0, 100_000 - 65_535)]);
-    let least = announced(|spec| spec.windows.connection = Bytes(65_535));
-    assert_eq!(least.1, [], "the window of a new connection is as large");
+    for (property, value) in [
+        ("connection window", "100 kB"),
+        ("stream window", "16 KiB"),
+        ("largest frame", "1 MiB"),
+        ("header table", "64 KiB"),
+    ] {
+        assert_eq!(measurement.observed_count(property, value), 1, "{property}");
+    }
+    let ((_, windows), _) = announced(|spec| spec.windows.connection = Bytes(65_535));
+    assert_eq!(windows, [], "the window of a new connection is as large");
 }
 
 #[test]

@@ -130,6 +130,9 @@ impl H2 {
     /// An answer is complete.
     fn finish(&mut self, core: &mut Core<Shared>, at: usize) {
         let now_ns = self.wire.heard_ns;
+        if !self.wire.has_served && self.wire.rules.is_acknowledged() {
+            core.tally.acknowledged += 1;
+        }
         (self.wire.has_answered, self.wire.has_served) = (true, true);
         let (mut stream, exchange) = self.remove(at);
         // Where the server does not want the rest of the request (RFC 9113, section 8.1).
