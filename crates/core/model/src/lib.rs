@@ -80,5 +80,5 @@ pub use user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,
 };
 pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};
-pub use wait::Wait;
+pub use wait::{LoadWindow, Wait};
 pub use when::{rfc3339, rfc3339_us};

@@ -1,4 +1,4 @@
-//! Why a request waited before it was sent, or while it was sent.
+//! Why a request waited before it was sent, or while it was sent, and why an answer waited.
 //!
 //! The reasons are part of the model because the load that measures them and the report that shows them do not know each other.
 
@@ -48,6 +48,36 @@ impl Wait {
             Self::Socket => {
                 ("http_req_stalled_socket", "waiting for the kernel to take more bytes of the request")
             }
+        };
+        Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: MetricKind::Trend, about }
+    }
+}
+
+crate::named! {
+    /// A window of the load that the server used up, so that no more of an answer could be sent.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum LoadWindow: name {
+        /// The window of a connection.
+        Connection = "connection",
+        /// The window of a stream.
+        Stream = "stream",
+    }
+}
+
+impl LoadWindow {
+    /// The distribution of the server's waits for this window, with a value for each time that it was used up.
+    #[must_use]
+    pub const fn metric(self) -> Metric {
+        let (name, about) = match self {
+            Self::Connection => (
+                "http_res_stalled_connection_window",
+                "from when the load read the last bytes that its window of a connection allowed to when the kernel took its \
+                 WINDOW_UPDATE",
+            ),
+            Self::Stream => (
+                "http_res_stalled_stream_window",
+                "from when the load read the last bytes that its window of a stream allowed to when the kernel took its WINDOW_UPDATE",
+            ),
         };
         Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: MetricKind::Trend, about }
     }

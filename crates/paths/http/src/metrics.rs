@@ -1,7 +1,7 @@
 //! The metrics of the `http` data path, under the names that users of k6 know.
 
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{Better, Metric, MetricKind, Segments, Unit, Wait};
+use plumb_model::{Better, LoadWindow, Metric, MetricKind, Segments, Unit, Wait};
 
 /// A distribution of times, of which less is better.
 const fn trend(name: &'static str, about: &'static str) -> Metric {
@@ -133,6 +133,8 @@ pub const METRICS: &[Metric] = &[
     Wait::Socket.metric(),
     Segments::Retransmitted.metric(),
     Segments::OutOfOrder.metric(),
+    LoadWindow::Connection.metric(),
+    LoadWindow::Stream.metric(),
     HTTP_REQ_FAILED,
     CHECKS,
     DATA_SENT,

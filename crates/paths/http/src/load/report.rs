@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Histogram, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Statistic, Wait, hidden_stall,
+    Histogram, LoadWindow, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Statistic, Wait,
+    hidden_stall,
 };
 use plumb_path::drive::Driven;
 
@@ -121,6 +122,10 @@ fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
     for (kind, count) in tally.segments.known() {
         readings.insert(kind.metric().name.to_owned(), Reading::Count(count));
     }
+    let used_up = LoadWindow::ALL.iter().zip(&tally.times.withheld).filter(|(_, times)| times.count() > 0);
+    readings.extend(
+        used_up.map(|(window, times)| (window.metric().name.to_owned(), Reading::Trend(times.clone()))),
+    );
     let others = [
         (metrics::HTTP_REQ_FAILED, share(tally.failed, tally.succeeded)),
         (metrics::CHECKS, share(passed, failed)),

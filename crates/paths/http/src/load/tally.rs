@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::measurement::per_second;
-use plumb_model::{Histogram, Largest, Merge, Statistic, Wait, merged};
+use plumb_model::{Histogram, Largest, LoadWindow, Merge, Statistic, Wait, merged};
 use plumb_pace::{Frame, Seconds};
 use plumb_path::drive::Recorder;
 
@@ -215,6 +215,8 @@ merged! {
         pub stalled: [Histogram; Wait::ALL.len()],
         /// How many requests waited for any of them.
         pub stalls: u64,
+        /// The server's waits for the load's windows, in the order of [`LoadWindow::ALL`].
+        pub withheld: [Histogram; LoadWindow::ALL.len()],
         /// How many requests found a connection that stood.
         pub reused: u64,
         /// Closed loop: the waits of requests that had no answer when the window closed.

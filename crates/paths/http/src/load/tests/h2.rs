@@ -452,6 +452,34 @@ fn a_connection_announces_what_was_asked_for() {
     assert_eq!(windows, [], "the window of a new connection is as large");
 }
 
+/// The server waits for the load's WINDOW_UPDATE after each window that it uses up, and needs none after the last one.
+#[test]
+fn windows_that_the_server_used_up_are_counted_with_its_waits() {
+    const WINDOW: u32 = 16 << 10;
+    const WINDOWS: u32 = 64;
+    let server = server(|peer| {
+        while let Some(heard) = peer.hear() {
+            let Heard::End(stream) = heard else { continue };
+            peer.say(|out| encode::headers(stream, &[0x88], false, 1 << 14, out));
+            for window in 1..=WINDOWS {
+                peer.say(|out| encode::data(stream, &[b'x'; WINDOW as usize], window == WINDOWS, out));
+                if window < WINDOWS && peer.await_window(stream, WINDOW).is_none() {
+                    return;
+                }
+            }
+        }
+    });
+    let checks = vec!["body length == 1 MiB".to_owned()];
+    let windows = WindowSettings { stream: Bytes(WINDOW.into()), ..WindowSettings::default() };
+    let (requests, duration) = (Some(3), Span(60_000 * MS));
+    let measurement =
+        measure(&LoadSettings { checks, windows, requests, duration, connections: 1, ..h2(1) }, &server.url);
+    assert_eq!((measurement.work, share_of(&measurement, "checks")), (3, (3, 0)));
+    assert_eq!(count_of(&measurement, "http_res_stalled_stream_window"), 3 * u64::from(WINDOWS - 1));
+    assert_eq!(measurement.readings.get("http_res_stalled_connection_window"), None);
+    assert_eq!(stalled(&measurement), [("connection", 1)], "the one that made the connection");
+}
+
 #[test]
 fn what_http_2_cannot_do_is_refused() {
     let header = |name: &str, value: &str| LoadSettings {

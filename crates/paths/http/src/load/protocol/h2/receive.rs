@@ -6,6 +6,7 @@ use plumb_h2::connection::Event;
 use plumb_h2::frame::FrameKind;
 use plumb_h2::{ErrorCode, Fault, Scope};
 use plumb_host::time::monotonic_ns;
+use plumb_model::LoadWindow;
 
 use super::state::{H2, Shared};
 use crate::load::content::{Content, Label};
@@ -71,12 +72,13 @@ impl H2 {
         if !self.wire.has_settings && bytes.starts_with(b"HTTP/1.") {
             return Err(Http2Error::OtherProtocol.into());
         }
-        let mut at = 0;
+        let (mut at, begin) = (0, self.wire.out.len());
         loop {
             let wire = &mut self.wire;
             let queued_bytes = wire.out.len();
             let received = wire.rules.receive(&bytes[at..], &mut wire.out);
             let Some((event, length)) = received.map_err(|error| Http2Error::Illegal(error.fault))? else {
+                wire.note_windows(begin);
                 return Ok(at);
             };
             at += length;
@@ -102,7 +104,9 @@ impl H2 {
                 }
             }
             Event::Data { stream, data, flow_bytes, ends_stream } => {
-                self.wire.rules.release(stream, flow_bytes, &mut self.wire.out);
+                if self.wire.rules.release(stream, flow_bytes, &mut self.wire.out) {
+                    self.wire.used_up.push((LoadWindow::Stream, self.wire.heard_ns));
+                }
                 let Some(at) = self.find(stream) else { return };
                 self.streams[at].answer.body_bytes += data.len() as u64;
                 core.errand.checks.pass(&mut self.streams[at].watch, data);

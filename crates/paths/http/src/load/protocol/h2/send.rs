@@ -5,7 +5,7 @@ use plumb_h2::connection::Blocked;
 use plumb_host::time::monotonic_ns;
 use plumb_model::Wait;
 
-use super::state::{H2, Shared};
+use super::state::{H2, Shared, Wire};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http2_error::Http2Error;
@@ -13,6 +13,23 @@ use crate::load::link::Link;
 
 /// Bodies are queued up to this many bytes at a time.
 const QUEUE_BYTES: usize = 64 << 10;
+
+impl Wire {
+    /// The kernel has all WINDOW_UPDATEs, so the server no longer waits for them.
+    pub(super) fn open_windows(&mut self, core: &mut Core<Shared>) {
+        self.rules.was_sent();
+        if self.used_up.is_empty() {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        self.is_used_up = false;
+        for (window, since_ns) in self.used_up.drain(..) {
+            if core.tally.recorder.frame.measures(since_ns) {
+                core.tally.times.withheld[window as usize].record(now_ns.saturating_sub(since_ns));
+            }
+        }
+    }
+}
 
 impl H2 {
     /// Begins the requests that were taken, and sends what the windows and the kernel take.
@@ -90,17 +107,22 @@ impl H2 {
     }
 
     /// Sends what is queued; `true` once the kernel has all of it.
-    fn flush(&mut self, link: &mut Link, core: &Core<Shared>) -> Result<bool, Failure> {
+    fn flush(&mut self, link: &mut Link, core: &mut Core<Shared>) -> Result<bool, Failure> {
         let wire = &mut self.wire;
         if wire.out.is_empty() {
             return Ok(true);
         }
-        if !link.send(&core.epoll, &wire.out, &mut wire.sent)? {
+        let is_done = link.send(&core.epoll, &wire.out, &mut wire.sent)?;
+        // TLS takes bytes before the kernel does.
+        if is_done || link.transport.is_plain() && wire.sent >= wire.updates_end {
+            wire.open_windows(core);
+        }
+        if !is_done {
             self.wait_for_socket(core);
             return Ok(false);
         }
         wire.out.clear();
-        (wire.sent, wire.answer_bytes) = (0, 0);
+        (wire.sent, wire.answer_bytes, wire.updates_end) = (0, 0, 0);
         let now_ns = monotonic_ns();
         let mut leaving = std::mem::take(&mut wire.leaving);
         for id in leaving.drain(..) {

@@ -2,7 +2,7 @@
 
 use plumb_h2::connection::{Connection, Limits, Side};
 use plumb_h2::{ErrorCode, Settings};
-use plumb_model::Bytes;
+use plumb_model::{Bytes, LoadWindow};
 
 use super::request::Request;
 use crate::load::stream::Stream;
@@ -74,6 +74,12 @@ pub(super) struct Wire {
     pub(super) sent: usize,
     /// Bytes of answers to the server's frames that joined `out` since it was empty.
     pub(super) answer_bytes: usize,
+    /// The length of `out` up to its last WINDOW_UPDATE.
+    pub(super) updates_end: usize,
+    /// The load's windows that the server used up, and when: it waits for WINDOW_UPDATEs in `out`.
+    pub(super) used_up: Vec<(LoadWindow, u64)>,
+    /// Whether the window of the connection is among them.
+    pub(super) is_used_up: bool,
     /// Streams whose requests are in `out` to their last byte.
     pub(super) leaving: Vec<u32>,
     /// The beginning of a frame whose end has not arrived.
@@ -102,6 +108,9 @@ impl Wire {
             out,
             sent: 0,
             answer_bytes: 0,
+            updates_end: 0,
+            used_up: Vec::new(),
+            is_used_up: false,
             leaving: Vec::new(),
             input: Vec::new(),
             has_settings: false,
@@ -111,6 +120,17 @@ impl Wire {
             heard_ns: 0,
             has_answered: false,
             has_other_room: false,
+        }
+    }
+
+    /// Frames were taken, and their answers queued after `begin` bytes of `out`.
+    pub(super) fn note_windows(&mut self, begin: usize) {
+        if self.out.len() > begin {
+            self.updates_end = self.out.len();
+        }
+        if !self.is_used_up && self.rules.is_used_up() {
+            self.is_used_up = true;
+            self.used_up.push((LoadWindow::Connection, self.heard_ns));
         }
     }
 

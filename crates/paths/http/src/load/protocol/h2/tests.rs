@@ -7,7 +7,7 @@ use plumb_fuzz::Target;
 use plumb_h2::frame::{Flags, FrameKind, HEADER_BYTES, encode};
 use plumb_h2::hpack::{Field, replayable};
 use plumb_h2::{ErrorCode, Settings};
-use plumb_model::Bytes;
+use plumb_model::{Bytes, LoadWindow};
 use plumb_pace::{Frame, Proportion};
 
 use super::receive::UNREAD_BYTES_MAX;
@@ -161,6 +161,38 @@ fn a_connection_keeps_no_more_of_a_read_than_a_frame() {
         }
         assert_eq!(client.streams[0].answer.body_bytes, 40 * frame_bytes);
         assert!(core.shared.joined.capacity() <= 4 * KEPT_BYTES_MAX, "{}", core.shared.joined.capacity());
+    }
+}
+
+/// The window of the connection is used up by two streams together, and again once its update has left.
+#[test]
+fn a_window_of_the_connection_that_is_used_up_is_counted_once_for_each_update() {
+    let mut spec = LoadSettings::default();
+    spec.windows.connection = Bytes(65_535);
+    let mut core = core_of(&spec);
+    core.tally = Tally::new(Frame::new(0, 0, 1_000_000_000), false, 0);
+    let mut client = H2::new(&core.shared);
+    (0..2).for_each(|_| client.take(Due::new(0, 0)));
+    client.open_streams(&mut core, 0);
+    let begin = frames(|out| {
+        encode::settings_ack(out);
+        encode::headers(1, &[0x88], false, 1 << 14, out);
+        encode::headers(3, &[0x88], false, 1 << 14, out);
+    });
+    client.take_bytes(&mut core, &begin).unwrap();
+    let content = vec![b'x'; 1 << 14];
+    let mut whole = Vec::new();
+    (0..3).for_each(|_| encode::data(1, &content, false, &mut whole));
+    encode::data(3, &content[1..], false, &mut whole);
+    for turn in 1..=3 {
+        // However the bytes are read, the window is used up once.
+        for read in whole.chunks(10_000) {
+            client.take_bytes(&mut core, read).unwrap();
+        }
+        assert_eq!(client.wire.used_up, [(LoadWindow::Connection, client.wire.heard_ns)]);
+        client.wire.open_windows(&mut core);
+        let [connection, stream] = &core.tally.times.withheld;
+        assert_eq!((connection.count(), stream.count()), (turn, 0));
     }
 }
 

@@ -71,6 +71,18 @@ impl<'a> Peer<'a> {
         });
     }
 
+    /// Waits until the client has enlarged its window for a stream by this number of bytes; `None` after it closed the connection.
+    pub fn await_window(&mut self, stream: u32, mut bytes: u32) -> Option<()> {
+        while bytes > 0 {
+            if let Heard::Window(of, increment) = self.hear()?
+                && of == stream
+            {
+                bytes = bytes.checked_sub(increment).unwrap();
+            }
+        }
+        Some(())
+    }
+
     /// The client's next message; `None` after it closed the connection.
     pub fn hear(&mut self) -> Option<Heard> {
         if let Some(heard) = self.heard.pop_front() {
