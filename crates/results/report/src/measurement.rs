@@ -226,11 +226,13 @@ impl MeasurementReport<'_> {
             width: sheet.width,
             dots: widest(names.chain(measurement.observed.keys().map(String::as_str))).min(32) + 3,
         };
+        let [of_requests, of_answers] = waits::lines(measurement, summary.paint);
         let parts = [
             capacity::lines(measurement, summary.paint, summary.width),
             summary.checks(),
             metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
-            waits::lines(measurement, summary.paint),
+            of_requests,
+            of_answers,
             summary.observed(),
             summary.tables(),
             summary.evidence(evidence),

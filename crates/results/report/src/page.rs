@@ -19,6 +19,7 @@ use crate::{choice, figures, limits, spread, waits};
 
 /// The run's findings: they stand above the cells.
 pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
+    let [of_requests, of_answers] = waits::of_variants(view);
     let all = [
         claims(view),
         section("warnings", "Warnings", vec![Part::Lines(warnings(view))]),
@@ -27,7 +28,8 @@ pub fn answers<'a>(view: &View<'a>) -> Vec<Section<'a>> {
         break_even(view),
         choices(view),
         limits(view),
-        waits::of_variants(view),
+        of_requests,
+        of_answers,
         agents(view),
     ];
     all.into_iter().filter(has_content).collect()
