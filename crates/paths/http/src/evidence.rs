@@ -167,7 +167,7 @@ impl HttpSettings {
         let window_ns = as_f64(measurement.window_ns.max(1));
         let mean = busy_ns / window_ns / f64::from(self.load.connections);
         let asked = u64::from(self.load.streams);
-        let is_closed = self.load.in_flight().is_some();
+        let is_closed = self.load.is_closed_loop();
         // A few requests do not fill all connections.
         let is_filled = measurement.work >= 4 * asked * u64::from(self.load.connections);
         let holds = if is_closed && is_filled { most == asked } else { most <= asked };

@@ -71,7 +71,7 @@ impl Settings for HttpSettings {
         }
         // At a fixed rate the duration begins at a request's scheduled time.
         let is_partial = metric == metrics::HTTP_REQ_SERVICE.name
-            || metric == metrics::HTTP_REQ_DURATION.name && self.load.in_flight().is_some();
+            || metric == metrics::HTTP_REQ_DURATION.name && self.load.is_closed_loop();
         (is_partial && self.load.reuse == Reuse::None).then(|| {
             Remark::Note(format!(
                 "{metric} excludes connecting and TLS, which `reuse: none` needs for every request. A wait that moves into the \

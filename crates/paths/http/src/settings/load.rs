@@ -127,11 +127,16 @@ impl LoadSettings {
         self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
     }
 
+    /// Whether a request begins when another one ends.
+    #[must_use]
+    pub fn is_closed_loop(&self) -> bool {
+        self.rate.is_none() && self.capacity.is_none()
+    }
+
     /// How many requests are under way at a time in a closed loop.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
-        (self.rate.is_none() && self.capacity.is_none())
-            .then(|| f64::from(self.connections) * f64::from(self.streams))
+        self.is_closed_loop().then(|| f64::from(self.connections) * f64::from(self.streams))
     }
 }
 
