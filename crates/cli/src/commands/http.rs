@@ -1,7 +1,7 @@
 //! `plumb http URL`: one measurement without a comparison, the everyday replacement for ab, wrk and k6.
 
 use plumb_host::signals::Interrupts;
-use plumb_http::settings::{Announced, HttpSettings, LoadSettings, Spoken};
+use plumb_http::settings::{Announced, HttpSettings, LoadProtocol, LoadSettings};
 use plumb_http::{HTTP, Target};
 use plumb_model::{Measurement, Reading};
 use plumb_path::Settings;
@@ -30,13 +30,13 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
 
 fn connections(spec: &LoadSettings) -> String {
     let connections = plumb_report::plural(spec.connections as usize, "connection");
+    let streams = plumb_report::plural(spec.streams as usize, "stream");
+    let announced: String =
+        Announced::changed(spec).map(|one| format!(" · {} {}", one.name, one.bytes)).collect();
     match spec.protocol {
-        Spoken::H1 => connections,
-        Spoken::H2 => {
-            let streams = plumb_report::plural(spec.streams as usize, "stream");
-            let announced = Announced::changed(spec).map(|one| format!(" · {} {}", one.name, one.bytes));
-            format!("{connections} of HTTP/2 · {streams} each{}", announced.collect::<String>())
-        }
+        LoadProtocol::H1 => connections,
+        LoadProtocol::H2 => format!("{connections} of HTTP/2 · {streams} each{announced}"),
+        LoadProtocol::Auto => format!("{connections} of HTTP/2 · {streams} each{announced}, or of HTTP/1.1"),
     }
 }
 

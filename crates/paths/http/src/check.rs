@@ -2,7 +2,7 @@
 
 use plumb_path::Fault;
 
-use crate::settings::{Driver, HttpSettings, IngressKind, IngressSettings, Spoken, TlsVersion};
+use crate::settings::{Driver, HttpSettings, IngressKind, IngressSettings, LoadProtocol, TlsVersion};
 use crate::{load, system};
 
 /// Checks what no single field can.
@@ -14,14 +14,14 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     system::check(&settings.system)?;
     let ingress = &settings.system.ingress;
     let (driver, protocol) = (settings.load.driver, settings.load.protocol);
-    if driver == Driver::K6 && protocol == Spoken::H2 && is_plain(ingress) {
+    if driver == Driver::K6 && protocol == LoadProtocol::H2 && is_plain(ingress) {
         let message = "k6 speaks HTTP/2 only over TLS (grafana/k6#970); use the native driver, h2load or oha";
         return Err(Fault::new("load.protocol", message));
     }
     if ingress.kind == IngressKind::External {
         return Ok(());
     }
-    if protocol == Spoken::H2 && !ingress.has_h2() {
+    if protocol == LoadProtocol::H2 && !ingress.has_h2() {
         let message = "the ingress speaks h1 only; set `system.ingress.protocols: [h1, h2]`";
         return Err(Fault::new("load.protocol", message));
     }

@@ -5,7 +5,9 @@ mod module;
 use plumb_model::{Evidence, Measurement, Reading, Statistic, facts, statements};
 use plumb_path::{SeenWindow, Snapshot, tool};
 
-use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, Spoken, TlsVersion};
+use crate::settings::{
+    Driver, HttpSettings, IngressKind, LoadProtocol, Offload, OffloadMode, Reuse, Spoken, TlsVersion,
+};
 use crate::{load, metrics, system};
 
 statements! {
@@ -131,26 +133,45 @@ impl HttpSettings {
         Some(CHOICE.evidence(holds, facts![of = property, asked, seen = counts(measurement, property)]))
     }
 
-    /// Proof that connections spoke HTTP/2, and carried as many requests at a time as the load asks for.
+    /// Proof that connections spoke the protocol of the load, and those of HTTP/2 carried as many requests at a time as it asks for.
     fn protocol_evidence(&self, measurement: &Measurement) -> Vec<Evidence> {
-        if self.load.protocol != Spoken::H2 || self.load.driver != Driver::Native {
+        if self.load.driver != Driver::Native {
             return Vec::new();
         }
-        let alpn = self.choice_evidence(measurement, "alpn", Some("h2"), |one, other| one == other);
-        alpn.into_iter().chain(self.streams_evidence(measurement)).collect()
+        let alpn = match self.load.protocol {
+            LoadProtocol::H1 => None,
+            LoadProtocol::H2 => {
+                self.choice_evidence(measurement, "alpn", Some("h2"), |one, other| one == other)
+            }
+            LoadProtocol::Auto => auto_evidence(measurement),
+        };
+        let is_h2 = self.spoken(measurement) == Some(Spoken::H2);
+        let streams = is_h2.then(|| self.streams_evidence(measurement)).flatten();
+        alpn.into_iter().chain(streams).collect()
     }
 
-    /// The protocol that a tool reports. k6 does not report it if the user's script has thresholds of its own; then the ingress'
+    /// The protocol of the load's connections; `None` if a server was to choose it, and no handshake was seen.
+    fn spoken(&self, measurement: &Measurement) -> Option<Spoken> {
+        let negotiated = || match measurement.observed.get("alpn") {
+            Some(values) if values.keys().any(|alpn| load::is_spoken(Spoken::H2, alpn)) => Some(Spoken::H2),
+            Some(_) => Some(Spoken::H1),
+            None => (!self.is_tls()).then_some(Spoken::H1),
+        };
+        self.load.protocol.fixed().or_else(negotiated)
+    }
+
+    /// The protocol that a tool reports. k6 does not report it if the user's script has thresholds; then the ingress'
     /// count has to prove it.
     fn spoken_evidence(&self, measurement: &Measurement, is_counted: bool) -> Option<Evidence> {
-        let (program, asked) = (self.load.driver.program()?, self.load.protocol.name());
-        let is_asked = |name: &String| load::is_same_protocol(self.load.protocol, name);
+        let (program, protocol) = (self.load.driver.program()?, self.load.protocol.fixed()?);
+        let asked = protocol.name();
+        let is_asked = |name: &String| load::is_same_protocol(protocol, name);
         match measurement.observed.get("protocol") {
             Some(names) => {
                 let seen = counts(measurement, "protocol");
                 Some(SPOKEN.evidence(names.keys().all(is_asked), facts![program, asked, seen]))
             }
-            None if self.load.protocol == Spoken::H2 && !is_counted => {
+            None if protocol == Spoken::H2 && !is_counted => {
                 Some(UNREPORTED.evidence(false, facts![program, asked]))
             }
             None => None,
@@ -313,8 +334,9 @@ impl HttpSettings {
         }
         let moved = |protocol| after.moved(before, system::counter(protocol));
         let (h1, h2, work) = (moved(Spoken::H1)?, moved(Spoken::H2)?, measurement.work);
-        let asked = self.load.protocol.name();
-        let (counted, others) = match self.load.protocol {
+        let spoken = self.spoken(measurement)?;
+        let asked = spoken.name();
+        let (counted, others) = match spoken {
             Spoken::H1 => (h1, h2),
             Spoken::H2 => (h2, h1),
         };
@@ -328,6 +350,17 @@ impl HttpSettings {
         let slack = COUNT_TOLERANCE * as_f64(work) + 4.0 * under_way + 20.0;
         counted > 0 && (as_f64(counted) - as_f64(work)).abs() <= slack
     }
+}
+
+/// Proof that the server chose one protocol for all connections, also those of several load agents.
+fn auto_evidence(measurement: &Measurement) -> Option<Evidence> {
+    let values = measurement.observed.get("alpn")?;
+    let are_all = |spoken| values.keys().all(|alpn| load::is_spoken(spoken, alpn));
+    let holds = are_all(Spoken::H1) || are_all(Spoken::H2);
+    Some(CHOICE.evidence(
+        holds,
+        facts![of = "alpn", asked = "one protocol on all connections", seen = counts(measurement, "alpn")],
+    ))
 }
 
 /// `TLSv1.2 (812)`, most frequent values first.
@@ -419,7 +452,7 @@ mod tests {
     fn http_2_is_proven_by_alpn_and_by_the_requests_under_way() {
         let http2 = |rate: Option<f64>| {
             settings(|settings| {
-                settings.load.protocol = Spoken::H2;
+                settings.load.protocol = LoadProtocol::H2;
                 settings.load.reuse = Reuse::KeepAlive;
                 settings.load.streams = 8;
                 settings.load.rate = rate.map(plumb_model::Rate);
@@ -444,6 +477,17 @@ mod tests {
         check(&http2(None), &seen(4, "h2"), &none, &["requests under way on a connection"]);
         check(&http2(Some(10.0)), &seen(4, "h2"), &none, &[]);
         check(&http2(Some(10.0)), &seen(9, "h2"), &none, &["requests under way on a connection"]);
+        let auto = || {
+            let mut settings = http2(None);
+            settings.load.protocol = LoadProtocol::Auto;
+            settings
+        };
+        check(&auto(), &seen(8, "h2"), &none, &[]);
+        check(&auto(), &seen(4, "h2"), &none, &["requests under way on a connection"]);
+        check(&auto(), &seen(1, "http/1.1"), &none, &[]);
+        let mut mixed = seen(8, "h2");
+        mixed.observed.get_mut("alpn").unwrap().insert("none".to_owned(), 3);
+        check(&auto(), &mixed, &none, &["alpn negotiated"]);
         let few = Measurement { work: 100, ..seen(4, "h2") };
         check(&http2(None), &few, &none, &[]);
         // 1,000 requests of 4 ms in a second keep 0.4 of each of the ten connections busy.
@@ -503,11 +547,13 @@ mod tests {
         let mut full = measurement("TLSv1.3", 1000, 0);
         full.observed.insert("alpn".to_owned(), [("h2".to_owned(), 10)].into());
         let other = &["protocol of the requests that nginx counted"];
-        check(&both(Spoken::H2), &full, &counted(0, 1010), &[]);
-        check(&both(Spoken::H1), &full, &counted(1010, 0), &[]);
-        check(&both(Spoken::H2), &full, &counted(1, 1000), other);
-        check(&both(Spoken::H1), &full, &counted(0, 1000), other);
-        check(&both(Spoken::H2), &full, &counted(0, 500), other);
+        check(&both(LoadProtocol::H2), &full, &counted(0, 1010), &[]);
+        check(&both(LoadProtocol::H1), &full, &counted(1010, 0), &[]);
+        check(&both(LoadProtocol::H2), &full, &counted(1, 1000), other);
+        check(&both(LoadProtocol::H1), &full, &counted(0, 1000), other);
+        check(&both(LoadProtocol::H2), &full, &counted(0, 500), other);
+        check(&both(LoadProtocol::Auto), &full, &counted(0, 1010), &[]);
+        check(&both(LoadProtocol::Auto), &full, &counted(1010, 0), other);
         let h1_alone = settings(|settings| settings.system.ingress.kind = IngressKind::Haproxy);
         check(&h1_alone, &full, &counted(0, 1000), &[]);
     }
@@ -527,12 +573,17 @@ mod tests {
             Measurement { work: 1000, observed, ..Measurement::default() }
         };
         let none = Snapshot::default();
-        let k6 = by(Driver::K6, Spoken::H2);
+        let k6 = by(Driver::K6, LoadProtocol::H2);
         check(&k6, &seen(&[("HTTP/2.0", 1000)]), &none, &[]);
         check(&k6, &seen(&[("HTTP/2.0", 900), ("HTTP/1.1", 100)]), &none, &["protocol that k6 spoke"]);
-        check(&by(Driver::K6, Spoken::H1), &seen(&[("HTTP/2.0", 1000)]), &none, &["protocol that k6 spoke"]);
-        check(&by(Driver::H2load, Spoken::H2), &seen(&[("h2c", 1)]), &none, &[]);
-        check(&by(Driver::Wrk, Spoken::H1), &Measurement::default(), &none, &[]);
+        check(
+            &by(Driver::K6, LoadProtocol::H1),
+            &seen(&[("HTTP/2.0", 1000)]),
+            &none,
+            &["protocol that k6 spoke"],
+        );
+        check(&by(Driver::H2load, LoadProtocol::H2), &seen(&[("h2c", 1)]), &none, &[]);
+        check(&by(Driver::Wrk, LoadProtocol::H1), &Measurement::default(), &none, &[]);
         let silent = Measurement { work: 1000, ..Measurement::default() };
         check(&k6, &silent, &none, &["protocol that k6 spoke"]);
         let mut counted = k6;
@@ -614,7 +665,7 @@ mod tests {
         assert_eq!(refusing.check(), Ok(()), "to refuse what is offered can be the treatment");
         assert_eq!(key(settings(|settings| settings.load.tls = Some(TlsVersion::V12))), "load.tls");
         let kept = |settings: &mut HttpSettings| {
-            (settings.load.reuse, settings.load.protocol) = (Reuse::KeepAlive, Spoken::H2);
+            (settings.load.reuse, settings.load.protocol) = (Reuse::KeepAlive, LoadProtocol::H2);
             settings.system.ingress.kind = IngressKind::Caddy;
         };
         assert_eq!(key(settings(kept)), "load.protocol");

@@ -20,7 +20,7 @@ pub use announced::Announced;
 pub use config::ConfigSettings;
 pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
-pub use load::{LoadSettings, Reuse, Spoken};
+pub use load::{LoadProtocol, LoadSettings, Reuse, Spoken};
 pub use origin::{OriginKind, OriginSettings};
 pub use tls::{KeyKind, TlsVersion};
 pub use windows::WindowSettings;

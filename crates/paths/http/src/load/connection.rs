@@ -301,7 +301,9 @@ impl<P: Protocol> Connection<P> {
             let is_spoken = is_spoken(P::KIND, &negotiated.alpn);
             core.tally.shook_hands(negotiated, now_ns);
             if !is_spoken {
-                return Err(Failure::OtherProtocol(P::KIND));
+                let other =
+                    if core.errand.is_auto { Failure::OtherThanAtFirst } else { Failure::OtherProtocol };
+                return Err(other(P::KIND));
             }
         }
         self.start(core, now_ns)

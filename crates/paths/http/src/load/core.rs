@@ -43,6 +43,8 @@ pub struct Errand {
     pub reuse: Reuse,
     /// After this time a request has failed.
     pub timeout_ns: u64,
+    /// Whether the server chose the protocol.
+    pub is_auto: bool,
 }
 
 /// State that all connections of a thread share.

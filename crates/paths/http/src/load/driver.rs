@@ -14,7 +14,7 @@ use plumb_path::{AnyError, Load, PathError};
 use self::arguments::VEGETA_RESULTS;
 
 use crate::metrics::METRICS;
-use crate::settings::{Driver, IngressSettings, LoadSettings, Spoken};
+use crate::settings::{Driver, IngressSettings, LoadProtocol, LoadSettings};
 use crate::target::Target;
 use crate::url::{Url, UrlError};
 
@@ -131,7 +131,7 @@ impl Tool for HttpTool {
             measurement.notices.push(Notice::from(NoticeKind::NoDistribution).about([self.program.name]));
         }
         // oha names no protocol. With `--http-version 2` it reads no other one, so what it counts was answered in HTTP/2.
-        let is_known = self.settings.driver == Driver::Oha && self.settings.protocol == Spoken::H2;
+        let is_known = self.settings.driver == Driver::Oha && self.settings.protocol == LoadProtocol::H2;
         if is_known && measurement.work > 0 {
             let spoken = [("h2".to_owned(), measurement.work)];
             measurement.observed.insert("protocol".to_owned(), spoken.into());
@@ -164,8 +164,8 @@ mod tests {
             tool.complete(&mut measurement);
             measurement.observed_count("protocol", "h2")
         };
-        assert_eq!(protocols(Spoken::H2, 100), 100);
-        assert_eq!(protocols(Spoken::H2, 0), 0);
-        assert_eq!(protocols(Spoken::H1, 100), 0);
+        assert_eq!(protocols(LoadProtocol::H2, 100), 100);
+        assert_eq!(protocols(LoadProtocol::H2, 0), 0);
+        assert_eq!(protocols(LoadProtocol::H1, 100), 0);
     }
 }

@@ -103,6 +103,9 @@ pub enum Failure {
     /// The two sides agreed on a protocol that the load does not speak.
     #[error("tls: {}", other_protocol(*.0))]
     OtherProtocol(Spoken),
+    /// The server chose the protocol of the load, and on this connection another one.
+    #[error("tls: the server did not choose {}, with which the load began; set --protocol (load.protocol)", name(*.0))]
+    OtherThanAtFirst(Spoken),
     /// The answer is not HTTP/1.
     #[error("http parse: {0}")]
     Parse(#[from] ParseError),
@@ -124,6 +127,7 @@ impl Failure {
             | Self::Alert(_)
             | Self::Tls(_)
             | Self::OtherProtocol(_)
+            | Self::OtherThanAtFirst(_)
             | Self::Http2(_)
             | Self::Parse(_)
             | Self::Network(_) => true,
@@ -181,6 +185,13 @@ fn other_protocol(spoken: Spoken) -> &'static str {
             "the server chose a protocol other than HTTP/1.1; offer only `http/1.1`, or set --protocol h2 (load.protocol)"
         }
         Spoken::H2 => "the server did not choose HTTP/2; measure HTTP/1.1 with --protocol h1 (load.protocol)",
+    }
+}
+
+fn name(spoken: Spoken) -> &'static str {
+    match spoken {
+        Spoken::H1 => "HTTP/1.1",
+        Spoken::H2 => "HTTP/2",
     }
 }
 

@@ -4,7 +4,7 @@
 //! a share of an `epoll_wait`. Pacing, transport and stop rule are values that the one loop in `worker` works with.
 
 mod checks;
-
+mod choice;
 mod connection;
 mod content;
 mod core;
@@ -52,10 +52,11 @@ use self::protocol::h2::H2;
 pub(crate) use self::report::{MISSING, OFFERED, STREAMS};
 use self::tally::Tally;
 use self::tls::Offer;
+pub(crate) use self::tls::is_spoken;
 use self::transport::Security;
 use self::worker::HttpWorker;
 use crate::metrics;
-use crate::settings::{Announced, Driver, LoadSettings, Reuse, Spoken, TlsVersion};
+use crate::settings::{Announced, Driver, LoadProtocol, LoadSettings, Reuse, Spoken, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -110,10 +111,17 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 const STREAMS_MORE: u32 = 2001;
 
 fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
+    if spec.protocol == LoadProtocol::Auto && spec.driver != Driver::Native {
+        let why =
+            "only the load of plumb itself takes the protocol that the server chooses; set `h1` or `h2`";
+        return Err(Fault::new("load.protocol", why));
+    }
     let why = match (spec.streams, spec.protocol, spec.reuse) {
         (0 | STREAMS_MORE.., ..) => "a connection carries 1 to 2000 requests at a time",
-        (1, ..) | (_, Spoken::H2, Reuse::KeepAlive) => return Ok(()),
-        (_, Spoken::H1, _) => "HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`",
+        (1, ..) | (_, LoadProtocol::H2 | LoadProtocol::Auto, Reuse::KeepAlive) => return Ok(()),
+        (_, LoadProtocol::H1, _) => {
+            "HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`"
+        }
         (_, _, Reuse::None) => "without `reuse` a connection carries 1 request; leave `streams` out",
     };
     Err(Fault::new("load.streams", why))
@@ -122,7 +130,7 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
 /// Checks what the client announces in HTTP/2.
 fn check_announced(spec: &LoadSettings) -> Result<(), Fault> {
     for Announced { key, name, bytes, range: [least, most], .. } in Announced::changed(spec) {
-        if spec.protocol == Spoken::H1 {
+        if spec.protocol == LoadProtocol::H1 {
             return Err(Fault::new(key, format!("the {name} is a setting of HTTP/2; set `protocol: h2`")));
         }
         if bytes < least || bytes > most {
@@ -153,9 +161,10 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
         reuse: spec.reuse,
         timeout_ns: spec.timeout.0,
+        is_auto: spec.protocol == LoadProtocol::Auto,
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
-    Ok(match spec.protocol {
+    Ok(match choice::protocol(spec, offer.as_ref(), errand.address)? {
         Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, errand)),
         Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, errand)),
     })

@@ -54,7 +54,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     spec.headers.iter().try_for_each(|(name, value)| {
         check_header(name, value)?;
-        if spec.protocol == Spoken::H2 { check_http2(name) } else { Ok(()) }
+        if spec.protocol.may_be(Spoken::H2) { check_http2(name) } else { Ok(()) }
     })
 }
 

@@ -6,7 +6,7 @@ use plumb_host::named_file;
 use plumb_path::{Fault, PathError};
 
 use super::names::{self, Cipher, Group, NameError};
-use crate::settings::{LoadSettings, Spoken, TlsVersion};
+use crate::settings::{LoadProtocol, LoadSettings, Spoken, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -51,12 +51,18 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     if spec.alpn.iter().any(|protocol| protocol.is_empty() || protocol.len() > 255) {
         return Err(Fault::new("load.alpn", "a protocol's name has 1 to 255 bytes, such as `http/1.1`"));
     }
-    if !spec.alpn.is_empty() && !spec.alpn.iter().any(|protocol| is_spoken(spec.protocol, protocol)) {
+    let can_speak = |alpn: &String| {
+        [Spoken::H1, Spoken::H2].iter().any(|one| spec.protocol.may_be(*one) && is_spoken(*one, alpn))
+    };
+    if !spec.alpn.is_empty() && !spec.alpn.iter().any(can_speak) {
         let message = match spec.protocol {
-            Spoken::H1 => {
+            LoadProtocol::H1 => {
                 "the load speaks HTTP/1.1; offer `http/1.1`, alone or among others, or set `protocol: h2`"
             }
-            Spoken::H2 => "the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`",
+            LoadProtocol::H2 => {
+                "the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`"
+            }
+            LoadProtocol::Auto => "the load speaks HTTP/1.1 and HTTP/2; offer `http/1.1`, `h2` or both",
         };
         return Err(Fault::new("load.alpn", message));
     }
@@ -69,6 +75,16 @@ pub fn is_spoken(spoken: Spoken, alpn: &str) -> bool {
         Spoken::H1 => matches!(alpn, "http/1.1" | "http/1.0" | "none"),
         Spoken::H2 => alpn == "h2",
     }
+}
+
+/// The offer in ALPN if the settings have none. Without ALPN a server takes a connection for one of HTTP/1.1 (RFC 9113, section 3.2).
+fn usual_alpn(protocol: LoadProtocol) -> Vec<String> {
+    let names: &[&str] = match protocol {
+        LoadProtocol::H1 => &[],
+        LoadProtocol::H2 => &["h2"],
+        LoadProtocol::Auto => &["h2", "http/1.1"],
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 struct Asked {
@@ -124,11 +140,7 @@ impl Offer {
             cipher: asked.cipher,
             group: asked.group,
             server_name: spec.sni.clone().unwrap_or_else(|| url.name()),
-            alpn: match spec.protocol {
-                // Without ALPN a server takes a connection for one of HTTP/1.1 (RFC 9113, section 3.2).
-                Spoken::H2 if spec.alpn.is_empty() => vec!["h2".to_owned()],
-                _ => spec.alpn.clone(),
-            },
+            alpn: if spec.alpn.is_empty() { usual_alpn(spec.protocol) } else { spec.alpn.clone() },
             trust,
             identity: spec.client_certificate.as_ref().map(read).transpose()?,
         })

@@ -45,6 +45,37 @@ impl Spoken {
     }
 }
 
+/// The protocol that a load asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadProtocol {
+    /// HTTP/1.1.
+    #[default]
+    H1,
+    /// HTTP/2: agreed on in the TLS handshake, or without TLS by prior knowledge.
+    H2,
+    /// The one that the server chooses in the TLS handshake; without TLS, HTTP/1.1.
+    Auto,
+}
+
+impl LoadProtocol {
+    /// The HTTP version; `None` if the server chooses it.
+    #[must_use]
+    pub fn fixed(self) -> Option<Spoken> {
+        match self {
+            Self::H1 => Some(Spoken::H1),
+            Self::H2 => Some(Spoken::H2),
+            Self::Auto => None,
+        }
+    }
+
+    /// Whether connections may come to speak this version.
+    #[must_use]
+    pub fn may_be(self, spoken: Spoken) -> bool {
+        self.fixed().is_none_or(|fixed| fixed == spoken)
+    }
+}
+
 /// The load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -57,8 +88,8 @@ pub struct LoadSettings {
     pub script: Option<String>,
     /// Connections at a time.
     pub connections: u32,
-    /// The protocol: `h1` for HTTP/1.1, or `h2` for HTTP/2.
-    pub protocol: Spoken,
+    /// The protocol: `h1` for HTTP/1.1, `h2` for HTTP/2, or `auto` for the one that the server chooses in the TLS handshake.
+    pub protocol: LoadProtocol,
     /// Requests under way on each connection of HTTP/2. At a fixed rate, this is a limit.
     pub streams: u32,
     /// The client's receive windows of HTTP/2, such as `{ stream: 64 KiB }`.
@@ -92,7 +123,8 @@ pub struct LoadSettings {
     pub resumption: Percent,
     /// Server name to send, if not the URL's host.
     pub sni: Option<String>,
-    /// Application protocols to offer in TLS. They must include the one that `protocol` speaks.
+    /// Application protocols to offer in TLS. They must include one that `protocol` speaks. If absent, `protocol: auto`
+    /// offers `h2` and `http/1.1`.
     pub alpn: Vec<String>,
     /// PEM file with the client's certificate chain and key.
     pub client_certificate: Option<String>,
@@ -147,7 +179,7 @@ impl Default for LoadSettings {
             options: Vec::new(),
             script: None,
             connections: 10,
-            protocol: Spoken::default(),
+            protocol: LoadProtocol::default(),
             streams: 1,
             windows: WindowSettings::default(),
             max_frame: Bytes(16 << 10),

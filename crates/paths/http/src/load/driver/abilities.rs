@@ -5,7 +5,7 @@ use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
 use crate::metrics::METRICS;
-use crate::settings::{Announced, Driver, LoadSettings, Reuse, Spoken};
+use crate::settings::{Announced, Driver, LoadProtocol, LoadSettings, Reuse};
 
 /// Refuses what the tool cannot do.
 ///
@@ -101,7 +101,7 @@ fn check_announced(settings: &LoadSettings, program: &str) -> Result<(), Fault> 
 
 fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
     let (key, what) = match settings.driver {
-        _ if settings.protocol != Spoken::H2 => return Ok(()),
+        _ if settings.protocol != LoadProtocol::H2 => return Ok(()),
         Driver::Wrk | Driver::Ab | Driver::Vegeta => {
             ("load.protocol", "speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha")
         }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn http_2_is_refused_where_a_tool_cannot_speak_it_as_asked() {
         let fault = |driver, change: fn(&mut LoadSettings)| {
-            let mut settings = LoadSettings { driver, protocol: Spoken::H2, ..LoadSettings::default() };
+            let mut settings = LoadSettings { driver, protocol: LoadProtocol::H2, ..LoadSettings::default() };
             change(&mut settings);
             check(&settings).map_or_else(|fault| fault.to_string(), |()| "none".to_owned())
         };

@@ -8,7 +8,7 @@ use plumb_path::tool::{self, Invocation};
 use serde_json::json;
 
 use super::abilities::window_bits;
-use crate::settings::{Driver, LoadSettings, Reuse, Spoken, TlsVersion};
+use crate::settings::{Driver, LoadProtocol, LoadSettings, Reuse, TlsVersion};
 use crate::url::Url;
 
 /// ab keeps 40 bytes for each request that it may make, and stops after that many.
@@ -45,7 +45,7 @@ pub(super) fn invocation(
     }
     let passing = vec![url.authority.clone(), scratch.display().to_string()];
     // k6 speaks h2 wherever the server does, and has no option against it (grafana/k6#936).
-    let is_kept = settings.driver == Driver::K6 && settings.protocol == Spoken::H1;
+    let is_kept = settings.driver == Driver::K6 && settings.protocol == LoadProtocol::H1;
     let environment = is_kept.then(|| ("GODEBUG", "http2client=0".to_owned())).into_iter().collect();
     Ok(Invocation {
         arguments,
@@ -106,8 +106,8 @@ fn ab(settings: &LoadSettings, seconds: u64) -> Vec<String> {
 
 fn h2load(settings: &LoadSettings, seconds: u64) -> Vec<String> {
     let mut arguments = match settings.protocol {
-        Spoken::H1 => words(["--h1"]),
-        Spoken::H2 => vec!["-m".to_owned(), settings.streams.to_string()],
+        LoadProtocol::H1 => words(["--h1"]),
+        LoadProtocol::H2 | LoadProtocol::Auto => vec!["-m".to_owned(), settings.streams.to_string()],
     };
     arguments.extend(["-t".to_owned(), settings.threads.to_string()]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
@@ -207,8 +207,8 @@ fn written(path: &Path, text: &str) -> Result<(), Error> {
 fn oha(settings: &LoadSettings, seconds: u64) -> Vec<String> {
     let mut arguments = words(["--no-tui", "--output-format", "json", "--insecure", "--http-version"]);
     match settings.protocol {
-        Spoken::H1 => arguments.push("1.1".to_owned()),
-        Spoken::H2 => arguments.extend(["2".to_owned(), "-p".to_owned(), settings.streams.to_string()]),
+        LoadProtocol::H1 | LoadProtocol::Auto => arguments.push("1.1".to_owned()),
+        LoadProtocol::H2 => arguments.extend(["2".to_owned(), "-p".to_owned(), settings.streams.to_string()]),
     }
     arguments.extend(["-z".to_owned(), format!("{seconds}s")]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
@@ -295,7 +295,7 @@ mod tests {
         );
         assert_eq!(
             arguments(Driver::Oha, |settings| {
-                settings.protocol = Spoken::H2;
+                settings.protocol = LoadProtocol::H2;
                 settings.streams = 8;
             }),
             "--no-tui --output-format json --insecure --http-version 2 -p 8 -z 2s -c 20 -t 30s -m GET https://127.0.0.1:8443/x"
@@ -313,14 +313,14 @@ mod tests {
         );
         assert_eq!(
             arguments(Driver::H2load, |settings| {
-                settings.protocol = Spoken::H2;
+                settings.protocol = LoadProtocol::H2;
                 settings.streams = 8;
             }),
             "-m 8 -t 1 -c 20 -D 2 https://127.0.0.1:8443/x"
         );
         assert_eq!(
             arguments(Driver::H2load, |settings| {
-                settings.protocol = Spoken::H2;
+                settings.protocol = LoadProtocol::H2;
                 settings.windows.stream = Bytes((16 << 10) - 1);
                 settings.max_frame = Bytes(1 << 20);
                 settings.header_table = Bytes(0);
@@ -337,9 +337,9 @@ mod tests {
             let scratch = tempfile::tempdir().unwrap();
             invocation(&settings, &url, 1_500_000_000, scratch.path()).unwrap().environment
         };
-        assert_eq!(environment(Driver::K6, Spoken::H1), [("GODEBUG", "http2client=0".to_owned())]);
-        assert_eq!(environment(Driver::K6, Spoken::H2), []);
-        assert_eq!(environment(Driver::Oha, Spoken::H1), []);
+        assert_eq!(environment(Driver::K6, LoadProtocol::H1), [("GODEBUG", "http2client=0".to_owned())]);
+        assert_eq!(environment(Driver::K6, LoadProtocol::H2), []);
+        assert_eq!(environment(Driver::Oha, LoadProtocol::H1), []);
     }
 
     #[test]

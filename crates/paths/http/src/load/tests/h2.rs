@@ -12,11 +12,11 @@ use plumb_h2::{ErrorCode, Settings};
 use plumb_model::Bytes;
 
 use super::*;
-use crate::settings::{Spoken, WindowSettings};
+use crate::settings::{LoadProtocol, WindowSettings};
 use peer::{Heard, Peer};
 
 fn h2(streams: u32) -> LoadSettings {
-    LoadSettings { protocol: Spoken::H2, streams, ..spec() }
+    LoadSettings { protocol: LoadProtocol::H2, streams, ..spec() }
 }
 
 fn server(serve: impl Fn(&mut Peer<'_>) + Send + Sync + 'static) -> Server {

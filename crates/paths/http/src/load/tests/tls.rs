@@ -1,6 +1,9 @@
 //! TLS against a server on rustls whose settings a test chooses.
 
+mod auto;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plumb_model::{NoticeKind, Percent};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -47,6 +50,8 @@ struct Settings {
     name: &'static str,
     asks_client: bool,
     alpn: Vec<Vec<u8>>,
+    /// The name that the first connection has instead of `alpn`.
+    first_alpn: Option<&'static str>,
     refuses_sessions: bool,
 }
 
@@ -58,6 +63,7 @@ impl Default for Settings {
             name: "127.0.0.1",
             asks_client: false,
             alpn: Vec::new(),
+            first_alpn: None,
             refuses_sessions: false,
         }
     }
@@ -80,7 +86,7 @@ fn server(authority: &Authority, settings: Settings) -> Server {
     let mut config = builder.with_single_cert(chain, private(&key)).unwrap();
     config.alpn_protocols = settings.alpn;
     config.ticketer = aws_lc_rs::Ticketer::new().unwrap();
-    let config = Arc::new(config);
+    let (config, is_first) = (Arc::new(config), AtomicBool::new(true));
     Server::start_with(
         "https",
         move |stream| {
@@ -90,6 +96,11 @@ fn server(authority: &Authority, settings: Settings) -> Server {
                 let config = Arc::make_mut(&mut config);
                 config.ticketer = aws_lc_rs::Ticketer::new().unwrap();
                 config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+            }
+            if is_first.swap(false, Ordering::SeqCst)
+                && let Some(alpn) = settings.first_alpn
+            {
+                Arc::make_mut(&mut config).alpn_protocols = vec![alpn.into()];
             }
             Box::new(StreamOwned::new(ServerConnection::new(config).unwrap(), stream))
         },

@@ -5,7 +5,7 @@ use plumb_ingress::{Config, EmbeddedIngress, Http2, OriginServer, Timeouts};
 use plumb_model::Bytes;
 
 use super::*;
-use crate::settings::{Spoken, WindowSettings};
+use crate::settings::{LoadProtocol, WindowSettings};
 
 fn ingress(origin_port: u16) -> EmbeddedIngress {
     EmbeddedIngress::start(&Config {
@@ -23,7 +23,8 @@ fn ingress(origin_port: u16) -> EmbeddedIngress {
 #[test]
 fn the_embedded_ingress_counts_the_requests_that_the_load_counts() {
     let origin = OriginServer::start(612).unwrap();
-    for (protocol, streams, counted) in [(Spoken::H1, 1, [5_000, 0]), (Spoken::H2, 8, [0, 5_000])] {
+    for (protocol, streams, counted) in [(LoadProtocol::H1, 1, [5_000, 0]), (LoadProtocol::H2, 8, [0, 5_000])]
+    {
         let ingress = ingress(origin.port());
         let checks = vec!["body length == 612 B".to_owned(), "status == 200".to_owned()];
         let duration = Span(60_000 * MS);
@@ -44,8 +45,15 @@ fn a_large_answer_of_the_embedded_ingress_arrives_whole_through_small_windows() 
     let checks = vec!["body length == 1 MiB".to_owned(), "status == 200".to_owned()];
     let windows = WindowSettings { connection: Bytes(65_535), stream: Bytes(16 << 10) };
     let (requests, duration) = (Some(40), Span(60_000 * MS));
-    let spec =
-        LoadSettings { protocol: Spoken::H2, streams: 8, windows, checks, requests, duration, ..spec() };
+    let spec = LoadSettings {
+        protocol: LoadProtocol::H2,
+        streams: 8,
+        windows,
+        checks,
+        requests,
+        duration,
+        ..spec()
+    };
     let measurement = measure(&spec, &format!("http://127.0.0.1:{}/", ingress.port()));
     assert_eq!((measurement.work, measurement.errors.clone()), (40, [].into()));
     assert_eq!(share_of(&measurement, "checks"), (80, 0));

@@ -8,7 +8,7 @@ use plumb_host::process::{Child, Command, Stream, which};
 use plumb_host::time::sleep;
 
 use super::*;
-use crate::settings::Spoken;
+use crate::settings::LoadProtocol;
 
 /// nghttpd without TLS, which answers a request with its content.
 struct Nghttpd {
@@ -54,7 +54,7 @@ fn nghttpd_answers_whatever_its_options_are() {
             return;
         };
         let spec = LoadSettings {
-            protocol: Spoken::H2,
+            protocol: LoadProtocol::H2,
             streams: 8,
             requests: Some(200),
             duration: Span(60_000 * MS),

@@ -9,7 +9,7 @@ use plumb_host::process::{Child, Command, Stream, which};
 use plumb_model::Percent;
 
 use super::*;
-use crate::settings::TlsVersion;
+use crate::settings::{LoadProtocol, TlsVersion};
 
 /// nginx with one worker that serves HTTPS and logs a line for each request.
 struct Nginx {
@@ -166,10 +166,16 @@ fn the_cipher_suite_of_the_log_is_the_one_asked_for() {
 #[test]
 fn nginx_counts_the_requests_of_http_2_that_the_load_counts() {
     let test = "nginx_counts_the_requests_of_http_2_that_the_load_counts";
-    for group in [None, Some("secp521r1".to_owned())] {
+    let openssl = Some("secp521r1".to_owned());
+    for (protocol, group) in [
+        (LoadProtocol::H2, None),
+        (LoadProtocol::H2, openssl.clone()),
+        (LoadProtocol::Auto, None),
+        (LoadProtocol::Auto, openssl),
+    ] {
         let Some(nginx) = Nginx::start(test) else { return };
         let spec = LoadSettings {
-            protocol: crate::settings::Spoken::H2,
+            protocol,
             streams: 8,
             requests: Some(5_000),
             duration: Span(60_000 * MS),

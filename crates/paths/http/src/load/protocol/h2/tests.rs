@@ -32,6 +32,7 @@ fn core_of(spec: &LoadSettings) -> Core<Shared> {
         checks: Checks::new(Vec::new()),
         reuse: Reuse::KeepAlive,
         timeout_ns: 1,
+        is_auto: false,
     };
     let shared = H2::shared(&spec, &url);
     Core::new(Arc::new(errand), shared, Security::Plain, Proportion::new(0.0, 1), Tally::default()).unwrap()
