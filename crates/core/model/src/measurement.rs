@@ -265,6 +265,9 @@ pub struct Measurement {
     /// How large the load was meant to be, in a unit that the shares of one load have in common, such as connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<f64>,
+    /// The number of units of work in flight in a closed loop, if only the load could know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<f64>,
     /// Each load agent's part, where there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,

@@ -26,7 +26,7 @@ pub enum UnionError {
 impl Measurement {
     /// Merges the measurements of all agents, each under its name. All measured the same window, each with its share of the load.
     ///
-    /// - Work, attempts, errors, observations and CPU time add up.
+    /// - Work, attempts, errors, observations, CPU time and the number in flight add up.
     /// - A rate is the sum of the counts over the longest window. Where an agent's rate is over another time than its window, such as
     ///   the time after a burst, it is the sum of the agents' rates.
     /// - One-second rates add up second by second, for as many seconds as every agent has. Means of a second are left out.
@@ -51,6 +51,7 @@ impl Measurement {
         all.windows = windows(&parts, &all.readings);
         let asked: Option<f64> = parts.iter().map(|(_, part)| part.asked).sum();
         all.asked = asked.filter(|asked| *asked > 0.0);
+        all.in_flight = parts.iter().map(|(_, part)| part.in_flight).sum();
         all.shares = parts.iter().map(|(name, part)| share(name, part, all.asked)).collect();
         all.notices = notices(&parts, &left_out);
         all.tables = parts
@@ -338,6 +339,9 @@ mod tests {
         let all = union([asked(3.0, part(&[100, 200, 300])), asked(1.0, part(&[900]))]);
         assert_eq!(all.shares.iter().map(|share| share.asked).collect::<Vec<_>>(), [Some(0.75), Some(0.25)]);
         assert_eq!(union([asked(3.0, part(&[1])), part(&[1])]).shares[0].asked, None);
+        let in_flight = |in_flight: f64| Measurement { in_flight: Some(in_flight), ..part(&[1]) };
+        assert_eq!(union([in_flight(16.0), in_flight(8.0)]).in_flight, Some(24.0));
+        assert_eq!(union([in_flight(16.0), part(&[1])]).in_flight, None);
         let medians: Vec<Option<f64>> =
             all.shares.iter().map(|share| share.times["time"].median_ns).collect();
         assert_eq!(medians, [Some(200.0), Some(900.0)]);

@@ -216,6 +216,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
     }
     at_most("gauges that add up", measurement.additive.len(), METRICS_MAX)?;
     check_number("asked", measurement.asked.unwrap_or_default())?;
+    check_number("the number in flight", measurement.in_flight.unwrap_or_default())?;
     at_most("load agents", measurement.shares.len(), NAMES_MAX)?;
     measurement.shares.iter().try_for_each(check_share)
 }
