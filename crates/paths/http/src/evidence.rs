@@ -346,7 +346,7 @@ impl HttpSettings {
 
     /// Whether the ingress counted as many requests as the load, but for those under way.
     fn is_about(&self, counted: u64, work: u64) -> bool {
-        let under_way = f64::from(self.load.connections) * f64::from(self.load.streams);
+        let under_way = self.load.in_flight_of(self.load.streams);
         let slack = COUNT_TOLERANCE * as_f64(work) + 4.0 * under_way + 20.0;
         counted > 0 && (as_f64(counted) - as_f64(work)).abs() <= slack
     }

@@ -225,6 +225,14 @@ impl<P: Protocol> HttpLoad<P> {
     fn new(spec: &LoadSettings, url: &Url, offer: Option<Offer>, errand: Errand) -> Self {
         Self { spec: spec.clone(), offer, errand: Arc::new(errand), shared: P::shared(spec, url) }
     }
+
+    /// Adds what depended on the server's choice of the protocol.
+    fn note_choice(&self, measurement: &mut Measurement) {
+        let streams = if P::IS_MULTIPLEXED { self.spec.streams } else { 1 };
+        if self.spec.is_closed_loop() && self.spec.in_flight().is_none() {
+            measurement.in_flight = Some(self.spec.in_flight_of(streams));
+        }
+    }
 }
 
 impl<P: Protocol> Load for HttpLoad<P> {
@@ -259,6 +267,7 @@ impl<P: Protocol> Load for HttpLoad<P> {
         {
             measurement.notices.retain(|notice| notice.kind != NoticeKind::FewConnections);
         }
+        self.note_choice(&mut measurement);
         Ok(measurement)
     }
 }

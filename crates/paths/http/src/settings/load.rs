@@ -165,10 +165,16 @@ impl LoadSettings {
         self.rate.is_none() && self.capacity.is_none()
     }
 
-    /// How many requests are under way at a time in a closed loop.
+    /// How many requests are under way at a time in a closed loop. `None` also if that depends on the server's choice of a protocol.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
-        self.is_closed_loop().then(|| f64::from(self.connections) * f64::from(self.streams))
+        let is_settled = self.streams == 1 || self.protocol != LoadProtocol::Auto;
+        (self.is_closed_loop() && is_settled).then(|| self.in_flight_of(self.streams))
+    }
+
+    /// The number of requests under way if each connection has this many streams.
+    pub(crate) fn in_flight_of(&self, streams: u32) -> f64 {
+        f64::from(self.connections) * f64::from(streams)
     }
 }
 
