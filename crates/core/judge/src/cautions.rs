@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::user_change::{FileChange, ServiceChange};
 use plumb_model::{
-    Caution, Cell, Measurement, MetricKind, Operand, Plan, Reading, Slot, SlotResult, SteadyRate, Term,
-    UserChange, metric, metric_key,
+    Caution, Measurement, MetricKind, Operand, Plan, PlannedVariant, Reading, Slot, SlotResult, SteadyRate,
+    Term, UserChange, metric, metric_key,
 };
 use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 
@@ -22,7 +22,7 @@ const AFTER_EFFECT_ALPHA: f64 = 0.005;
 pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Caution> {
     let mut cautions = work::cautions(table);
     cautions.extend((0..table.plan.variants.len()).filter_map(|variant| use_unproven(table, variant)));
-    cautions.extend(table.plan.cells.iter().flat_map(|cell| in_flight(table.plan, cell)));
+    cautions.extend((0..table.plan.cells.len()).flat_map(|cell| in_flight(table, cell)));
     cautions.extend(redirects(table));
     cautions.extend(unseen_parts(table));
     cautions.extend(system_waits(table));
@@ -44,11 +44,15 @@ pub(crate) fn collect(table: &Table<'_>, after_effects: &[Effect<'_>]) -> Vec<Ca
 
 /// Variants that keep another number of units of work in flight than the baseline, and differ from it in other settings too: an
 /// effect may come from either.
-fn in_flight<'t>(plan: &'t Plan, cell: &'t Cell) -> impl Iterator<Item = Caution> + 't {
+fn in_flight<'t>(table: &'t Table<'_>, at: usize) -> impl Iterator<Item = Caution> + 't {
+    let (plan, cell) = (table.plan, &table.plan.cells[at]);
     let baseline = cell.variants.iter().find(|planned| planned.variant == plan.baseline);
     let name = |variant: usize| plan.variants[variant].name.clone();
+    let in_flight = move |planned: &PlannedVariant| {
+        planned.in_flight.or_else(|| measured_in_flight(table, at, &plan.variants[planned.variant].name))
+    };
     cell.variants.iter().filter_map(move |planned| {
-        let (variant_in_flight, baseline_in_flight) = planned.in_flight.zip(baseline?.in_flight)?;
+        let (variant_in_flight, baseline_in_flight) = in_flight(planned).zip(in_flight(baseline?))?;
         let is_size = |key: &String| LOAD_SIZES.contains(&key.rsplit('.').next().unwrap_or(key));
         let differs_otherwise = planned.differs.iter().flatten().any(|key| !is_size(key));
         let is_measured = planned.skipped.is_none();
@@ -63,6 +67,14 @@ fn in_flight<'t>(plan: &'t Plan, cell: &'t Cell) -> impl Iterator<Item = Caution
             }
         })
     })
+}
+
+/// The number in flight of a variant whose plan leaves it to the load: the mean over its slots.
+fn measured_in_flight(table: &Table<'_>, cell: usize, variant: &str) -> Option<f64> {
+    let mut in_flight = Moments::default();
+    let measured = table.results(cell, variant).filter_map(|result| result.measurement.in_flight);
+    measured.for_each(|measured| in_flight.push(measured));
+    in_flight.mean()
 }
 
 /// Files and services that a variant changes, if no `verify` could show that they are used. For a file, it may be the `verify` of

@@ -1029,6 +1029,27 @@ fn another_number_in_flight_is_a_caution_unless_it_is_all_that_differs() {
 }
 
 #[test]
+fn a_number_in_flight_that_only_the_load_knows_is_taken_from_the_slots() {
+    let mut plan = plan(&[]);
+    plan.cells[0].variants[0].in_flight = Some(10.0);
+    for planned in &mut plan.cells[0].variants {
+        planned.differs = Some(vec!["system.ingress.protocols".to_owned()]);
+    }
+    let cautions = |in_flight: f64| {
+        let mut slots = answered(6, |_, _| (vec![612; 9], "200"));
+        for slot in slots.iter_mut().filter(|slot| slot.variant == "b") {
+            measured(slot).measurement.in_flight = Some(in_flight);
+        }
+        judge(&plan, &slots).cautions
+    };
+    let [Caution::InFlight { variant_in_flight, baseline_in_flight, .. }] = cautions(80.0)[..] else {
+        panic!()
+    };
+    assert_eq!((variant_in_flight, baseline_in_flight), (80.0, 10.0));
+    assert_eq!(cautions(10.0), []);
+}
+
+#[test]
 fn other_answers_than_the_baselines_are_a_caution_and_every_claim_of_speed_carries_it() {
     let claims = ["b.reqs >= 1.2 * a.reqs", "b.checks >= 99%"];
     let errors =
