@@ -1153,6 +1153,21 @@ fn segments_of_other_sizes_are_different_work_unless_asked_for() {
 }
 
 #[test]
+fn another_protocol_is_different_work_unless_the_ingress_was_given_others() {
+    let mut slots = answered(6, |_, _| (vec![612; 9], "200"));
+    for slot in &mut slots {
+        let alpn = if slot.variant == "b" { "h2" } else { "http/1.1" };
+        measured(slot).measurement.observed.insert("alpn".to_owned(), [(alpn.to_owned(), 1)].into());
+    }
+    let cautions = |key: &str| {
+        let mut plan = plan(&["b.reqs >= 1.2 * a.reqs"]);
+        plan.cells[0].variants[1].differs = Some(vec![key.to_owned()]);
+        judge(&plan, &slots).cautions.len()
+    };
+    assert_eq!(["system.ingress.threads", "system.ingress.protocols"].map(cautions), [1, 0]);
+}
+
+#[test]
 fn bodies_of_random_lengths_are_the_same_work() {
     let mut random = SplitMix::new(1);
     for _ in 0..200 {

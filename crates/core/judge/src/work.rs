@@ -27,7 +27,10 @@ const SHARES: &[Aspect] = &[
     Aspect { name: "status", set_by: &[] },
     Aspect { name: "content_type", set_by: REQUEST },
     Aspect { name: "content_encoding", set_by: REQUEST },
-    Aspect { name: "alpn", set_by: &["load.alpn", "load.protocol", "load.tls", TLS] },
+    Aspect {
+        name: "alpn",
+        set_by: &["load.alpn", "load.protocol", "load.tls", TLS, "system.ingress.protocols"],
+    },
     Aspect { name: "tls_version", set_by: &["load.tls", TLS] },
     Aspect { name: "cipher", set_by: &["load.cipher", "load.tls", TLS, "system.ingress.key"] },
     Aspect { name: "group", set_by: &["load.group", "load.tls", TLS] },
