@@ -74,6 +74,8 @@ pub enum NoticeKind {
     NoAnswer,
     /// The rate needs more connections. Figures: requests per second, connections needed, connections.
     FewConnections,
+    /// The server chose HTTP/1.1, which has no streams. Figures: the streams of a connection that were asked for.
+    StreamsUnused,
     /// A tool gives statistics without their distribution. About: the tool.
     NoDistribution,
 

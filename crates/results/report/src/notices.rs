@@ -51,6 +51,7 @@ templates! {
     NoAnswer => "no request was answered within the window"
     FewConnections => "{0} requests/s need about {1} connections at this latency, and the load has {2}: requests waited for a \
         connection. Set more with --connections (`load.connections`)"
+    StreamsUnused => "the load spoke HTTP/1.1, which has no streams: each connection carried 1 request at a time, and not {0}"
     NoDistribution => "{a} gives statistics without their distribution, so those of several slots cannot be merged"
 
     ShortTrials => "trials of {0 ns} are short for a limit of {1 ns}: they pass an overload of up to {2 %}, because waits reach the limit \

@@ -232,6 +232,9 @@ impl<P: Protocol> HttpLoad<P> {
         if self.spec.is_closed_loop() && self.spec.in_flight().is_none() {
             measurement.in_flight = Some(self.spec.in_flight_of(streams));
         }
+        if streams < self.spec.streams && measurement.work > 0 {
+            measurement.notices.push(NoticeKind::StreamsUnused.with([f64::from(self.spec.streams)]));
+        }
     }
 }
 
