@@ -16,7 +16,7 @@ pub struct Config<'a> {
     pub threads: u32,
     /// How it terminates TLS; it speaks plain HTTP if absent.
     pub tls: Option<Tls<'a>>,
-    /// HTTP/2 beside HTTP/1.1; only HTTP/1.1 if absent.
+    /// HTTP/2, beside HTTP/1.1 or alone; only HTTP/1.1 if absent.
     pub http2: Option<Http2>,
     /// How long things may take.
     pub timeouts: Timeouts,
@@ -27,6 +27,9 @@ pub struct Config<'a> {
 pub struct Http2 {
     /// The most requests of one connection at a time: SETTINGS_MAX_CONCURRENT_STREAMS.
     pub streams_max: u32,
+    /// Whether clients have no other choice. The ingress then offers no HTTP/1.1 in ALPN, and ends a connection that does not begin as one
+    /// of HTTP/2.
+    pub is_alone: bool,
 }
 
 /// The TLS side of an ingress.

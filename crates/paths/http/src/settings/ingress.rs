@@ -174,6 +174,12 @@ impl IngressSettings {
         self.connect.clone_from(&endpoint.connect);
     }
 
+    /// Whether it is to speak HTTP/1.1.
+    #[must_use]
+    pub fn has_h1(&self) -> bool {
+        self.protocols.contains(&Spoken::H1)
+    }
+
     /// Whether it is to speak HTTP/2.
     #[must_use]
     pub fn has_h2(&self) -> bool {

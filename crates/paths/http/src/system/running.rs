@@ -275,7 +275,8 @@ fn embedded_ingress(
     });
     let address = place.listens_on();
     let (threads, timeouts) = (spec.threads, Timeouts::default());
-    let http2 = spec.has_h2().then(|| Http2 { streams_max: spec.streams.unwrap_or(STREAMS_DEFAULT) });
+    let streams_max = spec.streams.unwrap_or(STREAMS_DEFAULT);
+    let http2 = spec.has_h2().then(|| Http2 { streams_max, is_alone: !spec.has_h1() });
     let config = Config { address, origin_port, threads, tls, http2, timeouts };
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }

@@ -226,6 +226,7 @@ impl Connection {
             return false;
         }
         let http2 = match (thread.http2, self.transport.has_chosen_http2()) {
+            (Some(http2), _) if http2.is_alone => Some(http2),
             (Some(http2), Some(true)) => Some(http2),
             (Some(http2), None) if data.starts_with(PREFACE) => Some(http2),
             // No request of HTTP/1.1 begins with these bytes.

@@ -85,8 +85,7 @@ impl EmbeddedIngress {
             None => (Offloading::None, None),
             Some(tls) => Offloading::start(tls)?,
         };
-        let has_http2 = config.http2.is_some();
-        let server_config = |tls| tls::server_config(tls, &inline_count, prepared, has_http2);
+        let server_config = |tls| tls::server_config(tls, &inline_count, prepared, config.http2);
         let server_config = config.tls.as_ref().map(server_config).transpose()?;
         let listener = Listener::on(config.address)?;
         let mut ingress = Self {

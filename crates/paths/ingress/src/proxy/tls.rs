@@ -15,7 +15,7 @@ use super::calibration::Pair;
 use super::coroutine;
 use super::exchange_groups;
 use super::operation::{Answer, Operation, Signing};
-use crate::config::Tls;
+use crate::config::{Http2, Tls};
 
 /// HTTP/2 in ALPN.
 pub(super) const HTTP2_ALPN: &[u8] = b"h2";
@@ -33,7 +33,7 @@ pub(super) fn server_config(
     tls: &Tls<'_>,
     inline_count: &Arc<AtomicU64>,
     prepared: Option<Prepared>,
-    has_http2: bool,
+    http2: Option<Http2>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(provider(prepared.is_some()));
     let key = provider.key_provider.load_private_key(tls.key.clone_key())?;
@@ -51,7 +51,11 @@ pub(super) fn server_config(
         config.send_tls13_tickets = 0;
     }
     // rustls chooses the first one that the client offers.
-    let protocols: &[&[u8]] = if has_http2 { &[HTTP2_ALPN, b"http/1.1"] } else { &[b"http/1.1"] };
+    let protocols: &[&[u8]] = match http2 {
+        None => &[b"http/1.1"],
+        Some(Http2 { is_alone: false, .. }) => &[HTTP2_ALPN, b"http/1.1"],
+        Some(Http2 { is_alone: true, .. }) => &[HTTP2_ALPN],
+    };
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }

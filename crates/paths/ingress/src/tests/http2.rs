@@ -16,7 +16,7 @@ use super::{Client, PATIENCE, ingress_with, origin};
 use crate::{EmbeddedIngress, Http2, OriginServer, Timeouts, text};
 
 fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
-    ingress_with(origin_port, Some(Http2 { streams_max: 100 }), timeouts)
+    ingress_with(origin_port, Some(Http2 { streams_max: 100, is_alone: false }), timeouts)
 }
 
 /// The answer to one request, as far as it has come.
@@ -324,6 +324,20 @@ fn what_breaks_the_rules_is_named() {
     assert_eq!(client.goaway, Some(ErrorCode::Protocol));
 }
 
+#[test]
+fn with_http_2_alone_a_client_of_http_1_is_refused() {
+    let origin = OriginServer::start(10).unwrap();
+    let http2 = Http2 { streams_max: 100, is_alone: true };
+    let ingress = ingress_with(origin.port(), Some(http2), Timeouts::default());
+    assert_eq!(Http2Client::new(ingress.port()).get(), whole(200, &text(10)));
+    for request in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "G"] {
+        let mut client = Client::plain(ingress.port());
+        client.send(request);
+        assert_eq!(refusal(&mut client.tcp), (Scope::Connection, ErrorCode::Protocol));
+    }
+    assert_eq!(ingress.counters()["requests_h1"], 0);
+}
+
 /// Reads the server's report of an error: the first RST_STREAM or GOAWAY.
 fn refusal(tcp: &mut TcpStream) -> (Scope, ErrorCode) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 1 << 14]);
@@ -349,7 +363,7 @@ fn what_no_client_may_send_gets_the_code_that_it_must_get() {
     // It never answers, so that streams stay open however the bytes arrive.
     let (hold, held) = std::sync::mpsc::channel();
     let port = origin(move |stream, _| hold.send(stream).unwrap());
-    let http2 = Http2 { streams_max: illegal::SETTINGS.max_concurrent_streams };
+    let http2 = Http2 { streams_max: illegal::SETTINGS.max_concurrent_streams, is_alone: false };
     let ingress = ingress_with(port, Some(http2), Timeouts::default());
     // The ingress takes other bytes for HTTP/1.1, and its windows and its lists are larger than those of the cases.
     let differs = |fault| matches!(fault, Fault::NoPreface | Fault::DataBeyondWindow | Fault::FieldsTooLong);

@@ -14,7 +14,7 @@ fn ingress(origin_port: u16) -> EmbeddedIngress {
         threads: 1,
         tls: None,
         // Fewer than the 8 that the load would send, so it must respect the limit.
-        http2: Some(Http2 { streams_max: 4 }),
+        http2: Some(Http2 { streams_max: 4, is_alone: false }),
         timeouts: Timeouts::default(),
     })
     .unwrap()
