@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plumb_host::process::{Signal, descendants, has_words};
@@ -100,7 +100,7 @@ impl Nginx {
         content.map_err(std::io::Error::other).and_then(write).map_err(|error| {
             PathError::new(format!("write the origin's body into {}: {error}", directory.display()))
         })?;
-        let expected = Expected { address: Ipv4Addr::LOCALHOST.into(), certificates: None, body_bytes };
+        let expected = Expected::of_origin(body_bytes);
         let is_nobody = may_give_up_root(None);
         let config = |port| origin(port, is_nobody);
         let recipe = recipe(home, Environment::default(), (1, is_nobody), &config, None);

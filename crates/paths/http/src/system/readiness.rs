@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plumb_h2::connection::{Connection, Event, Limits, Side};
+use plumb_h2::hpack::Field;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_ingress::Answers;
 use rustls::crypto::aws_lc_rs;
@@ -16,6 +18,7 @@ use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::certificates::Certificates;
+use crate::settings::Spoken;
 
 /// How long a system may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 /// For each step of an attempt.
 const STEP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The window of HTTP/2 for what a connection sends and this side has not read.
+const WINDOW_BYTES: u32 = 65_535;
 
 /// The observations of the proving connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +64,8 @@ pub(super) enum Silent {
     Send(io::Error),
     #[error("read the answer: {_0}")]
     Read(io::Error),
+    #[error("read the answer: {_0}")]
+    Http2(#[from] plumb_h2::Error),
     #[error("the connection ended before an answer came")]
     Ended,
 }
@@ -86,7 +93,17 @@ pub(super) struct Expected<'a> {
     pub address: IpAddr,
     /// Where it terminates TLS.
     pub certificates: Option<&'a Certificates>,
+    /// The protocol by which it is asked.
+    pub protocol: Spoken,
     pub body_bytes: u64,
+}
+
+impl Expected<'_> {
+    /// An origin with a body of this length.
+    pub fn of_origin(body_bytes: u64) -> Self {
+        let address = Ipv4Addr::LOCALHOST.into();
+        Self { address, certificates: None, protocol: Spoken::H1, body_bytes }
+    }
 }
 
 /// Asks until the system answers with a body of the given length. `check` is called between attempts, to give up early.
@@ -111,7 +128,7 @@ pub(super) fn prove<E>(
 }
 
 fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
-    let Expected { address, certificates, body_bytes } = expected;
+    let Expected { address, certificates, protocol, .. } = expected;
     let address = SocketAddr::from((address, port));
     let stream = TcpStream::connect_timeout(&address, STEP_TIMEOUT).map_err(Silent::Connect)?;
     stream
@@ -120,8 +137,7 @@ fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
         .map_err(Silent::Socket)?;
     let Some(certificates) = certificates else {
         let mut stream = stream;
-        return get(&mut stream, port, body_bytes)
-            .map(|()| Answered { tls: "none".to_owned(), cipher: None });
+        return get(&mut stream, port, expected).map(|()| Answered { tls: "none".to_owned(), cipher: None });
     };
     // Loads on other hosts know it by its address.
     let name = match address.ip() {
@@ -129,9 +145,9 @@ fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
         other => ServerName::from(other),
     };
     let connection =
-        ClientConnection::new(client_config(&certificates.ca_pem)?, name).map_err(Silent::from)?;
+        ClientConnection::new(client_config(&certificates.ca_pem, protocol)?, name).map_err(Silent::from)?;
     let mut stream = StreamOwned::new(connection, stream);
-    get(&mut stream, port, body_bytes)?;
+    get(&mut stream, port, expected)?;
     check_leaf(&stream.conn, certificates)?;
     let tls = match stream.conn.protocol_version() {
         Some(rustls::ProtocolVersion::TLSv1_2) => "1.2".to_owned(),
@@ -143,15 +159,16 @@ fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, Unproven> {
     Ok(Answered { tls, cipher })
 }
 
-/// The settings of a client that trusts this authority alone.
-pub(super) fn client_config(ca_pem: &str) -> Result<Arc<ClientConfig>, Silent> {
+/// The settings of a client that trusts this authority alone. It offers HTTP/2 in ALPN, or nothing.
+pub(super) fn client_config(ca_pem: &str, protocol: Spoken) -> Result<Arc<ClientConfig>, Silent> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(ca_pem.as_bytes())?;
     roots.add(authority)?;
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = (protocol == Spoken::H2).then(|| b"h2".to_vec()).into_iter().collect();
     Ok(Arc::new(config))
 }
 
@@ -163,7 +180,30 @@ fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Res
     }
 }
 
-fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(), Unproven> {
+/// An answer, of whichever protocol.
+#[derive(Debug, Default)]
+struct ProvingAnswer {
+    status: u16,
+    status_line: String,
+    content_bytes: u64,
+}
+
+fn get(stream: &mut (impl Read + Write), port: u16, expected: Expected<'_>) -> Result<(), Unproven> {
+    let seen = match (expected.protocol, expected.certificates) {
+        (Spoken::H1, _) => get_http1(stream, port)?,
+        (Spoken::H2, None) => get_http2(stream, "http", port)?,
+        (Spoken::H2, Some(_)) => get_http2(stream, "https", port)?,
+    };
+    if seen.status != 200 {
+        return Err(Wrong::Status(seen.status_line).into());
+    }
+    if seen.content_bytes != expected.body_bytes {
+        return Err(Wrong::Length { found: seen.content_bytes, expected: expected.body_bytes }.into());
+    }
+    Ok(())
+}
+
+fn get_http1(stream: &mut (impl Read + Write), port: u16) -> Result<ProvingAnswer, Silent> {
     let request = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(Silent::Send)?;
     let mut content_bytes = 0;
@@ -171,13 +211,49 @@ fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(
         .read(stream, false, |content| content_bytes += content.len() as u64)
         .map_err(Silent::Read)?
         .ok_or(Silent::Ended)?;
-    if answer.status != 200 {
-        return Err(Wrong::Status(answer.status_line().to_string()).into());
+    Ok(ProvingAnswer { status: answer.status, status_line: answer.status_line().to_string(), content_bytes })
+}
+
+fn get_http2(stream: &mut (impl Read + Write), scheme: &str, port: u16) -> Result<ProvingAnswer, Silent> {
+    let authority = format!("localhost:{port}");
+    let fields = [(":method", "GET"), (":scheme", scheme), (":path", "/"), (":authority", &authority)];
+    let fields = fields.map(|(name, value)| Field::new(name.as_bytes(), value.as_bytes()));
+    let (settings, limits, mut out) = (plumb_h2::Settings::default(), Limits::default(), Vec::new());
+    let mut connection = Connection::begin(Side::Client, settings, WINDOW_BYTES, limits, &mut out);
+    let request = connection.open(false).map_err(|_| Silent::Ended)?;
+    connection.send_fields(request, fields, true, &mut out);
+    let (mut seen, mut inbox, mut bytes) = (ProvingAnswer::default(), Vec::new(), [0; 16 << 10]);
+    loop {
+        stream.write_all(&out).and_then(|()| stream.flush()).map_err(Silent::Send)?;
+        out.clear();
+        let count = stream.read(&mut bytes).map_err(Silent::Read)?;
+        if count == 0 {
+            return Err(Silent::Ended);
+        }
+        inbox.extend_from_slice(&bytes[..count]);
+        let mut taken = 0;
+        while let Some((event, length)) = connection.receive(&inbox[taken..], &mut out)? {
+            taken += length;
+            let is_whole = match event {
+                Event::Head { head, ends_stream, .. } => {
+                    (seen.status, seen.status_line) = (head.status, head.status.to_string());
+                    ends_stream
+                }
+                Event::Data { stream, data, flow_bytes, ends_stream } => {
+                    seen.content_bytes += data.len() as u64;
+                    connection.release(stream, flow_bytes, &mut out);
+                    ends_stream
+                }
+                Event::Trailers { .. } => true,
+                Event::Reset { .. } | Event::Refused(_) => return Err(Silent::Ended),
+                _ => false,
+            };
+            if is_whole {
+                return Ok(seen);
+            }
+        }
+        inbox.drain(..taken);
     }
-    if content_bytes != body_bytes {
-        return Err(Wrong::Length { found: content_bytes, expected: body_bytes }.into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -205,8 +281,9 @@ mod tests {
 
     #[test]
     fn another_answer_is_told_from_none() {
-        let said =
-            |answer: &str| get(&mut Ready(answer.as_bytes()), 1, 2).map_err(|reason| reason.to_string());
+        let said = |answer: &str| {
+            get(&mut Ready(answer.as_bytes()), 1, Expected::of_origin(2)).map_err(|reason| reason.to_string())
+        };
         assert_eq!(said("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), Ok(()));
         let refused = said("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n").unwrap_err();
         insta::assert_snapshot!(refused, @"its answer is not the origin's: 401 Unauthorized");

@@ -1,7 +1,7 @@
 //! A system that was built here, of whatever parts.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use plumb_devices::Batcher;
 use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
@@ -17,7 +17,7 @@ use super::program::Program;
 use super::readiness::{self, Answered, Expected};
 use super::{caddy, offload};
 use crate::settings::{
-    IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, OriginSettings, SystemSettings,
+    IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, OriginSettings, Spoken, SystemSettings,
     TlsVersion,
 };
 use crate::target::Target;
@@ -60,8 +60,12 @@ impl Running {
         };
         let cpu_at_start = own_cpu()?;
         let origin = Origin::start(&spec.origin, place)?;
-        let expected =
-            Expected { address, certificates: certificates.as_ref(), body_bytes: spec.origin.body.0 };
+        let expected = Expected {
+            address,
+            certificates: certificates.as_ref(),
+            protocol: if spec.ingress.has_h1() { Spoken::H1 } else { Spoken::H2 },
+            body_bytes: spec.origin.body.0,
+        };
         let (ingress, proof) = Ingress::start(&spec.ingress, origin.port(), place, expected)?;
         let scheme = if certificates.is_some() { "https" } else { "http" };
         let authority = match place.address {
@@ -303,9 +307,9 @@ impl Origin {
                 let failed = |reason: String| PathError::new(format!("start the embedded origin: {reason}"));
                 let size = usize::try_from(body_bytes).map_err(|error| failed(error.to_string()))?;
                 let origin = OriginServer::start(size).map_err(|error| failed(error.to_string()))?;
-                let expected =
-                    Expected { address: Ipv4Addr::LOCALHOST.into(), certificates: None, body_bytes };
-                prove("the embedded origin", origin.port(), expected, || origin.has_ended())?;
+                prove("the embedded origin", origin.port(), Expected::of_origin(body_bytes), || {
+                    origin.has_ended()
+                })?;
                 Ok(Self::Embedded(origin))
             }
             OriginKind::Nginx => Ok(Self::Nginx(Box::new(Nginx::start_origin(body_bytes, place)?))),

@@ -10,6 +10,7 @@ use plumb_ingress::Answers;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 
+use crate::settings::Spoken;
 use crate::system::readiness::client_config;
 use crate::target::Target;
 
@@ -21,7 +22,7 @@ pub(super) struct Trust(Option<Arc<ClientConfig>>);
 
 impl Trust {
     pub(super) fn of(target: &Target) -> Self {
-        Self(target.ca_pem.as_deref().map(|ca_pem| client_config(ca_pem).unwrap()))
+        Self(target.ca_pem.as_deref().map(|ca_pem| client_config(ca_pem, Spoken::H1).unwrap()))
     }
 }
 

@@ -248,11 +248,7 @@ fn a_program_whose_port_was_taken_gets_another() {
         working_directory: None,
         is_nobody: false,
     };
-    let (mut program, _) = Program::start(
-        &recipe,
-        Expected { address: std::net::Ipv4Addr::LOCALHOST.into(), certificates: None, body_bytes: 7 },
-    )
-    .unwrap();
+    let (mut program, _) = Program::start(&recipe, Expected::of_origin(7)).unwrap();
     assert_eq!(attempts.get(), 2);
     program.stop().unwrap();
 }
