@@ -21,8 +21,17 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     if ingress.kind == IngressKind::External {
         return Ok(());
     }
-    if protocol == LoadProtocol::H2 && !ingress.has_h2() {
-        let message = "the ingress speaks h1 only; set `system.ingress.protocols: [h1, h2]`";
+    let other = match protocol {
+        LoadProtocol::H2 if !ingress.has_h2() => {
+            Some("the ingress speaks h1 only; set `system.ingress.protocols: [h1, h2]`")
+        }
+        LoadProtocol::H1 if !ingress.has_h1() => Some("the ingress speaks h2 only; set `protocol: h2`"),
+        LoadProtocol::Auto if !ingress.has_h1() && ingress.tls == TlsVersion::None => {
+            Some("without TLS, `auto` is h1, and the ingress speaks h2 only; set `protocol: h2`")
+        }
+        _ => None,
+    };
+    if let Some(message) = other {
         return Err(Fault::new("load.protocol", message));
     }
     match settings.load.tls {

@@ -679,6 +679,16 @@ mod tests {
         assert_eq!(by_k6.check(), Ok(()));
         by_k6.system.ingress.tls = TlsVersion::None;
         assert_eq!(key(by_k6), "load.protocol");
+        let h2_alone = |protocol, tls| {
+            settings(|settings| {
+                (settings.load.reuse, settings.load.protocol) = (Reuse::KeepAlive, protocol);
+                (settings.system.ingress.protocols, settings.system.ingress.tls) = (vec![Spoken::H2], tls);
+            })
+        };
+        assert_eq!(key(h2_alone(LoadProtocol::H1, TlsVersion::V13)), "load.protocol");
+        assert_eq!(key(h2_alone(LoadProtocol::Auto, TlsVersion::None)), "load.protocol");
+        assert_eq!(h2_alone(LoadProtocol::Auto, TlsVersion::V13).check(), Ok(()));
+        assert_eq!(h2_alone(LoadProtocol::H2, TlsVersion::None).check(), Ok(()));
         assert_eq!(settings(|_| {}).check(), Ok(()));
     }
 }

@@ -84,8 +84,8 @@ pub struct IngressSettings {
     pub offload_mode: Option<OffloadMode>,
     /// How long an operation of `offload: multibuffer` waits for others at most; 200 us if absent.
     pub batch_wait: Option<Span>,
-    /// The HTTP versions that it speaks: `[h1]`, or `[h1, h2]`. Over TLS the client chooses by ALPN, and without TLS by
-    /// its first bytes (prior knowledge).
+    /// The HTTP versions that it speaks: `[h1]`, `[h1, h2]` or, where the program can, `[h2]`. Over TLS the client chooses by ALPN, and
+    /// without TLS by its first bytes (prior knowledge).
     pub protocols: Vec<Spoken>,
     /// The most streams of an h2 connection at a time; the program's own limit if absent.
     pub streams: Option<u32>,

@@ -193,12 +193,17 @@ fn config(
 ) -> Result<String, ConfigError> {
     let threads = spec.threads;
     let has_tls = spec.tls != TlsVersion::None;
+    let (alpn, only) = match (spec.has_h1(), spec.has_h2()) {
+        (true, true) => ("h2,http/1.1", ""),
+        (true, false) => ("http/1.1", ""),
+        // Without `proto`, HAProxy serves clients that do not offer h2 by h1.
+        (false, _) => ("h2", " proto h2"),
+    };
     let (tls, bind, protocol) = if has_tls {
-        let alpn = if spec.has_h2() { "h2,http/1.1" } else { "http/1.1" };
-        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn {alpn}"), "https")
+        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn {alpn}{only}"), "https")
     } else {
         // Without TLS, HAProxy knows h2 by its first bytes (`option disable-h2-upgrade`).
-        (String::new(), String::new(), "http")
+        (String::new(), only.to_owned(), "http")
     };
     let streams = spec.streams.map(|streams| format!("    tune.h2.max-concurrent-streams {streams}\n"));
     let global = format!(
@@ -282,6 +287,12 @@ mod tests {
         insta::assert_snapshot!(new.join("\n"), @"
             tune.h2.max-concurrent-streams 8
             bind 127.0.0.1:1 ssl crt /proc/self/fd/0/bundle.pem alpn h2,http/1.1
+        ");
+        let alone = [TlsVersion::V13, TlsVersion::None].map(|tls| text(tls, &[H2], None));
+        let binds = alone.iter().flat_map(|text| text.lines()).filter(|line| line.contains(" bind "));
+        insta::assert_snapshot!(binds.collect::<Vec<_>>().join("\n"), @"
+            bind 127.0.0.1:1 ssl crt /proc/self/fd/0/bundle.pem alpn h2 proto h2
+            bind 127.0.0.1:1 proto h2
         ");
     }
 

@@ -27,17 +27,16 @@ pub(crate) fn counter(protocol: Spoken) -> &'static str {
 pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.{key}"), message));
     match ingress.protocols.as_slice() {
-        [Spoken::H1] | [Spoken::H1, Spoken::H2] | [Spoken::H2, Spoken::H1] => {}
-        [] => return fault("protocols", "an ingress speaks `[h1]` or `[h1, h2]`".to_owned()),
-        [Spoken::H2] => {
-            let message = "`plumb` uses h1 to test whether an ingress answers; write `[h1, h2]`, and choose with `load.protocol`";
-            return fault("protocols", message.to_owned());
-        }
+        [_] | [Spoken::H1, Spoken::H2] | [Spoken::H2, Spoken::H1] => {}
+        [] => return fault("protocols", "an ingress speaks `[h1]`, `[h2]` or `[h1, h2]`".to_owned()),
         [_, ..] => return fault("protocols", "name each protocol once".to_owned()),
     }
     if ingress.has_h2() && ingress.kind == IngressKind::External {
         let message = "an external system speaks what its own configuration says; leave out `protocols`";
         return fault("protocols", message.to_owned());
+    }
+    if let Some(why) = needs_h1(ingress) {
+        return fault("protocols", format!("{why}; write `[h1, h2]`, and choose with `load.protocol`"));
     }
     match ingress.streams {
         None => Ok(()),
@@ -54,6 +53,18 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
     }
 }
 
+/// Why an ingress cannot speak h2 alone, if it is to.
+fn needs_h1(ingress: &IngressSettings) -> Option<&'static str> {
+    match ingress.kind {
+        _ if ingress.has_h1() => None,
+        IngressKind::Nginx if ingress.tls != TlsVersion::None => {
+            Some("over TLS, nginx offers `http/1.1` beside `h2`, whatever its configuration")
+        }
+        IngressKind::Caddy => Some("Caddy refuses a configuration with h2 and without h1"),
+        _ => None,
+    }
+}
+
 /// Why an installed program cannot speak what the settings ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Lacks {
@@ -63,6 +74,10 @@ pub(super) enum Lacks {
         "nginx {installed} speaks h1 beside h2 only over TLS; without TLS this needs nginx {HTTP2_DIRECTIVE} or later"
     )]
     PlainH2 { installed: Version },
+    #[error(
+        "nginx {installed} speaks h1 beside h2 without TLS, too; h2 alone needs an nginx before {HTTP2_DIRECTIVE}"
+    )]
+    H2Alone { installed: Version },
 }
 
 /// Whether the installed program speaks the protocols of the settings.
@@ -78,18 +93,21 @@ pub(super) fn feasible(ingress: &IngressSettings) -> Result<(), AnyError> {
         IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => return Ok(()),
     };
     let file = program.find()?;
-    Ok(lack(program, mark, &program.build(&file)?, ingress.tls)?)
+    Ok(lack(program, mark, &program.build(&file)?, ingress)?)
 }
 
 /// Fails if the program lacks HTTP/2, by its own report of its build.
-fn lack(program: Installable, mark: &str, build: &str, tls: TlsVersion) -> Result<(), Lacks> {
+fn lack(program: Installable, mark: &str, build: &str, ingress: &IngressSettings) -> Result<(), Lacks> {
     if !build.contains(mark) {
         return Err(Lacks::H2 { program });
     }
-    match build.lines().next().and_then(Version::of) {
-        Some(installed) if program == NGINX && tls == TlsVersion::None && installed < HTTP2_DIRECTIVE => {
-            Err(Lacks::PlainH2 { installed })
-        }
+    let is_plain_nginx = program == NGINX && ingress.tls == TlsVersion::None;
+    let Some(installed) = build.lines().next().and_then(Version::of).filter(|_| is_plain_nginx) else {
+        return Ok(());
+    };
+    match (ingress.has_h1(), installed < HTTP2_DIRECTIVE) {
+        (true, true) => Err(Lacks::PlainH2 { installed }),
+        (false, false) => Err(Lacks::H2Alone { installed }),
         _ => Ok(()),
     }
 }
@@ -100,7 +118,7 @@ mod tests {
     use crate::settings::Spoken::{H1, H2};
 
     #[test]
-    fn protocols_are_h1_alone_or_beside_h2() {
+    fn protocols_are_one_or_both() {
         let with = |kind, protocols: &[Spoken], streams| {
             let protocols = protocols.to_vec();
             let ingress = IngressSettings { kind, protocols, streams, ..IngressSettings::default() };
@@ -110,9 +128,13 @@ mod tests {
         assert_eq!(with(haproxy, &[H2, H1], Some(8)), "none");
         assert_eq!(with(IngressKind::Embedded, &[H1, H2], Some(8)), "none");
         assert_eq!(with(external, &[H1], None), "none");
+        assert_eq!(with(IngressKind::Embedded, &[H2], Some(8)), "none");
+        assert_eq!(with(haproxy, &[H2], None), "none");
         let faults = [
             with(haproxy, &[], None),
-            with(haproxy, &[H2], None),
+            with(IngressKind::Nginx, &[H2], None),
+            with(IngressKind::Caddy, &[H2], None),
+            with(external, &[H2], None),
             with(haproxy, &[H1, H1], None),
             with(haproxy, &[H1, H2, H2], None),
             with(external, &[H1, H2], None),
@@ -122,8 +144,10 @@ mod tests {
             with(haproxy, &[H1, H2], Some(STREAMS_MAX + 1)),
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
-        system.ingress.protocols: an ingress speaks `[h1]` or `[h1, h2]`
-        system.ingress.protocols: `plumb` uses h1 to test whether an ingress answers; write `[h1, h2]`, and choose with `load.protocol`
+        system.ingress.protocols: an ingress speaks `[h1]`, `[h2]` or `[h1, h2]`
+        system.ingress.protocols: over TLS, nginx offers `http/1.1` beside `h2`, whatever its configuration; write `[h1, h2]`, and choose with `load.protocol`
+        system.ingress.protocols: Caddy refuses a configuration with h2 and without h1; write `[h1, h2]`, and choose with `load.protocol`
+        system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`
@@ -136,15 +160,19 @@ mod tests {
 
     #[test]
     fn a_version_that_lacks_a_protocol_is_named() {
-        let nginx = |build: &str, tls| {
-            let lacking = lack(NGINX, "--with-http_v2_module", build, tls);
+        let nginx = |build: &str, tls, protocols: &[Spoken]| {
+            let ingress =
+                IngressSettings { tls, protocols: protocols.to_vec(), ..IngressSettings::default() };
+            let lacking = lack(NGINX, "--with-http_v2_module", build, &ingress);
             lacking.map_or_else(|lacks| lacks.to_string(), |()| "nothing".to_owned())
         };
         let old = "nginx version: nginx/1.22.1\nconfigure arguments: --with-http_v2_module";
         let new = "nginx version: nginx/1.26.3\nconfigure arguments: --with-http_v2_module";
-        assert_eq!(nginx(old, TlsVersion::V13), "nothing");
-        assert_eq!(nginx(new, TlsVersion::None), "nothing");
-        insta::assert_snapshot!(nginx(old, TlsVersion::None), @"nginx 1.22.1 speaks h1 beside h2 only over TLS; without TLS this needs nginx 1.25.1 or later");
-        insta::assert_snapshot!(nginx("nginx version: nginx/1.26.3", TlsVersion::V13), @"this nginx was built without h2: `nginx -V` does not list it");
+        let (both, plain) = (&[H1, H2], TlsVersion::None);
+        assert_eq!(nginx(old, TlsVersion::V13, both), "nothing");
+        assert_eq!([nginx(new, plain, both), nginx(old, plain, &[H2])], ["nothing", "nothing"]);
+        insta::assert_snapshot!(nginx(new, plain, &[H2]), @"nginx 1.26.3 speaks h1 beside h2 without TLS, too; h2 alone needs an nginx before 1.25.1");
+        insta::assert_snapshot!(nginx(old, plain, both), @"nginx 1.22.1 speaks h1 beside h2 only over TLS; without TLS this needs nginx 1.25.1 or later");
+        insta::assert_snapshot!(nginx("nginx version: nginx/1.26.3", TlsVersion::V13, both), @"this nginx was built without h2: `nginx -V` does not list it");
     }
 }

@@ -3,44 +3,60 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::process::{run_for_output, which};
+use plumb_host::process::{Output, run_for_output, which};
 use plumb_host::time::sleep;
+use plumb_model::{NoticeKind, Span};
+use plumb_path::Window;
 
 use super::*;
+use crate::load::http_load;
 use crate::settings::Spoken::{self, H1, H2};
-use crate::system::counter;
+use crate::settings::{LoadProtocol, LoadSettings};
 use crate::system::protocols::Lacks;
+use crate::system::{check, counter};
 
-/// The HTTP version of an answer of 612 B to curl, which asks with the option.
-fn curl(curl: &Path, started: &Started, option: &str) -> String {
+/// The output of curl, which asks with these options.
+fn asked(curl: &Path, started: &Started, options: &[&str]) -> Output {
     let (url, ca) = (&started.target.url, started.scratch.path().join("ca.pem"));
     std::fs::write(&ca, started.target.ca_pem.as_deref().unwrap_or_default()).unwrap();
     let ca = ca.to_str().unwrap();
     let written = "%{http_version} %{http_code} %{size_download}";
-    let arguments = ["-s", "-S", "-o", "/dev/null", "-w", written, "--cacert", ca, option, url];
-    let output = run_for_output(curl, arguments, Duration::from_secs(20)).unwrap();
+    let arguments = ["-s", "-S", "-o", "/dev/null", "-w", written, "--cacert", ca, url];
+    run_for_output(curl, arguments.iter().chain(options), Duration::from_secs(20)).unwrap()
+}
+
+/// The HTTP version of an answer of 612 B to curl, which asks with the option.
+fn curl(curl: &Path, started: &Started, option: &str) -> String {
+    let output = asked(curl, started, &[option]);
     assert!(output.exit.is_success(), "{}", output.stderr);
     output.stdout
 }
 
-/// curl, and the settings of each kind that speaks h2 here.
-fn with_h2(test: &str, tls: TlsVersion) -> Option<(PathBuf, Vec<SystemSettings>)> {
+/// The settings of each kind that speaks these protocols here.
+fn speaking(test: &str, tls: TlsVersion, protocols: &[Spoken]) -> Vec<SystemSettings> {
+    let specs = PROGRAMS.map(|kind| {
+        let mut spec = spec(kind, tls);
+        spec.ingress.protocols = protocols.to_vec();
+        spec
+    });
+    // A program, or a version of it, that cannot speak them is not a missing one.
+    let can = |spec: &SystemSettings| {
+        let lacks = feasible(spec).err();
+        let lacks = lacks.as_ref().and_then(|lacks| lacks.downcast_ref());
+        check(spec).is_ok() && !matches!(lacks, Some(Lacks::PlainH2 { .. } | Lacks::H2Alone { .. }))
+    };
+    let specs = specs.into_iter().filter(can);
+    specs.filter(|spec| is_feasible(&format!("protocols::{test}"), spec)).collect()
+}
+
+/// curl, and the settings of each kind that speaks these protocols here.
+fn with_curl(test: &str, tls: TlsVersion, protocols: &[Spoken]) -> Option<(PathBuf, Vec<SystemSettings>)> {
     let Some(curl) = which("curl") else {
         writeln!(std::io::stderr(), "test skipped: system::tests::protocols::{test}: curl is not installed")
             .unwrap();
         return None;
     };
-    let specs = PROGRAMS.map(|kind| {
-        let mut spec = spec(kind, tls);
-        spec.ingress.protocols = vec![H1, H2];
-        spec
-    });
-    // An installed version that lacks the protocol is not a missing program.
-    let is_old = |spec: &SystemSettings| {
-        feasible(spec).is_err_and(|lacks| matches!(lacks.downcast_ref(), Some(Lacks::PlainH2 { .. })))
-    };
-    let specs = specs.into_iter().filter(|spec| !is_old(spec));
-    Some((curl, specs.filter(|spec| is_feasible(&format!("protocols::{test}"), spec)).collect()))
+    Some((curl, speaking(test, tls, protocols)))
 }
 
 /// A snapshot for which a condition holds. nginx writes its log of protocols some milliseconds late.
@@ -72,9 +88,8 @@ fn counts(started: &mut Started, expected: [(Spoken, u64); 2], before: &Snapshot
 
 #[test]
 fn over_tls_the_client_chooses_h1_or_h2() {
-    let Some((program, specs)) = with_h2("over_tls_the_client_chooses_h1_or_h2", TlsVersion::V13) else {
-        return;
-    };
+    let test = "over_tls_the_client_chooses_h1_or_h2";
+    let Some((program, specs)) = with_curl(test, TlsVersion::V13, &[H1, H2]) else { return };
     for spec in specs {
         let mut started = Started::new(&spec);
         let before = proven(&mut started);
@@ -87,9 +102,8 @@ fn over_tls_the_client_chooses_h1_or_h2() {
 
 #[test]
 fn without_tls_the_first_bytes_choose() {
-    let Some((program, specs)) = with_h2("without_tls_the_first_bytes_choose", TlsVersion::None) else {
-        return;
-    };
+    let test = "without_tls_the_first_bytes_choose";
+    let Some((program, specs)) = with_curl(test, TlsVersion::None, &[H1, H2]) else { return };
     for spec in specs {
         let mut started = Started::new(&spec);
         let before = proven(&mut started);
@@ -101,7 +115,8 @@ fn without_tls_the_first_bytes_choose() {
 
 #[test]
 fn requests_are_counted_by_worker() {
-    let Some((program, specs)) = with_h2("requests_are_counted_by_worker", TlsVersion::V13) else { return };
+    let test = "requests_are_counted_by_worker";
+    let Some((program, specs)) = with_curl(test, TlsVersion::V13, &[H1, H2]) else { return };
     let counting = [IngressKind::Embedded, IngressKind::Nginx];
     for mut spec in specs.into_iter().filter(|spec| counting.contains(&spec.ingress.kind)) {
         let mut started = Started::new(&spec);
@@ -121,9 +136,8 @@ fn requests_are_counted_by_worker() {
 #[test]
 fn with_h1_alone_curl_gets_no_h2_over_tls() {
     let test = "with_h1_alone_curl_gets_no_h2_over_tls";
-    let Some((program, specs)) = with_h2(test, TlsVersion::V13) else { return };
-    for mut spec in specs {
-        spec.ingress.protocols = vec![H1];
+    let Some((program, specs)) = with_curl(test, TlsVersion::V13, &[H1]) else { return };
+    for spec in specs {
         let started = Started::new(&spec);
         assert_eq!(curl(&program, &started, "--http2"), "1.1 200 612", "{spec:?}");
     }
@@ -140,8 +154,7 @@ fn h2load_is_answered_by_each_kind() {
         .unwrap();
         return;
     };
-    let Some((_, specs)) = with_h2(test, TlsVersion::V13) else { return };
-    for spec in specs {
+    for spec in speaking(test, TlsVersion::V13, &[H1, H2]) {
         let mut started = Started::new(&spec);
         let before = proven(&mut started);
         let arguments = ["-n", "2000", "-c", "4", "-m", "10", &started.target.url];
@@ -150,5 +163,51 @@ fn h2load_is_answered_by_each_kind() {
             "requests: 2000 total, 2000 started, 2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout";
         assert!(output.stdout.contains(requests), "{spec:?}: {}", output.stdout);
         counts(&mut started, [(H1, 0), (H2, 2000)], &before);
+    }
+}
+
+#[test]
+fn with_h2_alone_curl_gets_nothing_by_h1() {
+    let test = "with_h2_alone_curl_gets_nothing_by_h1";
+    for (tls, http2) in [(TlsVersion::V13, "--http2"), (TlsVersion::None, "--http2-prior-knowledge")] {
+        let Some((program, specs)) = with_curl(test, tls, &[H2]) else { return };
+        for spec in specs {
+            let mut started = Started::new(&spec);
+            assert_eq!(curl(&program, &started, http2), "2 200 612", "{spec:?}");
+            for options in [&["--http1.1"][..], &["--http1.1", "--no-alpn"]] {
+                let output = asked(&program, &started, options);
+                assert!(!output.exit.is_success(), "{}: {spec:?}", output.stdout);
+            }
+            // The first request was the proof.
+            snapshot_where(&mut started, |after| after.counters.get(counter(H2)).is_none_or(|h2| *h2 == 2));
+            assert_eq!(started.snapshot().counters.get(counter(H1)).copied().unwrap_or(0), 0, "{spec:?}");
+        }
+    }
+}
+
+#[test]
+fn a_load_speaks_the_protocol_that_each_kind_chooses() {
+    let test = "a_load_speaks_the_protocol_that_each_kind_chooses";
+    let load = LoadSettings {
+        protocol: LoadProtocol::Auto,
+        connections: 2,
+        streams: 4,
+        requests: Some(400),
+        duration: Span(60_000_000_000),
+        ..LoadSettings::default()
+    };
+    for (protocols, alpn, in_flight) in
+        [(&[H1][..], "http/1.1", 2.0), (&[H1, H2], "h2", 8.0), (&[H2], "h2", 8.0)]
+    {
+        for spec in speaking(test, TlsVersion::V13, protocols) {
+            let started = Started::new(&spec);
+            let mut load = http_load(&load, &started.target).unwrap();
+            let measured = load.measure(Window::at_once(0, 60_000_000_000, 7), &mut |_| ()).unwrap();
+            assert_eq!((measured.work, &measured.errors), (400, &[].into()), "{spec:?}");
+            assert_eq!(measured.observed["alpn"].keys().collect::<Vec<_>>(), [alpn], "{spec:?}");
+            assert_eq!(measured.in_flight, Some(in_flight), "{spec:?}");
+            let is_told = measured.notices.iter().any(|notice| notice.kind == NoticeKind::StreamsUnused);
+            assert_eq!(is_told, alpn != "h2", "{spec:?}");
+        }
     }
 }
