@@ -160,7 +160,7 @@ impl HttpSettings {
         self.load.protocol.fixed().or_else(negotiated)
     }
 
-    /// The protocol that a tool reports. k6 does not report it if the user's script has thresholds; then the ingress'
+    /// The protocol that a tool reports. k6 does not report it if the user's script has thresholds. Then the ingress'
     /// count has to prove it.
     fn spoken_evidence(&self, measurement: &Measurement, is_counted: bool) -> Option<Evidence> {
         let (program, protocol) = (self.load.driver.program()?, self.load.protocol.fixed()?);

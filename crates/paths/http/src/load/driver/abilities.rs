@@ -15,7 +15,6 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     let Some(program) = settings.driver.program() else {
         return only_of_tools(settings);
     };
-    check_http2(settings, program)?;
     let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
     let is = |driver: Driver| settings.driver == driver;
     let has_rate = is(Driver::Vegeta) || is(Driver::Oha);
@@ -80,7 +79,7 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     if settings.duration.0 < 1_000_000_000 {
         return cannot("load.duration", "runs for whole seconds; give it at least 1 s");
     }
-    check_announced(settings, program)
+    check_http2(settings, program)
 }
 
 /// Refuses what the tool cannot announce in HTTP/2.
@@ -99,7 +98,9 @@ fn check_announced(settings: &LoadSettings, program: &str) -> Result<(), Fault> 
     Ok(())
 }
 
+/// Refuses what the tool cannot do in HTTP/2.
 fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
+    check_announced(settings, program)?;
     let (key, what) = match settings.driver {
         _ if settings.protocol != LoadProtocol::H2 => return Ok(()),
         Driver::Wrk | Driver::Ab | Driver::Vegeta => {

@@ -59,7 +59,7 @@ pub struct H2 {
 /// How far a request is.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// Its stream; 0 as long as the request waits for one.
+    /// The stream; 0 as long as the request waits for one.
     pub(super) id: u32,
     /// Bytes of the request's body that were queued for sending.
     pub(super) body_sent: usize,
