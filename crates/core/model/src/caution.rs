@@ -220,7 +220,7 @@ pub enum Caution {
         /// The key of an experiment that gives the load more threads, if it has one.
         threads_key: Option<String>,
     },
-    /// Some workers of a variant's system did hardly any work, so its figures are those of fewer workers.
+    /// Some workers of a variant's system handled hardly any work, so its figures are those of fewer workers.
     IdleWorkers {
         /// The values of the cell, by axis; empty for a plan with one cell.
         cell: String,

@@ -123,7 +123,7 @@ fn counts(lack: Lack, variant: &str) -> String {
 
 fn idle_workers(name: &str, units: &str, [slots, of, idle, workers]: [&u32; 4], busiest: f64) -> String {
     format!(
-        "in {slots} of {of} slots of {name}, {idle} of {workers} workers did hardly any {units}, and the busiest did {} of them: \
+        "in {slots} of {of} slots of {name}, {idle} of {workers} workers handled hardly any {units}, and the busiest handled {} of them: \
          the figures are those of fewer workers; give the load more connections",
         figures::share(busiest)
     )
@@ -263,7 +263,7 @@ mod tests {
             slots: 2,
             of: 12,
         };
-        insta::assert_snapshot!(sentence(&idle), @"in 2 of 12 slots of h2, 3 of 4 workers did hardly any requests, and the busiest did 99.87% of them: the figures are those of fewer workers; give the load more connections");
+        insta::assert_snapshot!(sentence(&idle), @"in 2 of 12 slots of h2, 3 of 4 workers handled hardly any requests, and the busiest handled 99.87% of them: the figures are those of fewer workers; give the load more connections");
     }
 
     #[test]
