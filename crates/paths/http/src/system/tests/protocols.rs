@@ -211,3 +211,29 @@ fn a_load_speaks_the_protocol_that_each_kind_chooses() {
         }
     }
 }
+
+#[test]
+fn each_kind_counts_the_requests_of_the_load() {
+    let test = "each_kind_counts_the_requests_of_the_load";
+    let load = LoadSettings {
+        connections: 2,
+        protocol: LoadProtocol::H2,
+        streams: 8,
+        requests: Some(2_000),
+        warmup: Span(0),
+        duration: Span(60_000_000_000),
+        checks: vec!["body length == 612 B".to_owned()],
+        ..LoadSettings::default()
+    };
+    for tls in [TlsVersion::None, TlsVersion::V13] {
+        for spec in speaking(test, tls, &[H1, H2]) {
+            let mut started = Started::new(&spec);
+            let before = proven(&mut started);
+            let window = Window::at_once(0, load.duration.0, 7);
+            let mut driven = http_load(&load, &started.target).unwrap();
+            let measurement = driven.measure(window, &mut |_| ()).unwrap();
+            assert_eq!((measurement.work, measurement.errors), (2_000, [].into()), "{spec:?}");
+            counts(&mut started, [(H1, 0), (H2, 2_000)], &before);
+        }
+    }
+}
