@@ -65,8 +65,8 @@ fn of_answers() -> Ledger {
     Ledger {
         name: "answer-waits",
         title: "Why answers waited for the load",
-        about: "Times at which the server had used up a flow-control window of the load: the medians over slots of their number, and of the time until \
-                the kernel took the load's WINDOW_UPDATEs. Larger `windows` of the load avoid them.",
+        about: "How often the server had used up a flow-control window of the load, and the time until the kernel took the load's \
+                WINDOW_UPDATEs: the medians over slots. Larger windows (load.windows) avoid these waits.",
         counted: ["times", "Times"],
         reasons: LoadWindow::ALL.map(Reason::from).to_vec(),
     }
