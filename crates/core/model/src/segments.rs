@@ -2,22 +2,21 @@
 //!
 //! They are part of the model because the load that counts them and the report that shows them do not know each other.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{Better, Metric, MetricKind, Unit};
 
-crate::named! {
-    /// Segments of the load's connections that did not pass at once and in order.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-    pub enum Segments: name {
-        /// The load sent them again.
-        Retransmitted = "sent again",
-        /// They reached the load out of order.
-        OutOfOrder = "received out of order",
-    }
+/// Segments of the load's connections that did not pass at once and in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Segments {
+    /// The load sent them again.
+    Retransmitted,
+    /// They reached the load out of order.
+    OutOfOrder,
 }
 
 impl Segments {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 2] = [Self::Retransmitted, Self::OutOfOrder];
+
     /// The number of these segments in a window.
     #[must_use]
     pub const fn metric(self) -> Metric {
@@ -32,11 +31,5 @@ impl Segments {
             ),
         };
         Metric { name, unit: Unit::Count, better: Better::Lower, kind: MetricKind::Count, about }
-    }
-
-    /// The kind that a metric counts.
-    #[must_use]
-    pub fn of_metric(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.metric().name == name)
     }
 }
