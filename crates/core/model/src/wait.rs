@@ -58,9 +58,9 @@ crate::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum LoadWindow: name {
         /// The window of a connection.
-        Connection = "connection",
+        Connection = "connection window",
         /// The window of a stream.
-        Stream = "stream",
+        Stream = "stream window",
     }
 }
 

@@ -42,11 +42,7 @@ impl From<Wait> for Reason {
 
 impl From<LoadWindow> for Reason {
     fn from(window: LoadWindow) -> Self {
-        let words = match window {
-            LoadWindow::Connection => "connection window",
-            LoadWindow::Stream => "stream window",
-        };
-        Self { metric: window.metric(), words }
+        Self { metric: window.metric(), words: window.name() }
     }
 }
 
