@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use plumb_model::{
-    Better, MetricInfo, MetricKind, Operand, Plan, Reading, Run, Segments, Slot, SlotResult, Statistic, Term,
+    Better, Claim, MetricInfo, MetricKind, Plan, Reading, Run, Segments, Slot, SlotResult, Statistic, Term,
     metric_key,
 };
 use plumb_stats::median;
@@ -74,13 +74,7 @@ pub fn rows(run: &Run) -> Vec<Row<'_>> {
 
 /// Both sides of all claims.
 pub fn terms(plan: &Plan) -> impl Iterator<Item = &Term> {
-    plan.claims.iter().flat_map(|claim| {
-        let right = match &claim.right {
-            Operand::Term { term, .. } => Some(term),
-            Operand::Value(_) | Operand::Cap { .. } => None,
-        };
-        std::iter::once(&claim.left).chain(right)
-    })
+    plan.claims.iter().flat_map(Claim::terms)
 }
 
 /// Whether a metric counts segments that were lost or came out of order, and there were none. Nobody looks for these zeros.
