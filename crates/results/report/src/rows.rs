@@ -77,7 +77,12 @@ pub fn terms(plan: &Plan) -> impl Iterator<Item = &Term> {
     plan.claims.iter().flat_map(Claim::terms)
 }
 
-/// Whether a metric counts segments that were lost or came out of order, and there were none. Nobody looks for these zeros.
+/// Whether a claim names a metric, or any statistic of it.
+pub fn is_claimed(plan: &Plan, metric: &MetricInfo) -> bool {
+    terms(plan).any(|term| term.metric == metric.name)
+}
+
+/// Whether a metric counts segments that were lost or came out of order, and there were none. Such a zero matters only to a claim.
 pub fn is_none(metric: &str, reading: &Reading) -> bool {
     *reading == Reading::Count(0) && Segments::ALL.iter().any(|kind| kind.metric().name == metric)
 }
@@ -85,7 +90,7 @@ pub fn is_none(metric: &str, reading: &Reading) -> bool {
 fn has_readings(run: &Run, metric: &MetricInfo) -> bool {
     let holds = |result: &SlotResult| {
         let reading = result.measurement.readings.get(&metric.name);
-        reading.is_some_and(|reading| !is_none(&metric.name, reading))
+        reading.is_some_and(|reading| !is_none(&metric.name, reading) || is_claimed(&run.header.plan, metric))
     };
     run.slots.iter().filter_map(Slot::result).any(holds)
 }
@@ -109,11 +114,10 @@ fn trends_that_matter(run: &Run) -> Vec<&str> {
     };
     let sizes: Vec<f64> = trends.iter().map(|metric| size(metric)).collect();
     let longest = sizes.iter().copied().fold(0.0, f64::max);
-    let claimed = |metric: &MetricInfo| terms(plan).any(|term| term.metric == metric.name);
     // In a closed loop, for one, the service time is the duration.
     let repeats = |at: usize| trends[..at].iter().any(|before| are_the_same(&samples, before, trends[at]));
     let is_long = |at: usize| sizes[at] >= TREND_SHARE_MIN * longest && !repeats(at);
-    let matters = |at: usize| at == 0 || is_long(at) || claimed(trends[at]);
+    let matters = |at: usize| at == 0 || is_long(at) || is_claimed(plan, trends[at]);
     (0..trends.len()).filter(|at| matters(*at)).map(|at| trends[at].name.as_str()).collect()
 }
 
@@ -160,5 +164,17 @@ mod tests {
             let is_in_markdown = crate::markdown(&run, &judgement).contains(segments.name);
             assert_eq!((has_row, is_in_markdown), (count > 0, count > 0));
         }
+    }
+
+    #[test]
+    fn segments_that_a_claim_names_have_a_row_even_if_there_were_none() {
+        let (mut run, _) = Scenario::tls_offload().run();
+        let segments = MetricInfo::from(&Segments::Retransmitted.metric());
+        let SlotOutcome::Measured(result) = &mut run.slots[0].outcome else { panic!() };
+        result.measurement.readings.insert(segments.name.clone(), Reading::Count(0));
+        run.header.plan.metrics.push(segments.clone());
+        assert!(rows(&run).iter().all(|row| *row.metric != segments));
+        run.header.plan.claims[0].left.metric = segments.name.clone();
+        assert!(rows(&run).iter().any(|row| *row.metric == segments));
     }
 }

@@ -12,7 +12,7 @@ use plumb_model::{
 use plumb_stats::{log_ratio, median};
 
 use crate::cautions;
-use crate::rows::{Row, rows, terms};
+use crate::rows::{Row, is_claimed, rows, terms};
 
 /// A run with its judgement, and the values that tables and plots are made of.
 #[derive(Debug, Clone)]
@@ -289,7 +289,6 @@ impl<'a> View<'a> {
 
     /// The trends whose distributions are drawn: the first of the plan, and those that claims name.
     pub fn drawn_trends(&self) -> Vec<&'a MetricInfo> {
-        let claimed = |metric: &MetricInfo| terms(self.plan()).any(|term| term.metric == metric.name);
         let mut trends: Vec<&'a MetricInfo> = self
             .rows
             .iter()
@@ -298,7 +297,7 @@ impl<'a> View<'a> {
             .collect();
         trends.dedup();
         let mut is_first = true;
-        trends.retain(|metric| std::mem::take(&mut is_first) || claimed(metric));
+        trends.retain(|metric| std::mem::take(&mut is_first) || is_claimed(self.plan(), metric));
         trends
     }
 
