@@ -94,13 +94,12 @@ impl Summary {
         }
     }
 
-    /// The requests of each protocol that was spoken.
+    /// The requests of each protocol that was spoken. A metric with a second tag counts only some of them.
     fn by_protocol(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.metrics.iter().filter_map(|(name, said)| match said {
-            Said::Counter { count, .. } if *count > 0.0 => {
-                Some((name.strip_prefix(BY_PROTOCOL)?.strip_suffix('}')?, *count as u64))
-            }
-            _ => None,
+        self.metrics.keys().filter_map(move |name| {
+            let protocol = name.strip_prefix(BY_PROTOCOL)?.strip_suffix('}')?;
+            let count = self.count(name).filter(|count| *count > 0.0 && !protocol.contains(','))?;
+            Some((protocol, count as u64))
         })
     }
 
@@ -140,11 +139,8 @@ impl Summary {
             run.error("request failed", *yes);
         }
         for (protocol, count) in self.by_protocol() {
-            run.measurement
-                .observed
-                .entry("protocol".to_owned())
-                .or_default()
-                .insert(protocol.to_owned(), count);
+            let spoken = run.measurement.observed.entry("protocol".to_owned()).or_default();
+            spoken.insert(protocol.to_owned(), count);
         }
         self.warn(&mut run);
         self.add_up(&mut run);
