@@ -77,13 +77,13 @@ impl Costs {
     /// `requests per worker: 4,120 / 3,980`, if the system counts them.
     fn worker_words(&self) -> Option<String> {
         let (workers, units) = &self.workers;
-        let [most, least] = [workers.first()?, workers.last()?].map(|work| figures::count(*work as f64));
-        let words = match workers.len() {
-            count if count > WORKERS_SHOWN => format!("{most} to {least} in {count} workers"),
-            _ => {
-                let all: Vec<String> = workers.iter().map(|work| figures::count(*work as f64)).collect();
-                all.join(" / ")
+        let counts: Vec<String> = workers.iter().map(|work| figures::count(*work as f64)).collect();
+        let words = match counts.as_slice() {
+            [] => return None,
+            [most, .., least] if counts.len() > WORKERS_SHOWN => {
+                format!("{most} to {least} in {} workers", counts.len())
             }
+            all => all.join(" / "),
         };
         Some(format!("{units} per worker: {words}"))
     }
