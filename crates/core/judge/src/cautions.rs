@@ -12,7 +12,7 @@ use plumb_stats::{Moments, SlotPair, Value, after_effect, is_apart};
 use crate::table::{Effect, Table};
 use crate::work;
 
-/// The last parts of the keys that set [`plumb_model::PlannedVariant::in_flight`], over all data paths.
+/// The last parts of the keys that set [`PlannedVariant::in_flight`], over all data paths.
 const LOAD_SIZES: [&str; 4] = ["connections", "streams", "depth", "jobs"];
 /// By how much of the window the waits of the system's threads for a CPU may differ.
 const WAITS_MARGIN: f64 = 0.1;

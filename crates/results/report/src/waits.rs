@@ -77,7 +77,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// Of one measurement; none where the load does not measure them.
+    /// Those of one measurement. Without a reading there are none: the load reads a window only if it was used up.
     fn of(measurement: &Measurement, reason: Reason) -> Self {
         let Some(Reading::Trend(times)) = measurement.readings.get(reason.metric.name) else {
             return Self { reason, count: 0.0, time_ns: 0.0 };
@@ -123,7 +123,7 @@ struct Typical {
     cell: usize,
     variant: usize,
     waits: Waits,
-    /// Slots in which any request waited for it, and slots in which the load measured it.
+    /// Slots in which anything waited for it, and all slots.
     slots: [usize; 2],
 }
 
