@@ -230,9 +230,9 @@ pub enum Caution {
         units: String,
         /// How many workers the system had.
         workers: u32,
-        /// How many of them did less than a fifth of an even part, at most.
+        /// The largest number of them that did less than a fifth of an even share in a slot.
         idle: u32,
-        /// The part of the work that the busiest worker did, from 0 to 1, at most.
+        /// The largest share of the work that one worker did in any such slot, from 0 to 1.
         busiest: f64,
         /// In how many slots.
         slots: u32,
