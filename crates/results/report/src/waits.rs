@@ -77,7 +77,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// Those of one measurement. Without a reading there are none: the load reads a window only if it was used up.
+    /// Those of one measurement. Without a reading there are none: a window that was never used up has no reading.
     fn of(measurement: &Measurement, reason: Reason) -> Self {
         let Some(Reading::Trend(times)) = measurement.readings.get(reason.metric.name) else {
             return Self { reason, count: 0.0, time_ns: 0.0 };
