@@ -178,9 +178,9 @@ fn about_workers(table: &Table<'_>, summary: &VariantSummary) -> Option<Caution>
     let uneven = table.results(summary.cell, variant).filter_map(|result| {
         let all = result.workers.iter().fold(0_u64, |all, work| all.saturating_add(*work));
         let workers = result.workers.len() as u64;
-        let even = all as f64 / workers.max(1) as f64;
-        let idle = result.workers.iter().filter(|work| (**work as f64) < WORKER_MIN * even).count();
         let busiest = *result.workers.first()? as f64 / all as f64;
+        let even = all as f64 / workers as f64;
+        let idle = result.workers.iter().filter(|work| (**work as f64) < WORKER_MIN * even).count();
         (all >= PER_WORKER_MIN * workers && idle > 0).then_some((workers as u32, idle as u32, busiest))
     });
     let worst = |one: (u32, u32, f64), other: (u32, u32, f64)| {
