@@ -11,7 +11,7 @@ use crate::metrics;
 /// A point with its windows, in the order in which they were measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The work, and who did it.
+    /// The work, and the source that did it.
     pub point: Point,
     /// The measurement of each window.
     pub windows: Vec<Measurement>,

@@ -94,16 +94,16 @@ impl Source {
 /// One thing to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Who measures.
+    /// The device or program that does the work.
     pub source: Source,
-    /// What.
+    /// The work.
     pub work: Work,
 }
 
 /// A point with what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The work, and who did it.
+    /// The work, and the source that did it.
     pub point: Point,
     /// `ops`, and of devices here `op_latency` and `cpu_load`.
     pub measurement: Measurement,
