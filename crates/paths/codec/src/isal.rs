@@ -93,8 +93,8 @@ impl Isal {
     }
 }
 
-/// The largest form: the library stores blocks of up to 65,535 bytes that do not compress, with heads of
-/// five bytes.
+/// The largest size of a compressed form, in bytes: the library stores blocks of up to 65,535 bytes that do not compress, with
+/// heads of five bytes.
 fn bound(bytes: usize) -> usize {
     bytes + bytes / 1024 + 512
 }

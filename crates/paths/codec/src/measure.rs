@@ -98,8 +98,8 @@ struct Entry {
     worker: Box<dyn Codec>,
 }
 
-/// The memory that all codecs of a form write to in turn: written once before anything is timed, since memory that is touched for
-/// the first time costs time.
+/// The memory that all codecs of a form write to in turn. It is written once before anything is timed, because the first access
+/// to memory costs time.
 struct Room {
     unit: usize,
     forms: Vec<Vec<u8>>,

@@ -165,7 +165,7 @@ enum QplError {
     Status(i32),
 }
 
-/// The largest form: blocks that do not compress are stored, with heads of five bytes.
+/// The largest size of a compressed form, in bytes: blocks that do not compress are stored, with heads of five bytes.
 fn bound(bytes: usize) -> usize {
     bytes + bytes / 8 + 1024
 }

@@ -4,8 +4,8 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 
 use super::{Codec, CodecCounters, CodecError};
 
-/// The largest form: the quick strategy (level 1), which zlib-rs has from zlib-ng, codes a literal in
-/// nine bits at most, and blocks and the stream have heads and tails.
+/// The largest size of a compressed form, in bytes: the quick strategy (level 1), which zlib-rs has from zlib-ng, codes a literal
+/// in nine bits at most, and blocks and the stream have heads and tails.
 fn bound(bytes: usize) -> usize {
     bytes + bytes / 8 + bytes / 1024 + 256
 }
