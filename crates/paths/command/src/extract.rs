@@ -160,7 +160,7 @@ pub(crate) struct Extractor {
 pub(crate) struct Stamp(Option<(u64, u64, i64, i64, i64, i64)>);
 
 impl Extractor {
-    /// The extractor of a metric; a file's path begins in `directory`.
+    /// The extractor of a metric. The path of its file is relative to `directory`.
     ///
     /// # Errors
     /// When the settings do not say how to read it.

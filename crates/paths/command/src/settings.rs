@@ -204,9 +204,9 @@ fn stdout() -> String {
     STDOUT.to_owned()
 }
 
-/// A source other than a file.
+/// The source that is a command's output.
 pub(crate) const STDOUT: &str = "stdout";
-/// A source other than a file.
+/// The source that is a command's error output.
 pub(crate) const STDERR: &str = "stderr";
 
 /// The exit codes of a run that succeeded.

@@ -11,7 +11,7 @@ use crate::settings::CommandSettings;
 
 /// The beginning of placeholders.
 const PLACE: &str = "system.";
-/// The end of the names of fields with a certificate. Tools take a file.
+/// The end of the names of fields with a certificate, which are written to files because tools take files.
 const PEM: &str = "_pem";
 /// The field with the network namespace in which the load has to run.
 const NETNS: &str = "netns";

@@ -160,7 +160,7 @@ pub enum LaneError {
         what: &'static str,
         /// The device.
         device: DeviceKind,
-        /// The device's words.
+        /// The device's error.
         reason: String,
     },
     /// The device's result was wrong; it was withheld.

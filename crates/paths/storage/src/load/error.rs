@@ -70,7 +70,7 @@ pub enum Error {
     Nbd {
         /// The server.
         address: String,
-        /// The server's fault.
+        /// The server's error.
         message: String,
     },
     /// A setting is wrong by itself.
