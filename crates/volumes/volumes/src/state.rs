@@ -1,7 +1,7 @@
 //! The policies and volumes, in a SQLite database that survives a crash.
 //!
-//! The database is the only truth. Commands change it whether a server runs or not; a server looks for changes some times a
-//! second ([`State::version`] costs no query) and follows. So the two need no protocol, which could fail halfway, and a kill
+//! The database is the only truth. Commands change it whether a server runs or not; a server looks for changes several times
+//! a second ([`State::version`] costs no query) and follows. So the two need no protocol, which could fail halfway, and a kill
 //! loses no state.
 
 use std::fs::File;

@@ -145,7 +145,7 @@ fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Res
 /// Does the same with every record that the query finds, one after the other, and returns the results of `work`.
 ///
 /// Either all changes are made or none, unless the query says `continue_on_failure`: then each is made by itself, and the answer
-/// lists in ONTAP's words those that failed. (ONTAP undoes nothing in either case, but a default should not leave half.)
+/// lists in ONTAP's words those that failed. (ONTAP undoes nothing in either case, but a default should not leave half a change.)
 fn each(
     Resource { collection, records, .. }: &Resource,
     asked: &Asked<'_>,

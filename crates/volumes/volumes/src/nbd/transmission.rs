@@ -20,8 +20,8 @@ use crate::waiter::Waiter;
 
 /// The largest piece of a read or a write.
 pub(super) const PIECE_BYTES: u32 = 128 << 10;
-/// The bytes that readers bring into memory at a time. So others get their turn between the parts of a large read, and the data in
-/// memory for all reads of one connection (64 MiB at most) is sent before the kernel drops it.
+/// The bytes that readers bring into memory at a time. Between the parts of a large read, others get their turn. The data in memory
+/// for all reads of one connection (64 MiB at most) is sent before the kernel drops it.
 const FETCH_BYTES_MAX: u32 = 1 << 20;
 /// The head of a reply, and a little.
 const HEAD_BYTES: usize = 32;

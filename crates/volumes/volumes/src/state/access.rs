@@ -41,7 +41,7 @@ impl State {
     /// Makes an SVM, with a new UUID if none is given.
     ///
     /// # Errors
-    /// When the name or the UUID is taken or none.
+    /// When the name or the UUID is taken or invalid.
     pub fn create_svm(&self, name: &str, uuid: Option<&str>) -> Result<(), StateError> {
         check_name(name)?;
         if let Some(uuid) = uuid.filter(|uuid| !is_uuid(uuid)) {
