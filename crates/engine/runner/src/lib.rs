@@ -31,7 +31,7 @@ pub use prepare::{Planned, prepare};
 pub use session::Session;
 pub use time_left::at_most_s;
 
-// The scripted agents of `plumb-places`, whose file takes these names from the crate that has it.
+// `scripted.rs` belongs to `plumb-places` and takes these names from the crate that includes it.
 #[cfg(test)]
 use plumb_places::{Agent, Ended, Link, ProcessLog, Received, SimulatedClock};
 #[cfg(test)]

@@ -281,8 +281,8 @@ fn waiting(progress: &Progress) -> Option<Vec<usize>> {
     (!waiting.is_empty()).then_some(waiting)
 }
 
-/// A load's part of the rate. The parts of the loads before it are the share of its interval by which it begins later, so that
-/// loads with equal parts send at even distances. Unequal parts have different intervals, so some of their units come close together.
+/// A load's part of the rate. It begins later by a share of its interval, which is the sum of the parts before it, so that loads
+/// with equal parts send at even distances. Unequal parts have different intervals, so some of their units come close together.
 fn share_of(window: Window, parts: &[f64], number: usize) -> Window {
     let rate_per_s = window.rate_per_s.map(|rate| rate * parts[number]);
     Window { rate_per_s, phase: parts[..number].iter().sum(), ..window }
