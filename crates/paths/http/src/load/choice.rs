@@ -12,8 +12,8 @@ use plumb_host::time::monotonic_ns;
 use plumb_path::PathError;
 
 use super::errors::Failure;
-use super::link::Link;
 use super::socket::Socket;
+use super::tcp::TcpLink;
 use super::tls::{Offer, is_spoken};
 use super::transport::Security;
 use crate::settings::{LoadProtocol, LoadSettings, Spoken};
@@ -50,9 +50,9 @@ fn negotiate(security: &Security, address: SocketAddr, patience_ns: u64) -> Resu
     let epoll = Epoll::new()?;
     let socket = Socket::connect(address, None, Rc::default())?;
     let mut is_connected = socket.is_connected(address)?;
-    let mut link = Link::new(socket, security.begin(false)?, &epoll, 0, is_connected)?;
+    let mut link = TcpLink::new(socket, security.begin(false)?, &epoll, 0, is_connected)?;
     let mut events = Vec::new();
-    while !(is_connected && link.handshake(&epoll)?) {
+    while !(is_connected && link.shake_hands(&epoll)?) {
         let left_ns = deadline_ns.saturating_sub(monotonic_ns());
         if left_ns == 0 {
             return Err(Failure::TlsTimeout);
@@ -63,7 +63,7 @@ fn negotiate(security: &Security, address: SocketAddr, patience_ns: u64) -> Resu
         }
         is_connected = is_connected || link.socket.is_connected(address)?;
     }
-    let Link { mut socket, mut transport, .. } = link;
+    let TcpLink { mut socket, mut transport, .. } = link;
     transport.farewell(&mut socket);
     Ok(transport.negotiated().map_or_else(|| "none".to_owned(), |negotiated| negotiated.alpn))
 }

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use super::core::{BACKOFF, Core};
 use super::due::Due;
 use super::errors::Failure;
-use super::link::Link;
-use super::protocol::{Flow, Protocol, Then};
+use super::link::{Link, Then};
+use super::protocol::{Flow, Protocol};
 use super::stream::Stream;
 use super::tls::{Negotiated, is_spoken};
 use plumb_host::epoll::Ready;
@@ -43,11 +43,11 @@ pub enum Step {
 
 /// A place for a connection, and the requests on it.
 #[derive(Debug)]
-pub struct Connection<P> {
+pub struct Connection<P: Protocol> {
     index: usize,
     /// How many connections this place has had, so that an event of an earlier one is told apart.
     generation: u32,
-    link: Option<Link>,
+    link: Option<P::Link>,
     phase: Phase,
     protocol: P,
     /// When it began to connect, or to shake hands.
@@ -113,11 +113,11 @@ impl<P: Protocol> Connection<P> {
     /// The parameters negotiated on the connection, if it is ready for requests.
     #[must_use]
     pub fn negotiated(&self) -> Option<Negotiated> {
-        self.link.as_ref().filter(|_| self.phase == Phase::Ready)?.transport.negotiated()
+        self.link.as_ref().filter(|_| self.phase == Phase::Ready)?.negotiated()
     }
 
     /// The connection as it is, if there is one.
-    pub fn link(&mut self) -> Option<&mut Link> {
+    pub fn link(&mut self) -> Option<&mut P::Link> {
         self.link.as_mut()
     }
 
@@ -179,20 +179,18 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Forgets the connection and its requests.
-    fn vacate(&mut self, core: &mut Core<P::Shared>) -> Option<Link> {
+    fn vacate(&mut self, core: &mut Core<P::Shared>) -> Option<P::Link> {
         self.phase = Phase::Vacant;
         self.protocol.reset();
         let link = self.link.take()?;
-        core.count_segments(&link);
+        link.count_segments(core);
         Some(link)
     }
 
-    /// Ends the connection: the server first, where it said that it would.
+    /// Ends the connection, and says goodbye.
     fn leave(&mut self, core: &mut Core<P::Shared>, then: Then) {
-        let Some(mut link) = self.vacate(core).filter(|link| !link.socket.is_finished()) else { return };
-        match then {
-            Then::Part => core.part(self.token(), link.socket),
-            Then::Stay | Then::Close => link.transport.farewell(&mut link.socket),
+        if let Some(link) = self.vacate(core) {
+            link.leave(core, then);
         }
     }
 
@@ -239,20 +237,20 @@ impl<P: Protocol> Connection<P> {
                 let flow = self.protocol.on_timer(link, core, due_ns);
                 self.settle(flow, false, core)
             }
+            (_, Phase::Handshaking) => {
+                let flow = self.secure(core);
+                self.settle(flow, false, core)
+            }
             _ => Step::Pending,
         }
     }
 
     fn advance(&mut self, core: &mut Core<P::Shared>, ready: Ready) -> Result<Flow, Failure> {
         let Some(link) = &mut self.link else { return Ok(Flow::Pending) };
-        if ready.is_readable() {
-            link.socket.became_readable(ready.is_ending());
-        }
+        link.on_ready(ready);
         match self.phase {
             Phase::Ready => self.protocol.advance(link, core, ready),
-            Phase::Connecting if link.socket.is_connected(core.errand.address)? => {
-                self.connected(core, monotonic_ns())
-            }
+            Phase::Connecting if link.is_connected(core)? => self.connected(core, monotonic_ns()),
             Phase::Handshaking => self.secure(core),
             _ => Ok(Flow::Pending),
         }
@@ -266,14 +264,9 @@ impl<P: Protocol> Connection<P> {
         self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Connecting;
         self.since_ns = begun_ns;
-        let socket = core.connect()?;
-        let now_ns = monotonic_ns();
-        // On loopback the connection stands already, and no event is needed to say so.
-        let is_connected = socket.is_connected(core.errand.address)?;
-        let resumes = core.resumption.choose();
-        let transport = core.security.begin(resumes)?;
-        self.link = Some(Link::new(socket, transport, &core.epoll, self.token(), is_connected)?);
-        if is_connected { self.connected(core, now_ns) } else { Ok(Flow::Pending) }
+        let (link, connected_ns) = P::Link::open(core, self.token())?;
+        self.link = Some(link);
+        connected_ns.map_or(Ok(Flow::Pending), |at_ns| self.connected(core, at_ns))
     }
 
     fn connected(&mut self, core: &mut Core<P::Shared>, at_ns: u64) -> Result<Flow, Failure> {
@@ -287,14 +280,14 @@ impl<P: Protocol> Connection<P> {
 
     fn secure(&mut self, core: &mut Core<P::Shared>) -> Result<Flow, Failure> {
         let Some(link) = &mut self.link else { return Ok(Flow::Pending) };
-        if link.transport.is_plain() {
+        if link.is_plain() {
             return self.start(core, self.since_ns);
         }
-        if !link.handshake(&core.epoll)? {
+        if !link.handshake(core)? {
             return Ok(Flow::Pending);
         }
         let now_ns = monotonic_ns();
-        let negotiated = link.transport.negotiated();
+        let negotiated = link.negotiated();
         let tls_ns = now_ns - self.since_ns;
         self.streams().iter_mut().for_each(|stream| stream.answer.tls_ns = tls_ns);
         if let Some(negotiated) = negotiated {

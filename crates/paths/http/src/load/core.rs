@@ -7,13 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use plumb_host::epoll::{Alarm, Epoll, Ready};
-use plumb_model::Merge;
 use plumb_pace::{Backoff, Proportion};
 
 use super::checks::Checks;
 use super::due::Due;
 use super::errors::Failure;
-use super::link::Link;
 use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
 use super::transport::Security;
@@ -126,13 +124,6 @@ impl<T> Core<T> {
             }
         }
         Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
-    }
-
-    /// Counts the segments of a connection, if the window is open: when it closes, or the connection ends before.
-    pub fn count_segments(&mut self, link: &Link) {
-        if self.is_open {
-            self.tally.segments.add(&link.segments());
-        }
     }
 
     /// Whether local ports ran out and connections come from several addresses since.

@@ -24,6 +24,7 @@ mod sessions;
 mod socket;
 mod stream;
 mod tally;
+mod tcp;
 mod tls;
 mod tls_openssl;
 mod tls_rustls;

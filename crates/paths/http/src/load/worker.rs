@@ -43,7 +43,7 @@ pub struct HttpWorker<P: Protocol> {
     answered: Vec<usize>,
     /// Events of unfinished handshakes in this turn.
     opening: Vec<Ready>,
-    /// When the clock has something to do next.
+    /// When the clock has something to do next, beside the timers of connections.
     due_ns: u64,
     /// When the alarm goes off.
     alarm_ns: u64,
@@ -84,10 +84,16 @@ impl<P: Protocol> HttpWorker<P> {
     }
 
     fn wake_ns(&self) -> u64 {
+        let due_ns = self.due_ns.min(self.timer_ns());
         match &self.part.due {
-            Some(due) if !self.free.is_empty() => self.due_ns.min(self.arrival_ns(due)),
-            _ => self.due_ns,
+            Some(due) if !self.free.is_empty() => due_ns.min(self.arrival_ns(due)),
+            _ => due_ns,
         }
+    }
+
+    /// When the first connection wants to be woken.
+    fn timer_ns(&self) -> u64 {
+        self.core.timers.peek().map_or(NEVER, |Reverse((due_ns, _))| *due_ns)
     }
 
     /// The scheduled time of the next request; never, once the window is over.
@@ -156,7 +162,6 @@ impl<P: Protocol> HttpWorker<P> {
                     let now_ns = monotonic_ns();
                     if self.part.due.is_none() {
                         self.connections[index].rest(&mut self.core, now_ns);
-                        self.due_ns = 0;
                         return;
                     }
                     now_ns
@@ -295,11 +300,10 @@ impl<P: Protocol> HttpWorker<P> {
     }
 
     fn next_due_ns(&self, now_ns: u64) -> u64 {
-        let timer_ns = self.core.timers.peek().map_or(NEVER, |Reverse((due_ns, _))| *due_ns);
         let opening_ns = if self.is_open() { NEVER } else { self.part.frame.open_ns };
         let closing_ns = if self.end_ns == 0 { self.part.frame.close_ns } else { NEVER };
         let drained_ns = self.part.frame.close_ns.saturating_add(self.grace_ns());
-        [timer_ns, opening_ns, closing_ns, drained_ns, self.next_second_ns, self.sweep_ns]
+        [opening_ns, closing_ns, drained_ns, self.next_second_ns, self.sweep_ns]
             .into_iter()
             .filter(|due_ns| *due_ns > now_ns)
             .min()
@@ -340,7 +344,7 @@ impl<P: Protocol> HttpWorker<P> {
         self.accounts.close();
         self.read();
         for link in self.connections.iter_mut().filter_map(Connection::link) {
-            self.core.count_segments(link);
+            link.count_segments(&mut self.core);
         }
         self.core.is_open = false;
         self.end_ns = now_ns.min(self.part.frame.close_ns);
@@ -456,7 +460,7 @@ impl<P: Protocol> Worker for HttpWorker<P> {
                 self.core.tally.recorder.frame.close_ns = close_ns;
                 self.due_ns = now_ns;
             }
-            if now_ns >= self.due_ns {
+            if now_ns >= self.due_ns.min(self.timer_ns()) {
                 self.on_time(now_ns);
             }
             self.dispatch(now_ns);

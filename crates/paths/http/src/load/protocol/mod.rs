@@ -12,21 +12,10 @@ use plumb_model::Wait;
 use super::core::Core;
 use super::due::Due;
 use super::errors::Failure;
-use super::link::Link;
+use super::link::{Link, Then};
 use super::stream::Stream;
 use crate::settings::{LoadSettings, Spoken};
 use crate::url::Url;
-
-/// Whether a connection stays after an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
-    /// It stays.
-    Stay,
-    /// This side closes it.
-    Close,
-    /// The server said that it would close it.
-    Part,
-}
 
 /// The outcome of a protocol's step.
 #[derive(Debug)]
@@ -47,6 +36,9 @@ pub enum Flow {
 pub trait Protocol: Sized {
     /// State that a thread's connections share.
     type Shared: Clone + Send + 'static;
+
+    /// The connections that the protocol is spoken on.
+    type Link: Link;
 
     /// The protocol's name.
     const KIND: Spoken;
@@ -78,8 +70,12 @@ pub trait Protocol: Sized {
     ///
     /// # Errors
     /// When the connection is broken.
-    fn start(&mut self, link: &mut Link, core: &mut Core<Self::Shared>, now_ns: u64)
-    -> Result<Flow, Failure>;
+    fn start(
+        &mut self,
+        link: &mut Self::Link,
+        core: &mut Core<Self::Shared>,
+        now_ns: u64,
+    ) -> Result<Flow, Failure>;
 
     /// Something became possible on a connection that is ready.
     ///
@@ -87,7 +83,7 @@ pub trait Protocol: Sized {
     /// When the connection is broken, or the server does not keep to the protocol.
     fn advance(
         &mut self,
-        link: &mut Link,
+        link: &mut Self::Link,
         core: &mut Core<Self::Shared>,
         ready: Ready,
     ) -> Result<Flow, Failure>;
@@ -98,7 +94,7 @@ pub trait Protocol: Sized {
     /// As [`Protocol::advance`].
     fn on_timer(
         &mut self,
-        _link: &mut Link,
+        _link: &mut Self::Link,
         _core: &mut Core<Self::Shared>,
         _due_ns: u64,
     ) -> Result<Flow, Failure> {
@@ -111,7 +107,7 @@ pub trait Protocol: Sized {
     /// When the connection is of no use any more.
     fn expire(
         &mut self,
-        _link: &mut Link,
+        _link: &mut Self::Link,
         _core: &mut Core<Self::Shared>,
         _now_ns: u64,
         _timeout_ns: u64,

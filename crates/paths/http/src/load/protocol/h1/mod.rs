@@ -11,14 +11,15 @@ use plumb_model::Wait;
 
 use self::parser::{KnownHead, Parser, Progress};
 use self::request::Request;
-use super::{Flow, Protocol, Then};
+use super::{Flow, Protocol};
 use crate::load::core::Core;
 use crate::load::due::Due;
 use crate::load::errors::Failure;
-use crate::load::link::Link;
+use crate::load::link::Then;
 use crate::load::parse_error::ParseError;
 use crate::load::socket::Received;
 use crate::load::stream::Stream;
+use crate::load::tcp::TcpLink;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 
@@ -61,6 +62,7 @@ pub struct H1 {
 
 impl Protocol for H1 {
     type Shared = Shared;
+    type Link = TcpLink;
 
     const KIND: Spoken = Spoken::H1;
     const IS_MULTIPLEXED: bool = false;
@@ -94,7 +96,7 @@ impl Protocol for H1 {
         self.phase == Phase::Idle
     }
 
-    fn start(&mut self, link: &mut Link, core: &mut Core<Shared>, now_ns: u64) -> Result<Flow, Failure> {
+    fn start(&mut self, link: &mut TcpLink, core: &mut Core<Shared>, now_ns: u64) -> Result<Flow, Failure> {
         if self.is_spoilt {
             return Err(ParseError::Surplus.into());
         }
@@ -108,7 +110,12 @@ impl Protocol for H1 {
         self.push(link, core, limit)
     }
 
-    fn advance(&mut self, link: &mut Link, core: &mut Core<Shared>, ready: Ready) -> Result<Flow, Failure> {
+    fn advance(
+        &mut self,
+        link: &mut TcpLink,
+        core: &mut Core<Shared>,
+        ready: Ready,
+    ) -> Result<Flow, Failure> {
         match self.phase {
             Phase::Waiting | Phase::Holding if ready.is_readable() => self.pull(link, core),
             Phase::Sending => {
@@ -123,7 +130,12 @@ impl Protocol for H1 {
         }
     }
 
-    fn on_timer(&mut self, link: &mut Link, core: &mut Core<Shared>, due_ns: u64) -> Result<Flow, Failure> {
+    fn on_timer(
+        &mut self,
+        link: &mut TcpLink,
+        core: &mut Core<Shared>,
+        due_ns: u64,
+    ) -> Result<Flow, Failure> {
         if self.phase != Phase::Holding || due_ns != self.hold_until_ns {
             return Ok(Flow::Pending);
         }
@@ -138,7 +150,7 @@ impl Protocol for H1 {
 
 impl H1 {
     /// Reads what comes while no request is open.
-    fn listen(&mut self, link: &mut Link, core: &mut Core<Shared>) -> Flow {
+    fn listen(&mut self, link: &mut TcpLink, core: &mut Core<Shared>) -> Flow {
         match link.receive(&mut core.buffer) {
             // No bytes for HTTP: a TLS ticket.
             Ok(Received::Nothing) => {}
@@ -155,7 +167,7 @@ impl H1 {
         request.hold_at.filter(|hold_at| self.sent < *hold_at).unwrap_or(request.bytes.len())
     }
 
-    fn push(&mut self, link: &mut Link, core: &mut Core<Shared>, limit: usize) -> Result<Flow, Failure> {
+    fn push(&mut self, link: &mut TcpLink, core: &mut Core<Shared>, limit: usize) -> Result<Flow, Failure> {
         let bytes = &core.shared.request.bytes;
         if !link.send(&core.epoll, &bytes[..limit], &mut self.sent)? {
             self.stream.waits.begin(Wait::Socket, monotonic_ns());
@@ -175,7 +187,7 @@ impl H1 {
     }
 
     /// Reads until the answer is complete or nothing is left.
-    fn pull(&mut self, link: &mut Link, core: &mut Core<Shared>) -> Result<Flow, Failure> {
+    fn pull(&mut self, link: &mut TcpLink, core: &mut Core<Shared>) -> Result<Flow, Failure> {
         loop {
             let bytes = match link.receive(&mut core.buffer)? {
                 Received::Bytes(bytes) => bytes,
@@ -198,7 +210,7 @@ impl H1 {
     /// Parses what was read. Returns whether the answer is complete. Bytes after it are an error, because no other request is open.
     fn parse(
         &mut self,
-        link: &mut Link,
+        link: &mut TcpLink,
         core: &mut Core<Shared>,
         bytes: usize,
         now_ns: u64,
@@ -226,7 +238,7 @@ impl H1 {
         }
     }
 
-    fn finish(&mut self, link: &Link, core: &mut Core<Shared>, now_ns: u64, is_open: bool) -> Flow {
+    fn finish(&mut self, link: &TcpLink, core: &mut Core<Shared>, now_ns: u64, is_open: bool) -> Flow {
         let is_sent = self.phase == Phase::Waiting;
         if !is_sent {
             // The server answered without reading the request to its end.

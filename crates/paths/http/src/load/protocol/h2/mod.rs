@@ -15,18 +15,20 @@ use plumb_model::Wait;
 use self::request::Request;
 use self::state::{Exchange, Opening, Wire};
 pub use self::state::{H2, Shared};
-use super::{Flow, Protocol, Then};
+use super::{Flow, Protocol};
 use crate::load::core::Core;
 use crate::load::due::Due;
 use crate::load::errors::Failure;
 use crate::load::http2_error::Http2Error;
-use crate::load::link::Link;
+use crate::load::link::Then;
 use crate::load::stream::Stream;
+use crate::load::tcp::TcpLink;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 
 impl Protocol for H2 {
     type Shared = Shared;
+    type Link = TcpLink;
 
     const KIND: Spoken = Spoken::H2;
     const IS_MULTIPLEXED: bool = true;
@@ -72,12 +74,17 @@ impl Protocol for H2 {
         if allowed < self.streams_max { Wait::Streams } else { Wait::Connection }
     }
 
-    fn start(&mut self, link: &mut Link, core: &mut Core<Shared>, now_ns: u64) -> Result<Flow, Failure> {
+    fn start(&mut self, link: &mut TcpLink, core: &mut Core<Shared>, now_ns: u64) -> Result<Flow, Failure> {
         self.send(link, core, now_ns)?;
         Ok(Flow::Pending)
     }
 
-    fn advance(&mut self, link: &mut Link, core: &mut Core<Shared>, ready: Ready) -> Result<Flow, Failure> {
+    fn advance(
+        &mut self,
+        link: &mut TcpLink,
+        core: &mut Core<Shared>,
+        ready: Ready,
+    ) -> Result<Flow, Failure> {
         let received = if ready.is_readable() { self.receive(link, core) } else { Ok(()) };
         if let Err(failure) = received {
             self.say_why(link, core, &failure);
@@ -113,7 +120,7 @@ impl Protocol for H2 {
 
     fn expire(
         &mut self,
-        link: &mut Link,
+        link: &mut TcpLink,
         core: &mut Core<Shared>,
         now_ns: u64,
         timeout_ns: u64,

@@ -13,8 +13,8 @@ use crate::load::content::{Content, Label};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http2_error::Http2Error;
-use crate::load::link::Link;
 use crate::load::socket::Received;
+use crate::load::tcp::TcpLink;
 
 /// A request is repeated this often on other connections before it fails.
 const REPEATS_MAX: u8 = 8;
@@ -23,7 +23,7 @@ pub(super) const UNREAD_BYTES_MAX: usize = 4 << 20;
 
 impl H2 {
     /// Reads until nothing is left.
-    pub(super) fn receive(&mut self, link: &mut Link, core: &mut Core<Shared>) -> Result<(), Failure> {
+    pub(super) fn receive(&mut self, link: &mut TcpLink, core: &mut Core<Shared>) -> Result<(), Failure> {
         let mut buffer = std::mem::take(&mut core.buffer);
         let received = self.receive_into(link, core, &mut buffer);
         core.buffer = buffer;
@@ -32,7 +32,7 @@ impl H2 {
 
     fn receive_into(
         &mut self,
-        link: &mut Link,
+        link: &mut TcpLink,
         core: &mut Core<Shared>,
         buffer: &mut [u8],
     ) -> Result<(), Failure> {

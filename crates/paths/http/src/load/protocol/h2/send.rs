@@ -9,7 +9,7 @@ use super::state::{H2, Shared, Wire};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http2_error::Http2Error;
-use crate::load::link::Link;
+use crate::load::tcp::TcpLink;
 
 /// Bodies are queued up to this many bytes at a time.
 const QUEUE_BYTES: usize = 64 << 10;
@@ -35,7 +35,7 @@ impl H2 {
     /// Begins the requests that were taken, and sends what the windows and the kernel take.
     pub(super) fn send(
         &mut self,
-        link: &mut Link,
+        link: &mut TcpLink,
         core: &mut Core<Shared>,
         now_ns: u64,
     ) -> Result<(), Failure> {
@@ -107,7 +107,7 @@ impl H2 {
     }
 
     /// Sends what is queued; `true` once the kernel has all of it.
-    fn flush(&mut self, link: &mut Link, core: &mut Core<Shared>) -> Result<bool, Failure> {
+    fn flush(&mut self, link: &mut TcpLink, core: &mut Core<Shared>) -> Result<bool, Failure> {
         let wire = &mut self.wire;
         if wire.out.is_empty() {
             return Ok(true);
@@ -153,7 +153,7 @@ impl H2 {
     }
 
     /// Tells the server why the connection ends, as far as the kernel takes it at once.
-    pub(super) fn say_why(&mut self, link: &mut Link, core: &Core<Shared>, failure: &Failure) {
+    pub(super) fn say_why(&mut self, link: &mut TcpLink, core: &Core<Shared>, failure: &Failure) {
         if let Failure::Http2(Http2Error::Illegal(fault)) = failure {
             let wire = &mut self.wire;
             wire.rules.fail(fault.on_connection(), &mut wire.out);
