@@ -1,5 +1,6 @@
 //! A peer's faults, and whether each ends a stream or the connection.
 
+use crate::coding::CodingFault;
 use crate::frame_kind::FrameKind;
 
 /// The codes of RST_STREAM and GOAWAY (RFC 9113, section 7).
@@ -138,10 +139,8 @@ impl Fault {
             }
             Self::StreamIsClosed => ErrorCode::StreamClosed,
             Self::TooManyStreams => ErrorCode::RefusedStream,
-            Self::Integer
-            | Self::Truncated
+            Self::Coding(_)
             | Self::NoSuchIndex
-            | Self::Huffman
             | Self::TableSizeTooLarge
             | Self::TableSizeLate
             | Self::TableSizeMissing => ErrorCode::Compression,
@@ -234,18 +233,12 @@ pub enum Fault {
     WindowTooLarge,
 
     // HPACK.
-    /// An integer of more than 32 bits.
-    #[error("an HPACK integer that is too large")]
-    Integer,
-    /// A field block that ends within an instruction.
-    #[error("a field block that ends within a field")]
-    Truncated,
+    /// An integer or a string.
+    #[error(transparent)]
+    Coding(#[from] CodingFault),
     /// An index beyond the tables.
     #[error("an HPACK index beyond the tables")]
     NoSuchIndex,
-    /// A wrong Huffman code or its padding.
-    #[error("a string with an invalid Huffman code")]
-    Huffman,
     /// A dynamic table above the limit.
     #[error("a dynamic table size above the limit")]
     TableSizeTooLarge,

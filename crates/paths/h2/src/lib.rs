@@ -1,7 +1,9 @@
 //! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O, clocks or a runtime.
 //!
 //! [`frame`] and [`hpack`] turn bytes into frames and fields and back. [`connection`] has the rules of which frames are allowed when.
+//! [`coding`] also holds for HTTP/3.
 
+pub mod coding;
 pub mod connection;
 mod error;
 pub mod frame;

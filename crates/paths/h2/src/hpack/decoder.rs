@@ -1,7 +1,8 @@
 //! Reads field blocks.
 
 use super::dynamic_table::DynamicTable;
-use super::{Field, Indexing, TABLE_BYTES_DEFAULT, huffman, integer};
+use super::{Field, Indexing, TABLE_BYTES_DEFAULT};
+use crate::coding::{integer, string};
 use crate::error::Fault;
 
 /// The state of one direction of a connection. It must decode every field block in the order of arrival, including those of streams that
@@ -94,31 +95,17 @@ impl Decoder {
         };
         let index = integer::decode(block, prefix_bits)?;
         if index == 0 {
-            take_string(block, &mut self.name)?;
+            string::decode(block, 7, &mut self.name)?;
         } else {
             let (name, _) = self.table.get(index).ok_or(Fault::NoSuchIndex)?;
             self.name.clear();
             self.name.extend_from_slice(name);
         }
-        take_string(block, &mut self.value)?;
+        string::decode(block, 7, &mut self.value)?;
         each(Field { name: &self.name, value: &self.value, indexing });
         if indexing == Indexing::Incremental {
             self.table.insert(&self.name, &self.value);
         }
         Ok(())
     }
-}
-
-/// Takes a string from the front of `block` (section 5.2).
-fn take_string(block: &mut &[u8], into: &mut Vec<u8>) -> Result<(), Fault> {
-    let is_huffman = block.first().is_some_and(|first| first & 0x80 != 0);
-    let length = integer::decode(block, 7)?;
-    let (text, rest) = block.split_at_checked(length).ok_or(Fault::Truncated)?;
-    *block = rest;
-    into.clear();
-    if is_huffman {
-        return huffman::decode(text, into);
-    }
-    into.extend_from_slice(text);
-    Ok(())
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::dynamic_table::DynamicTable;
-use super::{Field, Indexing, TABLE_BYTES_DEFAULT, huffman, integer, static_table};
+use super::{Field, Indexing, TABLE_BYTES_DEFAULT, static_table};
+use crate::coding::{integer, string};
 
 /// A block that uses the static table alone and leaves nothing in the dynamic one. It means the same on every stream of every connection,
 /// as long as no change of the table's size is to be announced.
@@ -130,19 +131,7 @@ fn write(field: &Field<'_>, (index, has_value): (usize, bool), out: &mut Vec<u8>
     };
     integer::encode(index, prefix_bits, first, out);
     if index == 0 {
-        string(field.name, out);
+        string::encode(field.name, 7, 0, out);
     }
-    string(field.value, out);
-}
-
-/// Writes a string in the shorter of its two forms.
-fn string(text: &[u8], out: &mut Vec<u8>) {
-    let length = huffman::encoded_length(text);
-    if length < text.len() {
-        integer::encode(length, 7, 0x80, out);
-        huffman::encode(text, out);
-    } else {
-        integer::encode(text.len(), 7, 0, out);
-        out.extend_from_slice(text);
-    }
+    string::encode(field.value, 7, 0, out);
 }

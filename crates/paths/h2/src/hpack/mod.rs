@@ -3,8 +3,6 @@
 mod decoder;
 mod dynamic_table;
 mod encoder;
-mod huffman;
-mod integer;
 mod static_table;
 #[cfg(test)]
 mod tests;

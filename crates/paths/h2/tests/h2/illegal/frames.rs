@@ -1,5 +1,6 @@
 //! Frames that are wrong by themselves or at their place: sections 3, 4, 6 and 10.
 
+use plumb_h2::coding::CodingFault;
 use plumb_h2::connection::{Limits, Side};
 use plumb_h2::frame::{Flags, FrameKind};
 use plumb_h2::{Fault, PREFACE};
@@ -142,9 +143,9 @@ fn blocks(side: Side) -> Vec<Case> {
         case("6.10", side, &[continuation(1)], ends_connection(Fault::ContinuationUnexpected)),
         case("6.10", side, &[continuation(0)], ends_connection(Fault::ContinuationUnexpected)),
         coded(&[0x80], Fault::NoSuchIndex),
-        coded(&[0xff, 0x80, 0x80, 0x80, 0x80, 0x80, 0], Fault::Integer),
-        coded(&[0x82, 0x41, 5, b'a'], Fault::Truncated),
-        coded(&[0x41, 0x81, 0xff], Fault::Huffman),
+        coded(&[0xff, 0x80, 0x80, 0x80, 0x80, 0x80, 0], CodingFault::Integer.into()),
+        coded(&[0x82, 0x41, 5, b'a'], CodingFault::Truncated.into()),
+        coded(&[0x41, 0x81, 0xff], CodingFault::Huffman.into()),
         coded(&[0x3f, 0xe2, 0x1f], Fault::TableSizeTooLarge),
         coded(&[0x82, 0x20], Fault::TableSizeLate),
         case("10.5.1", side, &[vec![begun()], pieces].concat(), ends_connection(Fault::BlockTooLong)),

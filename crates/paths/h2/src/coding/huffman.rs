@@ -3,7 +3,7 @@
 //! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and longer codes follow shorter
 //! ones. So the lengths are enough, and the tables are computed from them.
 
-use crate::error::Fault;
+use super::CodingFault;
 
 /// The lengths of the codes of all bytes and of the end-of-string symbol, in bits.
 #[rustfmt::skip]
@@ -91,13 +91,13 @@ const fn short() -> [(u8, u8); 1 << SHORT_BITS] {
 }
 
 /// The length of a string's code in bytes.
-pub(super) fn encoded_length(text: &[u8]) -> usize {
+pub(crate) fn encoded_length(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
 }
 
 /// Writes the code of a string.
-pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     // At most 7 bits are left from the byte before, so that 30 more always fit.
     let (mut bits, mut count) = (0_u64, 0_u32);
     for &byte in text {
@@ -121,7 +121,7 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
 /// # Errors
 ///
 /// When the code has the end-of-string symbol, or ends otherwise than with fewer than eight bits that are 1.
-pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(crate) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), CodingFault> {
     let mut input = code.iter();
     // `bits` has the next `count` bits of the code at its upper end, and zeros after them.
     let (mut bits, mut count) = (0_u64, 0_usize);
@@ -143,11 +143,11 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
             return Ok(());
         }
         // A short code that is cut off has no place among the long ones.
-        let (symbol, length) = if length > 0 { return Err(Fault::Huffman) } else { long(bits) };
+        let (symbol, length) = if length > 0 { return Err(CodingFault::Huffman) } else { long(bits) };
         if length > count {
-            return Err(Fault::Huffman);
+            return Err(CodingFault::Huffman);
         }
-        out.push(u8::try_from(symbol).map_err(|_| Fault::Huffman)?);
+        out.push(u8::try_from(symbol).map_err(|_| CodingFault::Huffman)?);
         bits <<= length;
         count -= length;
     }
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    fn decoded(code: &[u8]) -> Result<Vec<u8>, Fault> {
+    fn decoded(code: &[u8]) -> Result<Vec<u8>, CodingFault> {
         let mut out = Vec::new();
         decode(code, &mut out).map(|()| out)
     }
@@ -202,7 +202,7 @@ mod tests {
         for code in
             [&[0xff][..], &[0x1f, 0xff], &[0x1e], &[0x18], &[0xff; 4], &[0xff, 0xff, 0xff, 0xfc], &[0xfe]]
         {
-            assert_eq!(decoded(code), Err(Fault::Huffman), "{code:x?}");
+            assert_eq!(decoded(code), Err(CodingFault::Huffman), "{code:x?}");
         }
     }
 

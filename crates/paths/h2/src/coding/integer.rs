@@ -1,9 +1,9 @@
-//! Integers with a prefix (RFC 7541, section 5.1).
+//! Integers with a prefix (RFC 7541, section 5.1; RFC 9204, section 4.1.1).
 
-use crate::error::Fault;
+use super::CodingFault;
 
 /// Writes an integer into the lower `prefix_bits` of a byte whose other bits are `first`, and the bytes after it.
-pub(super) fn encode(mut value: usize, prefix_bits: u32, first: u8, out: &mut Vec<u8>) {
+pub fn encode(mut value: usize, prefix_bits: u32, first: u8, out: &mut Vec<u8>) {
     let max = (1 << prefix_bits) - 1;
     if value < max {
         return out.push(first | value as u8);
@@ -22,25 +22,34 @@ pub(super) fn encode(mut value: usize, prefix_bits: u32, first: u8, out: &mut Ve
 /// # Errors
 ///
 /// When it does not end, or needs more than 32 bits or more bytes than those have.
-pub(super) fn decode(bytes: &mut &[u8], prefix_bits: u32) -> Result<usize, Fault> {
+pub fn decode(bytes: &mut &[u8], prefix_bits: u32) -> Result<usize, CodingFault> {
+    decode_wide(bytes, prefix_bits, 32).map(|value| value as usize)
+}
+
+/// As [`decode`], for integers of up to `value_bits`, at most 62.
+///
+/// # Errors
+///
+/// As [`decode`] with that bound.
+pub fn decode_wide(bytes: &mut &[u8], prefix_bits: u32, value_bits: u32) -> Result<u64, CodingFault> {
     let max = ((1_u32 << prefix_bits) - 1) as u8;
     let first = take(bytes)? & max;
     let mut value = u64::from(first);
     if first < max {
-        return Ok(value as usize);
+        return Ok(value);
     }
-    for shift in [0, 7, 14, 21, 28] {
+    for shift in (0..value_bits).step_by(7) {
         let byte = take(bytes)?;
         value += u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
-            return u32::try_from(value).map(|value| value as usize).map_err(|_| Fault::Integer);
+            return if value >> value_bits == 0 { Ok(value) } else { Err(CodingFault::Integer) };
         }
     }
-    Err(Fault::Integer)
+    Err(CodingFault::Integer)
 }
 
-fn take(bytes: &mut &[u8]) -> Result<u8, Fault> {
-    let (&first, rest) = bytes.split_first().ok_or(Fault::Truncated)?;
+fn take(bytes: &mut &[u8]) -> Result<u8, CodingFault> {
+    let (&first, rest) = bytes.split_first().ok_or(CodingFault::Truncated)?;
     *bytes = rest;
     Ok(first)
 }
@@ -67,11 +76,11 @@ mod tests {
     #[test]
     fn integers_have_an_end() {
         for (bytes, fault) in [
-            (&[][..], Fault::Truncated),
-            (&[0x1f], Fault::Truncated),
-            (&[0x1f, 0x80], Fault::Truncated),
-            (&[0x1f, 0x80, 0x80, 0x80, 0x80, 0x80, 0], Fault::Integer),
-            (&[0x1f, 0xff, 0xff, 0xff, 0xff, 0x7f], Fault::Integer),
+            (&[][..], CodingFault::Truncated),
+            (&[0x1f], CodingFault::Truncated),
+            (&[0x1f, 0x80], CodingFault::Truncated),
+            (&[0x1f, 0x80, 0x80, 0x80, 0x80, 0x80, 0], CodingFault::Integer),
+            (&[0x1f, 0xff, 0xff, 0xff, 0xff, 0x7f], CodingFault::Integer),
         ] {
             assert_eq!(decode(&mut &bytes[..], 5), Err(fault), "{bytes:x?}");
         }
