@@ -1,7 +1,7 @@
 //! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O, clocks or a runtime.
 //!
 //! [`frame`] and [`hpack`] turn bytes into frames and fields and back. [`connection`] has the rules of which frames are allowed when.
-//! [`coding`] also holds for HTTP/3.
+//! [`coding`] and [`message`] also hold for HTTP/3.
 
 pub mod coding;
 pub mod connection;
@@ -9,12 +9,14 @@ mod error;
 pub mod frame;
 mod frame_kind;
 pub mod hpack;
-mod message;
+pub mod message;
+mod message_fault;
 mod settings;
 mod window;
 
 pub use error::{Error, ErrorCode, Fault, Scope};
 pub use message::{Fields, Head};
+pub use message_fault::MessageFault;
 pub use settings::{MAX_FRAME_SIZE_MAX, MAX_FRAME_SIZE_MIN, Settings};
 pub use window::WINDOW_MAX;
 

@@ -6,7 +6,7 @@ use super::streams::Receiving;
 use crate::PREFACE;
 use crate::error::{Error, ErrorCode, Fault, Scope};
 use crate::frame::{Flags, Frame, FrameKind, HEADER_BYTES, Header, Pairs, encode};
-use crate::message::{Part, check};
+use crate::message::{Content, Part, check};
 use crate::settings::{MAX_FRAME_SIZE_MIN, SettingId};
 
 impl Rest {
@@ -314,7 +314,7 @@ impl Connection {
             (Receiving::Head, Side::Client) => Part::Response,
             (Receiving::Head, Side::Server) => Part::Request,
         };
-        let head = check(&self.fields, part).map_err(on_stream)?;
+        let head = check(&self.fields, part).map_err(|fault| Fault::from(fault).on_stream(id))?;
         if (100..200).contains(&head.status) {
             self.flood.idle(FrameKind::Headers, &self.limits)?;
             return match ends_stream {
@@ -324,8 +324,7 @@ impl Connection {
         }
         self.flood.progress();
         if part != Part::Trailers {
-            stream.content_left =
-                if stream.to_head || head.status == 304 { None } else { head.content_length };
+            stream.content = Content::after(head, stream.to_head);
         }
         if ends_stream {
             stream.take_content(0, 0, true).map_err(on_stream)?;

@@ -7,7 +7,7 @@ use crate::PREFACE;
 use crate::error::{Error, ErrorCode};
 use crate::frame::encode;
 use crate::hpack::{Decoder, Encoder, Field, Repeated};
-use crate::message::Fields;
+use crate::message::{Content, Fields};
 use crate::settings::Settings;
 use crate::window::{Inflow, WINDOW_MAX, Window};
 
@@ -203,7 +203,7 @@ impl Connection {
             inflow: Inflow::new(self.initial_inflow()),
             receiving: Receiving::Head,
             has_sent: false,
-            content_left: None,
+            content: Content::default(),
             to_head,
         });
     }
@@ -305,7 +305,7 @@ impl Connection {
         if let Some(increment) = stream.inflow.release(flow_bytes, turn) {
             encode::window_update(id, increment, out);
         }
-        flow_bytes > 0 && stream.content_left != Some(0) && stream.inflow.is_used_up(turn)
+        flow_bytes > 0 && !stream.content.is_complete() && stream.inflow.is_used_up(turn)
     }
 
     pub(super) fn release_connection(&mut self, flow_bytes: usize, out: &mut Vec<u8>) {

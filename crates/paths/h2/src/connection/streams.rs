@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::error::Fault;
+use crate::message::Content;
 use crate::window::{Inflow, Window};
 
 /// How many of the streams that this side ended are remembered.
@@ -28,8 +29,8 @@ pub(super) struct Stream {
     pub(super) receiving: Receiving,
     /// Whether this side has sent all of its message.
     pub(super) has_sent: bool,
-    /// The bytes of content still to come, if the message stated their number.
-    pub(super) content_left: Option<u64>,
+    /// The content of the peer's message.
+    pub(super) content: Content,
     /// The response has no content whatever its length says: it answers HEAD.
     pub(super) to_head: bool,
 }
@@ -42,11 +43,9 @@ impl Stream {
     /// When it exceeds the window or the stated length, or ends before that length.
     pub(super) fn take_content(&mut self, bytes: usize, flow_bytes: usize, ends: bool) -> Result<(), Fault> {
         self.inflow.take(flow_bytes)?;
-        if let Some(left) = &mut self.content_left {
-            *left = left.checked_sub(bytes as u64).ok_or(Fault::BodyLength)?;
-            if ends && *left > 0 {
-                return Err(Fault::BodyLength);
-            }
+        self.content.take(bytes as u64)?;
+        if ends {
+            self.content.end()?;
         }
         Ok(())
     }

@@ -75,8 +75,8 @@ fn ends_connection(fault: Fault) -> Error {
     fault.on_connection()
 }
 
-fn ends_stream(fault: Fault) -> Error {
-    fault.on_stream(1)
+fn ends_stream(fault: impl Into<Fault>) -> Error {
+    fault.into().on_stream(1)
 }
 
 fn frame(kind: FrameKind, flags: Flags, stream: u32, payload: &[u8]) -> Vec<u8> {
