@@ -28,6 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-devices", &["plumb-host"]),
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path", "plumb-devices", "plumb-tools"]),
     ("plumb-h2", &[]),
+    ("plumb-h3", &["plumb-h2"]),
     ("plumb-ingress", &["plumb-model", "plumb-h2", "plumb-host", "plumb-devices"]),
     (
         "plumb-http",
@@ -113,6 +114,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-devices",
     "plumb-digest",
     "plumb-h2",
+    "plumb-h3",
     "plumb-ingress",
     "plumb-http",
     "plumb-codec",
@@ -176,6 +178,7 @@ const MEASURES: &[&str] = &[
     "plumb-crypto",
     "plumb-devices",
     "plumb-h2",
+    "plumb-h3",
     "plumb-ingress",
     "plumb-http",
     "plumb-codec",
