@@ -12,6 +12,7 @@ mod begun;
 mod error;
 pub mod frame;
 mod frame_kind;
+pub mod qpack;
 mod stream_kind;
 pub mod varint;
 
