@@ -12,10 +12,13 @@ mod begun;
 mod error;
 pub mod frame;
 mod frame_kind;
+pub mod peer;
 pub mod qpack;
+mod settings;
 mod stream_kind;
 pub mod varint;
 
 pub use error::{ErrorCode, Fault, Scope};
 pub use plumb_h2::connection::Side;
+pub use settings::Settings;
 pub use stream_kind::StreamKind;
