@@ -1,6 +1,7 @@
 //! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, QUIC, clocks or a runtime.
 //!
-//! The caller opens streams and carries their bytes. Fields, their rules and their strings are those of HTTP/2, in
+//! The caller opens streams and carries their bytes. [`exchange`] reads the message on a request stream, and [`peer`] the peer's
+//! unidirectional streams. [`qpack`], [`frame`] and [`Settings`] write. Fields, their rules and their strings are those of HTTP/2, in
 //! [`plumb_h2`].
 //!
 //! Neither side uses QPACK's dynamic table: this side announces no room for it, so that no stream waits for another, and its own blocks
@@ -10,6 +11,7 @@
 
 mod begun;
 mod error;
+pub mod exchange;
 pub mod frame;
 mod frame_kind;
 pub mod peer;
@@ -19,6 +21,7 @@ mod stream_kind;
 pub mod varint;
 
 pub use error::{ErrorCode, Fault, Scope};
+pub use exchange::{Decoder, Event, Exchange, Limits};
 pub use plumb_h2::connection::Side;
 pub use settings::Settings;
 pub use stream_kind::StreamKind;

@@ -1,0 +1,4 @@
+//! Streams from outside: messages of both sides.
+#![expect(clippy::unwrap_used, reason = "tests may fail by panicking")]
+
+mod messages;
