@@ -90,7 +90,7 @@ enum Awaits {
     End,
 }
 
-/// The state of one request stream. It allocates nothing of its own.
+/// The state of one request stream. A new one allocates nothing; storage for a block in pieces comes from the [`Decoder`].
 #[derive(Debug)]
 pub struct Exchange {
     side: Side,
