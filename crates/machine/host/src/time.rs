@@ -21,6 +21,44 @@ pub fn monotonic_ns() -> u64 {
     as_ns(clock_gettime(ClockId::Monotonic))
 }
 
+/// Converts between [`monotonic_ns`] and the standard library's opaque moments, for libraries that take those.
+#[derive(Debug, Clone, Copy)]
+pub struct Instants {
+    base: std::time::Instant,
+    base_ns: u64,
+}
+
+impl Instants {
+    /// Reads both clocks, which are the same one to the kernel.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it reads the clock")]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that others are to ask for")]
+    pub fn new() -> Self {
+        Self { base: std::time::Instant::now(), base_ns: monotonic_ns() }
+    }
+
+    /// The moment.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, ns: u64) -> std::time::Instant {
+        if ns >= self.base_ns {
+            self.base + Duration::from_nanos(ns - self.base_ns)
+        } else {
+            self.base - Duration::from_nanos(self.base_ns - ns)
+        }
+    }
+
+    /// Nanoseconds of [`monotonic_ns`].
+    #[must_use]
+    #[inline]
+    pub fn ns_of(&self, moment: std::time::Instant) -> u64 {
+        let after = moment.saturating_duration_since(self.base).as_nanos();
+        let before = self.base.saturating_duration_since(moment).as_nanos();
+        let ns = |nanos| u64::try_from(nanos).unwrap_or(u64::MAX);
+        self.base_ns.saturating_add(ns(after)).saturating_sub(ns(before))
+    }
+}
+
 /// The wall clock in UTC as RFC 3339 with milliseconds, such as `2026-03-01T12:00:00.250Z`.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock that others are to ask for")]
