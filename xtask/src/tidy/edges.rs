@@ -39,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plumb-path",
             "plumb-devices",
             "plumb-h2",
+            "plumb-h3",
             "plumb-ingress",
         ],
     ),

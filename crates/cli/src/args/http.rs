@@ -34,7 +34,7 @@ impl Flagged for HttpSettings {
         vec![
             Arg::new("system.ingress.url").value_name("URL").required(true).help("The URL to request"),
             key("load.connections", "N").short('c'),
-            key("load.protocol", "PROTOCOL").value_parser(["h1", "h2", "auto"]),
+            key("load.protocol", "PROTOCOL").value_parser(["h1", "h2", "h3", "auto"]),
             key("load.streams", "N"),
             key("load.windows.connection", "SIZE").long("connection-window"),
             key("load.windows.stream", "SIZE").long("stream-window"),

@@ -36,6 +36,7 @@ fn connections(spec: &LoadSettings) -> String {
     match spec.protocol {
         LoadProtocol::H1 => connections,
         LoadProtocol::H2 => format!("{connections} of HTTP/2 · {streams} each{announced}"),
+        LoadProtocol::H3 => format!("{connections} of HTTP/3 · {streams} each{announced}"),
         LoadProtocol::Auto => format!("{connections} of HTTP/2 · {streams} each{announced}, or of HTTP/1.1"),
     }
 }

@@ -35,7 +35,7 @@ impl Wait {
             ),
             Self::Streams => (
                 "http_req_stalled_streams",
-                "waiting because the server allowed no other request on its connections (SETTINGS_MAX_CONCURRENT_STREAMS)",
+                "waiting because the server allowed no other request on its connections (SETTINGS_MAX_CONCURRENT_STREAMS, or MAX_STREAMS of QUIC)",
             ),
             Self::ConnectionWindow => (
                 "http_req_stalled_connection_window",

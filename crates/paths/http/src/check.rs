@@ -25,6 +25,9 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
         LoadProtocol::H2 if !ingress.has_h2() => {
             Some("the ingress speaks h1 only; set `system.ingress.protocols: [h1, h2]`")
         }
+        LoadProtocol::H3 if !ingress.has_h3() => {
+            Some("the ingress does not speak h3; set `system.ingress.protocols: [h1, h2, h3]`")
+        }
         LoadProtocol::H1 if !ingress.has_h1() => Some("the ingress speaks h2 only; set `protocol: h2`"),
         LoadProtocol::Auto if !ingress.has_h1() && ingress.tls == TlsVersion::None => {
             Some("without TLS, `auto` is h1, and the ingress speaks h2 only; set `protocol: h2`")

@@ -140,13 +140,14 @@ impl HttpSettings {
         }
         let alpn = match self.load.protocol {
             LoadProtocol::H1 => None,
-            LoadProtocol::H2 => {
-                self.choice_evidence(measurement, "alpn", Some("h2"), |one, other| one == other)
+            LoadProtocol::H2 | LoadProtocol::H3 => {
+                let asked = self.load.protocol.fixed().map(Spoken::name);
+                self.choice_evidence(measurement, "alpn", asked, |one, other| one == other)
             }
             LoadProtocol::Auto => auto_evidence(measurement),
         };
-        let is_h2 = self.spoken(measurement) == Some(Spoken::H2);
-        let streams = is_h2.then(|| self.streams_evidence(measurement)).flatten();
+        let is_multiplexed = matches!(self.spoken(measurement), Some(Spoken::H2 | Spoken::H3));
+        let streams = is_multiplexed.then(|| self.streams_evidence(measurement)).flatten();
         alpn.into_iter().chain(streams).collect()
     }
 
@@ -339,6 +340,7 @@ impl HttpSettings {
         let (counted, others) = match spoken {
             Spoken::H1 => (h1, h2),
             Spoken::H2 => (h2, h1),
+            Spoken::H3 => return None,
         };
         let holds = others == 0 && self.is_about(counted, work);
         Some(BY_PROTOCOL.evidence(holds, facts![of = self.program(), asked, work, h1, h2]))

@@ -59,6 +59,8 @@ pub struct Core<T> {
     pub resumption: Proportion,
     /// Where reads go; nothing stays in it.
     pub buffer: Box<[u8]>,
+    /// Where datagrams are put together; nothing stays in it.
+    pub outgoing: Vec<u8>,
     /// The protocol's shared state.
     pub shared: T,
     /// Counts and times.
@@ -99,6 +101,7 @@ impl<T> Core<T> {
             security,
             resumption,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            outgoing: Vec::new(),
             shared,
             tally,
             is_open: false,

@@ -8,7 +8,9 @@ use plumb_path::PathError;
 use rustix::io::Errno;
 
 use super::http2_error::Http2Error;
+use super::http3_error::Http3Error;
 use super::parse_error::ParseError;
+use super::quic_error::QuicError;
 use crate::settings::Spoken;
 
 /// The advice that ends every message about a refused certificate.
@@ -112,6 +114,12 @@ pub enum Failure {
     /// HTTP/2 ended the request or its connection.
     #[error("http/2: {0}")]
     Http2(#[from] Http2Error),
+    /// HTTP/3 ended the request or its connection.
+    #[error("http/3: {0}")]
+    Http3(#[from] Http3Error),
+    /// QUIC ended the connection.
+    #[error("quic: {0}")]
+    Quic(#[from] QuicError),
     /// The kernel refused otherwise, by the name of the error.
     #[error("network: {0}")]
     Network(String),
@@ -129,6 +137,7 @@ impl Failure {
             | Self::OtherProtocol(_)
             | Self::OtherThanAtFirst(_)
             | Self::Http2(_)
+            | Self::Http3(_)
             | Self::Parse(_)
             | Self::Network(_) => true,
             Self::Reset
@@ -136,6 +145,7 @@ impl Failure {
             | Self::TlsTimeout
             | Self::RequestTimeout
             | Self::ClosedEarly
+            | Self::Quic(_)
             | Self::Unfinished => false,
         }
     }
@@ -147,7 +157,8 @@ impl Failure {
             Self::Tls(_)
             | Self::OtherProtocol(_)
             | Self::Parse(ParseError::OtherProtocol)
-            | Self::Http2(Http2Error::OtherProtocol) => true,
+            | Self::Http2(Http2Error::OtherProtocol)
+            | Self::Quic(QuicError::Version) => true,
             // These may come from a server that is overloaded or restarts.
             Self::Alert(name) => {
                 !["close_notify", "internal_error", "user_canceled", "unknown"].contains(name)
@@ -185,6 +196,7 @@ fn other_protocol(spoken: Spoken) -> &'static str {
             "the server chose a protocol other than HTTP/1.1; offer only `http/1.1`, or set --protocol h2 (load.protocol)"
         }
         Spoken::H2 => "the server did not choose HTTP/2; measure HTTP/1.1 with --protocol h1 (load.protocol)",
+        Spoken::H3 => "the server did not choose HTTP/3; measure HTTP/2 with --protocol h2 (load.protocol)",
     }
 }
 
@@ -192,6 +204,7 @@ fn name(spoken: Spoken) -> &'static str {
     match spoken {
         Spoken::H1 => "HTTP/1.1",
         Spoken::H2 => "HTTP/2",
+        Spoken::H3 => "HTTP/3",
     }
 }
 

@@ -13,10 +13,14 @@ mod due;
 mod errors;
 mod free;
 mod http2_error;
+mod http3_error;
 mod link;
 mod names;
 mod parse_error;
 mod protocol;
+mod quic;
+mod quic_error;
+mod quic_link;
 mod report;
 mod request;
 mod segments;
@@ -50,6 +54,7 @@ pub(crate) use self::names::{is_same_cipher, is_same_group, is_same_protocol};
 use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;
+use self::protocol::h3::H3;
 pub(crate) use self::report::{MISSING, OFFERED, STREAMS};
 use self::tally::Tally;
 use self::tls::Offer;
@@ -112,14 +117,21 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 const STREAMS_MORE: u32 = 2001;
 
 fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
-    if spec.protocol == LoadProtocol::Auto && spec.driver != Driver::Native {
-        let why =
-            "only the load of plumb itself takes the protocol that the server chooses; set `h1` or `h2`";
+    let only_native = match spec.protocol {
+        LoadProtocol::Auto => {
+            Some("only the load of plumb itself takes the protocol that the server chooses; set `h1` or `h2`")
+        }
+        LoadProtocol::H3 => Some("only the load of plumb itself speaks h3; set `h1` or `h2`"),
+        LoadProtocol::H1 | LoadProtocol::H2 => None,
+    };
+    if let Some(why) = only_native.filter(|_| spec.driver != Driver::Native) {
         return Err(Fault::new("load.protocol", why));
     }
     let why = match (spec.streams, spec.protocol, spec.reuse) {
         (0 | STREAMS_MORE.., ..) => "a connection carries 1 to 2000 requests at a time",
-        (1, ..) | (_, LoadProtocol::H2 | LoadProtocol::Auto, Reuse::KeepAlive) => return Ok(()),
+        (1, ..) | (_, LoadProtocol::H2 | LoadProtocol::H3 | LoadProtocol::Auto, Reuse::KeepAlive) => {
+            return Ok(());
+        }
         (_, LoadProtocol::H1, _) => {
             "HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`"
         }
@@ -157,6 +169,9 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
     check(spec).map_err(from_fault)?;
     let url = Url::parse(&target.url).map_err(PathError::usage)?;
     let offer = offer(spec, target, &url).map_err(PathError::usage)?;
+    if spec.protocol == LoadProtocol::H3 && offer.is_none() {
+        return Err(PathError::usage("speak HTTP/3 without TLS: it has none; name an address of https"));
+    }
     let errand = Errand {
         address: target.addresses(&url).map_err(PathError::new).and_then(choose_address)?,
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
@@ -168,6 +183,7 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
     Ok(match choice::protocol(spec, offer.as_ref(), errand.address)? {
         Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, errand)),
         Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, errand)),
+        Spoken::H3 => Box::new(HttpLoad::<H3>::new(spec, &url, offer, errand)),
     })
 }
 
@@ -253,7 +269,7 @@ impl<P: Protocol> Load for HttpLoad<P> {
         let driven = drive.run(&mut Marks(mark), |part| {
             let connections = part.share_of(self.spec.connections) as usize;
             // The TLS library is made ready before any thread begins.
-            let security = Security::new(self.offer.as_ref(), connections);
+            let security = P::security(&self.spec, self.offer.as_ref(), connections);
             let (errand, shared) = (Arc::clone(&self.errand), self.shared.clone());
             move || worker::<P>(errand, shared, security?, resumption, connections, part)
         })?;

@@ -211,6 +211,7 @@ pub fn is_same_protocol(spoken: Spoken, name: &str) -> bool {
     match spoken {
         Spoken::H1 => matches!(name.as_str(), "http/1.1" | "http/1.0"),
         Spoken::H2 => matches!(name.as_str(), "h2" | "h2c" | "http/2.0"),
+        Spoken::H3 => matches!(name.as_str(), "h3" | "http/3" | "http/3.0"),
     }
 }
 

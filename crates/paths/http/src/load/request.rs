@@ -2,7 +2,7 @@
 
 use plumb_path::Fault;
 
-use crate::settings::{LoadSettings, Spoken};
+use crate::settings::{LoadProtocol, LoadSettings};
 use crate::url::{Url, origin_form};
 
 /// The value of User-Agent if the settings have none.
@@ -11,7 +11,7 @@ pub const USER_AGENT: &str = concat!("plumb/", env!("CARGO_PKG_VERSION"));
 /// Headers that decide where a message ends, which is for this module to say.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
-/// Headers that HTTP/2 does not have (RFC 9113, section 8.2.2).
+/// Headers that HTTP/2 and HTTP/3 do not have (RFC 9113, section 8.2.2; RFC 9114, section 4.2).
 const OF_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "te", "upgrade"];
 
 /// The path and query.
@@ -24,6 +24,29 @@ pub fn content_length(spec: &LoadSettings) -> Option<usize> {
     // A method that usually has a body says that this one is empty (RFC 9110, section 8.6).
     let is_stated = spec.body.is_some() || matches!(spec.method.as_str(), "POST" | "PUT" | "PATCH");
     is_stated.then(|| spec.body.as_ref().map_or(0, String::len))
+}
+
+/// The fields of a request in HTTP/2 and HTTP/3.
+pub fn fields(spec: &LoadSettings, url: &Url) -> Vec<(String, String)> {
+    let given = |name: &str| {
+        let found = spec.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.clone())
+    };
+    let own = |name: &str, value: String| (name.to_owned(), value);
+    let authority = given("host").or_else(|| spec.host.clone()).unwrap_or_else(|| url.authority.clone());
+    let mut fields = vec![
+        own(":method", spec.method.clone()),
+        own(":scheme", if url.is_tls { "https" } else { "http" }.to_owned()),
+        own(":authority", authority),
+        own(":path", path(spec, url)),
+    ];
+    if given("user-agent").is_none() {
+        fields.push(own("user-agent", USER_AGENT.to_owned()));
+    }
+    let others = spec.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
+    fields.extend(others.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())));
+    fields.extend(content_length(spec).map(|length| own("content-length", length.to_string())));
+    fields
 }
 
 /// Checks that method, path and headers make one well-formed request.
@@ -54,17 +77,17 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     spec.headers.iter().try_for_each(|(name, value)| {
         check_header(name, value)?;
-        if spec.protocol.may_be(Spoken::H2) { check_http2(name) } else { Ok(()) }
+        if spec.protocol == LoadProtocol::H1 { Ok(()) } else { check_multiplexed(name) }
     })
 }
 
-/// Checks a header of HTTP/2.
-fn check_http2(name: &str) -> Result<(), Fault> {
+/// Checks a header of HTTP/2 and HTTP/3.
+fn check_multiplexed(name: &str) -> Result<(), Fault> {
     let is = |other: &&str| name.eq_ignore_ascii_case(other);
     let why = if OF_CONNECTION.iter().any(is) {
-        "HTTP/2 has no such header; remove it"
+        "HTTP/2 and HTTP/3 have no such header; remove it"
     } else if is(&"expect") {
-        "over HTTP/2 the load does not wait for `100 Continue`; remove it"
+        "only over HTTP/1.1 does the load wait for `100 Continue`; remove it"
     } else {
         return Ok(());
     };

@@ -7,6 +7,9 @@ use super::errors::Failure;
 use super::tally::Answer;
 use super::waits::Waits;
 
+/// A request is repeated this often on other connections before it fails.
+const REPEATS_MAX: u8 = 8;
+
 /// A request under way.
 #[derive(Debug, Default)]
 pub struct Stream {
@@ -34,12 +37,15 @@ impl Stream {
         self.waits = due.waits;
     }
 
-    /// The request as one to be begun again; `None` where it was so `repeats_max` times.
-    #[must_use]
-    pub fn again(&self, repeats_max: u8) -> Option<Due> {
+    /// Has the request begun again on another connection, because the server did not process it. It fails if that happens too often.
+    pub fn repeat<T>(mut self, core: &mut Core<T>, not_processed: &Failure, now_ns: u64) {
+        self.waits.end(now_ns);
+        if self.repeats == REPEATS_MAX {
+            return self.fail(core, not_processed, now_ns);
+        }
         let (intended_ns, begun_ns, is_counted) = (self.answer.intended_ns, self.begun_ns, self.is_counted);
         let due = Due { intended_ns, begun_ns, is_counted, repeats: self.repeats + 1, waits: self.waits };
-        (self.repeats < repeats_max).then_some(due)
+        core.again.push_back(due);
     }
 
     /// Whether it has lasted for the time after which a request has failed.

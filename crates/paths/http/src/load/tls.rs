@@ -52,7 +52,9 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return Err(Fault::new("load.alpn", "a protocol's name has 1 to 255 bytes, such as `http/1.1`"));
     }
     let can_speak = |alpn: &String| {
-        [Spoken::H1, Spoken::H2].iter().any(|one| spec.protocol.may_be(*one) && is_spoken(*one, alpn))
+        [Spoken::H1, Spoken::H2, Spoken::H3]
+            .iter()
+            .any(|one| spec.protocol.may_be(*one) && is_spoken(*one, alpn))
     };
     if !spec.alpn.is_empty() && !spec.alpn.iter().any(can_speak) {
         let message = match spec.protocol {
@@ -61,6 +63,9 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
             }
             LoadProtocol::H2 => {
                 "the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`"
+            }
+            LoadProtocol::H3 => {
+                "the load speaks HTTP/3; offer `h3`, alone or among others, or set `protocol: h2`"
             }
             LoadProtocol::Auto => "the load speaks HTTP/1.1 and HTTP/2; offer `http/1.1`, `h2` or both",
         };
@@ -74,6 +79,7 @@ pub fn is_spoken(spoken: Spoken, alpn: &str) -> bool {
     match spoken {
         Spoken::H1 => matches!(alpn, "http/1.1" | "http/1.0" | "none"),
         Spoken::H2 => alpn == "h2",
+        Spoken::H3 => alpn == "h3",
     }
 }
 
@@ -82,6 +88,7 @@ fn usual_alpn(protocol: LoadProtocol) -> Vec<String> {
     let names: &[&str] = match protocol {
         LoadProtocol::H1 => &[],
         LoadProtocol::H2 => &["h2"],
+        LoadProtocol::H3 => &["h3"],
         LoadProtocol::Auto => &["h2", "http/1.1"],
     };
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -101,7 +108,17 @@ fn versions_and_names(spec: &LoadSettings) -> Result<Asked, Fault> {
         spec.group.as_deref().map(names::key_exchange_group).transpose().map_err(fault("load.group"))?;
     let fits = |is_tls13: bool| cipher.as_ref().is_none_or(|cipher| cipher.is_tls13 == is_tls13);
     let asks = |version: TlsVersion| spec.tls.is_none_or(|asked| asked == version);
-    let (tls12, tls13) = (asks(TlsVersion::V12) && fits(false), asks(TlsVersion::V13) && fits(true));
+    let is_quic = spec.protocol == LoadProtocol::H3;
+    let (tls12, tls13) =
+        (!is_quic && asks(TlsVersion::V12) && fits(false), asks(TlsVersion::V13) && fits(true));
+    if is_quic && !(tls13 && is_in_rustls(cipher.as_ref(), group)) {
+        let key = match (&spec.cipher, &spec.group) {
+            (Some(_), _) => "load.cipher",
+            (None, Some(_)) => "load.group",
+            (None, None) => "load.tls",
+        };
+        return Err(Fault::new(key, "HTTP/3 is spoken over TLS 1.3, by rustls, which does not have this"));
+    }
     if let (false, false, Some(name)) = (tls12, tls13, &spec.cipher) {
         let version = if fits(true) { "1.3" } else { "1.2" };
         return Err(Fault::new(

@@ -10,7 +10,9 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{CertificateError, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, version};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, CommonState, HandshakeKind, ProtocolVersion, version,
+};
 
 use super::errors::{Failure, OfferError, alert_name};
 use super::names;
@@ -23,11 +25,13 @@ use super::verify;
 #[derive(Debug)]
 pub struct Client {
     /// For connections that make a full handshake: knows of no session, keeps none.
-    full: Arc<ClientConfig>,
+    pub full: Arc<ClientConfig>,
     /// For connections that resume a session if there is one.
-    resuming: Arc<ClientConfig>,
-    sessions: Arc<Sessions>,
-    name: ServerName<'static>,
+    pub resuming: Arc<ClientConfig>,
+    /// The sessions that may be resumed.
+    pub sessions: Arc<Sessions>,
+    /// The name that the certificate must be for.
+    pub name: ServerName<'static>,
 }
 
 impl Client {
@@ -174,23 +178,7 @@ impl Rustls {
     /// The parameters that both sides agreed on.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
-        let connection = &self.connection;
-        Negotiated {
-            version: match connection.protocol_version() {
-                Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
-                _ => "TLSv1.2",
-            },
-            cipher: connection.negotiated_cipher_suite().map_or("none", names::iana_name),
-            group: connection.negotiated_key_exchange_group().map_or_else(
-                || "none".to_owned(),
-                |group| names::reported_group(group.name().as_str().unwrap_or("unknown")),
-            ),
-            alpn: connection
-                .alpn_protocol()
-                .map_or_else(|| "none".to_owned(), |protocol| String::from_utf8_lossy(protocol).into_owned()),
-            is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
-            session: self.session,
-        }
+        negotiated(&self.connection, self.session)
     }
 
     /// See [`super::transport::Transport::send`].
@@ -243,6 +231,27 @@ impl Rustls {
     }
 }
 
+/// The parameters that both sides of a connection agreed on.
+#[must_use]
+pub fn negotiated(connection: &CommonState, session: SessionUse) -> Negotiated {
+    Negotiated {
+        version: match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            _ => "TLSv1.2",
+        },
+        cipher: connection.negotiated_cipher_suite().map_or("none", names::iana_name),
+        group: connection.negotiated_key_exchange_group().map_or_else(
+            || "none".to_owned(),
+            |group| names::reported_group(group.name().as_str().unwrap_or("unknown")),
+        ),
+        alpn: connection
+            .alpn_protocol()
+            .map_or_else(|| "none".to_owned(), |protocol| String::from_utf8_lossy(protocol).into_owned()),
+        is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        session,
+    }
+}
+
 fn io_failure(error: &io::Error) -> Failure {
     match rustix::io::Errno::from_io_error(error) {
         Some(errno) => errno.into(),
@@ -250,7 +259,9 @@ fn io_failure(error: &io::Error) -> Failure {
     }
 }
 
-fn failure(error: &rustls::Error) -> Failure {
+/// Converts from the library's error.
+#[must_use]
+pub fn failure(error: &rustls::Error) -> Failure {
     use rustls::Error;
     match error {
         Error::AlertReceived(alert) => Failure::Alert(alert_name(u8::from(*alert))),

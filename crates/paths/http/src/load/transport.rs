@@ -3,6 +3,7 @@
 //! An enum and no trait object: the set is closed, and the plain case stays as cheap as it is without TLS.
 
 use super::errors::{Failure, OfferError};
+use super::quic;
 use super::socket::{Received, Socket};
 use super::tls::{Negotiated, Offer};
 use super::tls_openssl::{self, OpenSsl};
@@ -16,6 +17,8 @@ pub enum Security {
     Rustls(tls_rustls::Client),
     /// By OpenSSL.
     OpenSsl(tls_openssl::Client),
+    /// By rustls inside QUIC.
+    Quic(quic::Client),
 }
 
 impl Security {
@@ -39,7 +42,7 @@ impl Security {
     /// When the library cannot begin a handshake.
     pub fn begin(&self, resumes: bool) -> Result<Transport, Failure> {
         match self {
-            Self::Plain => Ok(Transport::Plain),
+            Self::Plain | Self::Quic(_) => Ok(Transport::Plain),
             Self::Rustls(client) => client.begin(resumes).map(Transport::Rustls),
             Self::OpenSsl(client) => client.begin(resumes).map(Transport::OpenSsl),
         }

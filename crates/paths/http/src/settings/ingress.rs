@@ -186,6 +186,12 @@ impl IngressSettings {
         self.protocols.contains(&Spoken::H2)
     }
 
+    /// Whether it is to speak HTTP/3.
+    #[must_use]
+    pub fn has_h3(&self) -> bool {
+        self.protocols.contains(&Spoken::H3)
+    }
+
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy {

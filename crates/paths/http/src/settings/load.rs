@@ -32,6 +32,8 @@ pub enum Spoken {
     H1,
     /// HTTP/2: agreed on in the TLS handshake, or without TLS by prior knowledge.
     H2,
+    /// HTTP/3, over QUIC.
+    H3,
 }
 
 impl Spoken {
@@ -41,6 +43,7 @@ impl Spoken {
         match self {
             Self::H1 => "h1",
             Self::H2 => "h2",
+            Self::H3 => "h3",
         }
     }
 }
@@ -54,6 +57,8 @@ pub enum LoadProtocol {
     H1,
     /// HTTP/2: agreed on in the TLS handshake, or without TLS by prior knowledge.
     H2,
+    /// HTTP/3, over QUIC.
+    H3,
     /// The one that the server chooses in the TLS handshake; without TLS, HTTP/1.1.
     Auto,
 }
@@ -65,6 +70,7 @@ impl LoadProtocol {
         match self {
             Self::H1 => Some(Spoken::H1),
             Self::H2 => Some(Spoken::H2),
+            Self::H3 => Some(Spoken::H3),
             Self::Auto => None,
         }
     }
@@ -72,7 +78,7 @@ impl LoadProtocol {
     /// Whether connections may come to speak this version.
     #[must_use]
     pub fn may_be(self, spoken: Spoken) -> bool {
-        self.fixed().is_none_or(|fixed| fixed == spoken)
+        self.fixed().map_or(spoken != Spoken::H3, |fixed| fixed == spoken)
     }
 }
 
@@ -88,7 +94,7 @@ pub struct LoadSettings {
     pub script: Option<String>,
     /// Connections at a time.
     pub connections: u32,
-    /// The protocol: `h1` for HTTP/1.1, `h2` for HTTP/2, or `auto` for the one that the server chooses in the TLS handshake.
+    /// The protocol: `h1` for HTTP/1.1, `h2` for HTTP/2, `h3` for HTTP/3, or `auto` for the one that the server chooses in the TLS handshake.
     pub protocol: LoadProtocol,
     /// Requests under way on each connection of HTTP/2. At a fixed rate, this is a limit.
     pub streams: u32,
@@ -149,7 +155,7 @@ pub struct LoadSettings {
 }
 
 impl LoadSettings {
-    /// What it searches for.
+    /// The capacity that it searches for.
     ///
     /// # Errors
     /// The first fault in `capacity`.

@@ -61,11 +61,14 @@ fn environment(threads: u32) -> Environment {
 /// The configuration: no admin endpoint, no certificates by Caddy, no redirects, and nothing of the user's (`persist`).
 fn config(spec: &IngressSettings, at: SocketAddr, origin_port: u16) -> Value {
     let is_plain = spec.tls == TlsVersion::None;
-    let (protocols, alpn): (&[&str], &[&str]) = match (spec.has_h2(), is_plain) {
-        (false, _) => (&["h1"], &["http/1.1"]),
-        (true, true) => (&["h1", "h2c"], &[]),
-        (true, false) => (&["h1", "h2"], &["h2", "http/1.1"]),
+    let (mut protocols, alpn): (Vec<&str>, &[&str]) = match (spec.has_h2(), is_plain) {
+        (false, _) => (vec!["h1"], &["http/1.1"]),
+        (true, true) => (vec!["h1", "h2c"], &[]),
+        (true, false) => (vec!["h1", "h2"], &["h2", "http/1.1"]),
     };
+    if spec.has_h3() {
+        protocols.push("h3");
+    }
     let mut server = json!({
         "listen": [at.to_string()],
         "protocols": protocols,

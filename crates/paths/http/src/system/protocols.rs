@@ -17,6 +17,7 @@ pub(crate) fn counter(protocol: Spoken) -> &'static str {
     match protocol {
         Spoken::H1 => "requests_h1",
         Spoken::H2 => "requests_h2",
+        Spoken::H3 => "requests_h3",
     }
 }
 
@@ -26,12 +27,20 @@ pub(crate) fn counter(protocol: Spoken) -> &'static str {
 /// The first fault, at its key.
 pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.{key}"), message));
-    match ingress.protocols.as_slice() {
-        [_] | [Spoken::H1, Spoken::H2] | [Spoken::H2, Spoken::H1] => {}
-        [] => return fault("protocols", "an ingress speaks `[h1]`, `[h2]` or `[h1, h2]`".to_owned()),
-        [_, ..] => return fault("protocols", "name each protocol once".to_owned()),
+    let protocols = &ingress.protocols;
+    if protocols.is_empty() {
+        return fault(
+            "protocols",
+            "an ingress speaks `[h1]`, `[h2]`, `[h1, h2]` or `[h1, h2, h3]`".to_owned(),
+        );
     }
-    if ingress.has_h2() && ingress.kind == IngressKind::External {
+    if (1..protocols.len()).any(|at| protocols[..at].contains(&protocols[at])) {
+        return fault("protocols", "name each protocol once".to_owned());
+    }
+    if let Some(why) = lacks_h3(ingress) {
+        return fault("protocols", why.to_owned());
+    }
+    if ingress.protocols != [Spoken::H1] && ingress.kind == IngressKind::External {
         let message = "an external system speaks what its own configuration says; leave out `protocols`";
         return fault("protocols", message.to_owned());
     }
@@ -50,6 +59,21 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
             fault("streams", format!("a connection has 1 to {STREAMS_MAX} streams"))
         }
         Some(_) => Ok(()),
+    }
+}
+
+/// Why an ingress cannot speak h3, if it is to.
+fn lacks_h3(ingress: &IngressSettings) -> Option<&'static str> {
+    match ingress.kind {
+        _ if !ingress.has_h3() => None,
+        IngressKind::Embedded | IngressKind::Haproxy | IngressKind::Nginx => {
+            Some("of the ingresses that plumb starts, only Caddy speaks h3; set `kind: caddy`")
+        }
+        _ if ingress.tls != TlsVersion::V13 => Some("h3 needs TLS 1.3; set `tls: \"1.3\"`"),
+        IngressKind::Caddy if !ingress.has_h1() => {
+            Some("Caddy speaks h3 beside h1; write `[h1, h3]` or `[h1, h2, h3]`")
+        }
+        IngressKind::Caddy | IngressKind::External => None,
     }
 }
 

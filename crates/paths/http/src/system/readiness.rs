@@ -190,7 +190,8 @@ struct ProvingAnswer {
 
 fn get(stream: &mut (impl Read + Write), port: u16, expected: Expected<'_>) -> Result<(), Unproven> {
     let seen = match (expected.protocol, expected.certificates) {
-        (Spoken::H1, _) => get_http1(stream, port)?,
+        // An ingress that speaks HTTP/3 speaks another version beside it, and is proven by that.
+        (Spoken::H1 | Spoken::H3, _) => get_http1(stream, port)?,
         (Spoken::H2, None) => get_http2(stream, "http", port)?,
         (Spoken::H2, Some(_)) => get_http2(stream, "https", port)?,
     };

@@ -107,7 +107,9 @@ fn ab(settings: &LoadSettings, seconds: u64) -> Vec<String> {
 fn h2load(settings: &LoadSettings, seconds: u64) -> Vec<String> {
     let mut arguments = match settings.protocol {
         LoadProtocol::H1 => words(["--h1"]),
-        LoadProtocol::H2 | LoadProtocol::Auto => vec!["-m".to_owned(), settings.streams.to_string()],
+        LoadProtocol::H2 | LoadProtocol::H3 | LoadProtocol::Auto => {
+            vec!["-m".to_owned(), settings.streams.to_string()]
+        }
     };
     arguments.extend(["-t".to_owned(), settings.threads.to_string()]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
@@ -208,7 +210,9 @@ fn oha(settings: &LoadSettings, seconds: u64) -> Vec<String> {
     let mut arguments = words(["--no-tui", "--output-format", "json", "--insecure", "--http-version"]);
     match settings.protocol {
         LoadProtocol::H1 | LoadProtocol::Auto => arguments.push("1.1".to_owned()),
-        LoadProtocol::H2 => arguments.extend(["2".to_owned(), "-p".to_owned(), settings.streams.to_string()]),
+        LoadProtocol::H2 | LoadProtocol::H3 => {
+            arguments.extend(["2".to_owned(), "-p".to_owned(), settings.streams.to_string()])
+        }
     }
     arguments.extend(["-z".to_owned(), format!("{seconds}s")]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);

@@ -5,15 +5,18 @@
 
 pub mod h1;
 pub mod h2;
+pub mod h3;
 
 use plumb_host::epoll::Ready;
 use plumb_model::Wait;
 
 use super::core::Core;
 use super::due::Due;
-use super::errors::Failure;
+use super::errors::{Failure, OfferError};
 use super::link::{Link, Then};
 use super::stream::Stream;
+use super::tls::Offer;
+use super::transport::Security;
 use crate::settings::{LoadSettings, Spoken};
 use crate::url::Url;
 
@@ -45,6 +48,18 @@ pub trait Protocol: Sized {
 
     /// Whether a connection carries several requests at a time.
     const IS_MULTIPLEXED: bool;
+
+    /// The security of one thread's connections.
+    ///
+    /// # Errors
+    /// When a certificate or a key cannot be used, or the host trusts nobody.
+    fn security(
+        _spec: &LoadSettings,
+        offer: Option<&Offer>,
+        connections: usize,
+    ) -> Result<Security, OfferError> {
+        Security::new(offer, connections)
+    }
 
     /// The shared state in a load of these settings.
     fn shared(spec: &LoadSettings, url: &Url) -> Self::Shared;

@@ -9,6 +9,7 @@ mod responses;
 mod segments;
 pub(crate) mod server;
 mod tls;
+mod with_caddy;
 mod with_embedded;
 mod with_nghttpd;
 mod with_nginx;

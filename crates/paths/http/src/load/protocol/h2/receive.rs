@@ -16,8 +16,6 @@ use crate::load::http2_error::Http2Error;
 use crate::load::socket::Received;
 use crate::load::tcp::TcpLink;
 
-/// A request is repeated this often on other connections before it fails.
-const REPEATS_MAX: u8 = 8;
 /// A server that asks for more bytes of answers than this without reading them floods the client.
 pub(super) const UNREAD_BYTES_MAX: usize = 4 << 20;
 
@@ -171,12 +169,8 @@ impl H2 {
             if id != 0 && id <= last_stream {
                 continue;
             }
-            let (mut stream, _) = self.remove(at);
-            stream.waits.end(now_ns);
-            match stream.again(REPEATS_MAX) {
-                Some(due) => core.again.push_back(due),
-                None => stream.fail(core, &Http2Error::NotProcessed.into(), now_ns),
-            }
+            let (stream, _) = self.remove(at);
+            stream.repeat(core, &Http2Error::NotProcessed.into(), now_ns);
         }
     }
 }

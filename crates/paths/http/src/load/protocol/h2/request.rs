@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plumb_h2::hpack::{Field, Repeated};
 
-use crate::load::request::{USER_AGENT, content_length, path};
+use crate::load::request::fields;
 use crate::settings::LoadSettings;
 use crate::url::Url;
 
@@ -28,28 +28,6 @@ impl Request {
         let body = spec.body.as_deref().unwrap_or("").as_bytes();
         Self { fields: Repeated::new(fields), body: body.into(), is_head: spec.method == "HEAD" }
     }
-}
-
-fn fields(spec: &LoadSettings, url: &Url) -> Vec<(String, String)> {
-    let given = |name: &str| {
-        let found = spec.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.clone())
-    };
-    let own = |name: &str, value: String| (name.to_owned(), value);
-    let authority = given("host").or_else(|| spec.host.clone()).unwrap_or_else(|| url.authority.clone());
-    let mut fields = vec![
-        own(":method", spec.method.clone()),
-        own(":scheme", if url.is_tls { "https" } else { "http" }.to_owned()),
-        own(":authority", authority),
-        own(":path", path(spec, url)),
-    ];
-    if given("user-agent").is_none() {
-        fields.push(own("user-agent", USER_AGENT.to_owned()));
-    }
-    let others = spec.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
-    fields.extend(others.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())));
-    fields.extend(content_length(spec).map(|length| own("content-length", length.to_string())));
-    fields
 }
 
 #[cfg(test)]

@@ -1,0 +1,208 @@
+//! Receiving: answers, and the server's other streams.
+//!
+//! A fault of one stream fails its request, and one of the connection fails all of them.
+
+use plumb_h3::{ErrorCode, Event, Fault, Scope, peer};
+use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, VarInt};
+
+use super::send::NO_ERROR;
+use super::state::{H3, Shared};
+use crate::load::content::{Content, Label};
+use crate::load::core::Core;
+use crate::load::errors::Failure;
+use crate::load::http3_error::Http3Error;
+use crate::load::quic_link::QuicLink;
+
+/// The end of reading a stream for now.
+enum Read {
+    /// More may come.
+    Open,
+    /// The server ended the stream in order.
+    Ended,
+    /// The server reset the stream.
+    Reset(ErrorCode),
+    /// The server broke a rule.
+    Illegal(Fault),
+}
+
+/// Reads a stream as far as it has arrived, and hands each piece on.
+fn read(connection: &mut Connection, id: StreamId, mut take: impl FnMut(&[u8]) -> Result<(), Fault>) -> Read {
+    let mut stream = connection.recv_stream(id);
+    let Ok(mut chunks) = stream.read(true) else { return Read::Open };
+    let end = loop {
+        match chunks.next(usize::MAX) {
+            Ok(Some(chunk)) => {
+                if let Err(fault) = take(&chunk.bytes) {
+                    break Read::Illegal(fault);
+                }
+            }
+            Ok(None) => break Read::Ended,
+            Err(ReadError::Blocked) => break Read::Open,
+            Err(ReadError::Reset(code)) => break Read::Reset(ErrorCode::from_number(code.into_inner())),
+        }
+    };
+    // Whatever it has to say leaves with what is sent next.
+    let _ = chunks.finalize();
+    end
+}
+
+impl H3 {
+    /// Takes all that arrived.
+    pub(super) fn receive(&mut self, link: &mut QuicLink, core: &mut Core<Shared>) -> Result<(), Failure> {
+        self.wire.heard_ns = link.receive(core)?;
+        loop {
+            match link.poll() {
+                Ok(None) => return Ok(()),
+                Ok(Some(event)) => self.on_event(link, core, event)?,
+                Err(failure) => {
+                    self.wire.lost = Some(failure);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn on_event(
+        &mut self,
+        link: &mut QuicLink,
+        core: &mut Core<Shared>,
+        event: StreamEvent,
+    ) -> Result<(), Failure> {
+        match event {
+            StreamEvent::Readable { id } if id.dir() == Dir::Bi => self.take_answer(link, core, id)?,
+            StreamEvent::Readable { id } => self.take_unidirectional(link, core, id)?,
+            StreamEvent::Opened { dir } => {
+                while let Some(id) = link.connection.streams().accept(dir) {
+                    self.wire.unidirectional.push((id, peer::Stream::default()));
+                    self.take_unidirectional(link, core, id)?;
+                }
+            }
+            StreamEvent::Available { dir: Dir::Bi } => {
+                (self.wire.is_full, self.wire.has_other_room) = (false, true);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_answer(
+        &mut self,
+        link: &mut QuicLink,
+        core: &mut Core<Shared>,
+        id: StreamId,
+    ) -> Result<(), Failure> {
+        let Some(at) = self.find(id) else { return Ok(()) };
+        let (stream, message) = (&mut self.streams[at], &mut self.exchanges[at].answer);
+        let (decoder, checks, heard_ns) = (&mut core.shared.inbox.0, &core.errand.checks, self.wire.heard_ns);
+        let end = read(&mut link.connection, id, |mut bytes| {
+            while let Some(event) = message.receive(&mut bytes, decoder)? {
+                match event {
+                    Event::Head(head) => {
+                        let label = |name| decoder.fields().get(name).map(Label::of).unwrap_or_default();
+                        let answer = &mut stream.answer;
+                        (answer.first_ns, answer.status) = (heard_ns, head.status);
+                        answer.content = Content {
+                            media_type: label(b"content-type"),
+                            coding: label(b"content-encoding"),
+                        };
+                    }
+                    Event::Data(data) => {
+                        stream.answer.body_bytes += data.len() as u64;
+                        checks.pass(&mut stream.watch, data);
+                    }
+                    Event::Interim(_) | Event::Trailers => {}
+                }
+            }
+            Ok(())
+        });
+        let end = match end {
+            Read::Ended => message.end().map_or_else(Read::Illegal, |()| Read::Ended),
+            end => end,
+        };
+        match end {
+            Read::Open => {}
+            Read::Ended => self.finish(link, core, at),
+            Read::Reset(ErrorCode::RequestRejected) => self.repeat(core, at, heard_ns),
+            Read::Reset(code) => self.fail_one(core, at, Http3Error::Reset(code)),
+            Read::Illegal(fault) if fault.scope() == Scope::Stream => {
+                let code = VarInt::from_u64(fault.code().number()).unwrap_or(NO_ERROR);
+                let _ = link.connection.recv_stream(id).stop(code);
+                self.fail_one(core, at, Http3Error::Illegal(fault));
+            }
+            Read::Illegal(fault) => return Err(Http3Error::Illegal(fault).into()),
+        }
+        Ok(())
+    }
+
+    fn take_unidirectional(
+        &mut self,
+        link: &mut QuicLink,
+        core: &mut Core<Shared>,
+        id: StreamId,
+    ) -> Result<(), Failure> {
+        let wire = &mut self.wire;
+        let Some(at) = wire.unidirectional.iter().position(|(other, _)| *other == id) else {
+            return Ok(());
+        };
+        let (peer, stream) = (&mut wire.peer, &mut wire.unidirectional[at].1);
+        let mut going_away = None;
+        let end = read(&mut link.connection, id, |mut bytes| {
+            while let Some(event) = peer.receive(stream, &mut bytes)? {
+                if let peer::Event::GoAway(id) = event {
+                    going_away = Some(id);
+                }
+            }
+            Ok(())
+        });
+        let ended = match end {
+            Read::Open => Ok(()),
+            Read::Ended | Read::Reset(_) => peer.end(stream),
+            Read::Illegal(fault) => Err(fault),
+        };
+        ended.map_err(Http3Error::Illegal)?;
+        if let Some(first) = going_away {
+            // An open loop must see that the connection has no room, even if no request ends.
+            (wire.going_away, wire.has_other_room) = (Some(first), true);
+            let heard_ns = wire.heard_ns;
+            self.repeat_from(core, first, heard_ns);
+        }
+        Ok(())
+    }
+
+    /// An answer is complete.
+    fn finish(&mut self, link: &mut QuicLink, core: &mut Core<Shared>, at: usize) {
+        let now_ns = self.wire.heard_ns;
+        (self.wire.has_answered, self.wire.has_served) = (true, true);
+        let (mut stream, exchange) = self.remove(at);
+        if let Some(id) = exchange.id.filter(|_| exchange.sent < core.shared.request.bytes.len()) {
+            // The server does not want the rest of the request (RFC 9114, section 4.1).
+            let _ = link.connection.send_stream(id).reset(NO_ERROR);
+        }
+        if stream.answer.sent_ns == 0 {
+            stream.answer.sent_ns = now_ns;
+        }
+        stream.waits.end(now_ns);
+        stream.finish(core, now_ns);
+    }
+
+    fn fail_one(&mut self, core: &mut Core<Shared>, at: usize, error: Http3Error) {
+        let (mut stream, _) = self.remove(at);
+        self.wire.has_answered = true;
+        stream.fail(core, &error.into(), self.wire.heard_ns);
+    }
+
+    fn repeat(&mut self, core: &mut Core<Shared>, at: usize, now_ns: u64) {
+        let (stream, _) = self.remove(at);
+        self.wire.has_answered = true;
+        stream.repeat(core, &Http3Error::NotProcessed.into(), now_ns);
+    }
+
+    /// Has requests from a stream on, and those without a stream, repeated on other connections.
+    pub(super) fn repeat_from(&mut self, core: &mut Core<Shared>, first: u64, now_ns: u64) {
+        for at in (0..self.exchanges.len()).rev() {
+            if self.exchanges[at].id.is_none_or(|id| u64::from(id) >= first) {
+                self.repeat(core, at, now_ns);
+            }
+        }
+    }
+}

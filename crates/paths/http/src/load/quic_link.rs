@@ -1,0 +1,227 @@
+//! A connection of QUIC.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use plumb_host::epoll::{Epoll, Ready};
+use plumb_host::time::{Instants, monotonic_ns};
+use quinn_proto::{
+    Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, StreamEvent, Transmit, VarInt,
+};
+
+use super::core::Core;
+use super::errors::Failure;
+use super::link::{Link, Then, index_of};
+use super::quic::datagrams::Datagrams;
+use super::quic::{lost, session};
+use super::segments::SegmentCounts;
+use super::tls::{Negotiated, SessionUse};
+use super::transport::Security;
+
+const NEVER: u64 = u64::MAX;
+/// The application closes a connection that it needs no more (RFC 9114, section 8.1).
+const H3_NO_ERROR: VarInt = VarInt::from_u32(0x100);
+
+/// A connection of QUIC on a socket for itself.
+pub struct QuicLink {
+    /// The connection.
+    pub connection: Connection,
+    handle: ConnectionHandle,
+    endpoint: Endpoint,
+    datagrams: Datagrams,
+    instants: Instants,
+    session: SessionUse,
+    token: u64,
+    is_readable: bool,
+    awaits_writable: bool,
+    /// The next moment of the connection's own timer that the thread knows of.
+    armed_ns: u64,
+    /// Datagrams that the kernel did not take.
+    unsent: Option<(Transmit, Vec<u8>)>,
+}
+
+impl fmt::Debug for QuicLink {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("QuicLink").field("datagrams", &self.datagrams).finish_non_exhaustive()
+    }
+}
+
+impl QuicLink {
+    /// Takes all datagrams that arrived, and acts on timers. Returns the time of that.
+    ///
+    /// # Errors
+    /// When the server's host refuses datagrams.
+    pub fn receive<T>(&mut self, core: &mut Core<T>) -> Result<u64, Failure> {
+        let now_ns = monotonic_ns();
+        let now = self.instants.at(now_ns);
+        if std::mem::take(&mut self.is_readable) {
+            let mut reply = Vec::new();
+            while let Some(received) = self.datagrams.receive(&mut core.buffer)? {
+                for datagram in core.buffer[..received.bytes].chunks(received.segment_bytes.max(1)) {
+                    let bytes = BytesMut::from(datagram);
+                    let event =
+                        self.endpoint.handle(now, received.from, None, received.ecn, bytes, &mut reply);
+                    if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+                        self.connection.handle_event(event);
+                    }
+                }
+            }
+        }
+        if self.connection.poll_timeout().is_some_and(|due| due <= now) {
+            self.connection.handle_timeout(now);
+        }
+        Ok(now_ns)
+    }
+
+    /// The next thing that happened on a stream.
+    ///
+    /// # Errors
+    /// When the connection is over.
+    pub fn poll(&mut self) -> Result<Option<StreamEvent>, Failure> {
+        loop {
+            match self.connection.poll() {
+                None => return Ok(None),
+                Some(Event::Stream(event)) => return Ok(Some(event)),
+                Some(Event::ConnectionLost { reason }) => return Err(lost::failure(reason)),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Sends what the connection has to send, as far as its rules and the kernel allow. Returns whether the kernel took all of that.
+    ///
+    /// # Errors
+    /// When the server's host refuses datagrams.
+    pub fn transmit<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
+        let is_taken = self.transmit_all(core);
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(event);
+            }
+        }
+        self.arm(core);
+        is_taken
+    }
+
+    fn transmit_all<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
+        if let Some((transmit, contents)) = self.unsent.take()
+            && !self.datagrams.send(&transmit, &contents)?
+        {
+            self.unsent = Some((transmit, contents));
+            return Ok(false);
+        }
+        let now = self.instants.at(monotonic_ns());
+        loop {
+            core.outgoing.clear();
+            let segments_max = self.datagrams.segments_max();
+            let Some(transmit) = self.connection.poll_transmit(now, segments_max, &mut core.outgoing) else {
+                return Ok(true);
+            };
+            if !self.datagrams.send(&transmit, &core.outgoing[..transmit.size])? {
+                self.unsent = Some((transmit, core.outgoing.clone()));
+                self.await_writable(&core.epoll)?;
+                return Ok(false);
+            }
+        }
+    }
+
+    fn await_writable(&mut self, epoll: &Epoll) -> Result<(), Failure> {
+        if !self.awaits_writable {
+            self.awaits_writable = true;
+            epoll.watch_writes_too(&self.datagrams, self.token)?;
+        }
+        Ok(())
+    }
+
+    /// Has the thread wake up for the connection's timer, if it would not before.
+    fn arm<T>(&mut self, core: &mut Core<T>) {
+        let due_ns = self.connection.poll_timeout().map_or(NEVER, |due| self.instants.ns_of(due));
+        if due_ns < self.armed_ns {
+            self.armed_ns = due_ns;
+            core.timers.push(Reverse((due_ns, index_of(self.token))));
+        }
+    }
+
+    /// A timer went off: this connection's, or that of an earlier one in its place.
+    pub fn on_timer(&mut self, due_ns: u64) {
+        if due_ns >= self.armed_ns {
+            self.armed_ns = NEVER;
+        }
+    }
+}
+
+impl Link for QuicLink {
+    fn open<T>(core: &mut Core<T>, token: u64) -> Result<(Self, Option<u64>), Failure> {
+        let to = core.errand.address;
+        let Security::Quic(client) = &core.security else {
+            return Err(Failure::Tls("the load has no settings of QUIC".to_owned()));
+        };
+        let (now_ns, resumes) = (monotonic_ns(), core.resumption.choose());
+        let datagrams = Datagrams::connect(to, Rc::clone(&core.traffic))?;
+        core.epoll.watch_reads(&datagrams, token)?;
+        let mut endpoint = Endpoint::new(Arc::clone(&client.endpoint), None, true, None);
+        let config = if resumes { &client.resuming } else { &client.full };
+        let (handle, connection) = endpoint
+            .connect(client.instants.at(now_ns), config.clone(), to, "")
+            .map_err(|error| Failure::Tls(error.to_string()))?;
+        let link = Self {
+            connection,
+            handle,
+            endpoint,
+            datagrams,
+            instants: client.instants,
+            session: SessionUse::of(resumes, client.sessions.was_taken()),
+            token,
+            is_readable: false,
+            awaits_writable: false,
+            armed_ns: NEVER,
+            unsent: None,
+        };
+        Ok((link, Some(now_ns)))
+    }
+
+    fn on_ready(&mut self, ready: Ready) {
+        self.is_readable |= ready.is_readable();
+    }
+
+    fn is_connected<T>(&mut self, _: &Core<T>) -> Result<bool, Failure> {
+        Ok(true)
+    }
+
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    fn handshake<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
+        let now_ns = self.receive(core)?;
+        self.on_timer(now_ns);
+        // Events of streams come after the one that ends the handshake, and are the protocol's.
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Connected => return Ok(true),
+                Event::ConnectionLost { reason } => return Err(lost::failure(reason)),
+                _ => {}
+            }
+        }
+        self.transmit(core)?;
+        Ok(false)
+    }
+
+    fn negotiated(&self) -> Option<Negotiated> {
+        session::negotiated(self.connection.crypto_session(), self.session)
+    }
+
+    fn open_window(&mut self) {}
+
+    fn segments(&self) -> SegmentCounts {
+        SegmentCounts::default()
+    }
+
+    fn leave<T>(mut self, core: &mut Core<T>, _: Then) {
+        self.connection.close(self.instants.at(monotonic_ns()), H3_NO_ERROR, Default::default());
+        let _ = self.transmit_all(core);
+    }
+}

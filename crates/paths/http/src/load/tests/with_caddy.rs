@@ -1,0 +1,153 @@
+//! HTTP/3 against Caddy.
+
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use plumb_host::process::{Child, Command, Signal, Stream, which};
+use plumb_host::time::sleep;
+use plumb_model::{NoticeKind, Percent};
+use serde_json::json;
+
+use super::*;
+use crate::load::STREAMS;
+use crate::settings::LoadProtocol;
+
+/// Caddy, which answers a request with its content, and logs each one.
+struct Caddy {
+    child: Child,
+    url: String,
+    directory: tempfile::TempDir,
+}
+
+impl Caddy {
+    fn start() -> Option<Self> {
+        let Some(program) = which("caddy") else {
+            writeln!(std::io::stderr(), "test skipped: load::tests::with_caddy: caddy is not installed")
+                .unwrap();
+            return None;
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+        write("leaf.pem", &certified.cert.pem());
+        write("key.pem", &certified.signing_key.serialize_pem());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        write("caddy.json", &config(port, directory.path()).to_string());
+        let child = Command::new(program)
+            .args(["run", "--config"])
+            .args([directory.path().join("caddy.json")])
+            .env("HOME", directory.path())
+            .env("XDG_DATA_HOME", directory.path())
+            .stdout(Stream::Null)
+            .stderr(Stream::Null)
+            .spawn()
+            .unwrap();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            sleep(Duration::from_millis(5));
+        }
+        Some(Self { child, url: format!("https://localhost:{port}/"), directory })
+    }
+
+    /// How many requests of HTTP/3 it has logged, and of other versions.
+    fn logged(&self) -> (usize, usize) {
+        let log = std::fs::read_to_string(self.directory.path().join("access.log")).unwrap();
+        log.lines().fold((0, 0), |(h3, others), line| {
+            if line.contains(r#""proto":"HTTP/3.0""#) { (h3 + 1, others) } else { (h3, others + 1) }
+        })
+    }
+}
+
+fn config(port: u16, directory: &Path) -> serde_json::Value {
+    json!({
+        "admin": { "disabled": true, "config": { "persist": false } },
+        "logging": { "logs": {
+            "default": { "level": "ERROR" },
+            "access": {
+                "writer": { "output": "file", "filename": directory.join("access.log"), "roll": false },
+                "include": ["http.log.access.access"],
+            },
+        } },
+        "apps": {
+            "tls": { "certificates": { "load_files": [{
+                "certificate": directory.join("leaf.pem"), "key": directory.join("key.pem"),
+            }] } },
+            "http": { "servers": { "server": {
+                "listen": [format!("127.0.0.1:{port}")],
+                "protocols": ["h1", "h3"],
+                "automatic_https": { "disable": true },
+                "tls_connection_policies": [{}],
+                "logs": { "default_logger_name": "access" },
+                "routes": [{ "handle": [{ "handler": "static_response", "body": "{http.request.body}" }] }],
+            } } },
+        },
+    })
+}
+
+fn spec_h3() -> LoadSettings {
+    let duration = Span(60_000 * MS);
+    LoadSettings { protocol: LoadProtocol::H3, insecure: true, duration, ..spec() }
+}
+
+#[test]
+fn caddy_counts_the_requests_that_the_load_counts() {
+    const BYTES: usize = 100_000;
+    let Some(server) = Caddy::start() else { return };
+    let spec = LoadSettings {
+        streams: 8,
+        requests: Some(300),
+        method: "POST".to_owned(),
+        body: Some("b".repeat(BYTES)),
+        checks: vec![format!("body length == {BYTES} B")],
+        ..spec_h3()
+    };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (300, [].into()));
+    assert_eq!(share_of(&measurement, "checks"), (300, 0));
+    assert_eq!(measurement.observed["alpn"], [("h3".to_owned(), 2)].into());
+    assert_eq!(measurement.sizes[STREAMS].bins().last().unwrap().0, 8);
+    // A request that is still under way when the last one is answered may be logged, too.
+    let (h3, others) = server.logged();
+    assert!((300..=315).contains(&h3) && others == 0, "{h3} and {others}");
+}
+
+#[test]
+fn a_request_waits_for_a_stream_if_the_server_allows_no_more() {
+    let Some(server) = Caddy::start() else { return };
+    let spec = LoadSettings { connections: 1, streams: 1_000, requests: Some(2_000), ..spec_h3() };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (2_000, [].into()));
+    assert!(measurement.observed["stalled"].contains_key("streams"), "{:?}", measurement.observed);
+}
+
+#[test]
+fn handshakes_are_full_or_resumed_as_the_settings_say() {
+    let Some(server) = Caddy::start() else { return };
+    let spec =
+        LoadSettings { reuse: Reuse::None, requests: Some(200), resumption: Percent(0.5), ..spec_h3() };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (200, [].into()));
+    let resumed = count_of(&measurement, "handshakes_resumed");
+    // Each thread draws the connections that resume. The first ones have no session yet.
+    assert!((50..=150).contains(&resumed), "{resumed}");
+    assert!(measurement.notices.iter().all(|notice| notice.kind != NoticeKind::FewConnections));
+}
+
+#[test]
+fn a_server_that_stops_shows_in_the_times_from_when_requests_were_due() {
+    let Some(server) = Caddy::start() else { return };
+    let spec = LoadSettings { rate: Some(Rate(400.0)), duration: Span(1_500 * MS), ..spec_h3() };
+    let measurement = std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| {
+            for signal in [Signal::STOP, Signal::CONT] {
+                sleep(Duration::from_millis(500));
+                server.child.signal(signal).unwrap();
+            }
+        });
+        let measurement = measure(&spec, &server.url);
+        stopping.join().unwrap();
+        measurement
+    });
+    assert!(statistic_ms(&measurement, "http_req_duration", Statistic::P99) > 400.0);
+}
