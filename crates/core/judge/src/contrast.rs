@@ -13,7 +13,7 @@ use plumb_stats::{Effect, Level};
 use crate::comparisons::compared_metrics;
 use crate::neighbours::is_timed;
 use crate::table::Table;
-use crate::{counted, variants};
+use crate::{cautions, variants};
 
 const NAMES: [&str; 2] = ["first", "second"];
 
@@ -101,7 +101,7 @@ pub fn contrast(first: &Run, second: &Run) -> Contrast {
     }
     let sides = [Side::new(first), Side::new(second)];
     for (side, name) in sides.iter().zip(NAMES) {
-        if let Some(Caution::ControlDiffers { baseline, metric }) = counted::control_differs(&side.table) {
+        if let Some(Caution::ControlDiffers { baseline, metric }) = cautions::control_differs(&side.table) {
             found.refusals.push(format!(
                 "the {name} run cannot be trusted: its control, a copy of {baseline}, differs from it in {metric}"
             ));

@@ -8,7 +8,6 @@ mod cautions;
 mod claims;
 mod comparisons;
 mod contrast;
-mod counted;
 mod findings;
 mod imported;
 mod neighbours;
@@ -36,7 +35,7 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let variants = variants::summarise(&table);
     let shares = Shares::new(&table);
     let after_effects = cautions::after_effects(&table);
-    let mut cautions = cautions::collect(&table, &after_effects);
+    let mut cautions = cautions::leading(&table, &after_effects);
     let mut claims = claims::judge_all(&table, &variants, &shares, &after_effects);
     for found in &mut claims {
         found.different_work = work::concerns(&table, &cautions, found);
@@ -44,7 +43,7 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let comparisons = comparisons::compare_all(&table, &shares);
     let findings =
         findings::find(&Concluded { table: &table, variants: &variants, comparisons: &comparisons });
-    cautions.extend(counted::collect(&table, &variants));
+    cautions.extend(cautions::counted(&table, &variants));
     Judgement { variants, comparisons, claims, findings, cautions }
 }
 
@@ -74,7 +73,7 @@ pub fn is_proven(plan: &Plan, slots: &[Slot], cell: usize) -> bool {
 /// Whether the automatic copy of the baseline differs from the baseline, which makes the whole run untrusted.
 #[must_use]
 pub fn control_differs(plan: &Plan, slots: &[Slot]) -> bool {
-    counted::control_differs(&Table::new(plan, slots)).is_some()
+    cautions::control_differs(&Table::new(plan, slots)).is_some()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use plumb_model::{
 };
 use plumb_stats as stats;
 
-use crate::cautions::coarsest;
+use super::leading::coarsest;
 use crate::imported;
 use crate::ratio::sample;
 use crate::table::Table;
