@@ -4,14 +4,18 @@
 //! the numbers say. A ratio gives no verdict before `blocks.min` blocks. A cap that one window broke is
 //! refuted at once.
 
+mod crowded;
+
 use plumb_model::{
     Claim, ClaimVerdict, Lack, LoadLimit, Measurement, MetricKind, Operand, Relation, Shortage, SlotResult,
     Term, Unit, VariantState, VariantSummary, Verdict,
 };
 use plumb_stats::{self as stats, Level, Sample};
 
+pub(crate) use crowded::is_timed;
+use crowded::{despite_neighbours, rests_on_the_clock};
+
 use crate::imported;
-use crate::neighbours::{despite_neighbours, rests_on_the_clock};
 use crate::outcome::{Finding, digits, model_verdict, percent};
 use crate::ratio::{question, sample};
 use crate::shares::Shares;

@@ -10,8 +10,8 @@ use plumb_model::{
 };
 use plumb_stats::{Effect, Level};
 
+use crate::claims::is_timed;
 use crate::comparisons::compared_metrics;
-use crate::neighbours::is_timed;
 use crate::table::Table;
 use crate::{cautions, variants};
 

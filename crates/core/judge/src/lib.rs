@@ -10,7 +10,6 @@ mod comparisons;
 mod contrast;
 mod findings;
 mod imported;
-mod neighbours;
 mod outcome;
 mod ratio;
 mod savings;

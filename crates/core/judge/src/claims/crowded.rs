@@ -19,7 +19,7 @@ pub(crate) fn is_timed(plan: &Plan, metric: &str) -> bool {
 
 /// Whether a neighbour that is always there would show in the claim. It shows in rates and times. It does not
 /// show in counts, in the CPU time of the sides, or in a cap that nothing exceeded.
-pub(crate) fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
+pub(super) fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
     let is_timed = |term: &Term| is_timed(table.plan, &term.metric);
     match &claim.right {
         Operand::Cap { .. } => false,
@@ -50,7 +50,7 @@ fn crowded(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: &
 }
 
 /// Judges a claim although neighbours took too much: from the blocks without them, or if they cannot have reversed the verdict.
-pub(crate) fn despite_neighbours(
+pub(super) fn despite_neighbours(
     table: &Table<'_>,
     variants: &[VariantSummary],
     (cell, claim): (usize, &Claim),
