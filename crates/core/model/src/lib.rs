@@ -21,6 +21,7 @@ mod merge;
 pub mod metric;
 pub mod name;
 mod named;
+mod noise;
 mod notice;
 mod number;
 mod places;
@@ -59,6 +60,7 @@ pub use measurement::{
 };
 pub use merge::{Largest, Merge, Smallest};
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
+pub use noise::Noise;
 pub use notice::{Notice, NoticeKind, Range};
 pub use places::{
     ArrayPlace, ArrayVolume, ClusterPlace, Host, NotHost, PlaceOf, Places, PodPlace, PodResources, PodSides,
@@ -71,7 +73,7 @@ pub use random::SplitMix;
 pub use relation::Relation;
 pub use run::{Ending, Header, Run, Source};
 pub use segments::Segments;
-pub use slot::{CpuCost, FailureCause, Noise, Placement, Slot, SlotOutcome, SlotResult, failure_kind};
+pub use slot::{CpuCost, FailureCause, Placement, Slot, SlotOutcome, SlotResult, failure_kind};
 pub use stall::hidden_stall;
 pub use steady_rate::SteadyRate;
 pub use trust::{Doubt, Trust};
