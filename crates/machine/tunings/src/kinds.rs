@@ -1,18 +1,20 @@
 //! The settings behind each tuning, found on a machine.
 
 mod cpu;
+mod huge_pages;
 mod interrupts;
-mod memory;
 mod rings;
+mod sysctls;
 
 use plumb_host::settings::Machine;
 
 use crate::found::Found;
 
 pub(crate) use cpu::{energy_bias, energy_preference, governor, idle_states, turbo_off};
+pub(crate) use huge_pages::huge_pages;
 pub(crate) use interrupts::interrupt_affinity;
-pub(crate) use memory::{busy_poll, busy_read, huge_pages, numa_balancing, sysctl};
 pub(crate) use rings::rings;
+pub(crate) use sysctls::{busy_poll, busy_read, numa_balancing, sysctl};
 
 /// The CPUs that the machine has, by their directories' names.
 pub(crate) fn cpus(machine: &Machine) -> Vec<String> {

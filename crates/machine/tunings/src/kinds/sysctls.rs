@@ -1,19 +1,11 @@
-//! Memory, polling, and any sysctl.
+//! Tunings that set one sysctl: moves between NUMA nodes, polling, and any other.
 
-use plumb_host::settings::{Machine, Setting};
+use plumb_host::settings::Machine;
 
 use crate::found::Found;
 
 /// For how many µs a socket polls its card, where nothing else is asked for: what tuned's profile has.
 const POLL_US: &str = "50";
-
-/// When memory is backed by huge pages.
-pub(crate) fn huge_pages(machine: &Machine, argument: Option<&str>) -> Found {
-    let mut found = Found::default();
-    let setting = Setting::sys("kernel/mm/transparent_hugepage/enabled");
-    found.want(machine, "transparent huge pages", setting, argument.unwrap_or("never"));
-    found
-}
 
 /// No moving of memory between NUMA nodes.
 pub(crate) fn numa_balancing(machine: &Machine, _: Option<&str>) -> Found {
