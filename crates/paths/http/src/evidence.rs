@@ -11,7 +11,7 @@ use crate::settings::{
 use crate::{load, metrics, system};
 
 statements! {
-    VERSION = "tls-version": "TLS version negotiated", "{asked}", "{seen}";
+    TLS_VERSION = "tls-version": "TLS version negotiated", "{asked}", "{seen}";
     SPOKEN = "protocol-of-driver": "protocol that {program} spoke", "{asked}", "{seen}";
     UNREPORTED = "protocol-of-driver": "protocol that {program} spoke", "{asked}",
         "not reported, because thresholds of the script replaced those that count it";
@@ -43,7 +43,7 @@ statements! {
 pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Measurement) -> Vec<Evidence> {
     let SeenWindow { before, after, .. } = seen;
     let mut evidence = vec![];
-    evidence.extend(settings.version_evidence(measurement));
+    evidence.extend(settings.tls_version_evidence(measurement));
     let (cipher, group) = (settings.load.cipher.as_deref(), settings.load.group.as_deref());
     evidence.extend(settings.choice_evidence(measurement, "cipher", cipher, load::is_same_cipher));
     evidence.extend(settings.choice_evidence(measurement, "group", group, load::is_same_group));
@@ -103,8 +103,8 @@ impl HttpSettings {
         }
     }
 
-    /// The version that must have been negotiated, if one is asked for.
-    fn version_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+    /// The version of TLS that must have been negotiated, if one is asked for.
+    fn tls_version_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
         let asked = match (self.load.tls, self.system.ingress.kind) {
             (Some(asked), _) => asked,
             (None, IngressKind::External) => return None,
@@ -117,7 +117,7 @@ impl HttpSettings {
             }
             None => (!self.is_tls() || measurement.work > 0, "no handshake in the window".to_owned()),
         };
-        Some(VERSION.evidence(holds, facts![asked, seen]))
+        Some(TLS_VERSION.evidence(holds, facts![asked, seen]))
     }
 
     fn choice_evidence(
@@ -506,7 +506,7 @@ mod tests {
             after: &inline,
             measurement: Some(&stalled),
         });
-        let version = evidence.iter().find(|evidence| evidence.kind == VERSION.kind).unwrap();
+        let version = evidence.iter().find(|evidence| evidence.kind == TLS_VERSION.kind).unwrap();
         assert!(version.holds, "{version:?}");
     }
 
@@ -525,7 +525,7 @@ mod tests {
             after: &inline,
             measurement: Some(&measurement("TLSv1.2", 100, 0)),
         });
-        let version = version.iter().find(|evidence| evidence.kind == VERSION.kind).unwrap();
+        let version = version.iter().find(|evidence| evidence.kind == TLS_VERSION.kind).unwrap();
         assert_eq!((version.expected.as_str(), version.observed.as_str()), ("TLSv1.3", "TLSv1.2 (100)"));
         let elsewhere = snapshot(&[("requests", 3)]);
         check(
