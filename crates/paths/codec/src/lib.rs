@@ -8,6 +8,7 @@
 
 mod error;
 mod isal;
+mod kind;
 mod libdeflate;
 mod library;
 mod lz4;
@@ -28,7 +29,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use error::CodecError;
-pub use settings::{CodecKind, CodecSettings, Infeasible, SpecError};
+pub use kind::CodecKind;
+pub use settings::{CodecSettings, Infeasible, SpecError};
 
 /// The size of a page of guest memory.
 pub const PAGE_BYTES: usize = 4096;

@@ -1,95 +1,13 @@
 //! Which codec at which level, as people write it: `zstd`, `zstd:3`, `lz4:-4`.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use plumb_model::name::suggestion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::isal::Isal;
-use super::libdeflate::Libdeflate;
-use super::lz4::Lz4;
-use super::none::Copy;
-use super::qatzip::Qatzip;
-use super::qpl::Qpl;
-use super::zlib::Zlib;
-use super::zstd::Zstd;
+use super::kind::CodecKind;
 use super::{Codec, CodecError};
-
-/// A codec by the library that does the work.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CodecKind {
-    /// Memory travels as it is.
-    #[default]
-    None,
-    /// zlib's format by zlib-rs.
-    Zlib,
-    /// zstd.
-    Zstd,
-    /// lz4's block format.
-    Lz4,
-    /// DEFLATE by libdeflate.
-    Libdeflate,
-    /// DEFLATE by ISA-L.
-    Isal,
-    /// DEFLATE by QATzip: on the device, with its software as backup.
-    Qatzip,
-    /// DEFLATE by QPL: on the device, on its software path where there is none.
-    Qpl,
-    /// DEFLATE by QPL's software path, whatever devices there are.
-    QplSoftware,
-    /// DEFLATE by UADK on Kunpeng's device. Only QEMU has it.
-    Uadk,
-}
-
-/// A codec's name, and its default level with the range of its levels if it has any.
-type Row = (&'static str, Option<(i32, RangeInclusive<i32>)>);
-
-impl CodecKind {
-    /// Every codec, whether this host has it or not.
-    pub const ALL: [Self; 10] = [
-        Self::None,
-        Self::Zlib,
-        Self::Zstd,
-        Self::Lz4,
-        Self::Libdeflate,
-        Self::Isal,
-        Self::Qatzip,
-        Self::Qpl,
-        Self::QplSoftware,
-        Self::Uadk,
-    ];
-
-    /// Defaults are those of QEMU's multifd (`multifd-zlib-level`, `multifd-zstd-level`, `multifd-qatzip-level`: 1), and
-    /// the same where QEMU has none.
-    fn row(self) -> Row {
-        match self {
-            Self::None => ("none", None),
-            Self::Zlib => ("zlib", Some((1, 1..=9))),
-            Self::Zstd => ("zstd", Some((1, -50..=22))),
-            Self::Lz4 => ("lz4", Some((1, -50..=12))),
-            Self::Libdeflate => ("libdeflate", Some((1, 1..=12))),
-            Self::Isal => ("isal", Some((1, 0..=3))),
-            Self::Qatzip => ("qatzip", Some((1, 1..=9))),
-            Self::Qpl => ("qpl", Some((1, 1..=3))),
-            Self::QplSoftware => ("qpl-software", Some((1, 1..=3))),
-            Self::Uadk => ("uadk", None),
-        }
-    }
-
-    /// The name that people write.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.row().0
-    }
-
-    /// The levels that there are; `None` for a codec without levels.
-    #[must_use]
-    pub fn levels(self) -> Option<RangeInclusive<i32>> {
-        self.row().1.map(|(_, range)| range)
-    }
-}
 
 /// Which codec, with its level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -126,7 +44,7 @@ impl CodecSettings {
     /// A codec at its default level.
     #[must_use]
     pub fn of(kind: CodecKind) -> Self {
-        Self { kind, level: kind.row().1.map_or(0, |(default, _)| default) }
+        Self { kind, level: kind.default_level() }
     }
 
     /// A codec at a level.
@@ -135,11 +53,7 @@ impl CodecSettings {
     /// When the codec has no such level.
     pub fn at(kind: CodecKind, level: i32) -> Result<Self, SpecError> {
         let text = format!("{}:{level}", kind.name());
-        let fits = kind.levels().is_some_and(|levels| levels.contains(&level));
-        // zstd takes 0 for its default, and a negative level of lz4 is an acceleration: 0 is neither.
-        let zero = level == 0 && kind != CodecKind::Isal;
-        let gap = level == 2 && matches!(kind, CodecKind::Qpl | CodecKind::QplSoftware);
-        if fits && !zero && !gap { Ok(Self { kind, level }) } else { Err(no_such_level(&text, kind)) }
+        if kind.has_level(level) { Ok(Self { kind, level }) } else { Err(no_such_level(&text, kind)) }
     }
 
     /// The library that does the work.
@@ -163,7 +77,7 @@ impl CodecSettings {
     /// Whether a device is what the codec was chosen for, so that frames done in software are not evidence of it.
     #[must_use]
     pub fn wants_hardware(&self) -> bool {
-        matches!(self.kind, CodecKind::Qatzip | CodecKind::Qpl | CodecKind::Uadk)
+        self.kind.wants_hardware()
     }
 
     /// The name that evidence and reports use: `zstd:1`, `none`.
@@ -177,22 +91,7 @@ impl CodecSettings {
     /// # Errors
     /// When its library is not there or does not start.
     pub fn build(&self) -> Result<Box<dyn Codec>, CodecError> {
-        let (level, unsigned) = (self.level, self.level.unsigned_abs());
-        Ok(match self.kind {
-            CodecKind::None => Box::new(Copy::default()),
-            CodecKind::Zlib => Box::new(Zlib::new(unsigned)),
-            CodecKind::Zstd => Box::new(Zstd::new(level)?),
-            CodecKind::Lz4 => Box::new(Lz4::new(level)),
-            CodecKind::Libdeflate => Box::new(Libdeflate::new(level)?),
-            CodecKind::Isal => Box::new(Isal::new(unsigned)?),
-            CodecKind::Qatzip => Box::new(Qatzip::new(unsigned)?),
-            CodecKind::Qpl => Box::new(Qpl::new(unsigned, false)?),
-            CodecKind::QplSoftware => Box::new(Qpl::new(unsigned, true)?),
-            CodecKind::Uadk => {
-                let reason = "only QEMU has it: set `system.kind: qemu`".to_owned();
-                return Err(CodecError::Setup { codec: "uadk", reason });
-            }
-        })
+        self.kind.build(self.level)
     }
 
     /// Whether this host has what the codec needs. A device is not needed: what did the work is for evidence to say.
@@ -200,9 +99,7 @@ impl CodecSettings {
     /// # Errors
     /// When something is missing.
     pub fn feasible(&self) -> Result<(), Infeasible> {
-        // A session looks for devices, which the library does aloud.
-        let found = if self.kind == CodecKind::Qatzip { Qatzip::probe() } else { self.build().map(drop) };
-        found.map_err(|cause| Infeasible { codec: *self, cause })
+        self.kind.probe(self.level).map_err(|cause| Infeasible { codec: *self, cause })
     }
 }
 
@@ -215,15 +112,7 @@ pub struct Infeasible {
 }
 
 fn no_such_level(text: &str, kind: CodecKind) -> SpecError {
-    let levels = match (kind, kind.levels()) {
-        (CodecKind::Qpl | CodecKind::QplSoftware, _) => "the levels 1 and 3".to_owned(),
-        (_, None) => "no levels".to_owned(),
-        (CodecKind::Isal, Some(range)) => format!("levels from {} to {}", range.start(), range.end()),
-        (_, Some(range)) if *range.start() < 0 => {
-            format!("levels from 1 to {}, and from -1 to {} for more speed", range.end(), range.start())
-        }
-        (_, Some(range)) => format!("levels from {} to {}", range.start(), range.end()),
-    };
+    let levels = kind.levels_in_words();
     SpecError::Level { text: text.to_owned(), name: kind.name(), levels }
 }
 
