@@ -6,8 +6,8 @@ use plumb_model::{ByteRate, Bytes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use plumb_codec::CodecSettings;
 use plumb_codec::content::ContentSettings;
+use plumb_codec::{CodecKind, CodecSettings};
 
 /// The settings of a `migration` experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -146,8 +146,8 @@ pub struct SystemSettings {
     pub content: ContentSettings,
     /// Connections, each with a thread on both sides.
     pub channels: u32,
-    /// The codec: none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software, or uadk (QEMU only). A level follows a
-    /// colon, as in `zstd:3`.
+    /// The codec, with its level.
+    #[schemars(description = about_codecs())]
     pub codec: CodecSettings,
     /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
     pub cap: Cap,
@@ -162,6 +162,12 @@ pub struct SystemSettings {
     /// Whether the destination allocates its memory before the migration begins. Otherwise it allocates each page on arrival,
     /// which in a virtual machine can cost more than the migration.
     pub prefault: bool,
+}
+
+/// The help of the codec's key, which names every codec.
+fn about_codecs() -> String {
+    let names = CodecKind::ALL.map(CodecKind::name).join(", ");
+    format!("The codec: {names}; only QEMU has uadk. A level follows a colon, as in `zstd:3`.")
 }
 
 impl Default for SystemSettings {
