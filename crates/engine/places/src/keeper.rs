@@ -29,12 +29,11 @@ use self::agenda::{Agenda, SILENCE};
 use self::leftovers::{lock, sweep};
 use crate::error::HostError;
 use crate::facts;
-use crate::host_reading::HostReading;
 use crate::intake::Intake;
 use crate::link::Ended;
 use crate::local::{Launch, Local, Rights};
 use crate::node::NodeReader;
-use crate::treatments::Treatments;
+use crate::place::{Place as _, ThisHost};
 use crate::wire::{Hello, KeeperReply, KeeperRequest, of_agent};
 
 /// How long an agent that closed its output may take to end, and how long all may take once the runner is
@@ -95,8 +94,7 @@ pub fn keep(
         sender,
         agents: BTreeMap::new(),
         agenda: Agenda::new(monotonic_ns()),
-        treatments: Treatments::default(),
-        node: None,
+        here: ThisHost::default(),
     };
     keeper.say(&KeeperReply::Hello(Box::new(hello()?)));
     let all_sent = send_log(&keeper.output);
@@ -158,9 +156,7 @@ struct Keeper<'p> {
     sender: Sender<Happening>,
     agents: BTreeMap<u32, Local>,
     agenda: Agenda,
-    treatments: Treatments,
-    /// The counters of the node that each look reads.
-    node: Option<NodeReader>,
+    here: ThisHost,
 }
 
 impl Keeper<'_> {
@@ -207,7 +203,7 @@ impl Keeper<'_> {
     fn answer(&mut self, ask: KeeperRequest) -> Result<Option<KeeperReply>, HostError> {
         match ask {
             KeeperRequest::Beat => return Ok(None),
-            KeeperRequest::Treat(treat) => return self.treatments.answer(treat).map(Some),
+            KeeperRequest::Treat(treat) => return self.here.treat(treat).map(Some),
             KeeperRequest::Clock { sent_ns } => {
                 return Ok(Some(KeeperReply::Clock { sent_ns, at_ns: monotonic_ns() }));
             }
@@ -236,7 +232,7 @@ impl Keeper<'_> {
             }
             KeeperRequest::Look { window, at_ns } => self.agenda.add(window, at_ns),
             KeeperRequest::WatchNode { watched } => {
-                self.node = Some(NodeReader::open(watched)?);
+                self.here.node = Some(NodeReader::open(watched)?);
                 return Ok(Some(KeeperReply::Done));
             }
             KeeperRequest::Hurry => {
@@ -287,14 +283,11 @@ impl Keeper<'_> {
     }
 
     fn look(&mut self, window: u64) {
-        // The look at the host comes first, because users' commands that verify a change take time.
-        let sight =
-            HostReading::take().map(|sight| sight.with_node(self.node.as_ref().map(NodeReader::look)));
-        self.treatments.look();
-        self.say(&match sight {
+        let answer = match self.here.look() {
             Ok(sight) => KeeperReply::Looked { window, sight: Box::new(sight) },
             Err(error) => KeeperReply::Failed { reason: error.to_string() },
-        });
+        };
+        self.say(&answer);
     }
 
     fn say(&self, answer: &KeeperReply) {

@@ -4,8 +4,10 @@ use plumb_path::Place as Resources;
 
 use crate::clock_offset::ClockOffset;
 use crate::error::HostError;
+use crate::host_reading::HostReading;
 use crate::link::Link;
 use crate::local::{Launch, LocalLink, Rights};
+use crate::node::NodeReader;
 use crate::process_log::ProcessLog;
 use crate::treatments::Treatments;
 use crate::wire::{KeeperReply, Treat};
@@ -30,6 +32,9 @@ pub(crate) trait Place {
     /// The current estimate of the host's clock.
     fn clock(&self) -> ClockOffset;
 
+    /// Looks at the host now, and at the settings that variants change on it.
+    fn look(&mut self) -> Result<HostReading, HostError>;
+
     /// Carries out a request about the changes of variants.
     fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError>;
 }
@@ -37,10 +42,12 @@ pub(crate) trait Place {
 /// The name of this host in messages.
 pub(crate) const HERE: &str = "this host";
 
-/// This host.
+/// The host of this process: the runner's, or the keeper's.
 #[derive(Default)]
 pub(crate) struct ThisHost {
-    pub(crate) treatments: Treatments,
+    treatments: Treatments,
+    /// The counters of the node that each look reads, on a keeper that was told to.
+    pub(crate) node: Option<NodeReader>,
 }
 
 impl Place for ThisHost {
@@ -62,6 +69,13 @@ impl Place for ThisHost {
 
     fn clock(&self) -> ClockOffset {
         ClockOffset::default()
+    }
+
+    fn look(&mut self) -> Result<HostReading, HostError> {
+        // The look at the host comes first, because users' commands that verify a change take time.
+        let reading = HostReading::take()?.with_node(self.node.as_ref().map(NodeReader::look));
+        self.treatments.look();
+        Ok(reading)
     }
 
     fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError> {

@@ -259,13 +259,6 @@ impl Remote {
         self.do_slowly(&KeeperRequest::WatchNode { watched })
     }
 
-    /// Makes the host look at itself now.
-    pub(crate) fn look(&mut self) -> Result<HostReading, HostError> {
-        self.begin_window();
-        self.look_at(&[0])?;
-        self.looked()
-    }
-
     /// The node that a pod is on.
     pub(crate) fn node(&self) -> Option<&str> {
         self.pod.as_ref().map(Pod::node)
@@ -386,6 +379,12 @@ impl Place for Remote {
 
     fn clock(&self) -> ClockOffset {
         self.clocks.at(monotonic_ns())
+    }
+
+    fn look(&mut self) -> Result<HostReading, HostError> {
+        self.begin_window();
+        self.look_at(&[0])?;
+        self.looked()
     }
 
     fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError> {
