@@ -8,7 +8,7 @@ use plumb_host::time::boot_id;
 use plumb_model::{Evidence, Noise, facts, statements};
 use serde::{Deserialize, Serialize};
 
-use crate::node::NodeReading;
+use crate::node::{NodeReading, SeenNode};
 
 statements! {
     CPUS = "cpus": "CPUs of {of}", "{asked}", "{seen}, never stopped by its CPU limit";
@@ -41,6 +41,16 @@ impl HostReading {
     pub(super) fn with_node(self, node: Option<NodeReading>) -> Self {
         Self { node, ..self }
     }
+}
+
+/// The hosts of a run at both ends of a window.
+pub struct SeenHosts {
+    /// Each host that was looked at.
+    pub hosts: Vec<SeenHost>,
+    /// Each node with a reader.
+    pub nodes: Vec<SeenNode>,
+    /// The uncertainty between moments on different hosts; `None` if they share one clock.
+    pub skew_ns: Option<u64>,
 }
 
 /// A host at both ends of a window.

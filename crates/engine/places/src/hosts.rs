@@ -7,12 +7,12 @@ pub(crate) mod readers;
 mod running;
 mod treated_host;
 mod variants;
+mod window;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_host::cpu::CpuTime;
 use plumb_host::signals::was_asked_to_stop;
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
@@ -22,10 +22,9 @@ use self::running::Running;
 use crate::agent::Agent;
 use crate::array::Array;
 use crate::clock::Patience;
-use crate::clock_offset::ClockOffset;
 use crate::endpoints::Endpoints;
 use crate::error::HostError;
-use crate::host_reading::{HostReading, SeenHost};
+use crate::host_reading::SeenHost;
 use crate::local::{Launch, Rights};
 use crate::objects::Objects;
 use crate::place::{Place, ThisHost};
@@ -34,6 +33,7 @@ use crate::slot_error::SlotError;
 
 pub use layout::{Layout, Side};
 pub use treated_host::TreatedHost;
+pub use window::HostsInWindow;
 
 /// The hosts of a run, connected.
 #[derive(Default)]
@@ -246,9 +246,10 @@ impl Hosts {
         Ok(Agent::new(label, link, Resources { address, number, ..place }, log))
     }
 
-    /// The current estimate of a side's clock.
-    pub fn clock(&mut self, side: Side) -> ClockOffset {
-        self.host_of(side).clock()
+    /// Begins another window, in which loads, the system and the hosts are then seen.
+    pub fn begin_window(&mut self) -> HostsInWindow<'_> {
+        self.remotes().for_each(Remote::begin_window);
+        HostsInWindow(self)
     }
 
     /// Compares the clocks of all hosts with this one's.
@@ -256,97 +257,9 @@ impl Hosts {
         self.remotes().try_for_each(Remote::compare_clocks).map_err(lost)
     }
 
-    /// How far in advance the moments of a load with this many threads have to be agreed on, and the pause between two of its tests,
-    /// in ns; both 0 if all sides are here and there is one load.
-    pub fn ahead_ns(&self, threads: u32) -> (u64, u64) {
-        if self.others.is_empty() && self.layout.loads() == 1 {
-            return (0, 0);
-        }
-        let all = self.others.iter().chain(&self.readers);
-        let trip_ns = all.map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
-        let threads_ns = plumb_path::drive::lead_ns(threads);
-        // A round trip from a load to the system takes at most as long as one to each of them from here.
-        (LEAD_NS + 3 * trip_ns + threads_ns, GAP_NS + 2 * GAP_TRIPS * trip_ns + threads_ns)
-    }
-
-    /// The uncertainty between a window's moments on the hosts of a run; `None` if all share one clock.
-    pub fn skew_ns(&mut self) -> Option<u64> {
-        let sides: Vec<Side> = (0..self.layout.loads()).map(Side::Load).chain([Side::System]).collect();
-        let mut hosts: Vec<Host<'_>> = sides.iter().map(|side| self.layout.place(*side).host()).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        if hosts.len() == 1 {
-            return None;
-        }
-        let bound = |host: &Host<'_>| {
-            let other = self.others.iter().find(|other| other.host() == *host);
-            other.map_or(0, |other| other.remote.clock().bound_ns)
-        };
-        let mut bounds: Vec<u64> = hosts.iter().map(bound).collect();
-        bounds.sort_unstable();
-        Some(bounds.iter().rev().take(2).sum())
-    }
-
-    /// Begins another window, which later looks belong to.
-    pub fn begin_window(&mut self) {
-        self.remotes().for_each(Remote::begin_window);
-    }
-
-    /// Looks at this host now, and at the settings that variants change on it; `None` if it has no side.
-    ///
-    /// # Errors
-    /// When the kernel does not tell.
-    pub fn look_here(&mut self) -> Result<Option<HostReading>, HostError> {
-        if !self.layout.has_one_here() {
-            return Ok(None);
-        }
-        self.here.look().map(Some)
-    }
-
-    /// Makes every other host look at itself: at these moments of this clock, or at once.
-    pub fn look_at(&mut self, moments_ns: &[Option<u64>]) -> Result<(), SlotError> {
-        self.remotes().try_for_each(|remote| {
-            let clock = remote.clock();
-            let theirs = |at_ns: &Option<u64>| at_ns.map_or(0, |at_ns| clock.theirs(at_ns));
-            let moments: Vec<u64> = moments_ns.iter().map(theirs).collect();
-            remote.look_at(&moments).map_err(lost)
-        })
-    }
-
-    /// Makes the other hosts take their pending looks at once.
-    pub fn hurry(&mut self) -> Result<(), SlotError> {
-        self.remotes().try_for_each(Remote::hurry).map_err(lost)
-    }
-
-    /// The next look of each other host, and then of each reader.
-    pub fn looked(&mut self) -> Result<Vec<HostReading>, SlotError> {
-        self.remotes().map(Remote::looked).collect::<Result<_, _>>().map_err(lost)
-    }
-
     /// All connected hosts: the other hosts, and then the readers.
     fn remotes(&mut self) -> impl Iterator<Item = &mut Remote> {
         self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote)
-    }
-
-    /// The hosts as seen at both ends of a window: this one, if it was looked at, and all others. `foreign`
-    /// is the CPU time of a system that this program did not start.
-    pub fn seen(
-        &self,
-        here: Option<(HostReading, HostReading)>,
-        others: (Vec<HostReading>, Vec<HostReading>),
-        foreign: CpuTime,
-    ) -> Vec<SeenHost> {
-        let system = self.layout.place(Side::System).host();
-        let foreign = |host: Host<'_>| if system == host { foreign } else { CpuTime::default() };
-        let here = here.map(|ends| SeenHost::here(foreign(Host::Here), ends));
-        let others = self.others.iter().zip(others.0.into_iter().zip(others.1));
-        let others = others.map(|(Other { remote, place }, ends)| SeenHost {
-            name: remote.name().to_owned(),
-            boot: remote.hello().boot.clone(),
-            foreign: foreign(place.host()),
-            ends,
-        });
-        here.into_iter().chain(others).collect()
     }
 
     /// The address by which loads on other hosts reach the system; `None` if there are no such loads.
@@ -385,12 +298,6 @@ const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many pods are created for a place until one of them can be reached.
 const PODS_MAX: u32 = 3;
-/// The time that agents need to begin, beside round trips.
-const LEAD_NS: u64 = 50_000_000;
-/// The time that a load needs between two tests, beside round trips to the system, and how many of these it needs.
-const GAP_NS: u64 = 250_000_000;
-const GAP_TRIPS: u64 = 6;
-
 /// Connects to a host for the first time. A pod that somebody deletes meanwhile is replaced.
 fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Remote, HostError> {
     let was_deleted = || {

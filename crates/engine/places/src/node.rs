@@ -161,6 +161,8 @@ struct Packets {
 pub struct SeenNode {
     /// The name.
     pub node: String,
+    /// Whether the system's pod is on it.
+    pub has_system: bool,
     /// The node at the opening and at the close of the window.
     pub ends: (NodeReading, NodeReading),
 }
@@ -271,7 +273,11 @@ mod tests {
 
     #[test]
     fn a_node_says_what_it_counted_in_the_window() {
-        let seen = SeenNode { node: "n1".to_owned(), ends: (sight(Some(5), 10, 7), sight(Some(25), 40, 8)) };
+        let seen = SeenNode {
+            node: "n1".to_owned(),
+            has_system: true,
+            ends: (sight(Some(5), 10, 7), sight(Some(25), 40, 8)),
+        };
         let lines: Vec<String> =
             seen.evidence().into_iter().map(|one| format!("{}: {}", one.what, one.observed)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
@@ -279,13 +285,21 @@ mod tests {
         tunnels of node n1: flannel.1 (vxlan): 30 packets sent, 60 received, 0 lost; tso
         packet filter rules of node n1: 7 of nftables, and 8 when the window closed; the old iptables has rules that were not counted, in nat
         ");
-        let none = SeenNode { node: "n1".to_owned(), ends: (sight(None, 0, 7), sight(None, 0, 7)) };
+        let none = SeenNode {
+            node: "n1".to_owned(),
+            has_system: true,
+            ends: (sight(None, 0, 7), sight(None, 0, 7)),
+        };
         assert_eq!(none.evidence()[0].observed, "no QAT device is visible on node n1");
     }
 
     #[test]
     fn what_a_node_counts_stands_for_what_a_pod_cannot_see() {
-        let seen = SeenNode { node: "n1".to_owned(), ends: (sight(Some(5), 0, 0), sight(Some(25), 0, 0)) };
+        let seen = SeenNode {
+            node: "n1".to_owned(),
+            has_system: true,
+            ends: (sight(Some(5), 0, 0), sight(Some(25), 0, 0)),
+        };
         let (mut opened, mut closed) = (Snapshot::default(), Snapshot::default());
         seen.add_to(&mut opened, &mut closed);
         assert_eq!(closed.moved(&opened, QAT_REQUESTS), Some(20));
@@ -293,7 +307,11 @@ mod tests {
         own.counters.insert(QAT_REQUESTS.to_owned(), 3);
         seen.add_to(&mut own, &mut closed);
         assert_eq!((own.counters[QAT_REQUESTS], own.states.len()), (3, 0));
-        let none = SeenNode { node: "n1".to_owned(), ends: (sight(None, 0, 0), sight(None, 0, 0)) };
+        let none = SeenNode {
+            node: "n1".to_owned(),
+            has_system: true,
+            ends: (sight(None, 0, 0), sight(None, 0, 0)),
+        };
         let (mut opened, mut closed) = (Snapshot::default(), Snapshot::default());
         none.add_to(&mut opened, &mut closed);
         assert_eq!(closed, Snapshot::default());

@@ -13,7 +13,7 @@ use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
 use plumb_places::host_tunings::Proof;
 use plumb_places::{
-    Agent, HostError, Hosts, Launch, Patience, Rights, SeenNode, Side, SlotError, unexpected,
+    Agent, HostError, Hosts, Launch, Patience, Rights, SeenHosts, SeenNode, Side, SlotError, unexpected,
 };
 use plumb_tunings::Treatment;
 use serde_json::Value;
@@ -211,7 +211,7 @@ impl<'a> AgentExecutor<'a> {
         let run = WindowRun {
             loads: self.loads.entry(self.hosts.layout().names_of_loads()).or_default(),
             system,
-            hosts: &mut self.hosts,
+            hosts: self.hosts.begin_window(),
             parts: &parts,
             threads: order.settings.facts().load.threads,
             watch: &tell,
@@ -222,9 +222,9 @@ impl<'a> AgentExecutor<'a> {
         if !self.path.synthetic {
             seen.believe()?;
         }
-        let SeenWindow { measurements, mut opened, mut closed, skew_ns, hosts, nodes, .. } = seen;
-        if let Some(node) = nodes.iter().find(|seen| Some(seen.node.as_str()) == self.hosts.node_of_system())
-        {
+        let SeenWindow { measurements, mut opened, mut closed, hosts, .. } = seen;
+        let SeenHosts { hosts, nodes, skew_ns } = hosts;
+        if let Some(node) = nodes.iter().find(|node| node.has_system) {
             node.add_to(&mut opened.system, &mut closed.system);
         }
         let measurement = self.union(measurements)?;

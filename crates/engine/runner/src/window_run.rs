@@ -10,7 +10,7 @@ use plumb_model::{Measurement, Span, SplitMix};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{Mark, Window};
 use plumb_places::{
-    Agent, ClockOffset, GLANCE, HostReading, Hosts, Patience, SeenHost, SeenNode, Side, SlotError, unexpected,
+    Agent, ClockOffset, GLANCE, HostReading, HostsInWindow, Patience, SeenHosts, Side, SlotError, unexpected,
 };
 
 use crate::seen_slot::{WindowEdge, foreign_cpu_time, is_cut_short};
@@ -34,7 +34,7 @@ pub(crate) struct WindowRun<'a> {
     /// The system.
     pub system: &'a mut Agent,
     /// The hosts that the agents run on.
-    pub hosts: &'a mut Hosts,
+    pub hosts: HostsInWindow<'a>,
     /// The part of the rate that each load sends.
     pub parts: &'a [f64],
     /// How many threads all loads have together.
@@ -51,12 +51,8 @@ pub(crate) struct SeenWindow {
     pub measurements: Vec<Measurement>,
     pub opened: WindowEdge,
     pub closed: WindowEdge,
-    /// The uncertainty between moments of different hosts.
-    pub skew_ns: Option<u64>,
     /// The hosts, at both ends.
-    pub hosts: Vec<SeenHost>,
-    /// The nodes that are read, at both ends.
-    pub nodes: Vec<SeenNode>,
+    pub hosts: SeenHosts,
     /// How long the slot took.
     pub passed_ns: u64,
 }
@@ -119,25 +115,21 @@ impl WindowRun<'_> {
             return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
         };
         let passed_ns = self.patience.clock.monotonic_ns().saturating_sub(begun_ns);
-        let (opened, here_before, others_before) = self.sight(opened)?;
-        let (closed, here_after, others_after) = self.sight(closed)?;
+        let (opened, here_before) = self.edge(opened)?;
+        let (closed, here_after) = self.edge(closed)?;
         let foreign = foreign_cpu_time(&opened.system, &closed.system);
-        let nodes = self.hosts.seen_nodes((&others_before, &others_after));
         Ok(SeenWindow {
             passed_ns,
-            nodes,
             measurements: progress.measurements.into_iter().flatten().collect(),
             opened,
             closed,
-            skew_ns: self.hosts.skew_ns(),
-            hosts: self.hosts.seen(here_before.zip(here_after), (others_before, others_after), foreign),
+            hosts: self.hosts.seen(here_before.zip(here_after), foreign)?,
         })
     }
 
     /// Starts the measurement of all loads. With several loads, or one on another host, they start at an
     /// agreed moment.
     fn begin(&mut self, window: Window, clocks: &[ClockOffset]) -> Result<(), SlotError> {
-        self.hosts.begin_window();
         let (lead_ns, gap_ns) = self.hosts.ahead_ns(self.threads);
         let start_ns = (lead_ns > 0).then(|| self.patience.end_ns(Duration::from_nanos(lead_ns)));
         for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
@@ -242,14 +234,14 @@ impl WindowRun<'_> {
         Ok(End { at_ns, at, host: self.hosts.look_here()? })
     }
 
-    /// Adds the system's answer and the looks at this host and the others.
-    fn sight(&mut self, end: End) -> Result<(WindowEdge, Option<HostReading>, Vec<HostReading>), SlotError> {
+    /// Adds the system's answer. Also returns the look at this host.
+    fn edge(&mut self, end: End) -> Result<(WindowEdge, Option<HostReading>), SlotError> {
         let End { at_ns, at, host } = end;
         let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.patience)? {
             Reply::Snapshot { at_ns, snapshot } => (self.hosts.clock(Side::System).ours(at_ns), snapshot),
             other => return Err(unexpected("snapshot", &other)),
         };
-        Ok((WindowEdge { at_ns, at, read_ns, system }, host, self.hosts.looked()?))
+        Ok((WindowEdge { at_ns, at, read_ns, system }, host))
     }
 }
 
@@ -296,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::scripted;
-    use plumb_places::{Clock, SimulatedClock};
+    use plumb_places::{Clock, Hosts, SimulatedClock};
 
     const SECOND: Duration = Duration::from_secs(1);
     const WINDOW: Duration = Duration::from_secs(30);
@@ -335,10 +327,11 @@ mod tests {
         let mut system = scripted::agent("system-b", &clock, system);
         let now = || Duration::from_nanos(clock.monotonic_ns());
         let interrupted = || interrupted(now());
+        let mut hosts = Hosts::default();
         let run = WindowRun {
             loads: &mut loads,
             system: &mut system,
-            hosts: &mut Hosts::default(),
+            hosts: hosts.begin_window(),
             parts: &[1.0],
             threads: 1,
             watch: &|_| (),
@@ -363,7 +356,7 @@ mod tests {
             |sight: &WindowEdge| (Duration::from_nanos(sight.at_ns), Duration::from_nanos(sight.read_ns));
         assert_eq!(moments(&seen.opened), (SECOND, SECOND + late));
         assert_eq!(moments(&seen.closed), (SECOND + WINDOW, SECOND + WINDOW));
-        assert_eq!((seen.opened.at.as_str(), seen.skew_ns), ("1970-01-01T00:00:01.000Z", None));
+        assert_eq!((seen.opened.at.as_str(), seen.hosts.skew_ns), ("1970-01-01T00:00:01.000Z", None));
     }
 
     #[test]

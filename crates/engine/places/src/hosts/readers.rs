@@ -7,8 +7,7 @@ use plumb_model::{Json, JsonValue, PlaceOf, PodPlace, Readers};
 
 use super::{Hosts, Other, Side, first_connection};
 use crate::error::HostError;
-use crate::host_reading::HostReading;
-use crate::node::{SeenNode, Watched};
+use crate::node::Watched;
 
 impl Hosts {
     /// Connects a reader on each node with a current pod, if the places ask for readers. A lost reader is
@@ -35,19 +34,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// The nodes with readers as seen at both ends of a window, from the looks of all hosts and then of all
-    /// readers.
-    pub fn seen_nodes(&self, (opened, closed): (&[HostReading], &[HostReading])) -> Vec<SeenNode> {
-        let ends = opened.iter().zip(closed).skip(self.others.len());
-        let nodes = self.readers.iter().zip(ends).filter_map(|(reader, (opened, closed))| {
-            let ends = (opened.node.clone()?, closed.node.clone()?);
-            Some(SeenNode { node: reader.remote.node()?.to_owned(), ends })
-        });
-        nodes.collect()
-    }
-
     /// The node of the system's pod.
-    pub fn node_of_system(&self) -> Option<&str> {
+    pub(super) fn node_of_system(&self) -> Option<&str> {
         let system = self.layout.place(Side::System).host();
         self.others.iter().find(|other| other.host() == system)?.remote.node()
     }
