@@ -130,13 +130,14 @@ fn slot(
             let executor = InProcess::new(place, patience).with_system(path.name, *system);
             Box::new(executor.watched_by(watch).seeing_host())
         }
-        By::Agents(hosts) => {
+        By::Agents(mut hosts) => {
             let found =
                 |error| Failure::harness(format!("find this program, to start agents with it: {error}"));
             let program = std::env::current_exe().map_err(found)?;
-            let (has_system, arguments) = (facts.system.exists, vec!["agent".to_owned()]);
+            hosts.has_system = facts.system.exists;
+            let arguments = vec!["agent".to_owned()];
             let launch = Launch { program, arguments, directory, environment: facts.environment() };
-            let executor = AgentExecutor::new(path, launch, (*hosts, has_system), patience);
+            let executor = AgentExecutor::new(path, launch, *hosts, patience);
             Box::new(executor.watched_by(watch).announcing(&announce))
         }
     };

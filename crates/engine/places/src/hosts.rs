@@ -31,6 +31,7 @@ use crate::place::{Place, ThisHost};
 use crate::remote::{Remote, pod};
 use crate::slot_error::SlotError;
 
+pub use cpus::HostsInWords;
 pub use layout::{Layout, Side};
 pub use treated_host::TreatedHost;
 pub use window::HostsInWindow;
@@ -40,6 +41,8 @@ pub use window::HostsInWindow;
 pub struct Hosts {
     layout: Layout,
     build: String,
+    /// Whether the loads have a system beside them, with which they share CPUs.
+    pub has_system: bool,
     here: ThisHost,
     others: Vec<Other>,
     /// Systems that run here already.
@@ -226,15 +229,14 @@ impl Hosts {
         Ok(None)
     }
 
-    /// Starts an agent. `has_system` says whether a load shares its host with a system.
+    /// Starts an agent.
     pub fn start(
         &mut self,
         launch: &Launch,
         (side, name): (Side, &str),
         rights: Rights,
-        has_system: bool,
     ) -> Result<Agent, SlotError> {
-        let cpus = self.cpus(side, has_system)?;
+        let cpus = self.cpus(side)?;
         let label = self.layout.label(side, name);
         let address = self.address(side)?;
         let number = match side {

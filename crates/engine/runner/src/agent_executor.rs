@@ -36,8 +36,6 @@ pub struct AgentExecutor<'a> {
     path: DataPath,
     launch: Launch,
     hosts: Hosts,
-    /// Whether the loads have a system beside them, with which they share CPUs.
-    has_system: bool,
     patience: Patience<'a>,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     announce: Option<&'a dyn Fn(PuttingBack)>,
@@ -52,17 +50,11 @@ pub struct AgentExecutor<'a> {
 impl<'a> AgentExecutor<'a> {
     /// An executor without any agents yet.
     #[must_use]
-    pub fn new(
-        path: DataPath,
-        launch: Launch,
-        (hosts, has_system): (Hosts, bool),
-        patience: Patience<'a>,
-    ) -> Self {
+    pub fn new(path: DataPath, launch: Launch, hosts: Hosts, patience: Patience<'a>) -> Self {
         Self {
             path,
             launch,
             hosts,
-            has_system,
             patience,
             watch: None,
             announce: None,
@@ -108,7 +100,7 @@ impl<'a> AgentExecutor<'a> {
 
     fn start(&mut self, side: Side, name: &str, is_unprivileged: bool) -> Result<Agent, SlotError> {
         let rights = rights(&self.path, is_unprivileged);
-        self.hosts.start(&self.launch, (side, name), rights, self.has_system)
+        self.hosts.start(&self.launch, (side, name), rights)
     }
 
     fn prepare_system(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
@@ -236,7 +228,7 @@ impl<'a> AgentExecutor<'a> {
         more.extend(nodes.iter().flat_map(SeenNode::evidence));
         let ends = (&opened, &closed);
         let is_late = is_late(ends, measurement.window_ns);
-        let load_cpus = self.hosts.cpus_beside_system(self.has_system)?;
+        let load_cpus = self.hosts.cpus_beside_system()?;
         let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns, load_cpus, is_late };
         Ok(seen.interpreted(order.settings, more))
     }

@@ -133,7 +133,7 @@ impl Planned {
     }
 
     /// Whether any variant has a system beside the load.
-    pub(crate) fn has_system(&self) -> bool {
+    fn has_system(&self) -> bool {
         self.settings.iter().flatten().any(|settings| settings.facts().system.exists)
     }
 
@@ -146,6 +146,7 @@ impl Planned {
 
     /// The hosts, for the run that begins. Looks for systems that run already.
     pub(crate) fn take_hosts(&mut self) -> Hosts {
+        self.hosts.has_system = self.has_system();
         self.hosts.find_running(self.settings.iter().flatten());
         std::mem::take(&mut self.hosts)
     }

@@ -13,7 +13,7 @@ use plumb_host::scratch::Scratch;
 use plumb_model::event::PuttingBack;
 use plumb_model::{Ending, Event, Header, Run, Slot, Source, VariantState};
 use plumb_path::{Mark, Place};
-use plumb_places::{HostError, Hosts, Launch, Patience, Side};
+use plumb_places::{Hosts, Launch, Patience};
 use plumb_store::RunDirectory;
 use plumb_tunings::Treatment;
 
@@ -55,17 +55,17 @@ impl Session<'_> {
         if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
-        let has_system = planned.has_system();
-        let failed = |error: HostError| RunError::Harness(format!("begin: {error}"));
+        let described = hosts.in_words();
+        let described = described.map_err(|error| RunError::Harness(format!("begin: {error}")))?;
         let header = Header {
             program_version: self.program_version.to_owned(),
             build: Some(self.build.to_owned()),
             started_at: self.patience.clock.wall_clock_rfc3339(),
             plan: planned.plan().clone(),
-            host: hosts.lines(has_system).map_err(failed)?,
-            system_cpus: hosts.cpus_of(Side::System, has_system).map_err(failed)?,
-            load_cpus: hosts.cpus_of_loads(has_system).map_err(failed)?,
-            places: hosts.places().cloned(),
+            host: described.lines,
+            system_cpus: described.system_cpus,
+            load_cpus: described.load_cpus,
+            places: described.places,
             source: self.source.clone(),
             labels: self.labels.clone(),
         };
@@ -90,9 +90,9 @@ impl Session<'_> {
     pub fn resume(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
         let (mut store, mut run) = RunDirectory::resume(directory)?;
         let mut hosts = planned.take_hosts();
-        let lines = hosts.lines(planned.has_system());
-        let lines = lines.map_err(|reason| RunError::Harness(format!("continue the run: {reason}")))?;
-        let differences = differences(&run.header, self.build, &lines);
+        let now = hosts.in_words();
+        let now = now.map_err(|reason| RunError::Harness(format!("continue the run: {reason}")))?;
+        let differences = differences(&run.header, self.build, &now.lines);
         if !differences.is_empty() {
             return Err(RunError::Differs(differences));
         }
@@ -211,11 +211,10 @@ fn measure(
         return (dispatch(planned, slots, &mut executor, outlets), Ok(()));
     }
     let treatments = treatments(planned.plan());
-    let mut executor =
-        AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), outlets.patience)
-            .watched_by(watch)
-            .announcing(announce)
-            .treating(&treatments);
+    let mut executor = AgentExecutor::new(planned.path(), launch, hosts, outlets.patience)
+        .watched_by(watch)
+        .announcing(announce)
+        .treating(&treatments);
     let dispatched = dispatch(planned, slots, &mut executor, outlets);
     (dispatched, executor.put_back())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuSet, Sides, available_cpus, sides, split_sides};
 use plumb_host::facts::HostFacts;
+use plumb_model::Places;
 use plumb_path::PathSettings;
 
 use super::running::Running;
@@ -12,7 +13,32 @@ use crate::error::HostError;
 use crate::facts::{self, host_lines};
 use crate::place::Place as _;
 
+/// The hosts of a run in the words of its header.
+pub struct HostsInWords {
+    /// Facts about every host with a side, as lines, with the CPUs of each side.
+    pub lines: Vec<(String, String)>,
+    /// The CPUs of the system.
+    pub system_cpus: String,
+    /// The CPUs of all loads.
+    pub load_cpus: String,
+    /// Where the sides are; `None` where both are here, with one load.
+    pub places: Option<Places>,
+}
+
 impl Hosts {
+    /// Describes the hosts, and the CPUs of both sides.
+    ///
+    /// # Errors
+    /// When the CPUs of this host are unknown.
+    pub fn in_words(&self) -> Result<HostsInWords, HostError> {
+        Ok(HostsInWords {
+            lines: self.lines()?,
+            system_cpus: self.cpus_of(Side::System)?,
+            load_cpus: self.cpus_of_loads()?,
+            places: self.places().cloned(),
+        })
+    }
+
     /// Finds the systems of these settings that run on this host already.
     pub fn find_running<'s>(&mut self, settings: impl Iterator<Item = &'s PathSettings>) {
         let Some(available) = available_cpus().ok().filter(|_| self.layout.is_here(Side::System)) else {
@@ -39,30 +65,30 @@ impl Hosts {
     }
 
     /// The CPUs of all loads on the system's host.
-    pub fn cpus_beside_system(&self, has_system: bool) -> Result<CpuSet, HostError> {
+    pub fn cpus_beside_system(&self) -> Result<CpuSet, HostError> {
         let beside = (0..self.layout.loads())
             .map(Side::Load)
             .filter(|load| self.layout.are_together(*load, Side::System));
-        let sets = beside.map(|load| Ok(self.cpus(load, has_system)?.parse::<CpuSet>()?));
+        let sets = beside.map(|load| Ok(self.cpus(load)?.parse::<CpuSet>()?));
         Ok(sets.collect::<Result<Vec<_>, HostError>>()?.iter().flat_map(CpuSet::iter).collect())
     }
 
     /// The CPUs of a side.
-    pub(super) fn cpus(&self, side: Side, has_system: bool) -> Result<String, HostError> {
+    pub(super) fn cpus(&self, side: Side) -> Result<String, HostError> {
         let place = self.layout.place(side);
         if let Some(cpus) = &place.cpus {
             return Ok(cpus.clone());
         }
         let shared = match side {
             Side::System => {
-                has_system
+                self.has_system
                     && (0..self.layout.loads()).any(|load| self.layout.are_together(Side::Load(load), side))
             }
-            Side::Load(_) => has_system && self.layout.are_together(Side::System, side),
+            Side::Load(_) => self.has_system && self.layout.are_together(Side::System, side),
         };
         let other = self.others.iter().find(|other| other.host() == place.host());
         Ok(match (other, shared, side) {
-            (None, true, Side::System) => sides(has_system)?.system.to_string(),
+            (None, true, Side::System) => sides(true)?.system.to_string(),
             (None, true, Side::Load(_)) => match &self.running.load {
                 Some(cpus) => cpus.to_string(),
                 None => sides(true)?.load.to_string(),
@@ -75,9 +101,9 @@ impl Hosts {
     }
 
     /// Facts about every host with a side, as lines, with the CPUs of each side.
-    pub fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, HostError> {
+    fn lines(&self) -> Result<Vec<(String, String)>, HostError> {
         if self.others.is_empty() && self.layout.places.system.cpus.is_none() {
-            let sides = sides(has_system)?;
+            let sides = sides(self.has_system)?;
             let load = self.running.load.clone().unwrap_or(sides.load);
             let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
             let system = lines.iter_mut().find(|(name, _)| name == facts::SYSTEM_ON_CPUS);
@@ -98,25 +124,25 @@ impl Hosts {
             let trip_ms = remote.round_trip_ns() as f64 / 1e6;
             lines.push((format!("{}: round trip", remote.name()), format!("{trip_ms:.2} ms")));
         }
-        if has_system {
-            lines.push((facts::SYSTEM_ON_CPUS.to_owned(), self.cpus_of(Side::System, has_system)?));
+        if self.has_system {
+            lines.push((facts::SYSTEM_ON_CPUS.to_owned(), self.cpus_of(Side::System)?));
         }
-        lines.push(("load on cpus".to_owned(), self.cpus_of_loads(has_system)?));
+        lines.push(("load on cpus".to_owned(), self.cpus_of_loads()?));
         Ok(lines)
     }
 
     /// The CPUs of a side in words, with its host unless that is this one.
-    pub fn cpus_of(&self, side: Side, has_system: bool) -> Result<String, HostError> {
+    fn cpus_of(&self, side: Side) -> Result<String, HostError> {
         if let Some(words) = self.running.words().filter(|_| side == Side::System) {
             return Ok(words);
         }
-        let cpus = self.cpus(side, has_system)?;
+        let cpus = self.cpus(side)?;
         Ok(if self.layout.is_here(side) { cpus } else { format!("{cpus} of {}", self.layout.name(side)) })
     }
 
     /// The CPUs of all loads.
-    pub fn cpus_of_loads(&self, has_system: bool) -> Result<String, HostError> {
-        let each = (0..self.layout.loads()).map(|load| self.cpus_of(Side::Load(load), has_system));
+    fn cpus_of_loads(&self) -> Result<String, HostError> {
+        let each = (0..self.layout.loads()).map(|load| self.cpus_of(Side::Load(load)));
         Ok(each.collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 }
