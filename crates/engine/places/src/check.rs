@@ -8,9 +8,10 @@ use plumb_model::{PlaceOf, Places, Readers};
 use serde::Serialize;
 
 use crate::error::HostError;
+use crate::hosts::cluster;
+use crate::hosts::connections::pods;
 use crate::hosts::machines::{self, Machine};
 use crate::hosts::readers::reader;
-use crate::hosts::{cluster, pods};
 use crate::place::Place as _;
 use crate::remote::Remote;
 

@@ -36,7 +36,7 @@ pub use clock_offset::ClockOffset;
 pub use error::HostError;
 pub use facts::host_lines;
 pub use host_reading::{HostReading, SeenHost, SeenHosts, noise_by_machine};
-pub use hosts::{Hosts, HostsInWindow, HostsInWords, Layout, Side, TreatedHost};
+pub use hosts::{Connections, Hosts, HostsInWindow, HostsInWords, Layout, Side, TreatedHost};
 pub use keeper::keep;
 pub use link::{Ended, Link, Received};
 pub use local::{Launch, Rights};

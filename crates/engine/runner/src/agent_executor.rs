@@ -222,7 +222,7 @@ impl<'a> AgentExecutor<'a> {
         let measurement = self.union(measurements)?;
         let mut more = self.hosts.evidence(&self.path, order.settings, &hosts);
         // This comes after the evidence, so that a pod deleted while evidence was taken is found.
-        if let Some(reason) = self.hosts.cut_deleted() {
+        if let Some(reason) = self.hosts.connections.cut_deleted() {
             return Err(SlotError::Killed(reason));
         }
         more.extend(nodes.iter().flat_map(SeenNode::evidence));
@@ -252,7 +252,7 @@ impl<'a> AgentExecutor<'a> {
     /// Connects every host on which the slot is measured.
     fn make_ready(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
         self.hosts.turn_to(order.pods)?;
-        if self.hosts.revive(self.patience)? {
+        if self.hosts.connections.revive(self.patience)? {
             // Agents end with their connection. Those of other variants are dropped, so that they do not fail
             // later slots.
             self.systems.retain(|_, (agent, _)| !agent.has_ended());
@@ -264,7 +264,7 @@ impl<'a> AgentExecutor<'a> {
     /// Measures once all hosts are connected. A host that has gone since then would have lost the treatment.
     fn attempt_connected(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.patience.rest(order.cooldown_ns)?;
-        self.hosts.compare_clocks()?;
+        self.hosts.connections.compare_clocks()?;
         self.prepare_system(order)?;
         self.prepare_loads(order)?;
         let Some(searching) = order.searching else { return self.measure_prepared(order) };
@@ -317,7 +317,11 @@ impl<'a> AgentExecutor<'a> {
     /// The error for a failure on a host. If a connection ended, the failure says nothing about the
     /// variant.
     fn lost(&mut self, error: HostError) -> SlotError {
-        if self.hosts.has_lost_one() { SlotError::Killed(error.to_string()) } else { error.into() }
+        if self.hosts.connections.has_lost_one() {
+            SlotError::Killed(error.to_string())
+        } else {
+            error.into()
+        }
     }
 
     /// Drops agents that a failed slot may have left in an unknown state; the next attempt starts new ones.
@@ -335,7 +339,7 @@ impl Executor for AgentExecutor<'_> {
         let measured =
             if self.treatments.is_empty() { self.attempt(order) } else { self.measure_treated(order) };
         let measured = measured.map_err(|error| match error {
-            SlotError::Killed(reason) => SlotError::Killed(match self.hosts.why_lost() {
+            SlotError::Killed(reason) => SlotError::Killed(match self.hosts.connections.why_lost() {
                 Some(why) if !reason.contains(&why) => format!("{reason}: failed to {why}"),
                 _ => reason,
             }),

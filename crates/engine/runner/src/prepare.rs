@@ -139,7 +139,7 @@ impl Planned {
 
     /// Whether no variant needs agents: neither its settings, nor a place, nor a treatment of a host.
     pub(crate) fn runs_in_process(&self, hosts: &Hosts) -> bool {
-        hosts.places().is_none()
+        hosts.layout().places().is_none()
             && treatments(&self.plan).is_empty()
             && self.settings.iter().flatten().all(|settings| settings.facts().run_in_process())
     }
@@ -210,7 +210,7 @@ fn mark_infeasible(
 
 /// Why a variant cannot run on the run's hosts, if so.
 fn misplaced(path: &DataPath, settings: &PathSettings, hosts: &Hosts) -> Option<String> {
-    let places = hosts.places()?;
+    let places = hosts.layout().places()?;
     if places.are_apart()
         && let Err(error) = settings.facts().load.spans_hosts
     {
@@ -225,7 +225,7 @@ fn out_of_reach(variant: &PlannedVariant, settings: &PathSettings, hosts: &Hosts
     let sysctls = treatment(variant).network_sysctls();
     if sysctls.is_empty()
         || !hosts.layout().is_here(Side::System)
-        || hosts.places().is_some_and(Places::are_apart)
+        || hosts.layout().places().is_some_and(Places::are_apart)
     {
         return None;
     }

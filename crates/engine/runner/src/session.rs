@@ -247,8 +247,8 @@ fn try_on_hosts(
     loop {
         let tried = hosts.treated(all).iter_mut().find_map(|host| host.try_out(treatment).transpose());
         match tried.transpose() {
-            Err(_) if !std::mem::replace(&mut is_again, true) && hosts.has_lost_one() => {
-                hosts.revive(patience).map_err(|error| RunError::Harness(error.words()))?;
+            Err(_) if !std::mem::replace(&mut is_again, true) && hosts.connections.has_lost_one() => {
+                hosts.connections.revive(patience).map_err(|error| RunError::Harness(error.words()))?;
             }
             tried => return Ok(tried?),
         }

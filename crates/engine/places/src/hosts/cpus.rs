@@ -35,7 +35,7 @@ impl Hosts {
             lines: self.lines()?,
             system_cpus: self.cpus_of(Side::System)?,
             load_cpus: self.cpus_of_loads()?,
-            places: self.places().cloned(),
+            places: self.layout.places().cloned(),
         })
     }
 
@@ -86,7 +86,7 @@ impl Hosts {
             }
             Side::Load(_) => self.has_system && self.layout.are_together(Side::System, side),
         };
-        let other = self.others.iter().find(|other| other.host() == place.host());
+        let other = self.connections.to(place.host());
         Ok(match (other, shared, side) {
             (None, true, Side::System) => sides(true)?.system.to_string(),
             (None, true, Side::Load(_)) => match &self.running.load {
@@ -102,7 +102,7 @@ impl Hosts {
 
     /// Facts about every host with a side, as lines, with the CPUs of each side.
     fn lines(&self) -> Result<Vec<(String, String)>, HostError> {
-        if self.others.is_empty() && self.layout.places.system.cpus.is_none() {
+        if self.connections.others.is_empty() && self.layout.places.system.cpus.is_none() {
             let sides = sides(self.has_system)?;
             let load = self.running.load.clone().unwrap_or(sides.load);
             let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
@@ -116,7 +116,7 @@ impl Hosts {
         if self.layout.has_one_here() {
             lines.extend(facts::of_host(&HostFacts::read()));
         }
-        for Other { remote, .. } in &self.others {
+        for Other { remote, .. } in &self.connections.others {
             let named =
                 |(name, value): &(String, String)| (format!("{}: {name}", remote.name()), value.clone());
             lines.extend(remote.hello().facts.iter().map(named));

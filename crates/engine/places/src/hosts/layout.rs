@@ -22,6 +22,12 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The places as given; `None` where both sides are here, with one load.
+    pub fn places(&self) -> Option<&Places> {
+        let is_plain = self.given.others().is_empty() && self.places.load.len() < 2;
+        (!is_plain || self.places.system.cpus.is_some()).then_some(&self.given)
+    }
+
     /// How many load agents there are.
     pub fn loads(&self) -> usize {
         self.places.load.len().max(1)

@@ -66,7 +66,7 @@ impl Hosts {
     pub fn on_one_machine(&self) -> Vec<Vec<String>> {
         let sides: Vec<&PlaceOf> =
             std::iter::once(&self.layout.places.system).chain(&self.layout.places.load).collect();
-        let others = self.others.iter().map(|other| Machine::of(&other.place, &other.remote));
+        let others = self.connections.others.iter().map(|other| Machine::of(&other.place, &other.remote));
         shared(&Machine::here(&sides).into_iter().chain(others).collect::<Vec<_>>())
     }
 }

@@ -5,21 +5,18 @@ use std::sync::Arc;
 use plumb_kubernetes::{NODE_ROOT, Pods};
 use plumb_model::{Json, JsonValue, PlaceOf, PodPlace, Readers};
 
-use super::{Hosts, Other, Side, first_connection};
+use super::connections::{Connections, Other, first_connection};
 use crate::error::HostError;
 use crate::node::Watched;
 
-impl Hosts {
+impl Connections {
     /// Connects a reader on each node with a current pod, if the places ask for readers. A lost reader is
     /// replaced.
     ///
     /// # Errors
     /// When one cannot be created.
-    pub(crate) fn connect_readers(&mut self) -> Result<(), HostError> {
-        let Some(asked) = self.layout.given.kubernetes.as_ref().and_then(|cluster| cluster.readers.clone())
-        else {
-            return Ok(());
-        };
+    pub(super) fn connect_readers(&mut self) -> Result<(), HostError> {
+        let Some(asked) = self.asked_readers.clone() else { return Ok(()) };
         self.readers.retain_mut(|reader| !reader.remote.is_lost());
         let mut nodes: Vec<String> =
             self.others.iter().filter_map(|other| other.remote.node()).map(str::to_owned).collect();
@@ -32,12 +29,6 @@ impl Hosts {
             self.readers.push(reader(&node, &asked, &self.build, self.pods.as_ref())?);
         }
         Ok(())
-    }
-
-    /// The node of the system's pod.
-    pub(super) fn node_of_system(&self) -> Option<&str> {
-        let system = self.layout.place(Side::System).host();
-        self.others.iter().find(|other| other.host() == system)?.remote.node()
     }
 }
 

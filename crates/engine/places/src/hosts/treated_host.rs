@@ -5,11 +5,10 @@ use plumb_model::{Host, PlannedVariant};
 use plumb_path::Sides;
 use plumb_tunings::Treatment;
 
-use super::{Hosts, Other};
+use super::Hosts;
 use crate::error::HostError;
 use crate::host_tunings::{self, Obstacle, Proof};
 use crate::place::Place;
-use crate::remote::Remote;
 use crate::wire::{KeeperReply, OwnTreatment, Treat};
 
 /// A host that variants change.
@@ -23,11 +22,12 @@ pub struct TreatedHost<'h> {
 impl Hosts {
     /// Every host with the sides that it has, this one first.
     fn with_sides(&mut self) -> impl Iterator<Item = (&mut dyn Place, Sides)> {
-        let here = self.layout.sides_on(Host::Here);
-        let others: Vec<Sides> = self.others.iter().map(|other| self.layout.sides_on(other.host())).collect();
-        let others = self.others.iter_mut().zip(others);
-        let others = others.map(|(Other { remote, .. }, sides)| (remote as &mut dyn Place, sides));
-        std::iter::once((&mut self.here as &mut dyn Place, here)).chain(others)
+        let Self { layout, here, connections, .. } = self;
+        let others = connections.others.iter_mut().map(|other| {
+            let sides = layout.sides_on(other.host());
+            (&mut other.remote as &mut dyn Place, sides)
+        });
+        std::iter::once((here as &mut dyn Place, layout.sides_on(Host::Here))).chain(others)
     }
 
     /// The hosts that any of these treatments changes.
@@ -37,11 +37,6 @@ impl Hosts {
             TreatedHost { place, sides, parts: parts.filter(|part| !part.is_empty()).collect() }
         });
         treated.filter(|host| !host.parts.is_empty()).collect()
-    }
-
-    /// Whether the connection to any host is gone.
-    pub fn has_lost_one(&mut self) -> bool {
-        self.remotes().any(Remote::is_lost)
     }
 
     /// Why a host cannot have a variant's changes there, or that all hosts already have them.

@@ -18,7 +18,7 @@ impl Hosts {
     /// When they cannot be created.
     pub fn turn_to(&mut self, over: &PodSides) -> Result<(), HostError> {
         let before = std::mem::replace(&mut self.layout.places, self.layout.given.clone());
-        let laid = self.lie_over_both(over).and_then(|()| self.connect_missing());
+        let laid = self.lie_over_both(over).and_then(|()| self.connections.add_missing(&self.layout.places));
         laid.inspect_err(|_| self.layout.places = before)
     }
 
@@ -45,7 +45,8 @@ impl Hosts {
     /// Gives a side a pod with the variant's settings over it. An existing pod is used if it is equal.
     fn lie_over(&mut self, side: Side, over: Option<&PodPlace>) -> Result<(), HostError> {
         let Some(over) = over else { return Ok(()) };
-        let known: Vec<PodPlace> = self.others.iter().filter_map(|other| other.place.pod.clone()).collect();
+        let known: Vec<PodPlace> =
+            self.connections.others.iter().filter_map(|other| other.place.pod.clone()).collect();
         let place = match side {
             Side::System => Some(&mut self.layout.places.system),
             Side::Load(load) => self.layout.places.load.get_mut(load),
@@ -79,7 +80,8 @@ impl Hosts {
     /// When the Service cannot be created.
     pub fn target_for_loads(&mut self, target: Value) -> Result<Value, SlotError> {
         let has_service = self.have_service();
-        let Some(other) = self.other(Side::System).filter(|_| has_service) else { return Ok(target) };
+        let other = self.connections.to(self.layout.place(Side::System).host());
+        let Some(other) = other.filter(|_| has_service) else { return Ok(target) };
         let Some(address) = other.remote.hello().address else { return Ok(target) };
         let Some(pod) = other.remote.pod() else { return Ok(target) };
         let service = pod.serve(&service::ports(&target, address)).map_err(HostError::from)?;
@@ -117,10 +119,10 @@ impl Hosts {
     /// The policy of the system's volume, as the array reports it; `None` unless the places name an array and
     /// the system's pod has a volume.
     fn evidence_of_array(&mut self, path: &DataPath) -> Option<Evidence> {
-        let Self { layout, array, others, .. } = self;
+        let Self { layout, array, connections, .. } = self;
         let array = array.as_mut()?;
         let of_system = layout.places.system.pod.as_ref().filter(|pod| pod.volume_claim.is_some())?;
-        let other = others.iter().find(|other| other.place.pod.as_ref() == Some(of_system))?;
+        let other = connections.others.iter().find(|other| other.place.pod.as_ref() == Some(of_system))?;
         let found = other.remote.pod()?.volume_on_array(array.svm());
         array.evidence(path, found)
     }

@@ -3,7 +3,8 @@
 use plumb_host::cpu::CpuTime;
 use plumb_model::Host;
 
-use super::{Hosts, Other, Side, lost};
+use super::connections::{Connections, Other, lost};
+use super::{Hosts, Side};
 use crate::clock_offset::ClockOffset;
 use crate::error::HostError;
 use crate::host_reading::{HostReading, SeenHost, SeenHosts};
@@ -30,7 +31,8 @@ impl HostsInWindow<'_> {
     /// How far in advance the moments of a load with this many threads have to be agreed on, and the pause between two of its tests,
     /// in ns; both 0 if all sides are here and there is one load.
     pub fn ahead_ns(&self, threads: u32) -> (u64, u64) {
-        let Hosts { layout, others, readers, .. } = &*self.0;
+        let Hosts { layout, connections, .. } = &*self.0;
+        let Connections { others, readers, .. } = connections;
         if others.is_empty() && layout.loads() == 1 {
             return (0, 0);
         }
@@ -54,7 +56,7 @@ impl HostsInWindow<'_> {
 
     /// Makes every other host look at itself: at these moments of this clock, or at once.
     pub fn look_at(&mut self, moments_ns: &[Option<u64>]) -> Result<(), SlotError> {
-        self.0.remotes().try_for_each(|remote| {
+        self.0.connections.all().try_for_each(|remote| {
             let clock = remote.clock();
             let theirs = |at_ns: &Option<u64>| at_ns.map_or(0, |at_ns| clock.theirs(at_ns));
             let moments: Vec<u64> = moments_ns.iter().map(theirs).collect();
@@ -64,12 +66,12 @@ impl HostsInWindow<'_> {
 
     /// Makes the other hosts take their pending looks at once.
     pub fn hurry(&mut self) -> Result<(), SlotError> {
-        self.0.remotes().try_for_each(Remote::hurry).map_err(lost)
+        self.0.connections.all().try_for_each(Remote::hurry).map_err(lost)
     }
 
     /// The next look of each other host, and then of each reader.
     fn looked(&mut self) -> Result<Vec<HostReading>, SlotError> {
-        self.0.remotes().map(Remote::looked).collect::<Result<_, _>>().map_err(lost)
+        self.0.connections.all().map(Remote::looked).collect::<Result<_, _>>().map_err(lost)
     }
 
     /// The hosts as seen at both ends of the window. `here` are the looks at this host, if it has a side, and `foreign` is the CPU time
@@ -84,7 +86,8 @@ impl HostsInWindow<'_> {
     ) -> Result<SeenHosts, SlotError> {
         let (opened, closed) = (self.looked()?, self.looked()?);
         let mut ends = opened.into_iter().zip(closed);
-        let Hosts { layout, others, readers, .. } = &*self.0;
+        let Hosts { layout, connections, .. } = &*self.0;
+        let Connections { others, readers, .. } = connections;
         let system = layout.place(Side::System).host();
         let foreign = |host: Host<'_>| if system == host { foreign } else { CpuTime::default() };
         let here = here.map(|ends| SeenHost::here(foreign(Host::Here), ends));
@@ -95,7 +98,7 @@ impl HostsInWindow<'_> {
             ends,
         });
         let hosts = here.into_iter().chain(others).collect();
-        let of_system = self.0.node_of_system();
+        let of_system = connections.to(system).and_then(|other| other.remote.node());
         let nodes = readers.iter().zip(ends).filter_map(|(reader, (opened, closed))| {
             let node = reader.remote.node()?;
             let ends = (opened.node?, closed.node?);
@@ -106,7 +109,7 @@ impl HostsInWindow<'_> {
 
     /// The uncertainty between moments on the hosts that have a side; `None` if all share one clock.
     fn skew_ns(&self) -> Option<u64> {
-        let Hosts { layout, others, .. } = &*self.0;
+        let Hosts { layout, connections, .. } = &*self.0;
         let sides = (0..layout.loads()).map(Side::Load).chain([Side::System]);
         let mut hosts: Vec<Host<'_>> = sides.map(|side| layout.place(side).host()).collect();
         hosts.sort_unstable();
@@ -114,10 +117,7 @@ impl HostsInWindow<'_> {
         if hosts.len() == 1 {
             return None;
         }
-        let bound = |host: &Host<'_>| {
-            let other = others.iter().find(|other| other.host() == *host);
-            other.map_or(0, |other| other.remote.clock().bound_ns)
-        };
+        let bound = |host: &Host<'_>| connections.to(*host).map_or(0, |other| other.remote.clock().bound_ns);
         let mut bounds: Vec<u64> = hosts.iter().map(bound).collect();
         bounds.sort_unstable();
         Some(bounds.iter().rev().take(2).sum())
