@@ -72,9 +72,8 @@ impl Planned {
         let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
         for (variant, settings) in variants.zip(settings.iter_mut().flatten()) {
             if variant.skipped.is_none() {
-                hosts.turn_to(&variant.pods).map_err(|error| failed(&error))?;
-                let led = hosts.led(settings).map_err(|error| failed(&error))?;
-                led.into_iter().for_each(|led| *settings = led);
+                let led = hosts.turn_to(&variant.pods).and_then(|()| hosts.lead(settings));
+                led.map_err(|error| failed(&error))?;
             }
             // The first run has marked missing features. This call makes other hosts enter their namespaces.
             hosts.lacking(&path, settings).map_err(|error| failed(&error))?;
@@ -189,14 +188,10 @@ fn mark_infeasible(
 ) -> Result<(), HostError> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
-            let led = hosts.turn_to(&variant.pods).and_then(|()| hosts.led(settings));
-            match led {
-                Ok(Some(led)) => *settings = led,
-                Ok(None) => {}
-                Err(error) => {
-                    variant.skipped = Some(error.to_string());
-                    continue;
-                }
+            let led = hosts.turn_to(&variant.pods).and_then(|()| hosts.lead(settings));
+            if let Err(error) = led {
+                variant.skipped = Some(error.to_string());
+                continue;
             }
             variant.skipped = match misplaced(path, settings, hosts) {
                 Some(reason) => Some(reason),

@@ -88,15 +88,17 @@ impl Hosts {
         Ok(service::readdressed(target, address, service))
     }
 
-    /// The settings with the endpoint of the cluster object that they name; `None` if they name none.
+    /// Replaces the cluster object that the settings name, if any, by its endpoint.
     ///
     /// # Errors
     /// When the object leads nowhere.
-    pub fn led(&mut self, settings: &PathSettings) -> Result<Option<PathSettings>, HostError> {
-        let Some(object) = settings.facts().system.object else { return Ok(None) };
-        let is_inside = self.has_loads_in_pods();
-        let found = self.endpoints.find(self.cluster.as_ref(), &object, is_inside)?;
-        Ok(Some(settings.clone().leading_to(&found)))
+    pub fn lead(&mut self, settings: &mut PathSettings) -> Result<(), HostError> {
+        if let Some(object) = settings.facts().system.object {
+            let is_inside = self.has_loads_in_pods();
+            let found = self.endpoints.find(self.cluster.as_ref(), &object, is_inside)?;
+            *settings = settings.clone().leading_to(&found);
+        }
+        Ok(())
     }
 
     /// Evidence from the cluster and the array behind it, of a window in which hosts were seen like this.
