@@ -80,7 +80,7 @@ pub fn in_yaml(text: &str) -> String {
 /// Explains that a directory is not an experiment, and names the command to use if it is the directory of a run.
 fn of_directory(path: &Path) -> String {
     let shown = path.display().to_string();
-    let Ok(run) = plumb_store::read(path) else {
+    let Ok(run) = plumb_store::read_run(path) else {
         return format!("{shown} is a directory; an experiment is a YAML file");
     };
     let of_run = format!("{shown} is the directory of a run");

@@ -93,7 +93,7 @@ mod tests {
     fn an_edited_copy_of_a_run_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let one = run(folder.path(), 1, 0.75, "1500 /s");
-        let mut edited = plumb_store::read(Path::new(&one)).unwrap();
+        let mut edited = plumb_store::read_run(Path::new(&one)).unwrap();
         edited.slots.pop();
         edited.directory = "copy".to_owned();
         let other = kept(folder.path(), &edited);

@@ -21,7 +21,7 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
 
 /// Reads a run directory. Warns if the experiment in it is not the one that ran.
 pub fn read(directory: &std::path::Path) -> Result<Run, Failure> {
-    let run = plumb_store::read(directory).map_err(|error| match error {
+    let run = plumb_store::read_run(directory).map_err(|error| match error {
         plumb_store::StoreError::NoRun { .. } => Failure::usage(format!("failed to {error}")),
         other => Failure::harness(other),
     })?;

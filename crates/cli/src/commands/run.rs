@@ -136,7 +136,7 @@ fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -
 
 /// The plan of the run in a directory, extended to this many blocks if given.
 pub fn planned_again(directory: &Path, blocks: Option<u32>) -> Result<Planned, Failure> {
-    let before = plumb_store::read(directory).map_err(|error| failure(error.into()))?;
+    let before = plumb_store::read_run(directory).map_err(|error| failure(error.into()))?;
     if before.header.plan.imported.is_some() {
         return Err(Failure::usage(format!(
             "failed to continue {}: its runs were imported; import them again together with the new ones",

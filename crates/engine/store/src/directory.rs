@@ -189,7 +189,7 @@ pub fn write_report(directory: &Path, name: &str, text: &str) -> Result<(), Stor
 ///
 /// # Errors
 /// When it holds no run, or a file in it is malformed or exceeds a bound.
-pub fn read(path: &Path) -> Result<Run, StoreError> {
+pub fn read_run(path: &Path) -> Result<Run, StoreError> {
     let folder = Folder::open_to_read(path).map_err(|error| no_run(error, path))?;
     read_counting(&folder, bounds::SLOTS_BYTES_MAX).map(|(run, _)| run)
 }
@@ -205,7 +205,7 @@ pub fn edited_experiment(run: &Run) -> Result<Option<PathBuf>, StoreError> {
 }
 
 fn is_edited(folder: &Folder, run: &Run) -> Result<bool, StoreError> {
-    let found = folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?;
+    let found = folder.read_file(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?;
     Ok(found.is_some_and(|bytes| bytes != run.experiment_text.as_bytes()))
 }
 
@@ -241,7 +241,7 @@ fn slots_to_append(folder: &Folder) -> Result<File, StoreError> {
 /// Reads a run. Returns it with the number of bytes of its slots file that are whole lines.
 pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Run, u64), StoreError> {
     let path = folder.path();
-    let Some(bytes) = folder.read(RUN, bounds::HEADER_BYTES_MAX)? else {
+    let Some(bytes) = folder.read_file(RUN, bounds::HEADER_BYTES_MAX)? else {
         return Err(StoreError::NoRun { path: path.to_owned() });
     };
     let format: FormatOnly = parse(folder, RUN, &bytes)?;
@@ -257,7 +257,7 @@ pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Ru
     let experiment_text = match record.experiment {
         Some(text) => text,
         // Older runs have no experiment text in the header.
-        None => text_of(folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?),
+        None => text_of(folder.read_file(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?),
     };
     let (slots, whole_bytes) = read_slots(folder, &record.header.plan, (0, 0), slots_bytes_max)?;
     let end = read_end(folder)?;
@@ -274,7 +274,7 @@ pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Ru
 
 /// How the run ended, if it did.
 pub(crate) fn read_end(folder: &Folder) -> Result<Option<EndRecord>, StoreError> {
-    let Some(bytes) = folder.read(END, bounds::END_BYTES_MAX)? else { return Ok(None) };
+    let Some(bytes) = folder.read_file(END, bounds::END_BYTES_MAX)? else { return Ok(None) };
     let end: EndRecord = parse(folder, END, &bytes)?;
     bounds::check_number("took_s", end.took_s).map_err(|fault| StoreError::Malformed {
         path: folder.path().join(END),
@@ -424,9 +424,9 @@ mod tests {
         let mut directory = RunDirectory::create(&path, &header(), "kind: Experiment\n").unwrap();
         directory.append(&slot(0)).unwrap();
         directory.append(&slot(1)).unwrap();
-        assert_eq!(read(&path).unwrap().ending, None);
+        assert_eq!(read_run(&path).unwrap().ending, None);
         directory.finish(Ending::Complete, 3.5).unwrap();
-        let run = read(&path).unwrap();
+        let run = read_run(&path).unwrap();
         assert_eq!(run.header, header());
         assert_eq!(run.slots, [slot(0), slot(1)]);
         assert_eq!((run.ending, run.took_s), (Some(Ending::Complete), Some(3.5)));
@@ -443,13 +443,13 @@ mod tests {
         let file = temporary.path().join("slots.jsonl");
         let bytes = fs::read(&file).unwrap();
         fs::write(&file, &bytes[..bytes.len() - 5]).unwrap();
-        assert_eq!(read(temporary.path()).unwrap().slots.len(), 1);
+        assert_eq!(read_run(temporary.path()).unwrap().slots.len(), 1);
         let (mut directory, run) = RunDirectory::resume(temporary.path()).unwrap();
         assert_eq!(run.slots.len(), 1);
         assert_eq!(fs::metadata(&file).unwrap().len(), bytes.len() as u64 - 5, "looking changes nothing");
         directory.go_on().unwrap();
         directory.append(&slot(7)).unwrap();
-        assert_eq!(read(temporary.path()).unwrap().slots, [slot(0), slot(7)]);
+        assert_eq!(read_run(temporary.path()).unwrap().slots, [slot(0), slot(7)]);
     }
 
     #[test]
@@ -478,7 +478,7 @@ mod tests {
         assert_eq!(created.iter().filter(|created| created.is_ok()).count(), 1);
         let names = |number: usize| format!("# {number}");
         let winner = created.iter().position(Result::is_ok).map(names);
-        assert_eq!(Some(read(&path).unwrap().experiment_text), winner);
+        assert_eq!(Some(read_run(&path).unwrap().experiment_text), winner);
         assert_eq!(Some(fs::read_to_string(path.join(EXPERIMENT)).unwrap()), winner);
     }
 
@@ -528,7 +528,7 @@ mod tests {
         assert!(error.contains("report.html: it is a symbolic link"), "{error}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         drop(RunDirectory::create(&real, &header(), "").unwrap());
-        assert!(read(&link).is_ok(), "reading through a link to the directory harms nobody");
+        assert!(read_run(&link).is_ok(), "reading through a link to the directory harms nobody");
         assert!(RunDirectory::resume(&link).is_err());
     }
 
@@ -539,7 +539,7 @@ mod tests {
         fs::write(temporary.path().join(EXPERIMENT), "seed: 2\n").unwrap();
         let error = RunDirectory::resume(temporary.path()).unwrap_err();
         assert!(matches!(error, StoreError::Edited { .. }), "{error}");
-        assert_eq!(read(temporary.path()).unwrap().experiment_text, "seed: 1\n");
+        assert_eq!(read_run(temporary.path()).unwrap().experiment_text, "seed: 1\n");
     }
 
     #[test]
@@ -557,7 +557,7 @@ mod tests {
                 0,
             )
             .unwrap();
-            let error = read(path).unwrap_err();
+            let error = read_run(path).unwrap_err();
             assert!(matches!(error, StoreError::NotAFile { .. }), "{name}: {error}");
             fs::remove_file(path.join(name)).unwrap();
             let record = HeaderRecord { format: FORMAT.to_owned(), experiment: None, header: header() };
@@ -565,10 +565,10 @@ mod tests {
         }
         let slots = File::create(path.join(SLOTS)).unwrap();
         slots.set_len(bounds::LINE_BYTES_MAX + 1).unwrap();
-        let error = read(path).unwrap_err().to_string();
+        let error = read_run(path).unwrap_err().to_string();
         assert!(error.contains("slots.jsonl line 1: the line has more than 16777216 bytes"), "{error}");
         slots.set_len(1 << 40).unwrap();
-        let error = read(path).unwrap_err().to_string();
+        let error = read_run(path).unwrap_err().to_string();
         assert!(error.contains("a run writes at most"), "{error}");
     }
 
@@ -613,11 +613,15 @@ mod tests {
             directory.append(&slot(0)).unwrap();
             let refused = directory.append(&slot_).unwrap_err();
             assert!(matches!(refused, StoreError::Unreadable { .. }), "{refused}");
-            assert_eq!(read(temporary.path()).unwrap().slots, [slot(0)], "a refused slot leaves no trace");
+            assert_eq!(
+                read_run(temporary.path()).unwrap().slots,
+                [slot(0)],
+                "a refused slot leaves no trace"
+            );
             let mut line = serde_json::to_vec(&SlotRecord { slot: slot_ }).unwrap();
             line.push(b'\n');
             directory.slots.write_all(&line).unwrap();
-            let error = read(temporary.path()).unwrap_err().to_string();
+            let error = read_run(temporary.path()).unwrap_err().to_string();
             assert!(error.contains("slots.jsonl line 2: "), "{error}");
         }
     }
@@ -642,7 +646,7 @@ mod tests {
             assert!(!path.exists(), "a refused run leaves no trace");
             let record = HeaderRecord { format: FORMAT.to_owned(), experiment: None, header };
             fs::write(temporary.path().join(RUN), serde_json::to_vec(&record).unwrap()).unwrap();
-            let error = read(temporary.path()).unwrap_err().to_string();
+            let error = read_run(temporary.path()).unwrap_err().to_string();
             assert!(error.contains("run.json line 1: "), "{error}");
         }
     }
@@ -661,7 +665,7 @@ mod tests {
             directory.finish(Ending::Complete, f64::INFINITY),
             Err(StoreError::Unreadable { .. })
         ));
-        assert_eq!(read(temporary.path()).unwrap().slots, []);
+        assert_eq!(read_run(temporary.path()).unwrap().slots, []);
     }
 
     #[test]
@@ -671,21 +675,21 @@ mod tests {
         let harness = SlotOutcome::Failed { reason: "dead".to_owned(), cause: FailureCause::Harness };
         let unmeasured = Slot { outcome: harness, ..slot(1) };
         directory.append(&unmeasured).unwrap();
-        assert_eq!(read(temporary.path()).unwrap().slots, [unmeasured]);
+        assert_eq!(read_run(temporary.path()).unwrap().slots, [unmeasured]);
         let file = temporary.path().join(SLOTS);
         let text = fs::read_to_string(&file).unwrap();
         let old = text.replace(r#","cause":"harness""#, "");
         assert_ne!(old, text);
         fs::write(&file, old).unwrap();
-        assert_eq!(read(temporary.path()).unwrap().slots, [slot(1)]);
+        assert_eq!(read_run(temporary.path()).unwrap().slots, [slot(1)]);
     }
 
     #[test]
     fn what_is_no_run_is_named() {
         let temporary = tempfile::tempdir().unwrap();
-        assert!(matches!(read(temporary.path()).unwrap_err(), StoreError::NoRun { .. }));
+        assert!(matches!(read_run(temporary.path()).unwrap_err(), StoreError::NoRun { .. }));
         fs::write(temporary.path().join("run.json"), r#"{"format":"plumbline.run-directory/99"}"#).unwrap();
-        let message = read(temporary.path()).unwrap_err().to_string();
+        let message = read_run(temporary.path()).unwrap_err().to_string();
         assert!(message.contains("its format is `plumbline.run-directory/99`"), "{message}");
     }
 }

@@ -155,7 +155,7 @@ impl Folder {
     }
 
     /// A file's bytes, at most `bytes_max` of them; `None` if it is missing.
-    pub(crate) fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn read_file(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(file) = self.reader(name, bytes_max)? else { return Ok(None) };
         let mut bytes = Vec::new();
         // The file may have grown since its size was checked.

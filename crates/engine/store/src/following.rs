@@ -139,7 +139,7 @@ impl Following {
 /// whether the run is still going.
 #[must_use]
 pub fn now(path: &Path) -> Option<Now> {
-    let bytes = Folder::open_to_read(path).ok()?.read(NOW, NOW_BYTES_MAX).ok()??;
+    let bytes = Folder::open_to_read(path).ok()?.read_file(NOW, NOW_BYTES_MAX).ok()??;
     let record: NowRecord = serde_json::from_slice(&bytes).ok()?;
     let is_sound = [record.now.left_at_most_s, record.now.left_probably_s]
         .into_iter()

@@ -26,7 +26,7 @@ mod now;
 mod record;
 mod run_log;
 
-pub use directory::{RunDirectory, edited_experiment, read, write_report};
+pub use directory::{RunDirectory, edited_experiment, read_run, write_report};
 pub use error::StoreError;
 pub use folder::{make_unique, run_name};
 pub use following::{Following, Stamp, is_being_written, lock_of, now};

@@ -104,7 +104,7 @@ impl RunLog {
 
     /// Rewrites the file without the older half of a process's lines, and with their count in their place.
     fn make_room(&mut self, process: &str) -> bool {
-        let Ok(Some(bytes)) = self.folder.read(LOG, FILE_BYTES_MAX) else { return false };
+        let Ok(Some(bytes)) = self.folder.read_file(LOG, FILE_BYTES_MAX) else { return false };
         let all = self.by_process.get(process).map_or(0, |written| written.bytes);
         let mut kept = Vec::new();
         let (mut gone_bytes, mut gone, mut last_gone) = (0, 0, None);

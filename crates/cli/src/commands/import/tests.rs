@@ -179,7 +179,7 @@ fn every_run_of_a_file_has_a_number_and_one_that_failed_is_a_missing_value() {
         out.to_str().unwrap(),
     ];
     let said = plumb(&sides);
-    let run = plumb_store::read(&out).unwrap();
+    let run = plumb_store::read_run(&out).unwrap();
     let failed = run
         .slots
         .iter()

@@ -91,7 +91,7 @@ fn no_damage_makes_a_report_panic() {
         // Slots twice as often as the others.
         let (file, text) = &files[[0, 1, 1, 2, 3][random.below(5)]];
         fs::write(file, mutated(text, &mut random)).unwrap();
-        if let Ok(run) = plumb_store::read(&path) {
+        if let Ok(run) = plumb_store::read_run(&path) {
             let judgement = plumb_judge::judge(&run.header.plan, &run.slots);
             let style = plumb_report::TextStyle { colour: true, width: 100 };
             let lengths = [

@@ -241,7 +241,7 @@ fn a_run_whose_baseline_cannot_be_measured_ends_at_once_with_the_cause() {
         let said = scene.said();
         assert!(said.ends_with("trying out 2 variants before the first block"), "{said}");
         assert_eq!(fs::read_to_string(scene.path().join("slots.jsonl")).unwrap(), "");
-        let read = plumb_store::read(&scene.path()).unwrap();
+        let read = plumb_store::read_run(&scene.path()).unwrap();
         assert_eq!(read.ending, Some(Ending::Failed));
     }
 }

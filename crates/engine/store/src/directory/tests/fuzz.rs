@@ -126,7 +126,7 @@ fn fuzz_run_directories() {
                 None => drop(fs::remove_file(given.join(name))),
             }
         }
-        let run = match read(&given) {
+        let run = match read_run(&given) {
             Ok(run) => run,
             Err(error) => {
                 let text = error.to_string();
@@ -137,7 +137,7 @@ fn fuzz_run_directories() {
         if whole <= WRITTEN_SLOTS_MAX {
             let _ = fs::remove_dir_all(&again);
             write_again(&again, &run);
-            let mut same = read(&again).unwrap();
+            let mut same = read_run(&again).unwrap();
             same.directory.clone_from(&run.directory);
             assert_eq!(same, run, "what is written is read back");
         }
