@@ -152,7 +152,7 @@ fn minutes(total_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plumb_experiment::{ReadOptions, read};
+    use plumb_experiment::{ReadOptions, read_experiment};
 
     use crate::data_paths;
 
@@ -161,7 +161,7 @@ mod tests {
         let text = format!(
             "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: x }}\nspec:\n  path: \"{path}\"\n{spec}"
         );
-        match read("x.yaml", text.as_bytes(), &ReadOptions::default(), &data_paths::all()) {
+        match read_experiment("x.yaml", text.as_bytes(), &ReadOptions::default(), &data_paths::all()) {
             Err(error) => error.plain(),
             Ok(_) => panic!("it is not refused: {text}"),
         }

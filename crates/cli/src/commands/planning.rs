@@ -39,7 +39,7 @@ pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Experiment, Fi
         may_repeat: arguments.may_repeat,
         ..ReadOptions::default()
     };
-    plumb_experiment::read(&source.name, &source.bytes, &options, &data_paths::all())
+    plumb_experiment::read_experiment(&source.name, &source.bytes, &options, &data_paths::all())
 }
 
 impl From<FileError> for Failure {

@@ -28,7 +28,7 @@ type Wrong = (Option<(usize, usize)>, String);
 
 impl Claiming<'_> {
     /// The metrics that claims may name, and the claims of the file and of the command line.
-    pub(super) fn read(
+    pub(super) fn read_claims(
         &self,
         (root, spec): (&Node, &Spec),
         more: &[String],

@@ -24,7 +24,7 @@ mod variants;
 pub use error::FileError;
 pub use parse::MAX_BYTES;
 pub use places::read_places;
-pub use plan::{Experiment, ReadOptions, read};
+pub use plan::{Experiment, ReadOptions, read_experiment};
 pub use schema::schema;
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub struct Experiment {
 ///
 /// # Errors
 /// The mistakes in the file, with their places.
-pub fn read(
+pub fn read_experiment(
     name_of_file: &str,
     bytes: &[u8],
     options: &ReadOptions,
@@ -99,7 +99,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<P
     }
     let settings = settled.as_ref().map_or(&[][..], |settled| &settled.settings);
     let claiming = Claiming { path, variants: &variants, settings };
-    let (metrics, claims) = claiming.read((&root, &spec), &options.claims, &mut mistakes);
+    let (metrics, claims) = claiming.read_claims((&root, &spec), &options.claims, &mut mistakes);
     let settled = mistakes.unless(settled)?.unwrap_or_default();
     let Settled { variants: described, cells, settings, window_ns, warmup_ns } = settled.only(&kept, quick);
     let windows = windows(&settings);

@@ -3,7 +3,7 @@
 use std::cell::{Cell as Flag, RefCell};
 use std::time::Duration;
 
-use plumb_experiment::{ReadOptions, read};
+use plumb_experiment::{ReadOptions, read_experiment};
 use plumb_model::{
     Blocks, Caution, Cell, Claim, Ending, Event, FailureCause, Header, MetricInfo, Plan, PlannedVariant,
     RequiredSaving, Slot, SlotOutcome, SlotResult, Variant, VariantState, Verdict, claim::Scope,
@@ -422,7 +422,7 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
 }
 
 fn prepared(text: &str) -> Planned {
-    let experiment = read("x.yaml", text.as_bytes(), &ReadOptions::default(), &[TEST, NULL]);
+    let experiment = read_experiment("x.yaml", text.as_bytes(), &ReadOptions::default(), &[TEST, NULL]);
     prepare(experiment.unwrap_or_else(|error| panic!("{}", error)), Hosts::default()).unwrap()
 }
 

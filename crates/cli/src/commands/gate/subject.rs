@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plumb_experiment::{Experiment, ReadOptions, read};
+use plumb_experiment::{Experiment, ReadOptions, read_experiment};
 use plumb_host::named_file;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Better, MetricInfo, MetricKind, Plan, Statistic};
@@ -66,10 +66,10 @@ impl Subject {
             made_by: Some(command_line(arguments, commits, seed)),
             ..ReadOptions::default()
         };
-        let mut experiment = read(&name, text.as_bytes(), &options, &data_paths::all())?;
+        let mut experiment = read_experiment(&name, text.as_bytes(), &options, &data_paths::all())?;
         options.claims = claims(arguments, &name, &experiment.plan)?;
         if !options.claims.is_empty() {
-            experiment = read(&name, text.as_bytes(), &options, &data_paths::all())?;
+            experiment = read_experiment(&name, text.as_bytes(), &options, &data_paths::all())?;
         }
         Ok(Self { experiment, names, _trees: trees })
     }

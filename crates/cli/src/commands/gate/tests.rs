@@ -65,7 +65,7 @@ fn with_gate<T>(words: &[&str], folder: &Path, work: impl FnOnce(&Gate<'_>) -> T
         Arguments::try_parse_from(["plumb", "gate", "--run", "bench.yaml"].iter().chain(words)).unwrap();
     let Command::Gate(arguments) = parsed.command else { panic!("{words:?}") };
     let subject = Subject {
-        experiment: plumb_experiment::read(
+        experiment: plumb_experiment::read_experiment(
             "bench.yaml",
             null_experiment(SPEC).as_bytes(),
             &ReadOptions { may_repeat: true, ..ReadOptions::default() },

@@ -48,7 +48,7 @@ fn fuzz_experiment_files() {
     let files = files();
     let good = vec![GOOD; files.len()];
     let target = Target::new("fuzz_experiment_files").seeds(files).seeds(good).words(WORDS);
-    target.run(|bytes| match read("x.yaml", bytes, &ReadOptions::default(), &paths()) {
+    target.run(|bytes| match read_experiment("x.yaml", bytes, &ReadOptions::default(), &paths()) {
         Ok(experiment) => {
             let plan = experiment.plan;
             let text = serde_json::to_string(&plan).unwrap();

@@ -69,7 +69,7 @@ fn a_long_name_is_not_compared_with_all_others() {
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = read("x", &bytes, &ReadOptions::default(), &paths());
+        let _ = read_experiment("x", &bytes, &ReadOptions::default(), &paths());
     }
 
     #[test]

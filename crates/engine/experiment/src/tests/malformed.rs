@@ -11,7 +11,7 @@ fn check(text: &str) -> String {
 }
 
 fn check_bytes(bytes: &[u8]) -> String {
-    read("x.yaml", bytes, &ReadOptions::default(), &paths()).unwrap_err().plain()
+    read_experiment("x.yaml", bytes, &ReadOptions::default(), &paths()).unwrap_err().plain()
 }
 
 /// The report as a terminal shows it, without colours.

@@ -1,4 +1,4 @@
-//! Good and bad experiment files, through the whole of `read`.
+//! Good and bad experiment files, through the whole of `read_experiment`.
 //!
 //! The data path here has the name and the shape of `http`, with other checks. These tests thus cover how a
 //! file is read, and not the rules of one family.
@@ -16,7 +16,7 @@ pub(crate) use self::family::TEST;
 use plumb_path::DataPath;
 use plumb_path::null::NULL;
 
-use super::{FileError, ReadOptions, read};
+use super::{FileError, ReadOptions, read_experiment};
 
 fn paths() -> [DataPath; 2] {
     [TEST, NULL]
@@ -48,7 +48,7 @@ spec:
 "#;
 
 fn plan_of(text: &str, options: &ReadOptions) -> Result<Plan, FileError> {
-    read("x.yaml", text.as_bytes(), options, &paths()).map(|experiment| experiment.plan)
+    read_experiment("x.yaml", text.as_bytes(), options, &paths()).map(|experiment| experiment.plan)
 }
 
 fn plan(text: &str) -> Plan {

@@ -163,7 +163,7 @@ fn a_quick_run_makes_three_trials_of_half_the_length() {
     };
     let plan = |limit: &str, quick| {
         let options = ReadOptions { quick, ..ReadOptions::default() };
-        let experiment = read("x.yaml", text(limit).as_bytes(), &options, &[NULL]).unwrap();
+        let experiment = read_experiment("x.yaml", text(limit).as_bytes(), &options, &[NULL]).unwrap();
         prepare(experiment, Hosts::default()).unwrap().plan().clone()
     };
     let of = |plan: Plan| (plan.window_ns / 1_000_000, plan.windows);
