@@ -111,7 +111,7 @@ impl ChangedObject {
             let original = json!({ "fields": fields(&object), "labels": object["metadata"]["labels"] });
             merge(&mut patch, json!({ "metadata": { "annotations": { ORIGINAL: original.to_string() } } }));
         }
-        let words = self.words();
+        let words = self.object_in_words();
         let patched = if self.is_built_in {
             self.cluster.strategic(&self.path, &patch, &words)
         } else {
@@ -137,7 +137,7 @@ impl ChangedObject {
             let mut object = self.cluster.get(&self.path)?;
             let Some(original) = remembered(&object) else { return Ok(()) };
             put_back(&mut object, &original);
-            match self.cluster.replace(&self.path, &object, &self.words()) {
+            match self.cluster.replace(&self.path, &object, &self.object_in_words()) {
                 Err(Error::Refused { code: CONFLICT, .. }) => sleep(PAUSE),
                 Err(error) => return Err(error),
                 Ok(_) => return self.wait(),
@@ -179,7 +179,7 @@ impl ChangedObject {
 
     /// The object in few words, such as `Deployment router`.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn object_in_words(&self) -> String {
         format!("{} {}", self.change.kind, self.change.name)
     }
 

@@ -86,7 +86,7 @@ impl Exec {
 
     /// The last lines of its standard error.
     #[must_use]
-    pub fn words(&self) -> Vec<String> {
+    pub fn last_lines(&self) -> Vec<String> {
         self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

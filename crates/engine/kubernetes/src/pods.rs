@@ -147,7 +147,7 @@ impl Pods {
         let first_ns = monotonic_ns();
         let failed = |reason: String| Error::Pod { pod: name.to_owned(), reason };
         loop {
-            let status = Status::of(&self.read(name)?);
+            let status = Status::of(&self.read_pod(name)?);
             if status.is_ready() {
                 return self.seen(name);
             }
@@ -187,7 +187,7 @@ impl Pods {
     /// # Errors
     /// When it is gone, is being deleted, or does not run.
     pub fn seen(&self, pod: &str) -> Result<PodSeen, Error> {
-        let object = self.read(pod)?;
+        let object = self.read_pod(pod)?;
         let status = Status::of(&object);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
         if is_going(&object) {
@@ -213,13 +213,13 @@ impl Pods {
     /// # Errors
     /// When the volume cannot be found out.
     pub fn volume_on_array(&self, pod: &str, svm: Option<&str>) -> Result<VolumeOnArray, Error> {
-        let claim = pod::claim_of(&self.read(pod)?);
+        let claim = pod::claim_of(&self.read_pod(pod)?);
         let none = || Error::Pod { pod: pod.to_owned(), reason: "it has no volume".to_owned() };
         self.cluster.volume_on_array(&claim.ok_or_else(none)?, svm)
     }
 
     /// Reads a pod that the run has created and still needs.
-    fn read(&self, pod: &str) -> Result<Value, Error> {
+    fn read_pod(&self, pod: &str) -> Result<Value, Error> {
         self.cluster.get(&self.path(pod)).map_err(|error| match error.is_not_found() {
             true => self.deleted(pod),
             false => error,

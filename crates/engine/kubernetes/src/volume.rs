@@ -25,7 +25,7 @@ impl Cluster {
         // Some accounts may not read classes.
         let class = claim["spec"]["storageClassName"].as_str();
         let class = class.and_then(|name| self.get(&class_path(name)).ok());
-        Ok(words(&claim, class.as_ref()))
+        Ok(volume_in_words(&claim, class.as_ref()))
     }
 }
 
@@ -80,7 +80,7 @@ fn class_path(name: &str) -> String {
     format!("/apis/storage.k8s.io/v1/storageclasses/{name}")
 }
 
-fn words(claim: &Value, class: Option<&Value>) -> String {
+fn volume_in_words(claim: &Value, class: Option<&Value>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
     let (spec, status) = (&claim["spec"], &claim["status"]);
     let modes = spec["accessModes"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
@@ -123,10 +123,10 @@ mod tests {
         let class =
             json!({ "provisioner": "csi.plumbline.dev", "parameters": { "qosPolicy": "QoS_500iops" } });
         assert_eq!(
-            words(&claim, Some(&class)),
+            volume_in_words(&claim, Some(&class)),
             "pvc-1 of 100Gi, Filesystem, ReadWriteOnce, class sc-qos1 (csi.plumbline.dev, qosPolicy: QoS_500iops)"
         );
-        assert_eq!(words(&claim, None), "pvc-1 of 100Gi, Filesystem, ReadWriteOnce, class sc-qos1");
+        assert_eq!(volume_in_words(&claim, None), "pvc-1 of 100Gi, Filesystem, ReadWriteOnce, class sc-qos1");
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Objects {
         }
         let evidence = |target: &ChangedObject| {
             let (asked, seen) = target.look();
-            OBJECT.equal(facts![of = target.words(), asked, seen])
+            OBJECT.equal(facts![of = target.object_in_words(), asked, seen])
         };
         objects.into_values().map(evidence).collect()
     }

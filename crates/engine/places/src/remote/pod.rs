@@ -88,7 +88,7 @@ impl Pod {
             let (asked, seen) = (words(before), now.as_ref().map_or_else(ToString::to_string, words));
             statement.equal(facts![of = name, asked, seen])
         };
-        let mut evidence = vec![one(POD, &words)];
+        let mut evidence = vec![one(POD, &pod_in_words)];
         if before.volume.is_some() {
             evidence.push(one(VOLUME, &|seen| seen.volume.clone().unwrap_or_else(|| "none".to_owned())));
         }
@@ -105,7 +105,7 @@ impl Connection for InPod {
         let exit = if waited.is_none() { self.exec.ended(LAST_WORDS).map(str::to_owned) } else { None };
         // The cluster knows more than the connection: a container out of memory, a node that is gone.
         let peer = Peer::Pod { name: self.pod.seen.pod.clone(), exit, cause: self.pod.end() };
-        ConnectionError { step, peer, said: self.exec.words(), waited }
+        ConnectionError { step, peer, said: self.exec.last_lines(), waited }
     }
 
     fn kill(&mut self) {
@@ -121,7 +121,7 @@ impl Connection for InPod {
     }
 }
 
-fn words(seen: &PodSeen) -> String {
+fn pod_in_words(seen: &PodSeen) -> String {
     let PodSeen { node, quality, restarts, devices, .. } = seen;
     let devices: String = devices.iter().map(|device| format!(", {device}")).collect();
     format!("on {node}, {quality}, {restarts} restarts{devices}")
