@@ -131,7 +131,7 @@ impl Settling<'_> {
         tree: &Node,
         fault: &dyn Fn(Fault) -> Vec<Mistake>,
     ) -> Result<(PathSettings, Value, [u64; 2]), Vec<Mistake>> {
-        let mut settings = self.path.read(&document::without_host(tree))?;
+        let mut settings = self.path.read_settings(&document::without_host(tree))?;
         settings.check().map_err(fault)?;
         let limit_ns = settings.facts().load.capacity.and_then(|capacity| capacity.limit_ns());
         let Timing { window, warmup, data, capacity } = settings.timing();

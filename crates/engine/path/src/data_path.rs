@@ -79,7 +79,7 @@ impl DataPath {
     ///
     /// # Errors
     /// Every mistake found, with its place.
-    pub fn read(&self, tree: &Node) -> Result<PathSettings, Vec<Mistake>> {
+    pub fn read_settings(&self, tree: &Node) -> Result<PathSettings, Vec<Mistake>> {
         let others = (self.systems)();
         let Some(parts) = joined::parts(tree).filter(|_| !others.is_empty()) else {
             return (self.read)(tree);
@@ -90,7 +90,7 @@ impl DataPath {
             let message = format!("this load cannot use a system of `{name}`; {}", hint(name, known));
             return Err(vec![Mistake::new(parts.path.span, message)]);
         };
-        match (other.read(&parts.system), (self.read)(&parts.load)) {
+        match (other.read_settings(&parts.system), (self.read)(&parts.load)) {
             (Ok(system), Ok(load)) => Ok(joined::join(other.name, system, load)),
             (system, load) => Err([system.err(), load.err()].into_iter().flatten().flatten().collect()),
         }
@@ -102,7 +102,7 @@ impl DataPath {
     /// When this program's settings have a different form.
     pub fn decode(&self, json: &Value) -> Result<PathSettings, PathError> {
         let tree = Node::of_json(json);
-        self.read(&tree).map_err(|mistakes| {
+        self.read_settings(&tree).map_err(|mistakes| {
             let with_key = |Mistake { message, span, .. }: Mistake| match tree.key_at(span) {
                 Some(key) => format!("{key}: {message}"),
                 None => message,

@@ -102,7 +102,7 @@ pub struct Logged {
 impl Logged {
     /// The log line in a line of an agent's output; `None` if that is a reply.
     #[must_use]
-    pub fn read(line: &str) -> Option<LogLine> {
+    pub fn log_line(line: &str) -> Option<LogLine> {
         if !line.starts_with(r#"{"log":"#) {
             return None;
         }
@@ -123,14 +123,14 @@ mod tests {
     fn a_line_of_a_log_is_told_from_a_reply() {
         let log = crate::log::line_now(LogLevel::Warn, "plumb_path::agent", "careful");
         let line = serde_json::to_string(&Logged { log: log.clone() }).unwrap();
-        assert_eq!(Logged::read(&line), Some(log));
+        assert_eq!(Logged::log_line(&line), Some(log));
         let long = line.replace("careful", &"x".repeat(100_000));
-        let bytes = serde_json::to_string(&Logged::read(&long).unwrap()).unwrap().len();
+        let bytes = serde_json::to_string(&Logged::log_line(&long).unwrap()).unwrap().len();
         assert!(bytes <= plumb_model::LOG_LINE_BYTES_MAX, "whatever an agent sends, {bytes} bytes are kept");
         assert!(serde_json::from_str::<Reply>(&line).is_err());
         let reply = serde_json::to_string(&Reply::Stopped).unwrap();
         for other in [reply.as_str(), "", r#"{"log":"#, r#"{"log":7}"#] {
-            assert_eq!(Logged::read(other), None, "{other}");
+            assert_eq!(Logged::log_line(other), None, "{other}");
         }
     }
 

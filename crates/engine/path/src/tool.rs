@@ -104,7 +104,7 @@ pub struct Invocation {
 
 impl Invocation {
     /// The call as recorded: the same text for every slot.
-    fn words(&self) -> String {
+    fn as_recorded(&self) -> String {
         let all = self.arguments.join(" ");
         self.passing.iter().filter(|part| !part.is_empty()).fold(all, |words, part| words.replace(part, "…"))
     }
@@ -293,7 +293,7 @@ impl<T: Tool> DrivenLoad<T> {
             None => text(&finished.stdout),
         };
         let run = self.tool.results(output).and_then(|said| self.tool.read(&said)).map_err(failed)?;
-        Ok(Ran { finished, run, options: invocation.words(), demands: demand.demands() })
+        Ok(Ran { finished, run, options: invocation.as_recorded(), demands: demand.demands() })
     }
 
     /// The tool's readings under the data path's metric names, with the CPU time of its process.
@@ -441,6 +441,6 @@ mod tests {
             passing: vec!["127.0.0.1:4711".to_owned(), String::new()],
             ..Invocation::default()
         };
-        assert_eq!(invocation.words(), "-d 1s http://…/x");
+        assert_eq!(invocation.as_recorded(), "-d 1s http://…/x");
     }
 }

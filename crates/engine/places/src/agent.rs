@@ -74,7 +74,7 @@ impl Agent {
     /// Waits for the next reply, at most this long; `None` if none comes.
     pub fn reply_within(&mut self, wait: Duration) -> Result<Option<Reply>, SlotError> {
         match self.link.receive(wait) {
-            Received::Line(line) => read(&self.name, &line, &self.log).map(Some),
+            Received::Line(line) => read_reply(&self.name, &line, &self.log).map(Some),
             Received::Nothing => Ok(None),
             Received::End => Err(self.death()),
         }
@@ -163,7 +163,7 @@ pub fn unexpected(expected: &str, reply: &Reply) -> SlotError {
 }
 
 /// Parses a line from the named agent.
-fn read(name: &str, line: &str, log: &ProcessLog) -> Result<Reply, SlotError> {
+fn read_reply(name: &str, line: &str, log: &ProcessLog) -> Result<Reply, SlotError> {
     match serde_json::from_str(line) {
         Ok(Reply::Failed { reason, cause, is_usage }) => {
             let reason = format!("{reason}{}", log.complaints(&reason));
@@ -214,12 +214,12 @@ mod tests {
     fn a_load_that_fails_by_itself_says_nothing_about_the_system() {
         let log = ProcessLog::here("load");
         let failed = |cause: &str| {
-            read("load", &format!(r#"{{"reply":"failed","reason":"measure","cause":"{cause}"}}"#), &log)
+            read_reply("load", &format!(r#"{{"reply":"failed","reason":"measure","cause":"{cause}"}}"#), &log)
         };
         let usage = r#"{"reply":"failed","reason":"read ca.pem","cause":"system","is_usage":true}"#;
-        assert_eq!(read("load", usage, &log), Err(SlotError::Usage("read ca.pem".to_owned())));
+        assert_eq!(read_reply("load", usage, &log), Err(SlotError::Usage("read ca.pem".to_owned())));
         assert_eq!(failed("harness"), Err(SlotError::Harness("measure".to_owned())));
         assert_eq!(failed("system"), Err(SlotError::Failed("measure".to_owned())));
-        assert!(matches!(read("load", "hello", &log), Err(SlotError::Harness(_))));
+        assert!(matches!(read_reply("load", "hello", &log), Err(SlotError::Harness(_))));
     }
 }

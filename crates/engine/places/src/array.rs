@@ -62,12 +62,12 @@ impl Array {
         let first = self.first.entry(volume).or_insert_with(|| said.clone());
         let expected =
             ArrayPolicy { name: asked.unwrap_or_else(|| first.name.clone()), limits: first.limits.clone() };
-        let (asked, seen) = (words(&expected), words(&said));
+        let (asked, seen) = (policy_in_words(&expected), policy_in_words(&said));
         Some(POLICY.evidence(said == expected, facts![of, asked, seen]))
     }
 }
 
-fn words(policy: &ArrayPolicy) -> String {
+fn policy_in_words(policy: &ArrayPolicy) -> String {
     if policy.name == "none" { policy.limits.clone() } else { format!("{}, {}", policy.name, policy.limits) }
 }
 

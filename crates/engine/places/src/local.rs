@@ -203,7 +203,7 @@ impl LocalLink {
         let intake = Intake::default();
         let bounds = intake.clone();
         let deliver = move |line: Option<String>| match line {
-            Some(line) => match Logged::read(&line) {
+            Some(line) => match Logged::log_line(&line) {
                 Some(line) => {
                     log.take(line);
                     true

@@ -35,7 +35,7 @@ impl From<HostError> for SlotError {
 
 impl SlotError {
     /// The text, which completes "failed to …".
-    pub fn words(self) -> String {
+    pub fn into_reason(self) -> String {
         match self {
             Self::Failed(reason)
             | Self::Usage(reason)

@@ -145,7 +145,7 @@ impl Dispatch<'_, '_> {
                 },
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
                 Err(SlotError::Gone(reason)) => return Err(RunError::Gone(reason)),
-                Err(error) => error.words(),
+                Err(error) => error.into_reason(),
             };
             let has_data = self.slots.iter().any(|slot| slot.result().is_some());
             if variant.variant == self.plan.baseline && !has_data {

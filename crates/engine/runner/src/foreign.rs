@@ -6,7 +6,7 @@ use plumb_path::Snapshot;
 
 /// Derives them from the system's states at the opening and the close of the window, if its processes are
 /// known. A load that reports a metric of the same name keeps its own.
-pub(crate) fn read(measurement: &mut Measurement, opened: &Snapshot, closed: &Snapshot) {
+pub(crate) fn add_readings(measurement: &mut Measurement, opened: &Snapshot, closed: &Snapshot) {
     if !closed.is_foreign {
         return;
     }
@@ -46,13 +46,13 @@ mod tests {
         };
         let mut measurement = Measurement { window_ns: 1_000, ..Measurement::default() };
         measurement.readings.insert("softirq_system".to_owned(), Reading::Gauge(3.0));
-        read(&mut measurement, &at(100, 5), &at(350, 7));
+        add_readings(&mut measurement, &at(100, 5), &at(350, 7));
         let gauge = |name: &str| measurement.readings.get(name).cloned();
         assert_eq!(gauge("run_delay_system"), Some(Reading::Gauge(0.25)));
         assert_eq!(gauge("memory_system"), Some(Reading::Gauge(7.0)));
         assert_eq!(gauge("softirq_system"), Some(Reading::Gauge(3.0)), "the load's own");
         let mut built = Measurement { window_ns: 1_000, ..Measurement::default() };
-        read(&mut built, &Snapshot::default(), &Snapshot::default());
+        add_readings(&mut built, &Snapshot::default(), &Snapshot::default());
         assert!(built.readings.is_empty());
     }
 }

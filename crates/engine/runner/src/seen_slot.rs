@@ -117,7 +117,7 @@ fn assemble(
     };
     measurement.read_cpu(CPU_SYSTEM, system_cpu.total_ns());
     measurement.read_cpu_load();
-    foreign::read(&mut measurement, &opened.system, &closed.system);
+    foreign::add_readings(&mut measurement, &opened.system, &closed.system);
     let noise_by_host = noise_by_machine(hosts);
     let noise = noise_by_host.values().fold(Noise::default(), |worst, noise| worst.worst(noise));
     // A run on this host alone needs no distinction by host.

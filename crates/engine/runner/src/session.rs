@@ -248,7 +248,7 @@ fn try_on_hosts(
         let tried = hosts.treated(all).iter_mut().find_map(|host| host.try_out(treatment).transpose());
         match tried.transpose() {
             Err(_) if !std::mem::replace(&mut is_again, true) && hosts.connections.has_lost_one() => {
-                hosts.connections.revive(patience).map_err(|error| RunError::Harness(error.words()))?;
+                hosts.connections.revive(patience).map_err(|error| RunError::Harness(error.into_reason()))?;
             }
             tried => return Ok(tried?),
         }

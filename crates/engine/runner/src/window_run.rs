@@ -400,7 +400,7 @@ mod tests {
     fn figures_that_cannot_be_are_not_believed() {
         let told = |window_ns, work, span_ns, passed_ns| {
             let measurement = Measurement { window_ns, work, ..Measurement::default() };
-            believe(&measurement, span_ns, passed_ns).err().map(SlotError::words)
+            believe(&measurement, span_ns, passed_ns).err().map(SlotError::into_reason)
         };
         let (second, slot) = (1_000_000_000, 1_200_000_000);
         assert_eq!(told(second, 50_000, second, slot), None);

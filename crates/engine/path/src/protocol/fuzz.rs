@@ -64,7 +64,7 @@ fn replies() -> Vec<Reply> {
 }
 
 /// Reads a line, and compares it with what it is written as. Returns the kind of the message, or the error.
-fn read<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(line: &str) -> String {
+fn read_back<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(line: &str) -> String {
     let message = match serde_json::from_str::<T>(line) {
         Ok(message) => message,
         Err(error) => return error.to_string().chars().filter(char::is_ascii_lowercase).take(60).collect(),
@@ -88,6 +88,6 @@ fn fuzz_agent_lines() {
     let replies = replies().iter().map(line).collect::<Vec<_>>();
     Target::new("fuzz_agent_lines").seeds(requests).seeds(replies).run(|bytes| {
         let text = String::from_utf8_lossy(bytes);
-        [read::<Request>(&text), read::<Reply>(&text)]
+        [read_back::<Request>(&text), read_back::<Reply>(&text)]
     });
 }

@@ -107,7 +107,7 @@ impl Hosts {
             let load = self.running.load.clone().unwrap_or(sides.load);
             let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
             let system = lines.iter_mut().find(|(name, _)| name == facts::SYSTEM_ON_CPUS);
-            if let (Some((_, value)), Some(words)) = (system, self.running.words()) {
+            if let (Some((_, value)), Some(words)) = (system, self.running.system_in_words()) {
                 *value = words;
             }
             return Ok(lines);
@@ -133,7 +133,7 @@ impl Hosts {
 
     /// The CPUs of a side in words, with its host unless that is this one.
     fn cpus_of(&self, side: Side) -> Result<String, HostError> {
-        if let Some(words) = self.running.words().filter(|_| side == Side::System) {
+        if let Some(words) = self.running.system_in_words().filter(|_| side == Side::System) {
             return Ok(words);
         }
         let cpus = self.cpus(side)?;

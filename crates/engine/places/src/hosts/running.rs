@@ -20,7 +20,7 @@ impl Running {
     }
 
     /// The words for the system's CPUs, if plumb does not choose them.
-    pub(super) fn words(&self) -> Option<String> {
+    pub(super) fn system_in_words(&self) -> Option<String> {
         let cpus = self.systems.as_ref()?;
         let cpus = if cpus.is_empty() { "unknown".to_owned() } else { cpus.to_string() };
         Some(format!("{cpus} (it runs already)"))
@@ -77,9 +77,10 @@ mod tests {
 
     #[test]
     fn nobody_has_chosen_the_cpus_of_a_system_that_runs_already() {
-        let words = |systems: &str| Running { systems: Some(systems.parse().unwrap()), load: None }.words();
+        let words =
+            |systems: &str| Running { systems: Some(systems.parse().unwrap()), load: None }.system_in_words();
         assert_eq!(words("0-1").unwrap(), "0-1 (it runs already)");
         assert_eq!(words("").unwrap(), "unknown (it runs already)");
-        assert_eq!(Running::default().words(), None);
+        assert_eq!(Running::default().system_in_words(), None);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Route {
 impl Route {
     /// Passes on a line of the agent.
     pub(crate) fn line(&self, line: &str, held: Held) {
-        match Logged::read(line) {
+        match Logged::log_line(line) {
             Some(line) => self.log.take(line),
             None => self.pass_on(FromAgent::Line { line: line.to_owned(), _held: held }),
         }

@@ -79,7 +79,7 @@ fn line<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(message: 
 }
 
 /// Reads a line, and compares it with what it is written as. Returns the kind of the message, or the error.
-fn read<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(text: &str) -> String {
+fn read_back<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(text: &str) -> String {
     let message = match serde_json::from_str::<T>(text) {
         Ok(message) => message,
         Err(error) => return error.to_string().chars().filter(char::is_ascii_lowercase).take(60).collect(),
@@ -105,6 +105,6 @@ fn fuzz_keeper_lines() {
                 "what is written is read back"
             );
         }
-        [read::<KeeperRequest>(&text), read::<KeeperReply>(&text)]
+        [read_back::<KeeperRequest>(&text), read_back::<KeeperReply>(&text)]
     });
 }
