@@ -10,7 +10,7 @@ use crate::metrics::{
     DATA_RECEIVED, HTTP_REQ_BLOCKED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQ_WAITING, HTTP_REQS,
     ITERATION_DURATION,
 };
-use crate::text::{after, all_after, count, positive};
+use crate::text::{after, all_after, count, key_exchange_group, positive};
 use crate::tool_run::{BYTES_AND_RATE, RATE_AND_COUNT, ToolRun, percentile};
 
 const REMEDY: &str = "ab -e FILE writes every whole percentile";
@@ -99,10 +99,13 @@ fn read_options(run: &mut ToolRun, text: &str) {
         ),
     ];
     run.options_from(known);
-    for (property, label) in
-        [("tls", "SSL/TLS Protocol:"), ("server", "Server Software:"), ("group", "Server Temp Key:")]
-    {
-        if let Some(value) = of(label) {
+    let observed = [
+        ("tls", of("SSL/TLS Protocol:")),
+        ("server", of("Server Software:")),
+        ("group", of("Server Temp Key:").map(|key| key_exchange_group(&key).to_owned())),
+    ];
+    for (property, value) in observed {
+        if let Some(value) = value {
             run.measurement.observed.insert(property.to_owned(), [(value, 1)].into());
         }
     }

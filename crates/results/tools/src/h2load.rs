@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::figure::{Fault, counted, figure, printed};
 use crate::json::{count as json_count, documents, objects, positive as json_positive, text as json_text};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
-use crate::text::{after, between, count, positive, scaled, time_ns};
+use crate::text::{after, between, count, key_exchange_group, positive, scaled, time_ns};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun};
 
 const KIB: f64 = 1024.0;
@@ -137,7 +137,6 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
     for (property, label) in [
         ("tls_version", "TLS Protocol:"),
         ("cipher", "Cipher:"),
-        ("group", "Server Temp Key:"),
         ("alpn", "Application protocol:"),
         ("protocol", "Application protocol:"),
     ] {
@@ -145,6 +144,9 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         if let Some(value) = after(text, label).filter(|_| is_tls || property != "alpn") {
             run.measurement.observed.insert(property.to_owned(), [(value.to_owned(), 1)].into());
         }
+    }
+    if let Some(key) = after(text, "Server Temp Key:") {
+        run.measurement.observed.insert("group".to_owned(), [(key_exchange_group(key).to_owned(), 1)].into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Numbers and times as tools print them for people.
+//! Numbers, times and names as tools print them for people.
 
 use std::borrow::Cow;
 
@@ -18,6 +18,16 @@ pub(crate) fn between<'t>(text: &'t str, before: &str, behind: &str) -> Option<&
         let (_, rest) = line.split_once(before)?;
         rest.split_once(behind).map(|(found, _)| found)
     })
+}
+
+/// The name of a key-exchange group, as in `X25519 253 bits` and `ECDH prime256v1 256 bits`. `DH 2048 bits` has no name, and stays
+/// as it is.
+pub(crate) fn key_exchange_group(printed: &str) -> &str {
+    match printed.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+        ["ECDH", name, _, "bits"] => name,
+        [name, _, "bits"] if name != "DH" => name,
+        _ => printed,
+    }
 }
 
 /// Marks that stand between digits in some language.
@@ -241,6 +251,19 @@ mod tests {
         }
         for wrong in ["5", "5 apples", "-1s", "", "1s x", "12ms34us", "1s1s", "1m1h"] {
             assert_eq!(time_ns(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_known_by_its_name() {
+        for (printed, name) in [
+            ("X25519 253 bits", "X25519"),
+            ("ECDH prime256v1 256 bits", "prime256v1"),
+            ("ECDH P-384 384 bits", "P-384"),
+            ("DH 2048 bits", "DH 2048 bits"),
+            ("X25519MLKEM768", "X25519MLKEM768"),
+        ] {
+            assert_eq!(key_exchange_group(printed), name);
         }
     }
 

@@ -107,6 +107,7 @@ fn ab_is_read() {
         &["Connect includes the TLS handshake", "whole milliseconds"],
     );
     assert_eq!(run.measurement.observed["tls"]["TLSv1.2,ECDHE-RSA-AES256-GCM-SHA384,2048,256"], 1);
+    assert_eq!(run.measurement.observed["group"]["X25519"], 1);
     check_absent(&run, &["http_req_duration.min", "http_req_waiting.min"]);
     check(
         "ab/percentiles.csv",
@@ -245,6 +246,7 @@ fn h2load_is_read() {
         &[],
     );
     assert_eq!(run.measurement.observed["cipher"]["TLS_AES_128_GCM_SHA256"], 1);
+    assert_eq!(run.measurement.observed["group"]["X25519"], 1);
     assert_eq!(run.measurement.observed["alpn"]["h2"], 1);
     assert_eq!(run.measurement.observed["protocol"]["h2"], 1);
     check_absent(&run, &["http_req_duration.p99"]);
