@@ -13,6 +13,7 @@ use plumb_path::{AnyError, Load, PathError};
 
 use self::arguments::VEGETA_RESULTS;
 
+use super::names;
 use crate::metrics::METRICS;
 use crate::settings::{Driver, IngressSettings, LoadProtocol, LoadSettings};
 use crate::target::Target;
@@ -136,6 +137,15 @@ impl Tool for HttpTool {
             let spoken = [("h2".to_owned(), measurement.work)];
             measurement.observed.insert("protocol".to_owned(), spoken.into());
         }
+        rename(measurement, "cipher", names::reported_cipher);
+        rename(measurement, "group", names::reported_group);
+    }
+}
+
+/// Gives the values of a property the names that Plumbline's own load reports.
+fn rename(measurement: &mut Measurement, property: &str, reported: impl Fn(&str) -> String) {
+    if let Some(values) = measurement.observed.get_mut(property) {
+        *values = values.iter().map(|(name, count)| (reported(name), *count)).collect();
     }
 }
 
@@ -154,15 +164,33 @@ fn report_of_vegeta(scratch: &Path) -> Result<String, DriverError> {
 mod tests {
     use super::*;
 
+    /// The measurement of a tool of which this was read.
+    fn completed(settings: LoadSettings, mut read: Measurement) -> Measurement {
+        let (program, url) = (program(settings.driver).unwrap(), Url::parse("http://127.0.0.1/").unwrap());
+        HttpTool { settings, program, url, scratch: PathBuf::new() }.complete(&mut read);
+        read
+    }
+
+    #[test]
+    fn suites_and_groups_have_the_names_that_the_native_load_gives_them() {
+        let one = |name: &str| [(name.to_owned(), 1)].into();
+        let named = |cipher, group| {
+            let observed = [("cipher".to_owned(), one(cipher)), ("group".to_owned(), one(group))].into();
+            let settings = LoadSettings { driver: Driver::H2load, ..LoadSettings::default() };
+            completed(settings, Measurement { observed, ..Measurement::default() }).observed
+        };
+        let old = named("ECDHE-RSA-AES128-GCM-SHA256", "prime256v1");
+        assert_eq!(old, named("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "secp256r1"));
+        assert_eq!(old["cipher"], one("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"));
+        assert_eq!(named("TLS_AES_128_GCM_SHA256", "X25519")["group"], one("x25519"));
+    }
+
     #[test]
     fn answers_that_oha_counts_in_its_mode_of_http_2_were_in_http_2() {
         let protocols = |protocol, work| {
             let settings = LoadSettings { driver: Driver::Oha, protocol, ..LoadSettings::default() };
-            let (program, url) = (program(Driver::Oha).unwrap(), Url::parse("http://127.0.0.1/").unwrap());
-            let tool = HttpTool { settings, program, url, scratch: PathBuf::new() };
-            let mut measurement = Measurement { work, ..Measurement::default() };
-            tool.complete(&mut measurement);
-            measurement.observed_count("protocol", "h2")
+            completed(settings, Measurement { work, ..Measurement::default() })
+                .observed_count("protocol", "h2")
         };
         assert_eq!(protocols(LoadProtocol::H2, 100), 100);
         assert_eq!(protocols(LoadProtocol::H2, 0), 0);

@@ -130,6 +130,14 @@ pub fn cipher(name: &str) -> Result<Cipher, NameError> {
     Err(NameError::Cipher { name: name.to_owned(), near })
 }
 
+/// The name under which a cipher suite is reported, IANA's, from OpenSSL's name for it.
+#[must_use]
+pub fn reported_cipher(name: &str) -> String {
+    let known = openssl_ciphers();
+    let named = known.iter().find(|cipher| cipher.openssl.eq_ignore_ascii_case(name));
+    named.map_or(name, |cipher| &cipher.iana).to_owned()
+}
+
 struct OpensslCipher {
     iana: String,
     openssl: String,
@@ -231,6 +239,7 @@ mod tests {
             assert_eq!(cipher, super::cipher(openssl).unwrap());
             assert_eq!((cipher.rustls.is_some(), cipher.is_tls13), (is_in_rustls, false), "{iana}");
             assert_eq!(cipher.openssl, openssl);
+            assert_eq!([iana, openssl].map(reported_cipher), [iana, iana]);
         }
         assert!(cipher("TLS_AES_128_CCM_SHA256").unwrap().is_tls13);
         assert!(cipher("tls_aes_128_gcm_sha256").unwrap().is_tls13);
