@@ -13,5 +13,5 @@ pub use slice::{run_behind, run_first, run_last, run_soon};
 pub(crate) use time::ns_per_tick;
 pub use time::{
     CpuTime, ThreadTime, current_thread_cpu_ns, current_thread_cpu_time, process_cpu_time, thread_cpu_times,
-    tree_cpu_time,
+    thread_cpu_times_of, tree_cpu_time,
 };

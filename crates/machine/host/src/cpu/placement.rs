@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::CpuSet;
 use super::affinity::affinity_of;
+use super::time::scheduled_ns;
 use crate::procfs::Stat;
-use crate::text;
 
 /// The most threads that are read.
 const THREADS_MAX: usize = 4096;
@@ -37,7 +37,7 @@ impl ThreadSight {
     /// `None` when the thread has ended.
     fn read(task: &Path) -> Option<Self> {
         let tid = task.file_name()?.to_str()?.parse().ok()?;
-        let ran_ns = text::read(task.join("schedstat"))?.split_ascii_whitespace().next()?.parse().ok()?;
+        let ran_ns = scheduled_ns(task)?;
         Some(Self { tid, ran_ns, cpu: Stat::of_task(task)?.cpu, allowed: affinity_of(tid).ok()? })
     }
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::procfs::{self, Stat};
+use crate::text;
 use crate::time::as_ns;
 
 /// How often a tree whose processes change while it is summed is summed again.
@@ -185,6 +186,23 @@ pub fn thread_cpu_times(name_prefix: &str) -> Result<Vec<ThreadTime>, Error> {
     Ok(threads)
 }
 
+/// CPU time of each living thread of the process `pid` since the thread's start, in ns, by thread id; empty if there is no such process
+/// or this kernel does not count it. Of a thread that runs now, the time since the scheduler's last tick may be missing.
+#[must_use]
+pub fn thread_cpu_times_of(pid: u32) -> Vec<(u32, u64)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let time = |task: fs::DirEntry| {
+        let tid = task.file_name().to_str()?.parse().ok()?;
+        Some((tid, scheduled_ns(&task.path())?))
+    };
+    tasks.filter_map(time).collect()
+}
+
+/// CPU time of a thread in ns, from its directory in /proc (Documentation/scheduler/sched-stats.rst); `None` when it has ended.
+pub(super) fn scheduled_ns(task: &Path) -> Option<u64> {
+    text::read(task.join("schedstat"))?.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// `None` when the thread has ended.
 fn thread_time(tid: u32, task: &Path) -> Option<ThreadTime> {
     let name = fs::read(task.join("comm")).ok()?;
@@ -333,6 +351,14 @@ mod tests {
         assert_eq!(found[0].name, "spinner-7");
         assert!(found[0].cpu_ns >= own_view_ns);
         assert!(process_cpu_time(std::process::id()).unwrap().total_ns() >= own_view_ns);
+        let scheduled = || {
+            thread_cpu_times_of(std::process::id()).into_iter().collect::<std::collections::BTreeMap<_, _>>()
+        };
+        // The scheduler has counted all of it at the latest when the thread waits.
+        while scheduled()[&found[0].tid] < own_view_ns {
+            std::thread::yield_now();
+        }
+        assert_eq!(thread_cpu_times_of(u32::MAX), []);
         drop(done);
         thread.unwrap().join().unwrap();
     }
