@@ -64,6 +64,9 @@ pub struct SlotResult {
     /// Units of work that each worker of the system did in the window, the busiest first; empty if it has one, or does not count them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<u64>,
+    /// CPU time of each worker of the system in the window, in ns, the busiest first; empty if the system has one, or counts their work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worker_cpu_ns: Vec<u64>,
     /// The host's other work; of several hosts, the most of any of them.
     pub noise: Noise,
     /// The same of each host by its name, where there are others than the one that runs plumb.

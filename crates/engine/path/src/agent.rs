@@ -219,7 +219,7 @@ impl<W: Write> Agent<'_, W> {
                 if !snapshot.is_foreign && snapshot.cpu.total_ns() > 0 {
                     snapshot.placement = Some(own_placement());
                 }
-                Ok(Reply::Snapshot { at_ns: monotonic_ns(), snapshot })
+                Ok(Reply::Snapshot { at_ns: monotonic_ns(), snapshot: Box::new(snapshot) })
             }
             Request::Measure { window } => self.measure(window),
             Request::Hurry | Request::Stop => Ok(Reply::Stopped),

@@ -212,6 +212,9 @@ pub struct Snapshot {
     /// Units of work that each of its workers has done so far, by the worker's name; empty if it has one, or does not count them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub workers: BTreeMap<String, u64>,
+    /// CPU time of each of its workers so far, in ns, by the worker's name; empty if it has one, or counts their work.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub worker_cpu_ns: BTreeMap<String, u64>,
     /// Figures beside CPU time of processes that this program did not start.
     #[serde(default)]
     pub processes: Processes,

@@ -64,7 +64,7 @@ pub enum Reply {
         /// When all counters had been read, in ns of the agent's monotonic clock.
         at_ns: u64,
         /// The counters.
-        snapshot: Snapshot,
+        snapshot: Box<Snapshot>,
     },
     /// A moment in a measurement.
     Mark {
@@ -150,7 +150,7 @@ mod tests {
     fn a_snapshot_with_threads_is_read_back() {
         let placement = plumb_host::cpu::Placement::of(&[std::process::id()]);
         let snapshot = Snapshot { placement: Some(placement), ..Snapshot::default() };
-        let reply = Reply::Snapshot { at_ns: 7, snapshot };
+        let reply = Reply::Snapshot { at_ns: 7, snapshot: Box::new(snapshot) };
         let line = serde_json::to_string(&reply).unwrap();
         assert_eq!(serde_json::from_str::<Reply>(&line).unwrap(), reply);
     }

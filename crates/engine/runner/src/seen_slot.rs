@@ -59,9 +59,10 @@ impl SeenSlot<'_> {
         measurement.notices.extend(closed.system.notices.iter().cloned());
         evidence.extend(more);
         let placement = placement((&opened.system, &closed.system), &load_cpus);
-        let workers = workers(&opened.system, &closed.system);
+        let workers = by_worker(&opened.system.workers, &closed.system.workers);
+        let worker_cpu_ns = by_worker(&opened.system.worker_cpu_ns, &closed.system.worker_cpu_ns);
         let assembled = assemble(measurement, (opened, closed), hosts, evidence);
-        let result = SlotResult { skew_ns, placement, workers, ..assembled };
+        let result = SlotResult { skew_ns, placement, workers, worker_cpu_ns, ..assembled };
         Measured { result, opened_ns: opened.at_ns, opened_at: opened.at.clone(), doubt }
     }
 }
@@ -86,12 +87,11 @@ fn placement((opened, closed): (&Snapshot, &Snapshot), load: &CpuSet) -> Option<
     (!ran.is_empty()).then(|| Placement { ran: all(&ran), allowed: all(&allowed), load: all(load) })
 }
 
-/// The work of each of the system's workers in the window, the busiest first.
-fn workers(opened: &Snapshot, closed: &Snapshot) -> Vec<u64> {
-    let done =
-        |(name, now): (&String, &u64)| now.saturating_sub(opened.workers.get(name).copied().unwrap_or(0));
-    let mut workers: Vec<u64> = closed.workers.iter().map(done).collect();
-    workers.sort_unstable_by_key(|work| Reverse(*work));
+/// By how much the figure of each of the system's workers grew in the window, the largest first.
+fn by_worker(opened: &BTreeMap<String, u64>, closed: &BTreeMap<String, u64>) -> Vec<u64> {
+    let grown = |(name, now): (&String, &u64)| now.saturating_sub(opened.get(name).copied().unwrap_or(0));
+    let mut workers: Vec<u64> = closed.iter().map(grown).collect();
+    workers.sort_unstable_by_key(|figure| Reverse(*figure));
     workers
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use plumb_model::Evidence;
     use plumb_path::Snapshot;
 
-    use super::{WindowEdge, in_doubt, is_late, workers};
+    use super::{WindowEdge, by_worker, in_doubt, is_late};
 
     const MS: u64 = 1_000_000;
 
@@ -203,14 +203,13 @@ mod tests {
 
     #[test]
     fn workers_are_told_apart_by_name_and_the_busiest_comes_first() {
-        let snapshot = |workers: &[(&str, u64)]| Snapshot {
-            workers: workers.iter().map(|(name, work)| ((*name).to_owned(), *work)).collect(),
-            ..Snapshot::default()
+        let workers = |figures: &[(&str, u64)]| {
+            figures.iter().map(|(name, figure)| ((*name).to_owned(), *figure)).collect()
         };
-        let opened = snapshot(&[("7", 100), ("8", 40), ("9", 50)]);
-        let closed = snapshot(&[("7", 101), ("8", 40), ("10", 9)]);
-        assert_eq!(workers(&opened, &closed), [9, 1, 0]);
-        assert_eq!(workers(&Snapshot::default(), &Snapshot::default()), [0; 0]);
+        let opened = workers(&[("7", 100), ("8", 40), ("9", 50)]);
+        let closed = workers(&[("7", 101), ("8", 40), ("10", 9)]);
+        assert_eq!(by_worker(&opened, &closed), [9, 1, 0]);
+        assert_eq!(by_worker(&workers(&[]), &workers(&[])), [0; 0]);
     }
 
     #[test]

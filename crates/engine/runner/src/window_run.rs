@@ -238,7 +238,7 @@ impl WindowRun<'_> {
     fn edge(&mut self, end: End) -> Result<(WindowEdge, Option<HostReading>), SlotError> {
         let End { at_ns, at, host } = end;
         let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.patience)? {
-            Reply::Snapshot { at_ns, snapshot } => (self.hosts.clock(Side::System).ours(at_ns), snapshot),
+            Reply::Snapshot { at_ns, snapshot } => (self.hosts.clock(Side::System).ours(at_ns), *snapshot),
             other => return Err(unexpected("snapshot", &other)),
         };
         Ok((WindowEdge { at_ns, at, read_ns, system }, host))
@@ -284,8 +284,6 @@ fn share_of(window: Window, parts: &[f64], number: usize) -> Window {
 mod tests {
     use std::rc::Rc;
 
-    use plumb_path::Snapshot;
-
     use super::*;
     use crate::scripted;
     use plumb_places::{Clock, Hosts, SimulatedClock};
@@ -298,7 +296,7 @@ mod tests {
     }
 
     fn snapshot(at: Duration) -> Reply {
-        Reply::Snapshot { at_ns: at.as_nanos() as u64, snapshot: Snapshot::default() }
+        Reply::Snapshot { at_ns: at.as_nanos() as u64, snapshot: Box::default() }
     }
 
     /// A load that warms up for a second and measures until it closes its window.

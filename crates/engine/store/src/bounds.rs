@@ -162,8 +162,10 @@ fn check_result(result: &SlotResult) -> Checked {
         let sets = [&placement.ran, &placement.allowed, &placement.load];
         at_most("CPUs", sets.iter().map(|cpus| cpus.len()).sum(), ROWS_MAX)?;
     }
-    at_most("workers", result.workers.len(), ROWS_MAX)?;
-    result.workers.iter().try_for_each(|work| check_count("workers", *work))?;
+    for (name, workers) in [("workers", &result.workers), ("worker_cpu_ns", &result.worker_cpu_ns)] {
+        at_most(name, workers.len(), ROWS_MAX)?;
+        workers.iter().try_for_each(|figure| check_count(name, *figure))?;
+    }
     let noise = &result.noise;
     check_number("steal", noise.steal)?;
     check_number("softirq", noise.softirq)?;

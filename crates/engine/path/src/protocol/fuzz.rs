@@ -50,12 +50,13 @@ fn replies() -> Vec<Reply> {
         counters: [("bytes".to_owned(), 1 << 60)].into(),
         states: [("state".to_owned(), "up".to_owned())].into(),
         workers: [("ingress-1".to_owned(), 7)].into(),
+        worker_cpu_ns: [("4711".to_owned(), 9)].into(),
         ..Snapshot::default()
     };
     let cause = FailureCause::System;
     vec![
         Reply::Ready { target: serde_json::json!({ "port": 80 }) },
-        Reply::Snapshot { at_ns: 5, snapshot },
+        Reply::Snapshot { at_ns: 5, snapshot: Box::new(snapshot) },
         Reply::Mark { mark: Mark::Opened, at_ns: 6 },
         Reply::Measured { measurement: Box::new(measurement()) },
         Reply::Stopped,

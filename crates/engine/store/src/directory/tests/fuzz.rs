@@ -60,6 +60,7 @@ fn measured() -> Slot {
         evidence: vec![evidence],
         system_cpu: CpuCost { user_ns: 5, system_ns: 7, components },
         workers: vec![12, 7],
+        worker_cpu_ns: vec![9, 5],
         noise: Noise { others: 0.01, pressure_cpu: Some(0.3), ..Noise::default() },
         ..SlotResult::default()
     };
