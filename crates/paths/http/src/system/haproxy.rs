@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use plumb_host::cpu::thread_cpu_times_of;
 use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
@@ -15,6 +16,8 @@ use super::protocols::counter;
 use super::readiness::{Answered, Expected, here};
 use crate::settings::{IngressSettings, Spoken, TlsVersion};
 
+/// The state that has the number of threads.
+const THREADS_STATE: &str = "threads";
 /// In HAProxy's directory.
 const STATS_SOCKET: &str = "stats.sock";
 /// HAProxy's directory as HAProxy reaches it. `nobody` may not be able to walk the whole path, which may also be too long for
@@ -79,7 +82,7 @@ impl Haproxy {
         let library = self.module.as_ref().map(|module| module.mapped(self.program.pid()));
         let states = [
             ("program", Some(self.program.version.as_str())),
-            ("threads", value("Nbthread")),
+            (THREADS_STATE, value("Nbthread")),
             (LIBRARY_STATE, library.as_deref()),
             (CONFIG_STATE, self.config.as_deref().map(|config| self.program.config_state(config))),
         ];
@@ -87,6 +90,16 @@ impl Haproxy {
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
             .collect())
+    }
+
+    /// CPU time of its threads, in ns, if there are several. HAProxy counts requests and connections of all threads together. (`show
+    /// activity` counts calls of tasks by thread, and the connections that a thread accepted, mostly before the window.) Without names
+    /// of threads, those of a module that starts some could not be told from HAProxy's own: then nothing is known.
+    pub(super) fn worker_cpu_ns(&self, states: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
+        let threads = thread_cpu_times_of(self.program.pid());
+        let is_all = states.get(THREADS_STATE).is_some_and(|known| *known == threads.len().to_string());
+        let named = threads.iter().map(|(tid, ns)| (tid.to_string(), *ns));
+        if is_all && threads.len() > 1 { named.collect() } else { BTreeMap::new() }
     }
 
     fn ask(&self, question: &str) -> Result<String, PathError> {

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use plumb_host::cpu::{CpuTime, process_cpu_time};
 use plumb_host::process::{Signal, descendants, has_words};
 use plumb_ingress::text;
 use plumb_path::{PathError, Place};
@@ -141,9 +142,19 @@ impl Nginx {
     pub(super) fn workers(&self) -> BTreeMap<String, u64> {
         let Some(log) = &self.requests else { return BTreeMap::new() };
         // A worker without a request is not in the log.
+        self.by_worker(|pid| Some(log.workers.get(&pid).copied().unwrap_or(0)))
+    }
+
+    /// CPU time by worker process, in ns, if there are several. It needs no log, which would cost every request.
+    pub(super) fn worker_cpu_ns(&self) -> BTreeMap<String, u64> {
+        self.by_worker(|pid| process_cpu_time(pid).ok().map(CpuTime::total_ns))
+    }
+
+    /// A figure of each worker process by its pid; empty if there is one worker.
+    fn by_worker(&self, figure: impl Fn(u32) -> Option<u64>) -> BTreeMap<String, u64> {
         let pids = descendants(self.program.pid()).into_iter().filter(|pid| has_words(*pid, WORKER));
-        let count = |pid: u32| (pid.to_string(), log.workers.get(&pid).copied().unwrap_or(0));
-        let workers: BTreeMap<String, u64> = pids.map(count).collect();
+        let workers: BTreeMap<String, u64> =
+            pids.filter_map(|pid| Some((pid.to_string(), figure(pid)?))).collect();
         if workers.len() > 1 { workers } else { BTreeMap::new() }
     }
 

@@ -132,6 +132,7 @@ impl System for Running {
         states.extend(ingress.states()?);
         let mut counters = ingress.counters()?;
         let workers = ingress.workers();
+        let worker_cpu_ns = if workers.is_empty() { ingress.worker_cpu_ns(&states) } else { BTreeMap::new() };
         if self.uses_qat {
             let devices = plumb_host::qat::qat_devices();
             counters.extend(offload::device_counters(&devices));
@@ -142,6 +143,7 @@ impl System for Running {
             counters,
             states,
             workers,
+            worker_cpu_ns,
             ..Snapshot::default()
         })
     }
@@ -242,6 +244,15 @@ impl Ingress {
             Self::Embedded(ingress) => ingress.requests_by_thread(),
             Self::Nginx(ingress) => ingress.workers(),
             Self::Haproxy(_) | Self::Caddy(_) => BTreeMap::new(),
+        }
+    }
+
+    /// CPU time by worker, in ns, if it has several and they are threads or processes.
+    fn worker_cpu_ns(&self, states: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
+        match self {
+            Self::Haproxy(ingress) => ingress.worker_cpu_ns(states),
+            Self::Nginx(ingress) => ingress.worker_cpu_ns(),
+            Self::Embedded(_) | Self::Caddy(_) => BTreeMap::new(),
         }
     }
 

@@ -134,6 +134,27 @@ fn requests_are_counted_by_worker() {
 }
 
 #[test]
+fn cpu_time_is_told_by_worker_where_requests_are_not_counted() {
+    let test = "cpu_time_is_told_by_worker_where_requests_are_not_counted";
+    let Some((program, specs)) = with_curl(test, TlsVersion::V13, &[H1]) else { return };
+    let telling = [IngressKind::Haproxy, IngressKind::Nginx];
+    for mut spec in specs.into_iter().filter(|spec| telling.contains(&spec.ingress.kind)) {
+        let mut started = Started::new(&spec);
+        assert_eq!(started.snapshot().worker_cpu_ns, [].into(), "{spec:?}");
+        spec.ingress.threads = 3;
+        let mut started = Started::new(&spec);
+        let before = started.snapshot();
+        assert_eq!((before.workers.len(), before.worker_cpu_ns.len()), (0, 3), "{before:?}");
+        curl(&program, &started, "--http1.1");
+        let all_ns = |snapshot: &Snapshot| snapshot.worker_cpu_ns.values().sum::<u64>();
+        let after = snapshot_where(&mut started, |after| all_ns(after) > all_ns(&before));
+        assert!(after.worker_cpu_ns.keys().eq(before.worker_cpu_ns.keys()), "{after:?}");
+        let whole_ns = started.snapshot().cpu.components["ingress"];
+        assert!(all_ns(&after) <= whole_ns, "{after:?}");
+    }
+}
+
+#[test]
 fn with_h1_alone_curl_gets_no_h2_over_tls() {
     let test = "with_h1_alone_curl_gets_no_h2_over_tls";
     let Some((program, specs)) = with_curl(test, TlsVersion::V13, &[H1]) else { return };
