@@ -8,7 +8,7 @@ use plumb_model::{
     Attempts, Better, Caution, Claim, Evidence, FailureCause, Histogram, Lack, LoadHealth, LoadLimit,
     Measurement, MetricInfo, MetricKind, Operand, OrderSource, Placement, Reading, Relation, Shortage,
     SlotOutcome, SlotResult, SplitMix, SteadyRate, Term, Unit, UserChange, Variant, VariantState, Verdict,
-    WorkDifference, claim::Scope,
+    WorkDifference, WorkerMeasure, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -892,6 +892,28 @@ fn workers_that_did_hardly_any_work_are_a_caution() {
     assert_eq!(found(&[890, 110]), [], "the other worker did more than a tenth");
     assert_eq!(found(&[30, 0]), [], "too little work to tell");
     assert_eq!(found(&[]), [], "the system has one worker");
+}
+
+#[test]
+fn workers_that_used_hardly_any_cpu_time_are_a_caution_if_their_work_is_not_counted() {
+    let found = |work: u64, of_b: &[u64]| {
+        let slots = slots(6, 1.0, |slot| {
+            let is_b = slot.variant == "b";
+            let result = measured(slot);
+            result.measurement.work = work;
+            result.worker_cpu_ns = if is_b { of_b.to_vec() } else { vec![600_000, 400_000] };
+        });
+        judge(&plan(&[]), &slots).cautions
+    };
+    let uneven = found(40, &[910_000, 90_000]);
+    let [Caution::IdleWorkers { variant, by: WorkerMeasure::CpuTime, idle: 1, busiest, .. }] = &uneven[..]
+    else {
+        panic!("{uneven:?}")
+    };
+    assert_eq!((variant.as_str(), *busiest), ("b", 0.91));
+    assert_eq!(found(40, &[890_000, 110_000]), [], "the other worker used more than a tenth");
+    assert_eq!(found(39, &[910_000, 90_000]), [], "too little work to tell");
+    assert_eq!(found(40, &[0, 0]), [], "the kernel does not count it");
 }
 
 /// The cautions of a run whose slots of b have these seconds, of a system that uses this many CPUs.

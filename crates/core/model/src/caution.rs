@@ -5,7 +5,18 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LoadHealth, Notice, OrderSource, VariantState};
+use crate::{LoadHealth, Notice, OrderSource, VariantState, named};
+
+named! {
+    /// The quantity that shows how a system's workers share the work.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub enum WorkerMeasure: name {
+        /// Units of work, as the system counts them.
+        Work = "work",
+        /// CPU time, if the system does not count work by worker.
+        CpuTime = "cpu-time",
+    }
+}
 
 /// A reason not to rely on a run as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -220,7 +231,7 @@ pub enum Caution {
         /// The key of an experiment that gives the load more threads, if it has one.
         threads_key: Option<String>,
     },
-    /// Some workers of a variant's system handled hardly any work, so its figures are those of fewer workers.
+    /// Some workers of a variant's system had hardly anything to do, so its figures are those of fewer workers.
     IdleWorkers {
         /// The values of the cell, by axis; empty for a plan with one cell.
         cell: String,
@@ -228,11 +239,13 @@ pub enum Caution {
         variant: String,
         /// The name of the units of work, in the plural.
         units: String,
+        /// The quantity that shows it.
+        by: WorkerMeasure,
         /// How many workers the system had.
         workers: u32,
         /// The largest number of them that did less than a fifth of an even share in a slot.
         idle: u32,
-        /// The largest share of the work that one worker did in any such slot, from 0 to 1.
+        /// The largest share of one worker in any such slot, from 0 to 1.
         busiest: f64,
         /// In how many slots.
         slots: u32,

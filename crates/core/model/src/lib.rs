@@ -44,7 +44,7 @@ mod wait;
 mod when;
 
 pub use capacity::{Objective, Search, Strain, Trial, TrialKind};
-pub use caution::{Caution, Lack, WorkDifference};
+pub use caution::{Caution, Lack, WorkDifference, WorkerMeasure};
 pub use claim::{Claim, Operand, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint, ObjectFault};
 pub use contrast::{Bounded, Contrast, Shift};

@@ -1,8 +1,8 @@
 //! Cautions that do not lead: a report counts them in its first lines and tells them below.
 
 use plumb_model::{
-    Caution, Claim, LoadHealth, MetricKind, Noise, Notice, Operand, Plan, Slot, SlotOutcome, Statistic, Term,
-    VariantState, VariantSummary, failure_kind,
+    Caution, Claim, LoadHealth, MetricKind, Noise, Notice, Operand, Plan, Slot, SlotOutcome, SlotResult,
+    Statistic, Term, VariantState, VariantSummary, WorkerMeasure, failure_kind,
 };
 use plumb_stats as stats;
 
@@ -172,26 +172,37 @@ const WORKER_MIN: f64 = 0.2;
 /// Less work for each worker does not show how it is spread.
 const PER_WORKER_MIN: u64 = 20;
 
+/// The figures of a slot's workers, and the work of all of them.
+fn of_workers(result: &SlotResult) -> (WorkerMeasure, &[u64], u64) {
+    if result.workers.is_empty() {
+        return (WorkerMeasure::CpuTime, &result.worker_cpu_ns, result.measurement.work);
+    }
+    let work = result.workers.iter().fold(0_u64, |all, work| all.saturating_add(*work));
+    (WorkerMeasure::Work, &result.workers, work)
+}
+
 /// Workers of the system that were hardly used, in any slot of a variant.
 fn about_workers(table: &Table<'_>, summary: &VariantSummary) -> Option<Caution> {
     let variant = &table.plan.variants[summary.variant].name;
     let uneven = table.results(summary.cell, variant).filter_map(|result| {
-        let all = result.workers.iter().fold(0_u64, |all, work| all.saturating_add(*work));
-        let workers = result.workers.len() as u64;
-        let busiest = *result.workers.first()? as f64 / all as f64;
-        let even = all as f64 / workers as f64;
-        let idle = result.workers.iter().filter(|work| (**work as f64) < WORKER_MIN * even).count();
-        (all >= PER_WORKER_MIN * workers && idle > 0).then_some((workers as u32, idle as u32, busiest))
+        let (by, figures, work) = of_workers(result);
+        let workers = figures.len() as u64;
+        let all: f64 = figures.iter().map(|figure| *figure as f64).sum();
+        let busiest = *figures.first()? as f64 / all;
+        let even = all / workers as f64;
+        let idle = figures.iter().filter(|figure| (**figure as f64) < WORKER_MIN * even).count();
+        (work >= PER_WORKER_MIN * workers && idle > 0).then_some((by, workers as u32, idle as u32, busiest))
     });
-    let worst = |one: (u32, u32, f64), other: (u32, u32, f64)| {
-        (one.0.max(other.0), one.1.max(other.1), one.2.max(other.2))
-    };
-    let uneven: Vec<(u32, u32, f64)> = uneven.collect();
-    let (workers, idle, busiest) = uneven.iter().copied().reduce(worst)?;
+    let uneven: Vec<(WorkerMeasure, u32, u32, f64)> = uneven.collect();
+    let (by, workers, idle, busiest) = uneven
+        .iter()
+        .copied()
+        .reduce(|one, other| (one.0, one.1.max(other.1), one.2.max(other.2), one.3.max(other.3)))?;
     Some(Caution::IdleWorkers {
         cell: table.plan.cells[summary.cell].label(),
         variant: variant.clone(),
         units: table.plan.units.clone(),
+        by,
         workers,
         idle,
         busiest,

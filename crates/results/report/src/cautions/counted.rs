@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use plumb_model::{Caution, Lack, LoadHealth, LoadLimit, OrderSource, Percent, Shortage, VariantState};
+use plumb_model::{
+    Caution, Lack, LoadHealth, LoadLimit, OrderSource, Percent, Shortage, VariantState, WorkerMeasure,
+};
 
 use crate::figures::{self, in_cell};
 use crate::notices;
@@ -45,8 +47,9 @@ pub fn sentence(caution: &Caution) -> String {
             "load-bound: in {slots} of {of} slots of {variant} the load, and not the system, was the limit: {}",
             why_load_bound(health, threads_key.as_deref())
         ),
-        Caution::IdleWorkers { cell, variant, units, workers, idle, busiest, slots, of } => {
-            idle_workers(&format!("{variant}{}", in_cell(cell)), units, [slots, of, idle, workers], *busiest)
+        Caution::IdleWorkers { cell, variant, units, by, workers, idle, busiest, slots, of } => {
+            let name = format!("{variant}{}", in_cell(cell));
+            idle_workers(&name, (*by, units), [slots, of, idle, workers], *busiest)
         }
         Caution::Autocorrelated { cell, left, right, lag1 } => {
             autocorrelated(left, right.as_deref(), &in_cell(cell), *lag1)
@@ -121,9 +124,18 @@ fn counts(lack: Lack, variant: &str) -> String {
     }
 }
 
-fn idle_workers(name: &str, units: &str, [slots, of, idle, workers]: [&u32; 4], busiest: f64) -> String {
+fn idle_workers(
+    name: &str,
+    (by, units): (WorkerMeasure, &str),
+    [slots, of, idle, workers]: [&u32; 4],
+    busiest: f64,
+) -> String {
+    let (verb, what, all) = match by {
+        WorkerMeasure::Work => ("handled", units, "them"),
+        WorkerMeasure::CpuTime => ("used", "CPU time", "it"),
+    };
     format!(
-        "in {slots} of {of} slots of {name}, {idle} of {workers} workers handled hardly any {units}, and the busiest handled {} of them: \
+        "in {slots} of {of} slots of {name}, {idle} of {workers} workers {verb} hardly any {what}, and the busiest {verb} {} of {all}: \
          the figures are those of fewer workers; give the load more connections",
         figures::share(busiest)
     )
@@ -253,17 +265,19 @@ mod tests {
 
     #[test]
     fn workers_without_work_are_told_with_the_share_of_the_busiest() {
-        let idle = Caution::IdleWorkers {
+        let idle = |by| Caution::IdleWorkers {
             cell: String::new(),
             variant: "h2".to_owned(),
             units: "requests".to_owned(),
+            by,
             workers: 4,
             idle: 3,
             busiest: 0.9987,
             slots: 2,
             of: 12,
         };
-        insta::assert_snapshot!(sentence(&idle), @"in 2 of 12 slots of h2, 3 of 4 workers handled hardly any requests, and the busiest handled 99.87% of them: the figures are those of fewer workers; give the load more connections");
+        insta::assert_snapshot!(sentence(&idle(WorkerMeasure::Work)), @"in 2 of 12 slots of h2, 3 of 4 workers handled hardly any requests, and the busiest handled 99.87% of them: the figures are those of fewer workers; give the load more connections");
+        insta::assert_snapshot!(sentence(&idle(WorkerMeasure::CpuTime)), @"in 2 of 12 slots of h2, 3 of 4 workers used hardly any CPU time, and the busiest used 99.87% of it: the figures are those of fewer workers; give the load more connections");
     }
 
     #[test]
