@@ -46,6 +46,8 @@ pub struct Costs {
     pub placement: Option<Placement>,
     /// Units of work per worker of the system, see [`workers`], and their name in the plural.
     pub workers: (Vec<u64>, String),
+    /// CPU time per worker of the system in ns, see [`worker_cpu_ns`].
+    pub worker_cpu_ns: Vec<u64>,
     /// The CPUs that the load's threads had and wanted, in the worst slot.
     pub health: LoadHealth,
 }
@@ -63,6 +65,13 @@ pub fn workers(view: &View<'_>, cell: usize, variant: usize) -> Vec<u64> {
     slots.fold(Vec::new(), |sum, workers| sum.and(workers))
 }
 
+/// CPU time per worker of a variant's system over all slots, in ns, the busiest of each slot first; none if it has one worker, or counts
+/// their work.
+pub fn worker_cpu_ns(view: &View<'_>, cell: usize, variant: usize) -> Vec<u64> {
+    let slots = view.results(cell, variant).map(|result| &result.worker_cpu_ns);
+    slots.fold(Vec::new(), |sum, workers| sum.and(workers))
+}
+
 /// The most workers of which each is shown.
 const WORKERS_SHOWN: usize = 8;
 
@@ -74,18 +83,22 @@ impl Costs {
         parts.into_iter().chain(self.placement_words()).chain(self.worker_words()).collect()
     }
 
-    /// `requests per worker: 4,120 / 3,980`, if the system counts them.
+    /// `requests per worker: 4,120 / 3,980`, if the system counts them, or `CPU time per worker: 412 ms / 398 ms`.
     fn worker_words(&self) -> Option<String> {
         let (workers, units) = &self.workers;
-        let counts: Vec<String> = workers.iter().map(|work| figures::count(*work as f64)).collect();
-        let words = match counts.as_slice() {
+        let (what, figures): (&str, Vec<String>) = if workers.is_empty() {
+            ("CPU time", self.worker_cpu_ns.iter().map(|ns| figures::time_ns(*ns as f64)).collect())
+        } else {
+            (units, workers.iter().map(|work| figures::count(*work as f64)).collect())
+        };
+        let words = match figures.as_slice() {
             [] => return None,
-            [most, .., least] if counts.len() > WORKERS_SHOWN => {
-                format!("{most} to {least} in {} workers", counts.len())
+            [most, .., least] if figures.len() > WORKERS_SHOWN => {
+                format!("{most} to {least} in {} workers", figures.len())
             }
             all => all.join(" / "),
         };
-        Some(format!("{units} per worker: {words}"))
+        Some(format!("{what} per worker: {words}"))
     }
 
     /// `server threads were seen on CPU 1 (allowed: 0-1)`, if `plumb` could see them.
@@ -114,6 +127,7 @@ impl Costs {
             softirq: softirq / results.len() as f64,
             placement: placement(view, cell, variant),
             workers: (workers(view, cell, variant), view.plan().units.clone()),
+            worker_cpu_ns: worker_cpu_ns(view, cell, variant),
             health: results
                 .iter()
                 .map(|result| &result.measurement.health)
@@ -200,22 +214,23 @@ mod tests {
     }
 
     #[test]
-    fn the_work_of_each_worker_is_that_of_all_slots() {
+    fn the_work_or_cpu_time_of_each_worker_is_that_of_all_slots() {
         let (mut run, judgement) = Scenario::tls_offload().run();
         let words =
             |run: &plumb_model::Run| Costs::of(&View::new(run, &judgement), 0, 0).unwrap().worker_words();
         run.header.plan.units = "requests".to_owned();
         assert_eq!(words(&run), None);
-        let mut set = |workers: &[u64]| {
+        let mut set = |workers: &[u64], cpu_ns: &[u64]| {
             for slot in &mut run.slots {
                 if let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome {
-                    result.workers = workers.to_vec();
+                    (result.workers, result.worker_cpu_ns) = (workers.to_vec(), cpu_ns.to_vec());
                 }
             }
             words(&run).unwrap()
         };
-        assert_eq!(set(&[412, 398]), "requests per worker: 4,944 / 4,776");
-        assert_eq!(set(&[9, 8, 7, 6, 5, 4, 3, 2, 1]), "requests per worker: 108 to 12 in 9 workers");
+        assert_eq!(set(&[], &[50_000_000, 4_000_000]), "CPU time per worker: 600 ms / 48.0 ms");
+        assert_eq!(set(&[412, 398], &[]), "requests per worker: 4,944 / 4,776");
+        assert_eq!(set(&[9, 8, 7, 6, 5, 4, 3, 2, 1], &[]), "requests per worker: 108 to 12 in 9 workers");
         let style = crate::TextStyle { colour: false, width: 200 };
         assert!(crate::text(&run, &judgement, &style).contains("requests per worker: 108"));
         assert!(crate::html(&run, &judgement).contains("requests per worker: 108"));

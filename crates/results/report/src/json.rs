@@ -241,6 +241,9 @@ pub struct VariantDocument {
     /// Units of work per worker of the system over all slots, the busiest of each slot first; empty if it has one worker, or does not
     /// count them.
     pub workers: Vec<u64>,
+    /// CPU time per worker of the system over all slots, in ns, the busiest of each slot first; empty if it has one worker, or counts
+    /// their work.
+    pub worker_cpu_ns: Vec<u64>,
     /// Units of work that were tried over all slots, and how many of them failed; both 0 where the data path does not count.
     pub attempts: Attempts,
     /// The metrics, by name.
@@ -425,6 +428,7 @@ fn variant_document(view: &View<'_>, cell: usize, variant: usize) -> VariantDocu
         evidence: view.summary(cell, variant).map(|summary| summary.evidence.clone()).unwrap_or_default(),
         placement: costs::placement(view, cell, variant),
         workers: costs::workers(view, cell, variant),
+        worker_cpu_ns: costs::worker_cpu_ns(view, cell, variant),
         attempts: view.summary(cell, variant).map(|summary| summary.attempts).unwrap_or_default(),
         metrics: metrics.filter_map(|metric| metric_document(view, cell, variant, metric)).collect(),
     }
