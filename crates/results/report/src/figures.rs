@@ -203,8 +203,14 @@ pub fn duration_s(seconds: f64) -> String {
 
 /// `1 block`, `2 blocks`.
 pub fn plural(count: usize, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{ending}", self::count(count as f64))
+    several(count as f64, noun)
+}
+
+/// [`plural`] of a median: `1 request`, `1.5 requests`.
+pub fn several(number: f64, noun: &str) -> String {
+    let digits = count(number);
+    let ending = if digits == "1" { "" } else { "s" };
+    format!("{digits} {noun}{ending}")
 }
 
 /// ` (load.connections=20)`, or nothing for a plan with one cell.

@@ -15,8 +15,10 @@ struct Ledger {
     name: &'static str,
     title: &'static str,
     about: &'static str,
-    /// The word for the number of waits: in a sentence, and as a heading.
-    counted: [&'static str; 2],
+    /// The noun for what waited, in the singular.
+    noun: &'static str,
+    /// The heading of the number of waits.
+    heading: &'static str,
     reasons: Vec<Reason>,
 }
 
@@ -52,7 +54,8 @@ fn of_requests() -> Ledger {
         title: "Why requests waited",
         about: "Waits before a request was sent, or while it was sent: the medians over slots of the time that all requests of a window \
                 waited, and of their number. A request may have waited for several reasons.",
-        counted: ["requests", "Requests"],
+        noun: "request",
+        heading: "Requests",
         reasons: Wait::ALL.map(Reason::from).to_vec(),
     }
 }
@@ -63,7 +66,8 @@ fn of_answers() -> Ledger {
         title: "Why answers waited for the load",
         about: "How often the server had used up a flow-control window of the load, and the time until the kernel took the load's \
                 WINDOW_UPDATEs: the medians over slots. Larger windows (load.windows) avoid these waits.",
-        counted: ["times", "Times"],
+        noun: "time",
+        heading: "Times",
         reasons: LoadWindow::ALL.map(Reason::from).to_vec(),
     }
 }
@@ -115,7 +119,8 @@ fn of_ledger(ledger: &Ledger, measurement: &Measurement, paint: Paint) -> Vec<St
         first.chain(waits.figures(&all)).chain([bar(waits.share(&all))]).collect()
     };
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    columns(paint, 4, &[ledger.title, "share", "total time", ledger.counted[0], ""], &rows)
+    let heading = ledger.heading.to_lowercase();
+    columns(paint, 4, &[ledger.title, "share", "total time", &heading, ""], &rows)
 }
 
 /// The waits of a variant in one cell for one reason.
@@ -159,7 +164,7 @@ fn section_of<'a>(ledger: &Ledger, view: &View<'a>) -> Section<'a> {
         words.extend(found.iter().map(|typical| line(view, ledger, typical, &all)));
     }
     let texts = ["Variant", "Reason", "Share of the time"].map(TableCell::text);
-    let numbers = ["Total time", ledger.counted[1], "Slots"].map(TableCell::number);
+    let numbers = ["Total time", ledger.heading, "Slots"].map(TableCell::number);
     let table = Table::new(ledger.name, Look::Cards, texts.into_iter().chain(numbers).collect(), rows);
     Section { about: ledger.about, ..section(ledger.name, ledger.title, vec![Part::Table(table, words)]) }
 }
@@ -187,16 +192,14 @@ fn row<'a>(view: &View<'a>, typical: &Typical, all: &[Waits]) -> Vec<TableCell<'
 /// The bar comes first, so that the bars of all lines begin in one column.
 fn line(view: &View<'_>, ledger: &Ledger, typical: &Typical, all: &[Waits]) -> Line {
     let (bar, reason) = (bar(typical.waits.share(all)), typical.waits.reason.words);
-    let [share, time, count] = typical.waits.figures(all);
+    let [share, time, _] = typical.waits.figures(all);
+    let count = figures::several(typical.waits.count, ledger.noun);
     let (name, place) = (view.name(typical.variant), place(view, typical));
     let slots = match typical.slots {
         [waited, of] if waited == of => String::new(),
         [waited, of] => format!(", in {waited} of {of} slots"),
     };
-    Line::plain(format!(
-        "{bar} {name}{place}: {reason} {share}, {time}, {count} {}{slots}",
-        ledger.counted[0]
-    ))
+    Line::plain(format!("{bar} {name}{place}: {reason} {share}, {time}, {count}{slots}"))
 }
 
 #[cfg(test)]
@@ -238,11 +241,18 @@ mod tests {
             let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome else { continue };
             fixture::use_up(&mut result.measurement, LoadWindow::Stream, 300);
         }
+        for slot in run.slots.iter_mut().filter(|slot| slot.variant == "software") {
+            let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome else { continue };
+            fixture::use_up(&mut result.measurement, LoadWindow::Stream, 1);
+        }
         let title = of_answers().title;
         let style = TextStyle { colour: false, width: 120 };
         let text = text(&run, &judgement, &style);
         let (_, rest) = text.split_once(title).unwrap();
-        insta::assert_snapshot!(rest.lines().nth(1).unwrap(), @"  ████████████████████ threads: stream window 100%, 600 ms, 300 times");
+        insta::assert_snapshot!(rest.lines().skip(1).take(2).collect::<Vec<_>>().join("\n"), @r"
+          ████████████████████ software: stream window 100%, 2.00 ms, 1 time
+          ████████████████████ threads: stream window 100%, 600 ms, 300 times
+        ");
         let row = "| `threads` | stream window | ████████████████████ 100% | 600 ms | 300 | 12 of 12 |";
         assert!(markdown(&run, &judgement).contains(row));
         assert!(html(&run, &judgement).contains(title));
