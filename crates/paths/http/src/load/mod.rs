@@ -133,7 +133,7 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
             return Ok(());
         }
         (_, LoadProtocol::H1, _) => {
-            "HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`"
+            "a connection of HTTP/1.1 carries 1 request at a time; set `protocol: h2`"
         }
         (_, _, Reuse::None) => "without `reuse` a connection carries 1 request; leave `streams` out",
     };

@@ -6,7 +6,7 @@ use super::installable::{HAPROXY, Installable, NGINX};
 use super::version::Version;
 use crate::settings::{IngressKind, IngressSettings, Spoken, TlsVersion};
 
-/// From this version of nginx on, `http2` is a directive, and a port without TLS speaks h1 beside h2. Before, it was a word of
+/// From this version of nginx on, `http2` is a directive, and a port without TLS serves both h1 and h2. Before, it was a word of
 /// `listen`.
 pub(super) const HTTP2_DIRECTIVE: Version = Version([1, 25, 1]);
 /// A larger number is a typing error.
@@ -95,11 +95,11 @@ pub(super) enum Lacks {
     #[error("this {} was built without h2: `{} {}` does not list it", program.title, program.command, program.build_argument)]
     H2 { program: Installable },
     #[error(
-        "nginx {installed} speaks h1 beside h2 only over TLS; without TLS this needs nginx {HTTP2_DIRECTIVE} or later"
+        "nginx {installed} serves h1 and h2 on one port only over TLS; without TLS, that needs nginx {HTTP2_DIRECTIVE} or later"
     )]
     PlainH2 { installed: Version },
     #[error(
-        "nginx {installed} speaks h1 beside h2 without TLS, too; h2 alone needs an nginx before {HTTP2_DIRECTIVE}"
+        "nginx {installed} serves h1 wherever it serves h2; h2 alone needs nginx before {HTTP2_DIRECTIVE}"
     )]
     H2Alone { installed: Version },
 }
@@ -195,8 +195,8 @@ mod tests {
         let (both, plain) = (&[H1, H2], TlsVersion::None);
         assert_eq!(nginx(old, TlsVersion::V13, both), "nothing");
         assert_eq!([nginx(new, plain, both), nginx(old, plain, &[H2])], ["nothing", "nothing"]);
-        insta::assert_snapshot!(nginx(new, plain, &[H2]), @"nginx 1.26.3 speaks h1 beside h2 without TLS, too; h2 alone needs an nginx before 1.25.1");
-        insta::assert_snapshot!(nginx(old, plain, both), @"nginx 1.22.1 speaks h1 beside h2 only over TLS; without TLS this needs nginx 1.25.1 or later");
+        insta::assert_snapshot!(nginx(new, plain, &[H2]), @"nginx 1.26.3 serves h1 wherever it serves h2; h2 alone needs nginx before 1.25.1");
+        insta::assert_snapshot!(nginx(old, plain, both), @"nginx 1.22.1 serves h1 and h2 on one port only over TLS; without TLS, that needs nginx 1.25.1 or later");
         insta::assert_snapshot!(nginx("nginx version: nginx/1.26.3", TlsVersion::V13, both), @"this nginx was built without h2: `nginx -V` does not list it");
     }
 }

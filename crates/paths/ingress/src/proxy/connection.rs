@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// Finds out which protocol the client speaks; whether it is known.
+    /// Finds out which protocol the client speaks. Returns whether it is known.
     fn learn_protocol(&mut self, thread: &mut Thread) -> bool {
         let data = self.inbox.data();
         if data.is_empty() {
@@ -229,7 +229,7 @@ impl Connection {
             (Some(http2), _) if http2.is_alone => Some(http2),
             (Some(http2), Some(true)) => Some(http2),
             (Some(http2), None) if data.starts_with(PREFACE) => Some(http2),
-            // No request of HTTP/1.1 begins with these bytes.
+            // The rest of the preface may still arrive.
             (Some(_), None) if PREFACE.starts_with(data) => return false,
             _ => None,
         };

@@ -507,7 +507,7 @@ fn what_http_2_cannot_do_is_refused() {
     let texts = specs.map(|spec| check(&spec).unwrap_err().to_string());
     insta::assert_snapshot!(texts.join("\n"), @r"
     load.streams: a connection carries 1 to 2000 requests at a time
-    load.streams: HTTP/1.1 carries 1 request at a time on a connection; set `protocol: h2`
+    load.streams: a connection of HTTP/1.1 carries 1 request at a time; set `protocol: h2`
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
     load.alpn: the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`
     load.protocol: wrk speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha

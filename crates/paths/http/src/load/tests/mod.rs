@@ -73,7 +73,7 @@ fn every_declared_metric_is_read_and_no_other() {
     let mut declared: Vec<&str> = crate::metrics::METRICS.iter().map(|metric| metric.name).collect();
     // The process that has the system reads the system's side.
     declared.retain(|name| *name != plumb_model::metric::CPU_SYSTEM.name);
-    // HTTP/1.1 has no windows.
+    // HTTP/1.1 has no flow control.
     declared.retain(|name| !name.starts_with("http_res_stalled"));
     declared.sort_unstable();
     assert_eq!(measurement.readings.keys().collect::<Vec<_>>(), declared);
