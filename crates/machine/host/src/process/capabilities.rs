@@ -10,15 +10,16 @@ use rustix::thread::{
 
 use crate::Error;
 
-/// The capabilities that a child keeps when it loses root's others: to use the files of other users, where this process may. This
-/// program, certificates, keys and run directories often belong to the user who called `sudo`. Only the second one allows executing a
-/// file that is for another user alone, and containers often have only that one.
+/// The capabilities that a child keeps when it loses root's others. They let it use the files of other users, if this process may:
+/// the program, certificates, keys and run directories often belong to the user who called `sudo`. Only `CAP_DAC_OVERRIDE` allows
+/// executing a file that nobody but its owner may execute, and many containers grant no other of the two.
 const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
 
-/// Takes all other capabilities from the calling thread, for good. It makes system calls only, as is allowed between fork and exec.
+/// Permanently drops all other capabilities of the calling thread. Between fork and exec only system calls are allowed, and it makes
+/// no others.
 ///
-/// A program that root executes gets its bounding set and what it inherits. Without the right to lower the bounding set
-/// (`CAP_SETPCAP`) a process hardly has any of root's capabilities, and keeps that set.
+/// A program that root executes gains the capabilities of the bounding set, so that is lowered too. A process without the right to do
+/// so (`CAP_SETPCAP`) has few of root's capabilities anyway, and keeps its bounding set.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     let own = capabilities(None)?;
     if own.effective.contains(CapabilitySet::SETPCAP) {
