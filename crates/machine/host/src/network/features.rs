@@ -8,18 +8,18 @@ use super::namespace::Namespace;
 use crate::Error;
 use crate::ethtool::{self, Argument};
 
-/// Work that a device can take over from the CPU or the stack can put off.
+/// Work that the device can take over from the CPU, or that the kernel can postpone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
     /// TCP segmentation by the device.
     Tso,
-    /// Segmentation as late as possible.
+    /// Segmentation just before the device.
     Gso,
-    /// Packets put together when they are received.
+    /// Received packets merged into larger ones.
     Gro,
-    /// Checksums of what is sent.
+    /// Checksums of sent packets.
     TxChecksum,
-    /// Checksums of what is received.
+    /// Checksums of received packets.
     RxChecksum,
 }
 
@@ -55,7 +55,7 @@ struct Value {
     data: u32,
 }
 
-// SAFETY: it is what all commands of `Feature` take (include/uapi/linux/ethtool.h).
+// SAFETY: all commands of `Feature` take this struct (include/uapi/linux/ethtool.h).
 unsafe impl Argument for Value {}
 
 impl Namespace {
@@ -63,7 +63,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When no such device exists, or it does not say.
+    /// When no such device exists, or its driver does not report the feature.
     pub fn feature(&self, name: &str, feature: Feature) -> Result<bool, Error> {
         let mut value = Value { command: feature.commands().0, data: 0 };
         let asked = ethtool::call(&self.control, name, &mut value);
@@ -76,7 +76,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When the device has it fixed.
+    /// When the device does not allow it.
     pub fn set_feature(&self, name: &str, feature: Feature, is_on: bool) -> Result<(), Error> {
         let mut value = Value { command: feature.commands().1, data: u32::from(is_on) };
         let set = ethtool::call(&self.control, name, &mut value);

@@ -15,16 +15,16 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use super::namespace::Namespace;
 use crate::Error;
 
-/// A device's name and what it is made with.
+/// The name and the parameters of a new device.
 #[derive(Debug, Clone, Copy)]
 pub struct Link<'a> {
     /// The name, at most 15 bytes.
     pub name: &'a str,
     /// The largest packet.
     pub mtu: u32,
-    /// How many packets may wait to be sent where it has a queue; the kernel's own number if absent.
+    /// The most packets that may wait to be sent, if the device has a queue; the kernel's default if absent.
     pub queue_length: Option<u32>,
-    /// Queues for sending, and as many for receiving.
+    /// The number of queues for sending, and of those for receiving.
     pub queues: u32,
 }
 
@@ -35,8 +35,8 @@ pub struct Tunnel {
     pub id: u32,
     /// The near end's address.
     pub local: Ipv4Addr,
-    /// Where packets go whose way is not known. Without it they are dropped, and the way back to an end is learned from what
-    /// comes from there.
+    /// The destination of packets whose route is not known. Without it they are dropped, and the route to an end is learned from the
+    /// packets that arrive from it.
     pub remote: Option<Ipv4Addr>,
     /// The UDP port.
     pub port: u16,
@@ -53,7 +53,7 @@ pub struct Counters {
     pub sent_packets: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// Packets dropped or faulty, both ways.
+    /// Packets dropped or faulty, in both directions.
     pub lost_packets: u64,
 }
 
@@ -64,24 +64,24 @@ pub struct LinkState {
     pub index: u32,
     /// The largest packet.
     pub mtu: u32,
-    /// How many packets may wait to be sent.
+    /// The most packets that may wait to be sent.
     pub queue_length: u32,
-    /// How packets wait to be sent: `noqueue`, `tbf`.
+    /// The kind of queue in which packets wait to be sent, such as `noqueue` or `tbf`.
     pub qdisc: String,
     /// The hardware address.
     pub address: Vec<u8>,
-    /// The counts.
+    /// The counters.
     pub counters: Counters,
 }
 
-/// A device that wraps packets into others.
+/// A device that encapsulates packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelState {
     /// The name.
     pub name: String,
-    /// The kernel's name for what it is, such as `vxlan`.
+    /// The kernel's name for its kind, such as `vxlan`.
     pub kind: String,
-    /// The counts.
+    /// The counters.
     pub counters: Counters,
 }
 
@@ -123,7 +123,7 @@ impl Namespace {
         self.add(link, InfoKind::Bridge, None)
     }
 
-    /// Makes a VXLAN device in `into`, whose packets leave through this namespace. It goes with `into`.
+    /// Makes a VXLAN device in `into`, whose packets leave through this namespace. It disappears with `into`.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Namespace {
         self.add_with(link, InfoKind::Vxlan, Some(InfoData::Vxlan(data)), there)
     }
 
-    /// Makes a device in `into` that has its own hardware address on the link of `device`, which is here. It goes with `into`.
+    /// Makes a device in `into` with its own hardware address on the link of `device`, which is here. It disappears with `into`.
     ///
     /// # Errors
     ///
@@ -170,11 +170,11 @@ impl Namespace {
         made.map_err(|cause| Error::Network { what: what(), cause })
     }
 
-    /// Removes a device. A namespace that nobody holds any more loses its devices too, but some time later.
+    /// Removes a device. The kernel also removes the devices of a namespace that nothing holds any more, but some time later.
     ///
     /// # Errors
     ///
-    /// When there is none by that name.
+    /// When no device has that name.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         let mut message = LinkMessage::default();
         message.header.index = self.link(name)?.index;
@@ -182,11 +182,11 @@ impl Namespace {
         removed.map_err(|cause| Error::Network { what: format!("remove {name}"), cause })
     }
 
-    /// The name of the device that has an address; `None` where none has.
+    /// The name of the device that has an address; `None` if no device has it.
     ///
     /// # Errors
     ///
-    /// When the kernel does not say.
+    /// When the kernel gives no answer.
     pub fn device_of(&self, address: IpAddr) -> Result<Option<String>, Error> {
         let failed = |cause| Error::Network { what: format!("find the device of {address}"), cause };
         let mut netlink = self.netlink();
@@ -219,7 +219,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When the kernel does not say.
+    /// When the kernel gives no answer.
     pub fn tunnels(&self) -> Result<Vec<TunnelState>, Error> {
         let all = self.netlink().list(RouteNetlinkMessage::GetLink(LinkMessage::default()));
         let all = all.map_err(|cause| Error::Network { what: "list devices".into(), cause })?;
@@ -232,17 +232,17 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When no such device exists, or it cannot have another address.
+    /// When no such device exists, or its address cannot be changed.
     pub fn set_hardware_address(&self, name: &str, address: [u8; 6]) -> Result<(), Error> {
         let address = vec![LinkAttribute::Address(address.to_vec())];
         self.change(name, "set the hardware address of", address, LinkFlags::empty())
     }
 
-    /// Puts a device under a bridge.
+    /// Attaches a device to a bridge.
     ///
     /// # Errors
     ///
-    /// When one of them is not there.
+    /// When one of them does not exist.
     pub fn join(&self, name: &str, bridge: &str) -> Result<(), Error> {
         let index = self.link(bridge)?.index;
         self.change(name, "put under a bridge", vec![LinkAttribute::Controller(index)], LinkFlags::empty())
@@ -252,7 +252,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When there is none by that name.
+    /// When no device has that name.
     pub fn set_up(&self, name: &str) -> Result<(), Error> {
         self.change(name, "set up", Vec::new(), LinkFlags::Up)
     }
@@ -261,7 +261,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When it cannot have such.
+    /// When the device does not support that size.
     pub fn set_mtu(&self, name: &str, mtu: u32) -> Result<(), Error> {
         self.change(name, "set the MTU of", vec![LinkAttribute::Mtu(mtu)], LinkFlags::empty())
     }
@@ -302,7 +302,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When there is none by that name.
+    /// When no device has that name.
     pub fn link(&self, name: &str) -> Result<LinkState, Error> {
         let mut message = LinkMessage::default();
         message.attributes = vec![LinkAttribute::IfName(name.to_owned())];

@@ -1,7 +1,7 @@
 //! Networks of this machine's kernel: devices, addresses, features, queues, shaping, packet filters.
 //!
-//! All of it is done to a [`Namespace`](crate::namespace::Namespace) that this process made. The network that the machine itself is
-//! on ([`Namespace::own`](crate::namespace::Namespace::own)) is only read, and tunnels lead through it.
+//! All changes are made in a [`Namespace`](crate::namespace::Namespace) that this process made. The machine's own network
+//! ([`Namespace::own`](crate::namespace::Namespace::own)) is only read, and tunnels lead through it.
 
 pub(crate) mod features;
 mod link;

@@ -1,8 +1,8 @@
-//! Network namespaces that have no name: each lives as long as something holds it, and nothing has to remove it.
+//! Network namespaces without names. Each lives as long as something holds it, and needs no removal.
 //!
-//! A named one is a mount that stays behind when its maker is killed. These are held by a descriptor of the process that
-//! made them, by the sockets in them and by the processes in them, and the kernel takes them down, with their devices,
-//! addresses and rules, when the last of those is gone. Others reach one through `/proc/PID/fd/N` of its holder.
+//! A named namespace is a mount, which stays behind when the process that made it is killed. A namespace without a name is held by a
+//! descriptor of that process, and by the sockets and processes inside. When the last of these is gone, the kernel removes it with its
+//! devices, addresses and rules. Other processes reach it through `/proc/PID/fd/N` of its holder.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,12 +25,12 @@ pub struct Namespace {
     handle: File,
     /// A socket inside, by which its devices are managed from any thread.
     netlink: Mutex<Netlink>,
-    /// Another one, for what netlink does not say in one message.
+    /// Another socket, for netlink answers of several messages.
     pub(crate) control: UdpSocket,
 }
 
 impl Namespace {
-    /// Makes one, in which nothing but the loopback device is up.
+    /// Makes a namespace in which only the loopback device is up.
     ///
     /// # Errors
     ///
@@ -48,11 +48,11 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The one that this process is in itself, the host's as a rule.
+    /// The namespace of this process, usually the host's.
     ///
     /// # Errors
     ///
-    /// When the kernel gives no descriptor of it.
+    /// When the kernel gives no descriptor for it.
     pub fn own() -> Result<Self, Error> {
         let held = || -> io::Result<Self> {
             let handle = File::open("/proc/thread-self/ns/net")?;
@@ -62,13 +62,13 @@ impl Namespace {
         held().map_err(|cause| Error::Network { what: "hold the host's network namespace".into(), cause })
     }
 
-    /// Where other processes of the same user find it, as long as this process holds it.
+    /// The path at which other processes of the same user find it while this process holds it.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd()).into()
     }
 
-    /// Does something in a thread that is inside: what opens sockets, or reads files of `/proc/sys/net`.
+    /// Runs `work` in a thread inside the namespace, so that it opens sockets and reads files of `/proc/sys/net` there.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Namespace {
         .map_err(|cause| Error::Network { what: "enter a network namespace".into(), cause })
     }
 
-    /// Does something in a thread that is inside and sees the namespace's own devices below `/sys/class/net`.
+    /// Runs `work` in a thread inside that sees the namespace's own devices below `/sys/class/net`.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Namespace {
         .map_err(|cause| Error::Network { what: "mount the /sys of a network namespace".into(), cause })
     }
 
-    /// Reads a setting below `/proc/sys/net`, such as `netfilter/nf_conntrack_count`; `None` where there is none.
+    /// Reads a setting below `/proc/sys/net`, such as `netfilter/nf_conntrack_count`; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ pub fn has_other_setting(pid: u32, setting: &Path) -> bool {
     in_thread(is_writable).unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
 }
 
-/// Moves the calling thread into a network namespace, for good: sockets that it opens from now on are in there.
+/// Moves the calling thread into a network namespace for good. Sockets that it opens from now on are inside.
 ///
 /// # Errors
 ///
@@ -223,7 +223,7 @@ fn unshare_network() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `work` to its end in a separate thread, whose namespaces go with it.
+/// Runs `work` to its end in a separate thread, whose namespaces end with it.
 fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;
@@ -231,13 +231,13 @@ fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result
     })
 }
 
-/// Whether this process may make network namespaces as it is.
+/// Whether this process may make network namespaces without further steps.
 #[must_use]
 pub fn may_create() -> bool {
     in_thread(unshare_network).is_ok()
 }
 
-/// Does what [`become_root_within`] does, unless this process may make network namespaces as it is.
+/// Does what [`become_root_within`] does, unless this process may already make network namespaces.
 ///
 /// # Errors
 ///
@@ -245,19 +245,19 @@ pub fn may_create() -> bool {
 pub fn become_root_if_needed() -> Result<(), Error> {
     /// The bit of CAP_SYS_ADMIN (include/uapi/linux/capability.h).
     const ADMINISTRATOR: u64 = 1 << 21;
-    // Not by trying, in a thread: this process must not have one.
+    // Trying it would take a second thread, which this process must not have.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     if effective & ADMINISTRATOR != 0 { Ok(()) } else { become_root_within() }
 }
 
-/// Moves this process, which may not make network namespaces, into a user namespace in which it may: there it is root
-/// over what it makes, and outside it stays who it is. What it starts from now on is in there too.
+/// Moves this process, which may not make network namespaces, into a user namespace in which it may. Inside, it is root over what it
+/// makes; outside, it stays the user that it was. The processes that it starts from now on are inside, too.
 ///
 /// # Errors
 ///
-/// When the kernel lets no ordinary user do that, or this process has several threads already.
+/// When the kernel does not allow that to ordinary users, or this process already has several threads.
 pub fn become_root_within() -> Result<(), Error> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let entered = || {

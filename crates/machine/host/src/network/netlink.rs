@@ -1,7 +1,6 @@
-//! Requests to the kernel's routing netlink, one at a time, each until its answer.
+//! Requests to the kernel's routing netlink. Each waits for its answer.
 //!
-//! The messages are a library's. Its asynchronous companion (`rtnetlink`) would bring a runtime along for what are a few
-//! dozen requests in a row.
+//! A library has the messages. Its asynchronous companion (`rtnetlink`) would bring a runtime for a few dozen requests in a row.
 
 use std::io;
 
@@ -27,26 +26,26 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Has the kernel do something.
+    /// Asks the kernel for a change.
     pub(crate) fn act(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
         self.answer().map(drop)
     }
 
-    /// Asks for one thing.
+    /// Asks for one object.
     pub(crate) fn ask(&mut self, message: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
         self.send(message, NLM_F_REQUEST)?;
         self.answer()?.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Asks for one thing that there may not be; of that the kernel says only that it is done. Traffic control tells those
-    /// who listen, and who asked only with `NLM_F_ECHO`.
+    /// Asks for one object, which may not exist; the kernel then only says that it is done. Traffic control sends the object to
+    /// listeners, and to the process that asks only with `NLM_F_ECHO`.
     pub(crate) fn find(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         self.send(message, NLM_F_REQUEST | NLM_F_ACK | NLM_F_ECHO)?;
         self.answer()
     }
 
-    /// Asks for all there is of a kind.
+    /// Asks for all objects of a kind.
     pub(crate) fn list(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
         let mut all = Vec::new();
@@ -84,7 +83,7 @@ impl Netlink {
         self.socket.send(&bytes, 0).map(drop)
     }
 
-    /// The answer to the last request: what was asked for, or `None` for "done".
+    /// The answer to the last request: the object, or `None` for "done".
     fn answer(&mut self) -> io::Result<Option<RouteNetlinkMessage>> {
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;

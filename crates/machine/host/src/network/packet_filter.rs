@@ -1,7 +1,7 @@
-//! Rules on the way of packets, by nftables' own program in the namespace: what it is handed at once is one transaction.
+//! Packet-filter rules, which nftables' own program loads in the namespace. All rules of one call are one transaction.
 //!
-//! The program is the interface that nftables keeps stable. The expressions that rules are made of in the kernel have no
-//! library that is kept, and rules are loaded once for a run, not for a packet.
+//! The program is nftables' stable interface. No maintained library has the expressions of which the kernel's rules consist, and rules are
+//! loaded once in a run, not once in a packet.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -20,7 +20,7 @@ use crate::process::{Command, Output, Stream, output_of, which};
 /// Ten thousand rules take a second on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A counter by its name, with what it counted.
+/// A named counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleCounter {
     /// The name.
@@ -37,7 +37,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When `nft` is not there or refuses the rules.
+    /// When `nft` is missing, or refuses the rules.
     pub fn add_rules(&self, rules: &str) -> Result<(), Error> {
         let output = self.nft(&["-f", "-"], rules)?;
         refused(&output, "add the rules")
@@ -45,22 +45,22 @@ impl Namespace {
 
     /// All named counters of one table of family `inet`; none where no such table exists.
     ///
-    /// They are asked for by netlink: `nft` reads all rules first, which takes a tenth of a second where there are thousands.
+    /// Netlink gives them directly, whereas `nft` reads all rules first, which takes a tenth of a second if there are thousands.
     ///
     /// # Errors
     ///
-    /// When the kernel does not say.
+    /// When the kernel gives no answer.
     pub fn rule_counters(&self, table: &str) -> Result<Vec<RuleCounter>, Error> {
         let counters = self.inside(|| dump_counters(table))?;
         counters.map_err(|cause| Error::Network { what: "read the rules' counters".into(), cause })
     }
 
-    /// How many rules nftables has, in all tables of all families. Rules of iptables are among them where its program writes them by
-    /// nftables, as most do.
+    /// The number of nftables' rules in all tables of all families. They include the rules of iptables if its program uses nftables, as
+    /// most do.
     ///
     /// # Errors
     ///
-    /// When the kernel does not say, or this process may not ask.
+    /// When the kernel gives no answer, or this process may not ask.
     pub fn rule_count(&self) -> Result<u64, Error> {
         let count = self.inside(|| {
             let mut count = 0;
@@ -116,7 +116,7 @@ fn dump_counters(table: &str) -> io::Result<Vec<RuleCounter>> {
     Ok(counters)
 }
 
-/// Asks for all there is of a kind, and takes each message's attributes.
+/// Asks for all objects of a kind, and takes each message's attributes.
 fn dump(request: &[u8], kind: u16, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_NETFILTER)?;
     socket.bind_auto()?;

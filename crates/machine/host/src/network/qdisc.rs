@@ -1,4 +1,4 @@
-//! How packets wait to be sent: the kind of queue, and a link that is slower, longer or worse than the machine.
+//! Queues in which packets wait to be sent: their kind, and those that make a link slower, longer or worse than the machine's own.
 
 use std::io;
 
@@ -24,42 +24,42 @@ mod netem {
     pub const RATE64: u16 = 8;
     pub const LATENCY64: u16 = 10;
 }
-/// The time that the kernel says a burst in (`PSCHED_SHIFT`, include/net/pkt_sched.h).
+/// The unit of time in which the kernel states a burst (`PSCHED_SHIFT`, include/net/pkt_sched.h).
 const TICK_NS: u64 = 64;
 
-/// A rate that bursts may exceed by a number of bytes; what comes faster waits, up to `limit_bytes`.
+/// A rate that bursts may exceed by a number of bytes. Faster packets wait, up to `limit_bytes` of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
     /// Bytes per second.
     pub rate_bytes_per_s: u64,
-    /// The most that goes at once.
+    /// The most that is sent at once.
     pub burst_bytes: u32,
     /// The most that waits.
     pub limit_bytes: u32,
 }
 
-/// A link that takes its time and loses packets.
+/// A link that delays and loses packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Impairment {
-    /// How long each packet takes, in ns.
+    /// The delay of each packet, in ns.
     pub delay_ns: u64,
     /// The share of packets that are lost.
     pub loss: f64,
-    /// Bytes per second, where there is a limit.
+    /// Bytes per second, if there is a limit.
     pub rate_bytes_per_s: Option<u64>,
 }
 
 /// The effect of a queue on a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// It limits the rate. A burst that was read back is less than a tick of 64 ns of that rate below what was set.
+    /// A limited rate. A burst that was read back is below the one that was set by less than the bytes of a tick of 64 ns at that rate.
     Bucket(TokenBucket),
-    /// It takes its time and loses packets.
+    /// Delay and loss.
     Impairment(Impairment),
 }
 
 impl Namespace {
-    /// Has a device's packets wait in a queue of that kind, with the kind's own settings.
+    /// Gives a device a queue of that kind, with the kind's default settings.
     ///
     /// # Errors
     ///
@@ -68,25 +68,25 @@ impl Namespace {
         self.replace_root(device, kind, None)
     }
 
-    /// Limits what a device sends (tc-tbf(8)).
+    /// Limits the rate at which a device sends (tc-tbf(8)).
     ///
     /// # Errors
     ///
-    /// When this kernel cannot.
+    /// When this kernel lacks that kind of queue.
     pub fn set_rate(&self, device: &str, bucket: TokenBucket) -> Result<(), Error> {
         self.replace_root(device, "tbf", Some(bucket_options(bucket)))
     }
 
-    /// Delays and loses what a device sends (tc-netem(8)).
+    /// Delays and loses packets that a device sends (tc-netem(8)).
     ///
     /// # Errors
     ///
-    /// When this kernel cannot.
+    /// When this kernel lacks that kind of queue.
     pub fn set_impairment(&self, device: &str, impairment: Impairment) -> Result<(), Error> {
         self.replace_root(device, "netem", Some(impairment_options(impairment)))
     }
 
-    /// The effect of the queue at a device on the link, as the kernel says it; `None` for a kind that does none of it.
+    /// The effect of a device's queue on the link, as the kernel reports it; `None` for a kind without such an effect.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Namespace {
     }
 }
 
-/// The kernel's word for a kind that it does not have is "no such file", which would puzzle.
+/// Names the missing kind of queue. The kernel reports it as "no such file", which would puzzle users.
 fn refusal(device: &str, kind: &str, cause: io::Error) -> Error {
     let cause = match cause.raw_os_error() {
         Some(libc::ENOENT) => io::Error::other(format!("this kernel has no {kind} (CONFIG_NET_SCH_*)")),
@@ -150,7 +150,7 @@ fn bucket_options(bucket: TokenBucket) -> Vec<u8> {
 
 /// `struct tc_netem_qopt` and attributes (include/uapi/linux/pkt_sched.h).
 fn impairment_options(impairment: Impairment) -> Vec<u8> {
-    /// Far more than is on the way at any rate that a machine reaches alone.
+    /// Far more packets than are on the way at any rate that a single machine reaches.
     const LIMIT_PACKETS: u32 = 100_000;
     let loss = (impairment.loss.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
     // latency, limit, loss, gap, duplicate, jitter.
@@ -174,7 +174,7 @@ fn shape_of(message: &TcMessage) -> Option<Shape> {
         TcAttribute::Kind(kind) => Some(kind.as_str()),
         _ => None,
     })?;
-    // Of a kind that the library does not know, it hands the options over as they are.
+    // The library hands over the options of a kind that it does not know as they are.
     let options = message.attributes.iter().find_map(|attribute| match attribute {
         TcAttribute::Options(options) => options.iter().find_map(|option| match option {
             TcOption::Other(bytes) => {
@@ -193,7 +193,7 @@ fn shape_of(message: &TcMessage) -> Option<Shape> {
     }
 }
 
-/// What [`bucket_options`] writes, as the kernel gives it back: the burst as the time that it takes at the rate.
+/// Reads the options of [`bucket_options`] as the kernel returns them, with the burst as the time that it takes at the rate.
 fn bucket_of(options: &[u8]) -> Option<TokenBucket> {
     let parms = value_of(options, tbf::PARMS)?;
     let rate_bytes_per_s = match value_of(options, tbf::RATE64) {
@@ -209,7 +209,7 @@ fn bucket_of(options: &[u8]) -> Option<TokenBucket> {
     })
 }
 
-/// What [`impairment_options`] writes, as the kernel gives it back.
+/// Reads the options of [`impairment_options`] as the kernel returns them.
 fn impairment_of(options: &[u8]) -> Option<Impairment> {
     // struct tc_netem_qopt has 24 bytes, and attributes follow.
     let (fixed, attributes) = options.split_at_checked(24)?;
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// What `tbf_dump` of net/sched/sch_tbf.c writes.
+    /// The options that `tbf_dump` of net/sched/sch_tbf.c writes.
     fn bucket_dump(rate: u32, limit: u32, ticks: u32, rate64: Option<u64>) -> Vec<u8> {
         let mut parms = vec![0; 36];
         parms[8..12].copy_from_slice(&rate.to_ne_bytes());
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(message("tbf", &[0; 6]), None);
     }
 
-    /// What `netem_dump` of net/sched/sch_netem.c writes; the delay comes in ticks as well.
+    /// The options that `netem_dump` of net/sched/sch_netem.c writes. The delay is in ticks, too.
     fn impairment_dump(delay_ns: u64, loss: u32, rate: u32, rate64: Option<u64>) -> Vec<u8> {
         let ticks = u32::try_from(delay_ns / TICK_NS).unwrap();
         let mut bytes: Vec<u8> =

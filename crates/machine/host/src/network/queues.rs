@@ -1,4 +1,4 @@
-//! Which CPUs a device's queues belong to, through a `/sys` that shows the namespace.
+//! The CPUs to which a device's queues belong, through a `/sys` that shows the namespace.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::namespace::Namespace;
 use crate::Error;
 use crate::cpu::CpuSet;
 
-/// Which way packets go through a queue.
+/// The direction of packets through a queue.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Receive,
@@ -25,7 +25,7 @@ impl Way {
 }
 
 impl Namespace {
-    /// Has packets that a device receives handled on these CPUs (receive packet steering), in every queue.
+    /// Has these CPUs handle the packets that a device receives, in every queue (receive packet steering).
     ///
     /// # Errors
     ///
@@ -35,18 +35,18 @@ impl Namespace {
         self.write_queues(Way::Receive, device, vec![mask; queues])
     }
 
-    /// Has each of a device's queues for sending used by one of these CPUs in turn (transmit packet steering).
+    /// Assigns these CPUs to a device's queues for sending, one to each in turn (transmit packet steering).
     ///
     /// # Errors
     ///
-    /// When this process may not, or the device has one queue only.
+    /// When this process may not, or the device has only one queue.
     pub fn set_send_cpus(&self, device: &str, queues: usize, cpus: &CpuSet) -> Result<(), Error> {
         let masks = (0..queues).map(|queue| hexadecimal(cpus.iter().skip(queue).step_by(queues))).collect();
         self.write_queues(Way::Send, device, masks)
     }
 
-    /// The CPUs that each of a device's queues belongs to: for receiving, then for sending. None where the kernel does not
-    /// say.
+    /// The CPUs to which each of a device's queues belongs, first for receiving and then for sending; empty if the kernel does not report
+    /// them.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Namespace {
     }
 }
 
-/// CPUs as the kernel's mask in hexadecimal: groups of 32 with commas between them.
+/// Writes CPUs as the kernel's hexadecimal mask, in groups of 32 bits with commas between them.
 fn hexadecimal(cpus: impl Iterator<Item = u32>) -> String {
     let mut groups = vec![0_u32];
     for cpu in cpus {
@@ -81,7 +81,7 @@ fn hexadecimal(cpus: impl Iterator<Item = u32>) -> String {
     words.join(",")
 }
 
-/// The CPUs of such a mask.
+/// Reads the CPUs of such a mask.
 fn cpus_of(mask: &str) -> Option<CpuSet> {
     let groups: Vec<u32> =
         mask.rsplit(',').map(|group| u32::from_str_radix(group, 16).ok()).collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! A short way for packets: an eBPF program at a device that hands them over to another one, past bridge and filters.
+//! A shortcut for packets: an eBPF program at a device that hands them to another device, past bridge and filters.
 //!
 //! The program is eight instructions: count in a map, name the device, call the helper, return its answer.
 
@@ -22,27 +22,27 @@ const PSEUDO_MAP_VALUE: u8 = 2;
 const HELPER_REDIRECT: i32 = 23;
 const HELPER_REDIRECT_PEER: i32 = 155;
 
-/// Where packets that a device receives are handed over to.
+/// The destination of packets that a device receives.
 #[derive(Debug, Clone, Copy)]
 pub enum Redirect<'a> {
-    /// To be sent by this device.
+    /// This device, which sends them.
     SentBy(&'a str),
-    /// To be received by the other end of this veth device, in its namespace, at once.
+    /// The other end of this veth device, which receives them at once in its namespace.
     ReceivedByPeerOf(&'a str),
 }
 
-/// A program that is at work, as long as this lives and its device does.
+/// A program that works as long as this value and its device live.
 #[derive(Debug)]
 pub struct Shortcut {
     map: OwnedFd,
 }
 
 impl Shortcut {
-    /// How many packets took it.
+    /// The number of packets that took the shortcut.
     ///
     /// # Errors
     ///
-    /// When the kernel does not say.
+    /// When the kernel gives no answer.
     pub fn packets(&self) -> Result<u64, Error> {
         let (key, mut value) = (0_u32, 0_u64);
         let mut attributes = [0_u64; 4];
@@ -57,7 +57,7 @@ impl Shortcut {
 }
 
 impl Namespace {
-    /// Has what `device` receives take a short way.
+    /// Makes packets that `device` receives take a shortcut.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ fn filter_options(program: &OwnedFd) -> Vec<u8> {
     bytes
 }
 
-/// One instruction: opcode, destination and source register, offset, immediate (Documentation/bpf/instruction-set).
+/// Encodes an instruction: opcode, destination and source register, offset, immediate (Documentation/bpf/instruction-set).
 fn instruction(opcode: u8, destination: u8, source: u8, immediate: i32) -> u64 {
     let [a, b, c, d] = immediate.to_ne_bytes();
     u64::from_ne_bytes([opcode, destination | (source << 4), 0, 0, a, b, c, d])
@@ -130,7 +130,7 @@ fn program(map: &OwnedFd, target: u32, helper: i32) -> [u64; 8] {
     ]
 }
 
-/// An array of one 64-bit count.
+/// Makes a map that is an array of one 64-bit count.
 fn count_map() -> io::Result<OwnedFd> {
     let words = [MAP_TYPE_ARRAY, 4, 8, 1];
     let mut attributes = [0_u64; 4];
@@ -147,7 +147,7 @@ fn load(program: &[u64]) -> io::Result<OwnedFd> {
     let mut attributes = [0_u64; 6];
     attributes[0] = pair(PROG_TYPE_SCHED_CLS, count);
     attributes[1] = program.as_ptr() as u64;
-    // The kernel lends these helpers to programs under its own licence only.
+    // The kernel allows these helpers only to programs under its own licence.
     attributes[2] = c"GPL".as_ptr() as u64;
     // SAFETY: the program and the licence outlive the call.
     let descriptor = unsafe { bpf(PROG_LOAD, &mut attributes) }?;
@@ -155,7 +155,7 @@ fn load(program: &[u64]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Two 32-bit fields that follow one another.
+/// Packs two consecutive 32-bit fields.
 fn pair(first: u32, second: u32) -> u64 {
     let ([a, b, c, d], [e, f, g, h]) = (first.to_ne_bytes(), second.to_ne_bytes());
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
@@ -163,7 +163,7 @@ fn pair(first: u32, second: u32) -> u64 {
 
 /// # Safety
 ///
-/// Addresses in `attributes` must be what the command takes them for, and valid for the time of the call.
+/// Addresses in `attributes` must point to what the command expects, and be valid during the call.
 unsafe fn bpf(command: libc::c_long, attributes: &mut [u64]) -> io::Result<libc::c_int> {
     // SAFETY: the length is that of the attributes; the rest is the caller's promise.
     let outcome = unsafe {
