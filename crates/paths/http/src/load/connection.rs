@@ -183,7 +183,9 @@ impl<P: Protocol> Connection<P> {
         self.phase = Phase::Vacant;
         self.protocol.reset();
         let link = self.link.take()?;
-        link.count_segments(core);
+        if core.counts_segments(self.index) {
+            link.count_segments(core);
+        }
         Some(link)
     }
 

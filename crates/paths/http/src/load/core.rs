@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::rc::Rc;
 
 use plumb_host::epoll::{Alarm, Epoll, Ready};
@@ -67,6 +68,8 @@ pub struct Core<T> {
     pub tally: Tally,
     /// Whether the window is open.
     pub is_open: bool,
+    /// Connections whose segments are still to be read, since the window opened or closed.
+    pub unread: Range<usize>,
     /// Bytes on the wire.
     pub traffic: Rc<Traffic>,
     /// Requests that a server did not process, to be begun again.
@@ -105,6 +108,7 @@ impl<T> Core<T> {
             shared,
             tally,
             is_open: false,
+            unread: 0..0,
             traffic: Rc::default(),
             again: VecDeque::new(),
             timers: BinaryHeap::new(),
@@ -127,6 +131,13 @@ impl<T> Core<T> {
             }
         }
         Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
+    }
+
+    /// Whether the segments of a connection that ends are to be counted: within the window, from when they were first read, and until
+    /// they are read after it.
+    #[must_use]
+    pub fn counts_segments(&self, index: usize) -> bool {
+        self.is_open != self.unread.contains(&index)
     }
 
     /// Whether local ports ran out and connections come from several addresses since.

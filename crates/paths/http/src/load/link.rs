@@ -60,11 +60,9 @@ pub trait Link: Sized {
     /// The segments that were sent again, or came out of order, since the connection began or the window opened.
     fn segments(&self) -> SegmentCounts;
 
-    /// Counts its segments, if the window is open: when it closes, or the connection ends before.
+    /// Counts its segments: when the window closes, or the connection ends before.
     fn count_segments<T>(&self, core: &mut Core<T>) {
-        if core.is_open {
-            core.tally.segments.add(&self.segments());
-        }
+        core.tally.segments.add(&self.segments());
     }
 
     /// Ends the connection: the server first, where it said that it would.

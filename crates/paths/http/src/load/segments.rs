@@ -1,7 +1,8 @@
 //! Segments that were sent again, or came out of order, on the load's connections within the window.
 //!
 //! The kernel counts them for each connection. They are read when the window opens and closes, and when a connection ends in
-//! between. So a request costs no system call, unless it has a connection to itself, and that takes ten others.
+//! between. So a request costs no system call, unless it has a connection to itself, and that takes ten others. The readings of many
+//! connections are spread over the turns of the loop that follow, because all at once would delay requests.
 
 use std::array;
 use std::os::fd::AsFd;
