@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use plumb_host::process::{Output, run_for_output, which};
 use plumb_host::time::sleep;
-use plumb_model::{NoticeKind, Span};
-use plumb_path::Window;
+use plumb_model::{Measurement, NoticeKind, Span};
+use plumb_path::{Portion, SeenWindow, Settings as _, Window};
 
 use super::*;
 use crate::load::http_load;
 use crate::settings::Spoken::{self, H1, H2};
-use crate::settings::{LoadProtocol, LoadSettings};
+use crate::settings::{HttpSettings, LoadProtocol, LoadSettings};
+use crate::share::share;
 use crate::system::protocols::Lacks;
 use crate::system::{check, counter};
 
@@ -230,6 +231,41 @@ fn a_load_speaks_the_protocol_that_each_kind_chooses() {
             let is_told = measured.notices.iter().any(|notice| notice.kind == NoticeKind::StreamsUnused);
             assert_eq!(is_told, alpn != "h2", "{spec:?}");
         }
+    }
+}
+
+#[test]
+fn loads_for_which_the_server_chose_different_protocols_are_found_by_their_evidence() {
+    let load = LoadSettings {
+        protocol: LoadProtocol::Auto,
+        connections: 4,
+        requests: Some(400),
+        duration: Span(60_000_000_000),
+        ..LoadSettings::default()
+    };
+    let ingress = |protocols: &[Spoken]| {
+        let mut spec = spec(IngressKind::Embedded, TlsVersion::V13);
+        spec.ingress.protocols = protocols.to_vec();
+        spec
+    };
+    // Each agent measures its share, as behind an address that leads to another server from each host.
+    let agent = |number: u32, protocols: &[Spoken]| {
+        let started = Started::new(&ingress(protocols));
+        let share = share(&load, Portion { number, of: 2 }).unwrap();
+        let window = Window::at_once(0, 60_000_000_000, 7);
+        let measured = http_load(&share, &started.target).unwrap().measure(window, &mut |_| ()).unwrap();
+        (format!("client{number}"), measured)
+    };
+    let settings = HttpSettings { system: ingress(&[H1, H2]), load: load.clone() };
+    let none = Snapshot::default();
+    for (second, alpn) in [(&[H1, H2][..], &["h2"][..]), (&[H1], &["h2", "http/1.1"])] {
+        let all = Measurement::union(vec![agent(0, &[H1, H2]), agent(1, second)]).unwrap();
+        assert_eq!((all.work, &all.errors), (400, &[].into()));
+        assert_eq!(all.observed["alpn"].keys().collect::<Vec<_>>(), alpn);
+        let seen = SeenWindow { before: &none, after: &none, measurement: Some(&all) };
+        let evidence = settings.evidence(seen);
+        let chosen = evidence.iter().find(|evidence| evidence.what == "alpn negotiated").unwrap();
+        assert_eq!(chosen.holds, alpn.len() == 1, "{chosen:?}");
     }
 }
 
