@@ -9,7 +9,7 @@ pub enum FrameKind {
     Data,
     /// HEADERS.
     Headers,
-    /// PRIORITY, which says nothing any more (RFC 9113, section 5.3.2).
+    /// PRIORITY, which is deprecated and has no effect (RFC 9113, section 5.3.2).
     Priority,
     /// RST_STREAM.
     RstStream,

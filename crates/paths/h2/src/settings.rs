@@ -9,15 +9,15 @@ use crate::window::WINDOW_MAX;
 pub struct Settings {
     /// The largest dynamic table of its decoder, in bytes.
     pub header_table_size: u32,
-    /// Whether it takes PUSH_PROMISE.
+    /// Whether it accepts PUSH_PROMISE.
     pub enable_push: bool,
     /// The most streams that the other side may have open; `u32::MAX` means unlimited.
     pub max_concurrent_streams: u32,
     /// The window of a new stream, in bytes.
     pub initial_window_size: u32,
-    /// The largest payload of a frame that it takes, in bytes.
+    /// The largest payload of a frame that it accepts, in bytes.
     pub max_frame_size: u32,
-    /// The largest list of fields that it takes, as counted by HPACK; `u32::MAX` means unlimited.
+    /// The largest list of fields that it accepts, as HPACK counts it; `u32::MAX` means unlimited.
     pub max_header_list_size: u32,
 }
 
@@ -80,11 +80,11 @@ impl Settings {
         }
     }
 
-    /// Takes over one setting of the peer. Unknown ones are ignored.
+    /// Applies one setting of the peer. Unknown ones are ignored.
     ///
     /// # Errors
     ///
-    /// When the value is one that the RFC forbids.
+    /// When the RFC forbids the value.
     pub fn apply(&mut self, id: u16, value: u32) -> Result<(), Error> {
         let Some(id) = SettingId::ALL.into_iter().find(|&known| known as u16 == id) else { return Ok(()) };
         match id {
@@ -105,7 +105,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Writes a SETTINGS frame with all that differs from the RFC's defaults.
+    /// Writes a SETTINGS frame with the settings that differ from the RFC's defaults.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let default = Self::default();
         let changed = SettingId::ALL.into_iter().filter(|&id| self.value(id) != default.value(id));

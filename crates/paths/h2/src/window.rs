@@ -16,17 +16,17 @@ impl Window {
         Self(i64::from(size))
     }
 
-    /// How many bytes may be sent now.
+    /// The number of bytes that may be sent now.
     #[must_use]
     pub fn available(self) -> usize {
         usize::try_from(self.0).unwrap_or(0)
     }
 
-    /// Bytes are sent, or arrive.
+    /// Takes the room of bytes that are sent or arrive.
     ///
     /// # Errors
     ///
-    /// When the window has less room. It is unchanged then.
+    /// When the window has less room; it then stays as it was.
     pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         if bytes > self.available() {
             return Err(Fault::DataBeyondWindow);
@@ -35,11 +35,11 @@ impl Window {
         Ok(())
     }
 
-    /// A WINDOW_UPDATE, or a change of SETTINGS_INITIAL_WINDOW_SIZE by this many bytes.
+    /// Enlarges the window, after a WINDOW_UPDATE or a change of SETTINGS_INITIAL_WINDOW_SIZE; `by` may be negative.
     ///
     /// # Errors
     ///
-    /// When the window would be above 2^31-1. It is unchanged then.
+    /// When the window would exceed 2^31-1; it then stays as it was.
     pub fn change(&mut self, by: i64) -> Result<(), Fault> {
         if self.0 + by > i64::from(WINDOW_MAX) {
             return Err(Fault::WindowTooLarge);
@@ -62,17 +62,17 @@ pub struct Inflow {
 }
 
 impl Inflow {
-    /// A window that is kept at this many bytes.
+    /// A window of this many bytes, which updates restore.
     #[must_use]
     pub fn new(size: u32) -> Self {
         Self { window: Window::new(size), size, owed: 0, given: 0, turn: 0 }
     }
 
-    /// DATA arrives.
+    /// Counts DATA that arrived.
     ///
     /// # Errors
     ///
-    /// When the peer had no right to send as much.
+    /// When the peer sent more than the window allows.
     pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         self.window.take(bytes)
     }
@@ -102,11 +102,11 @@ impl Inflow {
         self.window.0 <= i64::from(given)
     }
 
-    /// SETTINGS_INITIAL_WINDOW_SIZE of this side took effect.
+    /// Applies this side's SETTINGS_INITIAL_WINDOW_SIZE, which the peer has acknowledged.
     ///
     /// # Errors
     ///
-    /// When the window would be above 2^31-1.
+    /// When the window would exceed 2^31-1.
     pub fn resize(&mut self, size: u32) -> Result<(), Fault> {
         self.window.change(i64::from(size) - i64::from(self.size))?;
         self.size = size;

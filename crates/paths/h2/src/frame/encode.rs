@@ -1,6 +1,6 @@
 //! Writes frames to the end of a `Vec`.
 //!
-//! The caller respects the peer's SETTINGS_MAX_FRAME_SIZE; only field blocks are cut here, since one block can be several frames.
+//! The caller respects the peer's SETTINGS_MAX_FRAME_SIZE. Only field blocks are split here, because one block may need several frames.
 
 use super::{Flags, FrameKind, Header};
 use crate::error::ErrorCode;
@@ -21,12 +21,12 @@ pub fn frame(kind: FrameKind, flags: Flags, stream: u32, payload: &[u8], out: &m
     out.extend_from_slice(payload);
 }
 
-/// DATA without padding.
+/// Writes DATA without padding.
 pub fn data(stream: u32, content: &[u8], ends_stream: bool, out: &mut Vec<u8>) {
     frame(FrameKind::Data, end_stream(ends_stream), stream, content, out);
 }
 
-/// HEADERS, and as many CONTINUATION frames as the block needs.
+/// Writes HEADERS, and as many CONTINUATION frames as the block needs.
 pub fn headers(stream: u32, block: &[u8], ends_stream: bool, payload_bytes_max: u32, out: &mut Vec<u8>) {
     let mut rest = block;
     let (mut kind, mut flags) = (FrameKind::Headers, end_stream(ends_stream));
@@ -40,12 +40,12 @@ pub fn headers(stream: u32, block: &[u8], ends_stream: bool, payload_bytes_max: 
     }
 }
 
-/// RST_STREAM.
+/// Writes RST_STREAM.
 pub fn rst_stream(stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
     frame(FrameKind::RstStream, Flags::NONE, stream, &code.number().to_be_bytes(), out);
 }
 
-/// SETTINGS with these identifiers and values.
+/// Writes SETTINGS with these identifiers and values.
 pub fn settings(pairs: &[(u16, u32)], out: &mut Vec<u8>) {
     let length = 6 * pairs.len() as u32;
     out.extend_from_slice(
@@ -57,23 +57,23 @@ pub fn settings(pairs: &[(u16, u32)], out: &mut Vec<u8>) {
     }
 }
 
-/// The acknowledgement of SETTINGS.
+/// Writes the acknowledgement of SETTINGS.
 pub fn settings_ack(out: &mut Vec<u8>) {
     frame(FrameKind::Settings, Flags::ACK, 0, &[], out);
 }
 
-/// PING or its answer.
+/// Writes PING or its answer.
 pub fn ping(payload: [u8; 8], is_ack: bool, out: &mut Vec<u8>) {
     frame(FrameKind::Ping, if is_ack { Flags::ACK } else { Flags::NONE }, 0, &payload, out);
 }
 
-/// GOAWAY.
+/// Writes GOAWAY.
 pub fn go_away(last_stream: u32, code: ErrorCode, debug: &[u8], out: &mut Vec<u8>) {
     let payload = [&last_stream.to_be_bytes()[..], &code.number().to_be_bytes(), debug].concat();
     frame(FrameKind::GoAway, Flags::NONE, 0, &payload, out);
 }
 
-/// WINDOW_UPDATE by 1 to 2^31-1; stream 0 is the connection.
+/// Writes WINDOW_UPDATE with an increment of 1 to 2^31-1; stream 0 is the connection.
 pub fn window_update(stream: u32, increment: u32, out: &mut Vec<u8>) {
     frame(FrameKind::WindowUpdate, Flags::NONE, stream, &increment.to_be_bytes(), out);
 }

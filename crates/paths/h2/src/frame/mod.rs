@@ -1,7 +1,6 @@
-//! Frames (RFC 9113, sections 4 and 6), as they are on the wire.
+//! Frames as they are on the wire (RFC 9113, sections 4 and 6).
 //!
-//! Reading checks what one frame shows by itself: its length, its padding and whether it may be on stream 0. The connection checks the
-//! rest.
+//! Reading checks what a single frame shows: its length, its padding, and whether it may be on stream 0. The connection checks the rest.
 
 pub mod encode;
 mod parse;
@@ -20,15 +19,15 @@ pub struct Flags(pub u8);
 impl Flags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// DATA and HEADERS: the sender's side of the stream ends.
+    /// Of DATA and HEADERS: the sender's side of the stream ends.
     pub const END_STREAM: Self = Self(0x1);
-    /// SETTINGS and PING: an acknowledgement.
+    /// Of SETTINGS and PING: this is an acknowledgement.
     pub const ACK: Self = Self(0x1);
-    /// HEADERS, PUSH_PROMISE and CONTINUATION: the field block ends.
+    /// Of HEADERS, PUSH_PROMISE and CONTINUATION: the field block ends.
     pub const END_HEADERS: Self = Self(0x4);
-    /// DATA, HEADERS and PUSH_PROMISE: there is padding.
+    /// Of DATA, HEADERS and PUSH_PROMISE: the payload has padding.
     pub const PADDED: Self = Self(0x8);
-    /// HEADERS: there are the five bytes of a priority.
+    /// Of HEADERS: the payload has the five bytes of a priority.
     pub const PRIORITY: Self = Self(0x20);
 
     /// Whether all bits of `other` are set.
@@ -131,7 +130,7 @@ pub enum Frame<'a> {
     WindowUpdate {
         /// The stream; 0 is the connection.
         stream: u32,
-        /// How many bytes the sender may send in addition.
+        /// The number of bytes that the receiver of this frame may send in addition.
         increment: u32,
     },
     /// CONTINUATION.

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault};
 const ID_MASK: u32 = (1 << 31) - 1;
 
 impl Header {
-    /// Reads a header from the front of `bytes`; `None` when it is not there in full.
+    /// Reads a header from the front of `bytes`. Returns `None` if it is incomplete.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let &[a, b, c, kind, flags, e, f, g, h] = bytes.first_chunk::<HEADER_BYTES>()?;
@@ -19,7 +19,7 @@ impl Header {
         })
     }
 
-    /// Checks the length before the payload is there.
+    /// Checks the length, before the payload has arrived.
     ///
     /// # Errors
     ///
@@ -50,11 +50,11 @@ impl Header {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame from the front of `bytes`, and says how many bytes it has; `None` when it is not there in full.
+    /// Reads a frame from the front of `bytes`. Returns it with its length in bytes, or `None` if it is incomplete.
     ///
     /// # Errors
     ///
-    /// When it is longer than `payload_bytes_max`, or for those of [`Frame::parse`].
+    /// When its payload is longer than `payload_bytes_max`, and those of [`Frame::parse`].
     pub fn read(bytes: &'a [u8], payload_bytes_max: u32) -> Result<Option<(Self, usize)>, Error> {
         let Some(header) = Header::parse(bytes) else { return Ok(None) };
         header.check_size(payload_bytes_max)?;
@@ -103,7 +103,7 @@ fn length_fault(kind: FrameKind) -> Error {
     Fault::FrameLength(kind).on_connection()
 }
 
-/// The payload without the length of the padding and the padding itself. Its bytes are not looked at, as section 6.1 allows.
+/// The payload without the padding and its length. The padding's bytes are not checked, as section 6.1 allows.
 fn unpad(flags: Flags, payload: &[u8], kind: FrameKind) -> Result<&[u8], Error> {
     if !flags.has(Flags::PADDED) {
         return Ok(payload);
@@ -117,7 +117,7 @@ fn headers(header: Header, payload: &[u8]) -> Result<Frame<'_>, Error> {
     let Header { kind, flags, stream, .. } = header;
     let mut fragment = unpad(flags, payload, kind)?;
     if flags.has(Flags::PRIORITY) {
-        // Where padding leaves no room for the priority, the padding is what is too long.
+        // If the padding leaves no room for the priority, the padding is too long.
         let fault = if flags.has(Flags::PADDED) { Fault::Padding } else { Fault::FrameLength(kind) };
         fragment = fragment.get(5..).ok_or(fault.on_connection())?;
     }
