@@ -9,7 +9,7 @@ pub enum CodingFault {
     /// A field block that ends within an instruction.
     #[error("a field block that ends within a field")]
     Truncated,
-    /// A wrong Huffman code or its padding.
+    /// An invalid Huffman code, or invalid padding after it.
     #[error("a string with an invalid Huffman code")]
     Huffman,
 }

@@ -29,9 +29,9 @@ struct Canonical {
     /// All symbols in the order of their codes.
     symbols: [u16; SYMBOLS],
     codes: [u32; SYMBOLS],
-    /// By length: the first code that is longer, aligned to the left in 32 bits.
+    /// For each length, the first longer code, left-aligned in 32 bits.
     ends: [u64; LENGTH_MAX + 1],
-    /// By length: its first code, and that code's place in `symbols`.
+    /// For each length, its first code, and the index of that code in `symbols`.
     firsts: [(u32, u16); LENGTH_MAX + 1],
 }
 
@@ -67,7 +67,7 @@ static CANONICAL: Canonical = canonical();
 /// Codes of at most this many bits are looked up at once.
 const SHORT_BITS: usize = 8;
 
-/// By the next eight bits: the symbol and the length of its code; a length of 0 stands for a longer code.
+/// For each value of the next eight bits, the symbol and the length of its code; a length of 0 stands for a longer code.
 static SHORT: [(u8, u8); 1 << SHORT_BITS] = short();
 
 const fn short() -> [(u8, u8); 1 << SHORT_BITS] {
@@ -120,7 +120,7 @@ pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// When the code has the end-of-string symbol, or ends otherwise than with fewer than eight bits that are 1.
+/// When the code contains the end-of-string symbol, or does not end in padding of fewer than eight 1 bits.
 pub(crate) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), CodingFault> {
     let mut input = code.iter();
     // `bits` has the next `count` bits of the code at its upper end, and zeros after them.

@@ -2,7 +2,7 @@
 
 use super::CodingFault;
 
-/// Writes an integer into the lower `prefix_bits` of a byte whose other bits are `first`, and the bytes after it.
+/// Writes an integer into the lower `prefix_bits` of a byte whose other bits are `first`, and into the bytes that follow.
 pub fn encode(mut value: usize, prefix_bits: u32, first: u8, out: &mut Vec<u8>) {
     let max = (1 << prefix_bits) - 1;
     if value < max {
@@ -21,7 +21,7 @@ pub fn encode(mut value: usize, prefix_bits: u32, first: u8, out: &mut Vec<u8>) 
 ///
 /// # Errors
 ///
-/// When it does not end, or needs more than 32 bits or more bytes than those have.
+/// When the integer is incomplete, exceeds 32 bits, or takes more bytes than 32 bits need.
 pub fn decode(bytes: &mut &[u8], prefix_bits: u32) -> Result<usize, CodingFault> {
     decode_wide(bytes, prefix_bits, 32).map(|value| value as usize)
 }

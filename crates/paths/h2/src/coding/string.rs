@@ -19,7 +19,7 @@ pub fn encode(text: &[u8], prefix_bits: u32, first: u8, out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// When `bytes` ends before the string does, or its Huffman code is wrong.
+/// When `bytes` ends before the string does, or its Huffman code is invalid.
 pub fn decode(bytes: &mut &[u8], prefix_bits: u32, into: &mut Vec<u8>) -> Result<(), CodingFault> {
     let is_huffman = bytes.first().is_some_and(|first| first & 1 << prefix_bits != 0);
     let length = integer::decode(bytes, prefix_bits)?;

@@ -12,7 +12,7 @@ pub struct Decoder {
     pub(super) table: DynamicTable,
     /// The largest table that this side's SETTINGS allow; the peer chooses a size up to it.
     table_bytes_max: usize,
-    /// SETTINGS lowered the limit below the table's size, so that the next block begins with a new size.
+    /// Whether SETTINGS lowered the limit below the table's size, so that the next block must begin with a new size.
     owes_update: bool,
     name: Vec<u8>,
     value: Vec<u8>,
@@ -25,7 +25,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder with a table of 4096 bytes, which holds until SETTINGS are acknowledged.
+    /// A decoder with a table of 4096 bytes, the limit until SETTINGS are acknowledged.
     #[must_use]
     pub fn new() -> Self {
         let table_bytes_max = TABLE_BYTES_DEFAULT as usize;
@@ -33,7 +33,7 @@ impl Decoder {
         Self { table, table_bytes_max, owes_update: false, name: Vec::new(), value: Vec::new() }
     }
 
-    /// The peer acknowledged this side's SETTINGS_HEADER_TABLE_SIZE.
+    /// Applies this side's SETTINGS_HEADER_TABLE_SIZE, which the peer has acknowledged.
     pub fn set_table_size(&mut self, bytes_max: u32) {
         self.table_bytes_max = bytes_max as usize;
         self.owes_update = self.table_bytes_max < self.table.bytes_max();
@@ -43,8 +43,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`Fault::FieldsTooLong`] when the fields are larger than `list_bytes_max` together. The rest of them is read without being
-    /// handed on, so the decoder stays usable and only the stream has to end. All other faults end the connection.
+    /// [`Fault::FieldsTooLong`] when the fields together exceed `list_bytes_max`. The decoder then reads the rest without handing it on, so it
+    /// stays usable, and only the stream has to end. All other faults end the connection.
     pub fn decode(
         &mut self,
         mut block: &[u8],

@@ -64,7 +64,7 @@ impl DynamicTable {
         (found, false)
     }
 
-    /// Adds an entry, and drops as many old ones as it takes. One that is larger than the table empties it.
+    /// Adds an entry, and evicts old ones to make room. An entry that is larger than the table empties it.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let bytes = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         if bytes > self.bytes_max {

@@ -6,8 +6,8 @@ use super::dynamic_table::DynamicTable;
 use super::{Field, Indexing, TABLE_BYTES_DEFAULT, static_table};
 use crate::coding::{integer, string};
 
-/// A block that uses the static table alone and leaves nothing in the dynamic one. It means the same on every stream of every connection,
-/// as long as no change of the table's size is to be announced.
+/// Encodes a block with the static table alone, and without new entries in the dynamic one. The block means the same on every stream of
+/// every connection, unless a change of the table's size must be announced.
 #[must_use]
 pub fn replayable<'a>(fields: impl IntoIterator<Item = Field<'a>>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -21,13 +21,13 @@ pub fn replayable<'a>(fields: impl IntoIterator<Item = Field<'a>>) -> Vec<u8> {
     out
 }
 
-/// A block that is encoded once and sent again on every stream of every connection. From the second time on a connection, it names
-/// the entries that the first time made, as browsers do.
+/// A block that is encoded once and sent on every stream of every connection. The first time on a connection, it adds its fields to the
+/// table. After that, it refers to these entries, as browsers do.
 #[derive(Debug, Clone)]
 pub struct Repeated {
-    /// Makes the entries.
+    /// The block that adds the entries.
     first: Arc<[u8]>,
-    /// Names the entries, as long as they are the youngest.
+    /// The block that refers to the entries while they are the youngest.
     again: Arc<[u8]>,
     /// The block for a table that cannot hold all entries.
     literal: Arc<[u8]>,
@@ -77,7 +77,7 @@ impl Encoder {
         Self { table: DynamicTable::new(TABLE_BYTES_DEFAULT as usize), lowest: None, has_repeated: false }
     }
 
-    /// The peer's SETTINGS_HEADER_TABLE_SIZE arrived. A table above 4096 bytes is not used.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE. The table never grows above 4096 bytes.
     pub fn set_table_size(&mut self, bytes_max: u32) {
         let bytes_max = bytes_max.min(TABLE_BYTES_DEFAULT) as usize;
         if bytes_max != self.table.bytes_max() {
@@ -86,7 +86,7 @@ impl Encoder {
         }
     }
 
-    /// The bytes of a repeated block for this connection, which must follow at once.
+    /// The bytes of a repeated block for this connection. They must be the next block that is sent.
     pub fn repeat<'b>(&mut self, block: &'b Repeated, out: &mut Vec<u8>) -> &'b [u8] {
         self.has_repeated &= self.lowest.is_none_or(|lowest| lowest >= block.bytes);
         self.begin_block(out);
@@ -96,7 +96,7 @@ impl Encoder {
         if std::mem::replace(&mut self.has_repeated, true) { &block.again } else { &block.first }
     }
 
-    /// Writes the changes of the table's size with which the next block must begin; usually there are none.
+    /// Writes the changes of the table's size, if there were any. The next block must begin with them.
     pub(super) fn begin_block(&mut self, out: &mut Vec<u8>) {
         let Some(lowest) = self.lowest.take() else { return };
         let size = self.table.bytes_max();
@@ -119,7 +119,7 @@ impl Encoder {
     }
 }
 
-/// Writes one field, given where the tables have its name, or 0, and whether its value too.
+/// Writes one field. `found` has the index of its name in the tables, or 0, and whether that entry has its value too.
 fn write(field: &Field<'_>, (index, has_value): (usize, bool), out: &mut Vec<u8>) {
     let (prefix_bits, first) = match field.indexing {
         Indexing::Incremental | Indexing::Without if has_value => {

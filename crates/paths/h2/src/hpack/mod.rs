@@ -27,14 +27,14 @@ pub struct Field<'a> {
     pub indexing: Indexing,
 }
 
-/// Whether dynamic tables may keep a field.
+/// The use of the dynamic tables for a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Indexing {
-    /// It becomes an entry, so that it can be repeated in a byte.
+    /// The field becomes an entry, so that a byte can repeat it.
     Incremental,
-    /// It stays out of the tables: it will not be repeated.
+    /// The field becomes no entry, because it will not be repeated.
     Without,
-    /// It stays out of the tables of every hop, since guesses at it could be tested there (section 7.1.3).
+    /// The field becomes no entry at any hop, because an attacker could test guesses against the table (section 7.1.3).
     Never,
 }
 

@@ -65,7 +65,7 @@ const TABLE: [(&str, &str); LENGTH] = [
     ("www-authenticate", ""),
 ];
 
-/// How many entries there are.
+/// The number of entries.
 pub(super) const LENGTH: usize = 61;
 
 /// The entry with an index from 1 on.
