@@ -99,13 +99,13 @@ impl ErrorCode {
 /// The part of a connection that an error ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One stream: RST_STREAM (RFC 9113, section 5.4.2).
+    /// A stream, by RST_STREAM (RFC 9113, section 5.4.2).
     Stream(u32),
-    /// Everything: GOAWAY and the end of the connection (section 5.4.1).
+    /// The connection, by GOAWAY (section 5.4.1).
     Connection,
 }
 
-/// An offence of the peer, the code to tell it, and what that ends.
+/// A fault of the peer, the code that reports it, and whether it ends the stream or the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{fault}")]
 pub struct Error {
@@ -113,24 +113,24 @@ pub struct Error {
     pub fault: Fault,
     /// The code for RST_STREAM or GOAWAY.
     pub code: ErrorCode,
-    /// The stream, or the connection, that the error ends.
+    /// The part that the error ends.
     pub scope: Scope,
 }
 
 impl Fault {
-    /// This fault as the end of the connection.
+    /// An error with this fault that ends the connection.
     #[must_use]
     pub fn on_connection(self) -> Error {
         Error { fault: self, code: self.code(), scope: Scope::Connection }
     }
 
-    /// This fault as the end of a stream.
+    /// An error with this fault that ends a stream.
     #[must_use]
     pub fn on_stream(self, stream: u32) -> Error {
         Error { fault: self, code: self.code(), scope: Scope::Stream(stream) }
     }
 
-    /// The code that names it on the wire.
+    /// The code that reports it to the peer.
     #[must_use]
     pub fn code(self) -> ErrorCode {
         match self {
@@ -181,7 +181,7 @@ pub enum Fault {
     /// The first frame is not SETTINGS.
     #[error("a first frame other than SETTINGS")]
     SettingsNotFirst,
-    /// A field block was not continued.
+    /// A frame other than CONTINUATION within a field block.
     #[error("another frame within a field block")]
     ContinuationMissing,
     /// A CONTINUATION with no open field block.
@@ -218,8 +218,8 @@ pub enum Fault {
     /// A frame on a stream that was never opened.
     #[error("a {0} frame on an idle stream")]
     OnIdleStream(FrameKind),
-    /// A frame on a stream whose peer's side has ended.
-    #[error("a frame on a stream that is closed")]
+    /// A frame on a stream that the peer has ended.
+    #[error("a frame on a closed stream")]
     StreamIsClosed,
     /// More streams than SETTINGS_MAX_CONCURRENT_STREAMS.
     #[error("more concurrent streams than allowed")]
@@ -246,7 +246,7 @@ pub enum Fault {
     /// A change of the table's size after a field.
     #[error("a dynamic table size update after a field")]
     TableSizeLate,
-    /// SETTINGS lowered the limit, and the encoder did not follow.
+    /// The encoder did not follow SETTINGS that lowered the limit.
     #[error("a field block without the required dynamic table size update")]
     TableSizeMissing,
 
@@ -271,7 +271,7 @@ pub enum Fault {
     /// A field block that is too long, or in too many pieces.
     #[error("a field block that is too long")]
     BlockTooLong,
-    /// Fields above SETTINGS_MAX_HEADER_LIST_SIZE.
-    #[error("a list of fields above the limit")]
+    /// Fields larger than SETTINGS_MAX_HEADER_LIST_SIZE.
+    #[error("a list of fields larger than allowed")]
     FieldsTooLong,
 }

@@ -1,17 +1,17 @@
-//! The fields of a message, and the rules that they keep in HTTP/2 and HTTP/3 (RFC 9113, section 8; RFC 9114, section 4).
+//! The fields of a message, and the rules for them in HTTP/2 and HTTP/3 (RFC 9113, section 8; RFC 9114, section 4).
 
 use crate::message_fault::MessageFault;
 
-/// The fields of one block, in one piece of storage that the next block uses again.
+/// The fields of one block. The next block reuses their storage.
 #[derive(Debug, Default)]
 pub struct Fields {
     text: Vec<u8>,
-    /// Where each name and each value ends in `text`.
+    /// The end of each name and each value in `text`.
     ends: Vec<(usize, usize)>,
 }
 
 impl Fields {
-    /// Names and values in their order.
+    /// The names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
         starts
@@ -19,7 +19,7 @@ impl Fields {
             .map(|(start, &(name_end, end))| (&self.text[start..name_end], &self.text[name_end..end]))
     }
 
-    /// The first value of a name in lower case.
+    /// The first value of a name, which is in lower case.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
         self.iter().find(|field| field.0 == name).map(|field| field.1)
@@ -115,11 +115,11 @@ const PATH: u8 = 4;
 const AUTHORITY: u8 = 8;
 const STATUS: u8 = 16;
 
-/// Fields of HTTP/1.1 that have no place in HTTP/2 (section 8.2.2) and HTTP/3 (section 4.2).
+/// Connection-specific fields, which HTTP/2 (section 8.2.2) and HTTP/3 (section 4.2) forbid.
 const CONNECTION_FIELDS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
-/// Checks a list of fields. All faults end the stream.
+/// Checks a list of fields. A fault ends the stream.
 ///
 /// # Errors
 ///
@@ -168,7 +168,7 @@ fn pseudo(name: &[u8], part: Part) -> Result<u8, MessageFault> {
 fn check_request(fields: &Fields, seen: u8) -> Result<(), MessageFault> {
     let get = |name: &[u8]| fields.get(name).unwrap_or_default();
     let is_connect = get(b":method") == b"CONNECT";
-    // CONNECT names an authority alone (section 8.5).
+    // CONNECT has an authority, and neither scheme nor path (section 8.5).
     let needed = if is_connect { METHOD | AUTHORITY } else { METHOD | SCHEME | PATH };
     if seen & needed != needed {
         return Err(MessageFault::PseudoMissing);

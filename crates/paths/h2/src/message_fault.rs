@@ -7,14 +7,14 @@ pub enum MessageFault {
     /// A name with an upper-case letter.
     #[error("a field name with an upper-case letter")]
     UpperCaseName,
-    /// An empty name, or one with another invalid character.
-    #[error("a field name with a character that names cannot have")]
+    /// An empty name, or one with a character that is invalid for another reason.
+    #[error("an invalid field name")]
     FieldName,
-    /// NUL, CR or LF in a value, or white space around it.
-    #[error("a field value with a character that values cannot have")]
+    /// A value with NUL, CR or LF, or with white space around it.
+    #[error("an invalid field value")]
     FieldValue,
-    /// A field for one connection of HTTP/1.1, or a `te` other than `trailers`.
-    #[error("a field that only HTTP/1.1 connections have")]
+    /// A connection-specific field such as `connection` or `upgrade`, or a `te` other than `trailers`.
+    #[error("a connection-specific field, which only HTTP/1.1 allows")]
     ConnectionField,
     /// A pseudo-header that the RFC does not define, or one of the other direction.
     #[error("an unknown pseudo-header")]
@@ -22,11 +22,11 @@ pub enum MessageFault {
     /// A pseudo-header after another field.
     #[error("a pseudo-header after a regular field")]
     PseudoLate,
-    /// A pseudo-header twice.
-    #[error("a pseudo-header twice")]
+    /// A pseudo-header that occurs twice.
+    #[error("a repeated pseudo-header")]
     PseudoTwice,
-    /// A pseudo-header is missing.
-    #[error("a message without a pseudo-header that it needs")]
+    /// A message without a pseudo-header that it needs.
+    #[error("a message without a required pseudo-header")]
     PseudoMissing,
     /// A pseudo-header with an invalid value, such as an empty path.
     #[error("a pseudo-header with an invalid value")]

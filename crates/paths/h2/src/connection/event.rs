@@ -1,14 +1,14 @@
-//! Events and limits: a connection's answers to its caller, and the caller's bounds on the peer.
+//! Events, which a connection reports to its caller, and limits, by which the caller bounds the peer.
 
 use crate::error::{Error, ErrorCode};
 use crate::message::Head;
 
-/// Which end of the connection this is.
+/// The role of this end of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It opens streams.
+    /// The client, which opens streams.
     Client,
-    /// It answers.
+    /// The server, which answers.
     Server,
 }
 
@@ -23,7 +23,7 @@ pub struct Limits {
     /// The most frames in a row that neither carry a message nor follow one that this side sent: PING, SETTINGS, PRIORITY,
     /// WINDOW_UPDATE, empty DATA, interim responses, unknown kinds.
     pub idle_frames_max: u32,
-    /// The most requests that either side cut short, beyond the requests that were answered in full. Servers only.
+    /// The most requests that may be cut short, by either side, beyond the number of those answered in full. Servers only.
     pub resets_max: u32,
 }
 
@@ -44,9 +44,9 @@ pub enum Event<'a> {
     Head {
         /// The stream.
         stream: u32,
-        /// The facts of its fields that the connection checks.
+        /// The facts about its fields that the connection has checked.
         head: Head,
-        /// Neither content nor trailers follow.
+        /// Whether neither content nor trailers follow.
         ends_stream: bool,
     },
     /// An interim response, with its fields in [`super::Connection::fields`].
@@ -64,7 +64,7 @@ pub enum Event<'a> {
         data: &'a [u8],
         /// The bytes that count against the windows.
         flow_bytes: usize,
-        /// The message ends.
+        /// Whether the message ends here.
         ends_stream: bool,
     },
     /// Trailers, which end the message, with their fields in [`super::Connection::fields`].
@@ -81,21 +81,21 @@ pub enum Event<'a> {
     },
     /// The peer broke a rule on one stream. RST_STREAM is in `out`, and the stream has ended.
     Refused(Error),
-    /// The peer takes no new streams. Those above `last_stream` were not processed, and have ended here.
+    /// The peer accepts no new streams. It did not process those above `last_stream`, and this side has ended them.
     GoAway {
         /// The last stream that the peer processes.
         last_stream: u32,
         /// The peer's reason.
         code: ErrorCode,
     },
-    /// A window grew, so that a stream, or with 0 any stream, may send more.
+    /// A window grew: the stream may send more, or any stream if it is 0.
     Window {
         /// The stream, or 0.
         stream: u32,
     },
 }
 
-/// Why nothing, or no more, can be sent now.
+/// A reason why nothing, or no more, can be sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blocked {
     /// As many streams are open as the peer allows.
@@ -106,15 +106,15 @@ pub enum Blocked {
     StreamWindow,
     /// The peer sent GOAWAY, or all ids are used up: a new connection is needed.
     GoingAway,
-    /// The stream has ended, or its side that sends has.
+    /// The stream has ended, at least for sending.
     StreamEnded,
 }
 
 /// The outcome of sending content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// How many bytes were taken.
+    /// The number of bytes that were taken.
     pub bytes: usize,
-    /// Why the rest was not. `None` if all was taken, and the end of the stream if that was asked for.
+    /// The reason why the rest was not. `None` if everything was taken, including the end of the stream if requested.
     pub blocked: Option<Blocked>,
 }

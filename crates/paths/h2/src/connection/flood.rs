@@ -11,7 +11,7 @@ pub(super) struct Flood {
 }
 
 impl Flood {
-    /// A frame without a part of a message.
+    /// Counts a frame that carries no part of a message.
     pub(super) fn idle(&mut self, kind: FrameKind, limits: &Limits) -> Result<(), Error> {
         self.idle_frames += 1;
         if self.idle_frames > limits.idle_frames_max {
@@ -20,12 +20,12 @@ impl Flood {
         Ok(())
     }
 
-    /// One side sent a part of a message.
+    /// Begins to count again, because one side sent a part of a message.
     pub(super) fn progress(&mut self) {
         self.idle_frames = 0;
     }
 
-    /// A request was cut short, by the client or because of it. Work for it may have begun (CVE-2023-44487, CVE-2025-8671).
+    /// Counts a request that was cut short, by the client or because of it. Work for it may have begun (CVE-2023-44487, CVE-2025-8671).
     pub(super) fn reset(&mut self, limits: &Limits) -> Result<(), Error> {
         self.resets += 1;
         if self.resets > limits.resets_max {
@@ -34,7 +34,7 @@ impl Flood {
         Ok(())
     }
 
-    /// A request was answered in full.
+    /// Counts a request that was answered in full.
     pub(super) fn completed(&mut self) {
         self.resets = self.resets.saturating_sub(1);
     }

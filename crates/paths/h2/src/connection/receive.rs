@@ -1,4 +1,4 @@
-//! The half of a connection that receives.
+//! The receiving half of a connection.
 
 use super::event::{Event, Side};
 use super::state::{Awaits, Block, Connection, Rest};
@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// Refuses a frame on a stream that is not open, or returns `Ok` if the frame is to be dropped.
+    /// Refuses a frame on a stream that is not open. Returns `Ok` if the frame is to be dropped.
     fn check_not_open(&self, id: u32, kind: FrameKind) -> Result<(), Error> {
         match kind {
             _ if self.is_idle(id) => Err(Fault::OnIdleStream(kind).on_connection()),
@@ -246,7 +246,7 @@ impl Connection {
         self.take_block(block.stream, &block.bytes, block.ends_stream)
     }
 
-    /// Adds a part to a field block that is not complete.
+    /// Adds a fragment to an incomplete field block.
     fn gather(&mut self, mut block: Block, fragment: &[u8]) -> Result<Event<'static>, Error> {
         block.frames += 1;
         let bytes = block.bytes.len() + fragment.len();
@@ -258,7 +258,7 @@ impl Connection {
         Ok(Event::Nothing)
     }
 
-    /// A whole field block. It is decoded even if its stream is gone, since the tables depend on it.
+    /// Handles a complete field block. It is decoded even if its stream is gone, because the tables depend on it.
     fn take_block(&mut self, id: u32, block: &[u8], ends_stream: bool) -> Result<Event<'static>, Error> {
         let fields = &mut self.fields;
         fields.clear();
@@ -280,7 +280,7 @@ impl Connection {
         self.take_fields(id, ends_stream)
     }
 
-    /// Opens a stream of the peer; whether its fields matter.
+    /// Opens a stream of the peer. Returns whether its fields matter.
     fn accept_stream(&mut self, id: u32) -> Result<bool, Error> {
         if self.side == Side::Client || !self.is_idle(id) && !self.streams.is_skipped(id) {
             return self.check_not_open(id, FrameKind::Headers).map(|()| false);
@@ -303,7 +303,7 @@ impl Connection {
         if is_full { Err(Fault::TooManyStreams.on_stream(id)) } else { Ok(true) }
     }
 
-    /// Fields of a stream that is open.
+    /// Handles the fields of an open stream.
     fn take_fields(&mut self, id: u32, ends_stream: bool) -> Result<Event<'static>, Error> {
         let on_stream = |fault: Fault| fault.on_stream(id);
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
@@ -355,7 +355,7 @@ impl Connection {
         Ok(Event::Settings)
     }
 
-    /// The peer knows this side's settings, and keeps to them from now on.
+    /// Handles the acknowledgement of this side's settings, which bind the peer from now on.
     fn take_settings_ack(&mut self, out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         let before = self.initial_inflow();
         self.unacknowledged =

@@ -1,4 +1,4 @@
-//! A connection, and the half of it that sends.
+//! A connection, and its sending half.
 
 use super::event::{Blocked, Limits, Sent, Side};
 use super::flood::Flood;
@@ -14,7 +14,7 @@ use crate::window::{Inflow, WINDOW_MAX, Window};
 /// The id after the last one.
 const IDS_END: u32 = 1 << 31;
 
-/// The part of the connection that the peer has to send next.
+/// The part of the connection that the peer must send next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits {
     Preface,
@@ -22,7 +22,7 @@ pub(super) enum Awaits {
     Anything,
 }
 
-/// A field block that is not complete.
+/// An incomplete field block.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) stream: u32,
@@ -54,20 +54,20 @@ pub struct Connection {
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) fields: Fields,
-    /// A field block before it is cut into frames.
+    /// A field block before it is split into frames.
     scratch: Vec<u8>,
     pub(super) outflow: Window,
     pub(super) inflow: Inflow,
-    /// How often the caller has sent all WINDOW_UPDATEs.
+    /// The number of times that the caller has sent all WINDOW_UPDATEs.
     pub(super) turn: u32,
     pub(super) streams: Streams,
     /// The next id that this side uses; 0 for a server, which opens none.
     pub(super) next_id: u32,
     /// The highest id that the peer used.
     pub(super) last_peer_id: u32,
-    /// The last stream that the peer's GOAWAY lets live.
+    /// The last stream that the peer's GOAWAY spares.
     pub(super) peer_last_stream: Option<u32>,
-    /// The last stream of the peer that this side's GOAWAY lets live.
+    /// The last stream of the peer that this side's GOAWAY spares.
     pub(super) gone_after: Option<u32>,
     pub(super) flood: Flood,
 }
@@ -131,23 +131,23 @@ impl Connection {
         self.unacknowledged == 0
     }
 
-    /// How many streams are open.
+    /// The number of open streams.
     #[must_use]
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// The fields of the last event that had some.
+    /// The fields of the last event with fields.
     #[must_use]
     pub fn fields(&self) -> &Fields {
         &self.fields
     }
 
-    /// How many bytes of content a stream may send now, and which window is the smaller one.
+    /// The number of bytes of content that a stream may send now, and which of the two windows limits it.
     ///
     /// # Errors
     ///
-    /// When it may send none.
+    /// The reason, when it may send none.
     pub fn room(&mut self, stream: u32) -> Result<usize, Blocked> {
         let connection = self.outflow.available();
         let Some(stream) = self.streams.get_mut(stream).filter(|stream| !stream.has_sent) else {
@@ -160,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// How many more streams a client's ids suffice for; 0 after a GOAWAY of either side.
+    /// The number of streams that a client can open before its ids run out; 0 after a GOAWAY of either side.
     #[must_use]
     pub fn ids_left(&self) -> usize {
         let is_over =
@@ -168,7 +168,7 @@ impl Connection {
         if is_over { 0 } else { IDS_END.saturating_sub(self.next_id).div_ceil(2) as usize }
     }
 
-    /// Whether a client could open a stream.
+    /// Checks whether a client can open a stream.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ impl Connection {
         if self.unacknowledged == 0 { size } else { size.max(Settings::default().initial_window_size) }
     }
 
-    /// Sends a request's fields; all requests of the connection must have the same. Does nothing on a stream that has ended.
+    /// Sends a request's fields, which must be the same for all requests of the connection. Does nothing on a stream that has ended.
     pub fn send_repeated(&mut self, stream: u32, fields: &Repeated, ends_stream: bool, out: &mut Vec<u8>) {
         if self.has_sent(stream) {
             return;
@@ -250,7 +250,8 @@ impl Connection {
         self.scratch = block;
     }
 
-    /// Whether nothing more can be sent on a stream. An encoder whose block is not sent would know other entries than the peer's decoder.
+    /// Whether nothing more can be sent on a stream. This is asked before a block is encoded: the entries of a block that is not sent would
+    /// be missing in the peer's decoder.
     fn has_sent(&mut self, id: u32) -> bool {
         self.streams.get_mut(id).is_none_or(|stream| stream.has_sent)
     }
@@ -263,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// Sends content as far as the windows allow, in frames that the peer takes. With `ends_stream`, the last frame ends the stream.
+    /// Sends content as far as the windows allow, in frames that the peer accepts. With `ends_stream`, the last frame ends the stream.
     pub fn send_data(&mut self, id: u32, mut data: &[u8], ends_stream: bool, out: &mut Vec<u8>) -> Sent {
         let length = data.len();
         let frame_max = self.peer.max_frame_size as usize;
@@ -320,7 +321,7 @@ impl Connection {
         self.inflow.is_used_up(self.turn)
     }
 
-    /// All WINDOW_UPDATEs that were written are on their way to the peer.
+    /// Notes that all WINDOW_UPDATEs written so far are on their way to the peer.
     pub fn was_sent(&mut self) {
         self.turn = self.turn.wrapping_add(1);
     }
@@ -333,7 +334,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer that new streams are not taken; those that are open go on.
+    /// Tells the peer that this side accepts no new streams. Open ones go on.
     pub fn go_away(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
         let last_stream = *self.gone_after.get_or_insert(self.last_peer_id);
         encode::go_away(last_stream, code, &[], out);

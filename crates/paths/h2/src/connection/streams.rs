@@ -6,17 +6,17 @@ use crate::error::Fault;
 use crate::message::Content;
 use crate::window::{Inflow, Window};
 
-/// How many of the streams that this side ended are remembered.
+/// The number of streams ended by this side that are remembered.
 const RESET_MAX: usize = 256;
 
-/// How far the peer's message has come.
+/// The progress of the peer's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiving {
     /// The fields are still to come.
     Head,
     /// Content or trailers are to come.
     Body,
-    /// It is complete.
+    /// The message is complete.
     Ended,
 }
 
@@ -31,12 +31,12 @@ pub(super) struct Stream {
     pub(super) has_sent: bool,
     /// The content of the peer's message.
     pub(super) content: Content,
-    /// The response has no content whatever its length says: it answers HEAD.
+    /// Whether the response answers HEAD, and so has no content whatever length it states.
     pub(super) to_head: bool,
 }
 
 impl Stream {
-    /// Content arrives.
+    /// Counts content that arrived.
     ///
     /// # Errors
     ///
@@ -54,13 +54,13 @@ impl Stream {
 /// All streams of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    /// Those that are open, in the order of their ids. They are few, and most frames concern the oldest or the youngest.
+    /// The open streams, in the order of their ids. They are few, and most frames concern the oldest or the youngest.
     open: VecDeque<Stream>,
     /// The last streams that this side ended: the peer may have sent more on them before it knew.
     reset: VecDeque<u32>,
-    /// The highest id that no longer is in `reset`.
+    /// The highest id that has been dropped from `reset`.
     forgotten: u32,
-    /// Ids between two that the peer opened, which it can never use.
+    /// Ids that the peer skipped when it opened streams, and can never use.
     skipped: (u32, u32),
 }
 
@@ -88,7 +88,7 @@ impl Streams {
         at.is_ok_and(|at| self.open.remove(at).is_some())
     }
 
-    /// Ends those above an id.
+    /// Ends the streams above an id.
     pub(super) fn remove_above(&mut self, id: u32) {
         self.open.retain(|stream| stream.id <= id);
     }
@@ -101,7 +101,7 @@ impl Streams {
         self.reset.push_back(id);
     }
 
-    /// Whether this side ended a stream, or may have: then what arrives on it is dropped.
+    /// Whether this side ended a stream, or may have. Frames that arrive on such a stream are dropped.
     pub(super) fn may_be_reset(&self, id: u32) -> bool {
         id <= self.forgotten || self.reset.contains(&id)
     }
