@@ -266,6 +266,16 @@ impl Namespace {
         self.change(name, "set the MTU of", vec![LinkAttribute::Mtu(mtu)], LinkFlags::empty())
     }
 
+    /// Sets how many packets may wait to be sent at a device.
+    ///
+    /// # Errors
+    ///
+    /// When no such device exists.
+    pub(super) fn set_queue_length(&self, name: &str, length: u32) -> Result<(), Error> {
+        let attributes = vec![LinkAttribute::TxQueueLen(length)];
+        self.change(name, "set the queue length of", attributes, LinkFlags::empty())
+    }
+
     fn change(
         &self,
         name: &str,

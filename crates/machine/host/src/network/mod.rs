@@ -11,6 +11,7 @@ mod packet_filter;
 mod qdisc;
 mod queues;
 mod redirect;
+mod tap;
 #[cfg(test)]
 mod tests;
 
