@@ -14,9 +14,11 @@ mod redirect;
 mod tap;
 #[cfg(test)]
 mod tests;
+mod tun_link;
 
 pub use features::Feature;
 pub use link::{Counters, Link, LinkState, Tunnel, TunnelState};
 pub use packet_filter::RuleCounter;
 pub use qdisc::{Impairment, Shape, TokenBucket};
 pub use redirect::{Redirect, Shortcut};
+pub use tun_link::{LinkCounts, LinkTerms, TunLink};
