@@ -19,6 +19,6 @@ mod tun_link;
 pub use features::Feature;
 pub use link::{Counters, Link, LinkState, Tunnel, TunnelState};
 pub use packet_filter::RuleCounter;
-pub use qdisc::{Impairment, Shape, TokenBucket};
+pub use qdisc::{Impairment, Shape, TokenBucket, has_netem};
 pub use redirect::{Redirect, Shortcut};
 pub use tun_link::{LinkCounts, LinkTerms, TunLink};

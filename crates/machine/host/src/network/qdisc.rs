@@ -121,10 +121,27 @@ impl Namespace {
     }
 }
 
+/// Whether this kernel can delay and lose packets by itself (netem): seen by having it do so.
+///
+/// # Errors
+///
+/// When it refuses for another reason, or this process may not make a namespace.
+pub fn has_netem() -> Result<bool, Error> {
+    let nothing = Impairment { delay_ns: 0, loss: 0.0, rate_bytes_per_s: None };
+    match Namespace::create()?.set_impairment("lo", nothing) {
+        Ok(()) => Ok(true),
+        Err(Error::Network { cause, .. }) if cause.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Names the missing kind of queue. The kernel reports it as "no such file", which would puzzle users.
 fn refusal(device: &str, kind: &str, cause: io::Error) -> Error {
     let cause = match cause.raw_os_error() {
-        Some(libc::ENOENT) => io::Error::other(format!("this kernel has no {kind} (CONFIG_NET_SCH_*)")),
+        Some(libc::ENOENT) => {
+            let words = format!("this kernel has no {kind} (CONFIG_NET_SCH_*)");
+            io::Error::new(io::ErrorKind::Unsupported, words)
+        }
         _ => cause,
     };
     Error::Network { what: format!("give {device} a queue of kind {kind}"), cause }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 use super::namespace::{Namespace, may_create};
-use super::{Feature, Impairment, Link, Redirect, Shape, TokenBucket, Tunnel};
+use super::{Feature, Impairment, Link, Redirect, Shape, TokenBucket, Tunnel, has_netem};
 use crate::cpu::CpuSet;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
@@ -94,6 +94,7 @@ fn a_rate_is_set_and_a_kind_that_the_kernel_lacks_is_named() {
         Ok(()) => assert_eq!(a.link("eth0").unwrap().qdisc, "netem"),
         Err(error) => assert!(error.to_string().contains("has no netem"), "{error}"),
     }
+    assert_eq!(has_netem().unwrap(), a.link("eth0").unwrap().qdisc == "netem");
     let error = a.set_queue_kind("eth0", "nonsense").unwrap_err().to_string();
     assert!(error.contains("this kernel has no nonsense"), "{error}");
 }
