@@ -111,6 +111,21 @@ pub struct LinkShape {
     pub delay: Option<Span>,
     /// The share of packets that are lost.
     pub loss: Option<Percent>,
+    /// The most by which a packet's delay differs from `delay`. Packets keep their order.
+    pub jitter: Option<Span>,
+    /// The share of packets that take no delay and so overtake others.
+    pub reordering: Option<Percent>,
+    /// The seed by which packets are lost, reordered and delayed; if absent, each slot has another one.
+    pub seed: Option<u64>,
+}
+
+impl LinkShape {
+    /// Whether packets are delayed or lost, beyond a rate.
+    #[must_use]
+    pub fn is_impaired(&self) -> bool {
+        let Self { delay, loss, jitter, reordering, .. } = self;
+        delay.is_some() || loss.is_some() || jitter.is_some() || reordering.is_some()
+    }
 }
 
 plumb_model::named! {

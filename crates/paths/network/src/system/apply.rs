@@ -38,7 +38,8 @@ pub(super) fn apply(layout: &Layout, spec: &SystemSettings, services: u32) -> Re
         }
     }
     queues(layout, spec)?;
-    for wire in layout.wires() {
+    // Plumbline's own link has the shape from its beginning.
+    for wire in layout.wires().into_iter().filter(|_| layout.link.is_none()) {
         shape(layout.namespace(wire), &wire.name, spec)?;
     }
     let rules = rules(spec, services);
@@ -78,7 +79,7 @@ pub(super) fn is_pair(role: Role) -> bool {
 /// The shape that a link's queues should give it, if any.
 pub(super) fn wanted(link: &LinkShape) -> Option<Shape> {
     let rate = link.rate.map(|rate| rate.0);
-    if link.delay.is_some() || link.loss.is_some() {
+    if link.is_impaired() {
         return Some(Shape::Impairment(Impairment {
             delay_ns: link.delay.map_or(0, |delay| delay.0),
             loss: link.loss.map_or(0.0, |loss| loss.0),

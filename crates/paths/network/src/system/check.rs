@@ -6,6 +6,7 @@ use plumb_path::Fault;
 
 use super::layout::TUNNEL_BYTES;
 use super::ovs::{self, NoOpenVSwitch};
+use super::own_link::{self, NotOnOwnLink};
 use super::{half, pods};
 use crate::options::{Fastpath, Switch};
 use crate::settings::{SystemKind, SystemSettings};
@@ -44,21 +45,44 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     if spec.xps.is_some() && spec.queues == 1 {
         return fault("xps", "a device with one queue has nothing to steer; give `queues` too".to_owned());
     }
-    if spec.link.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss.0)) {
-        return fault("link.loss", "a share is 0% to 100%".to_owned());
-    }
-    if spec.link.rate.is_some_and(|rate| rate.0 < 1.0) {
-        return fault("link.rate", "a rate must be above 0; leave it out for a link without one".to_owned());
-    }
-    let is_impaired = spec.link.delay.is_some() || spec.link.loss.is_some();
-    if spec.link.burst.is_some() && (spec.link.rate.is_none() || is_impaired) {
-        let message = "a burst is part of a rate; give `link.rate` too, and neither a delay nor a loss";
-        return fault("link.burst", message.to_owned());
-    }
-    if spec.qdisc.is_some() && (spec.link.rate.is_some() || is_impaired) {
-        return fault("qdisc", "a link with a rate, a delay or a loss has its own queue already".to_owned());
-    }
+    link(spec)?;
     paths(spec)
+}
+
+fn link(spec: &SystemSettings) -> Result<(), Fault> {
+    let fault = |key: &str, message: &str| Err(Fault::new(format!("system.{key}"), message));
+    let link = &spec.link;
+    for (key, share) in [("link.loss", link.loss), ("link.reordering", link.reordering)] {
+        if share.is_some_and(|share| !(0.0..=1.0).contains(&share.0)) {
+            return fault(key, "a share is 0% to 100%");
+        }
+    }
+    if link.rate.is_some_and(|rate| rate.0 < 1.0) {
+        return fault("link.rate", "a rate must be above 0; leave it out for a link without one");
+    }
+    let delay_ns = link.delay.map_or(0, |delay| delay.0);
+    if link.jitter.is_some_and(|jitter| jitter.0 > delay_ns) {
+        return fault("link.jitter", "a delay can vary by no more than itself; give a longer `link.delay`");
+    }
+    if link.reordering.is_some() && delay_ns == 0 {
+        return fault("link.reordering", "packets overtake those that are delayed; give `link.delay` too");
+    }
+    if link.seed.is_some() && !link.is_impaired() {
+        return fault(
+            "link.seed",
+            "a rate draws nothing; a seed is for `delay`, `loss`, `jitter` and `reordering`",
+        );
+    }
+    if link.burst.is_some() && (link.rate.is_none() || link.is_impaired()) {
+        return fault(
+            "link.burst",
+            "a burst is part of a rate; give `link.rate` too, and neither a delay nor a loss",
+        );
+    }
+    if spec.qdisc.is_some() && (link.rate.is_some() || link.is_impaired()) {
+        return fault("qdisc", "a link with a rate, a delay or a loss has its own queue already");
+    }
+    Ok(())
 }
 
 fn paths(spec: &SystemSettings) -> Result<(), Fault> {
@@ -136,6 +160,9 @@ pub enum Unbuildable {
     /// Open vSwitch is missing.
     #[error(transparent)]
     NoOpenVSwitch(#[from] NoOpenVSwitch),
+    /// Plumbline's own link has no such setting.
+    #[error(transparent)]
+    NotOnOwnLink(#[from] NotOnOwnLink),
     /// The kernel or a program refuses.
     #[error("cannot {_0}{}", remedy(_0))]
     Refused(#[from] Error),
@@ -148,6 +175,8 @@ fn remedy(error: &Error) -> &'static str {
         "; it needs root, or a kernel that lets ordinary users make user namespaces"
     } else if what.contains("macvlan device") || what.contains("vxlan device") {
         "; between hosts it needs root, and a kernel that has such devices"
+    } else if what.contains("tap device") {
+        "; for Plumbline's own link it needs /dev/net/tun, and the right to open it"
     } else if what.contains("hand rules to nft") {
         "; install nftables"
     } else {
@@ -168,6 +197,9 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), Unbuildable> {
     }
     if spec.kind == SystemKind::Ovs {
         ovs::installed()?;
+    }
+    if let Some(lacking) = own_link::lacking(spec)? {
+        return Err(lacking.into());
     }
     Ok(pods::attempt(spec)?)
 }
@@ -210,27 +242,6 @@ mod tests {
                 },
             ),
             (
-                "system.link.loss",
-                SystemSettings {
-                    link: LinkShape { loss: Some(Percent(1.5)), ..LinkShape::default() },
-                    ..of(SystemKind::Veth)
-                },
-            ),
-            (
-                "system.link.rate",
-                SystemSettings {
-                    link: LinkShape { rate: Some(ByteRate(0.0)), ..LinkShape::default() },
-                    ..of(SystemKind::Veth)
-                },
-            ),
-            (
-                "system.link.burst",
-                SystemSettings {
-                    link: LinkShape { burst: Some(Bytes(1)), ..LinkShape::default() },
-                    ..of(SystemKind::Veth)
-                },
-            ),
-            (
                 "system.qdisc",
                 SystemSettings {
                     qdisc: Some("fq".into()),
@@ -240,6 +251,27 @@ mod tests {
             ),
         ];
         for (key, spec) in cases {
+            let found = check(&spec).err().map_or(String::new(), |fault| fault.key);
+            assert_eq!(found, key, "{spec:?}");
+        }
+    }
+
+    #[test]
+    fn settings_of_a_link_that_cannot_be_together_are_named() {
+        let none = LinkShape::default();
+        let delay = LinkShape { delay: Some(Span(1)), ..none.clone() };
+        let cases = [
+            ("", delay.clone()),
+            ("system.link.loss", LinkShape { loss: Some(Percent(1.5)), ..none.clone() }),
+            ("system.link.rate", LinkShape { rate: Some(ByteRate(0.0)), ..none.clone() }),
+            ("system.link.burst", LinkShape { burst: Some(Bytes(1)), ..none.clone() }),
+            ("system.link.jitter", LinkShape { jitter: Some(Span(2)), ..delay.clone() }),
+            ("system.link.reordering", LinkShape { reordering: Some(Percent(1.1)), ..delay }),
+            ("system.link.reordering", LinkShape { reordering: Some(Percent(0.1)), ..none.clone() }),
+            ("system.link.seed", LinkShape { seed: Some(1), ..none }),
+        ];
+        for (key, link) in cases {
+            let spec = SystemSettings { kind: SystemKind::Veth, link, ..SystemSettings::default() };
             let found = check(&spec).err().map_or(String::new(), |fault| fault.key);
             assert_eq!(found, key, "{spec:?}");
         }

@@ -11,9 +11,10 @@ use super::layout::Role;
 use super::observe::{
     BURST, ENTRIES, NONE, SERVICES, SHORTCUTS, TUNNEL, UNLIKE_HOST, of_queues, of_rules, of_shape, packets_of,
 };
+use super::own_link;
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
-use crate::options::Fastpath;
+use crate::options::{Fastpath, LinkShape};
 use crate::settings::{NetworkSettings, SystemKind, SystemSettings};
 
 statements! {
@@ -205,11 +206,8 @@ impl Observation<'_> {
         asked.extend(spec.queue_length.map(|length| ("queue_length", length.to_string())));
         asked.extend(spec.qdisc.clone().map(|kind| ("qdisc", kind)));
         let link = &spec.link;
-        if link.delay.is_some() || link.loss.is_some() {
-            asked.push(("qdisc", "netem".to_owned()));
-        } else if link.rate.is_some() {
-            asked.push(("qdisc", "tbf".to_owned()));
-        }
+        let is_own = own_link::is_own(link, self.after);
+        asked.extend(queue_of(link).filter(|_| !is_own).map(|kind| ("qdisc", kind.to_owned())));
         let features = features(&spec.offloads).into_iter();
         asked.extend(features.filter_map(|(it, asked)| Some((it.name(), asked?.name().to_owned()))));
         asked.extend(spec.rps.as_deref().map(|cpus| ("rps", queues_on(cpus, spec.queues, false))));
@@ -219,6 +217,11 @@ impl Observation<'_> {
         }
         let mut evidence: Vec<Evidence> =
             asked.into_iter().map(|(name, expected)| self.read_back(name, expected)).collect();
+        if is_own {
+            let least = (1.0 - MISSED_MAX) * self.traffic.packets;
+            evidence.extend(own_link::evidence(link, (self.before, self.after), least));
+            return evidence;
+        }
         let shape = of_shape(wanted(link)).into_iter();
         evidence.extend(shape.map(|(name, expected)| match name {
             BURST => self.burst(&expected),
@@ -250,6 +253,11 @@ impl Observation<'_> {
     }
 }
 
+/// The kernel's queue that makes a link slow or bad.
+fn queue_of(link: &LinkShape) -> Option<&'static str> {
+    if link.is_impaired() { Some("netem") } else { link.rate.map(|_| "tbf") }
+}
+
 /// The words for queues that all belong to these CPUs, or to one of them each in turn.
 fn queues_on(cpus: &str, queues: u32, in_turn: bool) -> String {
     let cpus: CpuSet = cpus.parse().unwrap_or_default();
@@ -265,7 +273,7 @@ mod tests {
     use plumb_model::{ByteRate, Percent, Span};
 
     use super::*;
-    use crate::options::{LinkShape, Switch};
+    use crate::options::Switch;
 
     /// A thousand messages there and back.
     fn measurement() -> Measurement {

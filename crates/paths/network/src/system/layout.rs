@@ -15,8 +15,9 @@ use std::net::Ipv4Addr;
 
 use plumb_host::Error;
 use plumb_host::namespace::Namespace;
-use plumb_host::network::{Link, Redirect, Shortcut, Tunnel};
+use plumb_host::network::{Link, Redirect, Shortcut, TunLink, Tunnel};
 
+use super::own_link;
 use crate::options::{Fastpath, TunnelType};
 use crate::settings::{SystemKind, SystemSettings};
 
@@ -69,6 +70,8 @@ pub(super) struct Layout {
     pub shortcuts: Vec<Shortcut>,
     /// The settings of the host that a namespace did not accept.
     pub refused: BTreeSet<String>,
+    /// The link between the two sides, where it is Plumbline's own.
+    pub link: Option<TunLink>,
 }
 
 impl Layout {
@@ -136,8 +139,7 @@ impl Layout {
 
     fn veth(&mut self, spec: &SystemSettings) -> Result<(), Error> {
         let [client, server] = [CLIENT_AT, SERVER_AT];
-        let device = veth("eth0", spec, spec.mtu);
-        self.namespaces[client].add_veth(device, device, &self.namespaces[server])?;
+        self.add_wire([(client, "eth0"), (server, "eth0")], spec)?;
         self.note(client, "eth0", Role::End);
         self.note(server, "eth0", Role::End);
         self.filtered = vec![client, server];
@@ -147,8 +149,11 @@ impl Layout {
     fn bridge(&mut self, spec: &SystemSettings) -> Result<(), Error> {
         let node = 2;
         self.add_bridge(node, spec.mtu)?;
-        for (end, port) in [(CLIENT_AT, "pod-a"), (SERVER_AT, "pod-b")] {
-            self.add_pod(node, end, port, spec, spec.mtu)?;
+        // One link is on the way between the two pods.
+        self.add_wire([(node, "pod-a"), (CLIENT_AT, "eth0")], spec)?;
+        self.note_pod(node, CLIENT_AT, "pod-a")?;
+        self.add_pod(node, SERVER_AT, "pod-b", spec, spec.mtu)?;
+        for port in ["pod-a", "pod-b"] {
             self.namespaces[node].join(port, "bridge0")?;
         }
         if spec.fastpath == Fastpath::Redirect {
@@ -161,11 +166,20 @@ impl Layout {
         Ok(())
     }
 
+    /// Joins two namespaces by devices of these names: a pair of the kernel's, or Plumbline's own link.
+    fn add_wire(&mut self, ends: [(usize, &str); 2], spec: &SystemSettings) -> Result<(), Error> {
+        let ends = ends.map(|(at, name)| (&self.namespaces[at], veth(name, spec, spec.mtu)));
+        match own_link::terms(&spec.link)? {
+            Some(terms) => self.link = Some(TunLink::start(ends, terms)?),
+            None => ends[0].0.add_veth(ends[0].1, ends[1].1, ends[1].0)?,
+        }
+        Ok(())
+    }
+
     /// Two nodes with a link between them and a pod each; what joins pod and link is still missing.
     fn two_nodes(&mut self, spec: &SystemSettings) -> Result<(), Error> {
         let [left, right] = [2, 3];
-        let device = veth("wire", spec, spec.mtu);
-        self.namespaces[left].add_veth(device, device, &self.namespaces[right])?;
+        self.add_wire([(left, "wire"), (right, "wire")], spec)?;
         for (node, end) in [(left, CLIENT_AT), (right, SERVER_AT)] {
             self.note(node, "wire", Role::Wire);
             self.namespaces[node].set_up("wire")?;
@@ -217,6 +231,10 @@ impl Layout {
     ) -> Result<(), Error> {
         let (outside, inside) = (veth(port, spec, mtu), veth("eth0", spec, mtu));
         self.namespaces[node].add_veth(outside, inside, &self.namespaces[end])?;
+        self.note_pod(node, end, port)
+    }
+
+    fn note_pod(&mut self, node: usize, end: usize, port: &'static str) -> Result<(), Error> {
         self.namespaces[node].set_up(port)?;
         self.note(node, port, Role::Port);
         self.note(end, "eth0", Role::End);

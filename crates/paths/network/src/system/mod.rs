@@ -9,6 +9,7 @@ pub(crate) mod halves;
 mod layout;
 mod observe;
 mod ovs;
+mod own_link;
 mod pods;
 mod rules;
 
@@ -24,6 +25,7 @@ pub use check::{Unbuildable, check, feasible, feasible_half};
 pub use evidence::evidence;
 pub use half::{OneHostOnly, may_span_hosts};
 pub use ovs::NoOpenVSwitch;
+pub use own_link::NotOnOwnLink;
 
 /// Builds the network and starts the server's end.
 ///

@@ -8,6 +8,7 @@ use plumb_path::Snapshot;
 
 use super::apply::{features, is_pair, wanted};
 use super::layout::{Device, Layout, Role};
+use super::own_link;
 use super::rules::TABLE;
 use crate::options::Switch;
 use crate::settings::SystemSettings;
@@ -53,6 +54,12 @@ pub(super) fn of_rules(name: &str) -> String {
 /// When a device is gone, or the rules do not say.
 pub(super) fn observe(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Result<(), Error> {
     counters(layout, snapshot)?;
+    if let Some(link) = &layout.link {
+        let wires = layout.wires();
+        let lost =
+            wires.iter().map(|wire| Ok(layout.namespace(wire).link(&wire.name)?.counters.lost_packets));
+        own_link::observe(link, lost.sum::<Result<u64, Error>>()?, snapshot);
+    }
     if spec.conntrack.is_on() || spec.service_rules > 0 {
         rule_counters(layout, snapshot)?;
     }
@@ -104,8 +111,9 @@ fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Re
         |device: &Device| Ok(layout.namespace(device).link(&device.name)?.queue_length.to_string());
     state("queue_length", common(&ends, queue_length)?);
     state("qdisc", common(&wires, |device| Ok(layout.namespace(device).link(&device.name)?.qdisc))?);
+    let wanted = wanted(&spec.link).filter(|_| layout.link.is_none());
     let shape = |device: &Device| layout.namespace(device).shape(&device.name);
-    for (name, _) in of_shape(wanted(&spec.link)) {
+    for (name, _) in of_shape(wanted) {
         let read = |device: &Device| {
             let found = of_shape(shape(device)?).into_iter().find(|(it, _)| *it == name);
             Ok(found.map_or_else(|| "none".to_owned(), |(_, value)| value))

@@ -14,12 +14,15 @@ use super::half::{self, Half};
 use super::layout::{CLIENT_AT, Layout, SERVER, SERVER_AT};
 use super::observe::observe;
 use super::ovs::OpenVSwitch;
+use super::own_link;
 use crate::settings::{Apart, NetworkSettings, NetworkTarget, SystemKind, SystemSettings};
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The kernel's threads that process packets once these get too much for the thread that sent or received them.
 const KERNEL_THREAD: &str = "ksoftirqd/";
+/// The name of the server's end among the parts of a system.
+const SERVER_COMPONENT: &str = "server";
 
 /// A network that is built, with a server at its far end.
 #[derive(Debug)]
@@ -117,7 +120,10 @@ impl System for Pods {
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
         let daemons: Vec<u32> = self.open_vswitch.iter().flat_map(OpenVSwitch::pids).collect();
-        let cpu = cpu(&mut self.end, &self.kernel_threads, &daemons)?;
+        let mut cpu = cpu(&mut self.end, &self.kernel_threads, &daemons)?;
+        if let (Some(link), End::Own(_)) = (&self.layout.link, &self.end) {
+            without(&mut cpu, own_link::cpu_ns(link));
+        }
         let mut snapshot = Snapshot { cpu, ..Snapshot::default() };
         observe(&self.layout, &self.spec, &mut snapshot)?;
         if let Some(open_vswitch) = &mut self.open_vswitch {
@@ -135,6 +141,15 @@ impl System for Pods {
     }
 }
 
+/// Takes the time of the link's threads, which are this process's, from that of the server. It is nearly all system time; the
+/// division of the process's time is an estimate, so the rest is user time.
+fn without(cost: &mut CpuCost, link_ns: u64) {
+    let of_system_ns = link_ns.min(cost.system_ns);
+    cost.system_ns -= of_system_ns;
+    cost.user_ns = cost.user_ns.saturating_sub(link_ns - of_system_ns);
+    cost.components.entry(SERVER_COMPONENT.to_owned()).and_modify(|ns| *ns = ns.saturating_sub(link_ns));
+}
+
 /// CPU time of the server's end, of daemons, and of the kernel's threads for packets.
 fn cpu(end: &mut End, kernel_threads: &[u32], daemons: &[u32]) -> Result<CpuCost, PathError> {
     let server = end.cpu_time()?;
@@ -148,6 +163,6 @@ fn cpu(end: &mut End, kernel_threads: &[u32], daemons: &[u32]) -> Result<CpuCost
     };
     kernel_threads.iter().try_for_each(|pid| add("ksoftirqd", *pid))?;
     daemons.iter().try_for_each(|pid| add("ovs-vswitchd", *pid))?;
-    cost.components.insert("server".to_owned(), server.total_ns());
+    cost.components.insert(SERVER_COMPONENT.to_owned(), server.total_ns());
     Ok(cost)
 }
