@@ -19,8 +19,8 @@ statements! {
     LOST = "link-lost": "packets that the link lost", "{share} of {entered:.0}", "{lost:.0}, and {crowded_out:.0} more for want of its rate";
     ON_TIME = "link-on-time": "packets that the link forwarded late",
         "at most {late_max:%} by more than {late_ns:ns}, and none dropped for want of room",
-        "{late:.0} of {forwarded:.0}, by up to {latest_ns:ns} since the link was made; {refused:.0} dropped";
-    CPU = "link-cpu": "CPU time of the link's busier thread", "at most {busy_max:%} of the window", "{busy:.1%}; both took {cpu_ns:ns}";
+        "{late:.0} of {forwarded:.0}, by up to {latest_us:.0 us} since the link was made; {refused:.0} dropped";
+    CPU = "link-cpu": "CPU time of the link's busier thread", "at most {busy_max:%} of the window", "{busy:.1%}; both took {cpu_ms:.0 ms}";
 }
 
 /// The share of packets that may be late, and the share of the window that a thread of the link may be on a CPU.
@@ -185,15 +185,16 @@ pub(super) fn evidence(
     let lost = LOST.evidence(is_share, facts![share, entered, lost, crowded_out]);
 
     let (late, refused) = (moved(LATE), moved(REFUSED));
-    let latest_ns = after.counters.get(LATEST_NS).copied().unwrap_or(0);
+    let latest_us = after.counters.get(LATEST_NS).copied().unwrap_or(0) / 1000;
     let is_on_time = late <= LATE_MAX * forwarded && refused == 0.0;
     let late_facts =
-        facts![late_max = LATE_MAX, late_ns = LinkCounts::LATE_NS, late, forwarded, latest_ns, refused];
+        facts![late_max = LATE_MAX, late_ns = asked(link, 0).late_ns(), late, forwarded, latest_us, refused];
     let on_time = ON_TIME.evidence(is_on_time, late_facts);
 
     let [there, back] = CPU_NS.map(moved);
     let busy = there.max(back) / moved(CLOCK_NS).max(1.0);
-    let cpu = CPU.evidence(busy <= BUSY_MAX, facts![busy_max = BUSY_MAX, busy, cpu_ns = there + back]);
+    let cpu =
+        CPU.evidence(busy <= BUSY_MAX, facts![busy_max = BUSY_MAX, busy, cpu_ms = (there + back) / 1e6]);
     vec![made, carried, lost, on_time, cpu]
 }
 
@@ -271,7 +272,7 @@ mod tests {
         the link, which is Plumbline's own: delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7 / delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7
         packets that the link forwarded: at least 9000 / 9900, 0 of them without the delay
         packets that the link lost: 1% of 10000 / 100, and 0 more for want of its rate
-        packets that the link forwarded late: at most 1% by more than 200 us, and none dropped for want of room / 3 of 9900, by up to 310 us since the link was made; 0 dropped
+        packets that the link forwarded late: at most 1% by more than 1 ms, and none dropped for want of room / 3 of 9900, by up to 310 us since the link was made; 0 dropped
         CPU time of the link's busier thread: at most 90% of the window / 10.0%; both took 120 ms
         ");
     }

@@ -133,7 +133,7 @@ impl Carrier {
                 Err(_) => self.counts.refused += 1,
             }
             self.counts.reordered += u64::from(is_early);
-            self.counts.late += u64::from(late_ns > LinkCounts::LATE_NS);
+            self.counts.late += u64::from(late_ns > self.schedule.terms.late_ns());
             self.counts.latest_ns = self.counts.latest_ns.max(late_ns);
             self.spare.push(frame.bytes);
             // Delivering takes time, in which further frames become due and late.

@@ -18,17 +18,12 @@ pub struct LinkCounts {
     pub crowded_out: u64,
     /// Frames that it could not keep, or that the other end did not take.
     pub refused: u64,
-    /// Frames that arrived later than they should by more than [`LinkCounts::LATE_NS`].
+    /// Frames that arrived later than they should by more than [`LinkTerms::late_ns`](super::LinkTerms::late_ns).
     pub late: u64,
     /// The longest time by which one was late, in ns.
     pub latest_ns: u64,
     /// CPU time of its thread, in ns. It includes the kernel's work at the other end up to the receiver's socket.
     pub cpu_ns: u64,
-}
-
-impl LinkCounts {
-    /// The time by which a frame may be late and still count as on time.
-    pub const LATE_NS: u64 = 200_000;
 }
 
 /// The counts, which nothing leaves half written.

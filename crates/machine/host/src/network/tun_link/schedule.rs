@@ -23,6 +23,15 @@ pub struct LinkTerms {
     pub seed: u64,
 }
 
+impl LinkTerms {
+    /// The time by which a packet may be late and still count as on time: 0.2 ms, or a twentieth of the delay if that is more.
+    #[must_use]
+    pub fn late_ns(&self) -> u64 {
+        const LATE_NS_MIN: u64 = 200_000;
+        LATE_NS_MIN.max(self.delay_ns / 20)
+    }
+}
+
 /// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -45,7 +54,7 @@ pub(super) enum Fate {
 /// One direction of a link.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    terms: LinkTerms,
+    pub(super) terms: LinkTerms,
     draws: Draws,
     /// When the last packet has been transmitted, and the part of a nanosecond beyond it, in units of 1/rate ns.
     free_ns: u64,
