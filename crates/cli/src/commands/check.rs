@@ -6,6 +6,7 @@ mod shown;
 use std::fmt::Write;
 
 use plumb_model::{Claim, Plan, RequiredSaving};
+use plumb_path::LinkMaker;
 use plumb_runner::{Planned, at_most_s};
 use serde::Serialize;
 
@@ -36,15 +37,15 @@ struct Document<'a> {
 
 /// The plan as text.
 pub fn described(planned: &Planned) -> String {
-    let mut text = describe(planned.plan(), planned.hopeless().as_deref());
+    let mut text = describe(planned);
     if let Some(notice) = planned.short_trials() {
         let _ = writeln!(text, "! {}", plumb_report::notice(&notice));
     }
     text
 }
 
-/// The plan as text. `hopeless` is why it cannot run here, if so.
-fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
+fn describe(planned: &Planned) -> String {
+    let plan = planned.plan();
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match plan.title == plan.name {
@@ -73,14 +74,17 @@ fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
             let _ = writeln!(text);
         }
         let width = plan.variants.iter().map(|variant| variant.name.len()).max().unwrap_or(0);
-        for planned in &cell.variants {
-            let variant = &plan.variants[planned.variant];
-            let _ = match &planned.skipped {
-                Some(reason) => writeln!(text, "  - {:width$}  skipped: {reason}", variant.name),
-                None => writeln!(text, "  + {:width$}  {}", variant.name, variant.treatment),
-            };
-            if let (None, Some(proof)) = (&planned.skipped, &planned.saving) {
-                let _ = writeln!(text, "    {:width$}  {}", "", proof_words(plan, proof));
+        for (at, cells) in cell.variants.iter().enumerate() {
+            let variant = &plan.variants[cells.variant];
+            if let Some(reason) = &cells.skipped {
+                let _ = writeln!(text, "  - {:width$}  skipped: {reason}", variant.name);
+                continue;
+            }
+            let _ = writeln!(text, "  + {:width$}  {}", variant.name, variant.treatment);
+            let proof = cells.saving.as_ref().map(|proof| proof_words(plan, proof));
+            let link = planned.link_maker(index, at).map(|maker| link_words(maker).to_owned());
+            for words in proof.into_iter().chain(link) {
+                let _ = writeln!(text, "    {:width$}  {words}", "");
             }
         }
     }
@@ -94,7 +98,7 @@ fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
             let _ = writeln!(text, "    {note}");
         }
     }
-    let _ = match hopeless {
+    let _ = match planned.hopeless() {
         Some(reason) => writeln!(text, "\nIt cannot run here: {reason}."),
         None => writeln!(text, "\n{}", duration_words(plan)),
     };
@@ -139,6 +143,14 @@ fn proof_words(plan: &Plan, saving: &RequiredSaving) -> String {
         None => "needs proof: a device's counters; nothing else can prove it, because no variant is \
                  the same without the treatment"
             .to_owned(),
+    }
+}
+
+/// The maker of a variant's link, as a line below the variant.
+fn link_words(maker: LinkMaker) -> &'static str {
+    match maker {
+        LinkMaker::Kernel => "the kernel makes its link (netem)",
+        LinkMaker::Plumbline => "plumb makes its link, which takes CPU time: see the evidence of each slot",
     }
 }
 

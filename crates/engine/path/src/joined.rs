@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, System};
-use crate::settings::{Facts, LoadFacts, PathSettings, Remark, SeenWindow, Settings};
+use crate::settings::{Facts, LinkMaker, LoadFacts, PathSettings, Remark, SeenWindow, Settings};
 use crate::timing::Timing;
 use crate::tree::{Node, Value as TreeValue};
 
@@ -110,6 +110,10 @@ impl Settings for Joined {
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
         self.load.remark(metric, statistic)
+    }
+
+    fn link_maker(&self) -> Option<LinkMaker> {
+        self.system.link_maker()
     }
 
     fn lead_to(&mut self, endpoint: &Endpoint) {

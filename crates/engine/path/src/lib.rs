@@ -29,6 +29,6 @@ pub use family::{
 };
 pub use portion::Portion;
 pub use settings::{
-    About, AnySettings, Facts, LoadFacts, PathSettings, Remark, SeenWindow, Settings, SystemFacts,
+    About, AnySettings, Facts, LinkMaker, LoadFacts, PathSettings, Remark, SeenWindow, Settings, SystemFacts,
 };
 pub use timing::Timing;

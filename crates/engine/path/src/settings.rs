@@ -111,6 +111,11 @@ pub trait Settings: AnySettings {
         None
     }
 
+    /// The maker of a slow or bad link on this host; `None` where the settings ask for none. The kernel says what it can.
+    fn link_maker(&self) -> Option<LinkMaker> {
+        None
+    }
+
     /// Sets the endpoint that the cluster object of these settings ([`SystemFacts::object`]) leads to.
     fn lead_to(&mut self, _: &Endpoint) {}
 
@@ -241,6 +246,15 @@ impl LoadFacts {
         let metrics = capacity.iter().flat_map(|_| Capacity::METRICS.iter().map(MetricInfo::from)).collect();
         Self { capacity, metrics, ..Self::default() }
     }
+}
+
+/// The maker of a link that delays or loses packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkMaker {
+    /// The kernel (netem).
+    Kernel,
+    /// Plumbline, because the kernel cannot, or has none of the effects that are asked for.
+    Plumbline,
 }
 
 /// What a reader of a claim about a metric would not expect.

@@ -11,7 +11,7 @@ use plumb_experiment::Experiment;
 use plumb_host::namespace::{has_other_setting, is_of_device};
 use plumb_host::settings::Setting;
 use plumb_model::{Cell, Header, Notice, Places, Plan, PlannedVariant, RequiredSaving};
-use plumb_path::{DataPath, PathError, PathSettings, find};
+use plumb_path::{DataPath, LinkMaker, PathError, PathSettings, find};
 use plumb_places::host_tunings::treatment;
 use plumb_places::{HostError, Hosts, Side};
 
@@ -88,6 +88,14 @@ impl Planned {
         let short =
             |settings: &PathSettings| settings.facts().load.capacity?.short_trials(self.plan.window_ns);
         self.settings.iter().flatten().find_map(short)
+    }
+
+    /// The maker of the slow or bad link of a variant, by its place in a cell; `None` if it has none, or its system is on another
+    /// host.
+    #[must_use]
+    pub fn link_maker(&self, cell: usize, at: usize) -> Option<LinkMaker> {
+        let settings = self.settings.get(cell)?.get(at)?;
+        self.hosts.layout().is_here(Side::System).then(|| settings.link_maker())?
     }
 
     /// The same plan with up to `blocks` blocks in each cell.

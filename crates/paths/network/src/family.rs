@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use plumb_model::{Endpoint, Evidence, Measurement, Question, Statistic};
 use plumb_path::{
-    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
+    About, AnyError, DataPath, Facts, Fault, LinkMaker, Load, LoadFacts, PathError, PathSettings, Place,
+    Portion, Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -65,6 +65,10 @@ impl Settings for NetworkSettings {
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
         tools::lacks(self.load.driver, metric, statistic).map(Remark::Lacks)
+    }
+
+    fn link_maker(&self) -> Option<LinkMaker> {
+        system::link_maker(&self.system.link)
     }
 
     fn lead_to(&mut self, endpoint: &Endpoint) {

@@ -25,7 +25,7 @@ pub use check::{Unbuildable, check, feasible, feasible_half};
 pub use evidence::evidence;
 pub use half::{OneHostOnly, may_span_hosts};
 pub use ovs::NoOpenVSwitch;
-pub use own_link::NotOnOwnLink;
+pub use own_link::{NotOnOwnLink, link_maker};
 
 /// Builds the network and starts the server's end.
 ///

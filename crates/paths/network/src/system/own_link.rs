@@ -7,7 +7,7 @@ use plumb_host::Error;
 use plumb_host::network::{LinkCounts, LinkTerms, TunLink, has_netem};
 use plumb_host::time::monotonic_ns;
 use plumb_model::{ByteRate, Evidence, Percent, Span, facts, statements};
-use plumb_path::Snapshot;
+use plumb_path::{LinkMaker, Snapshot};
 
 use crate::options::{Fastpath, LinkShape, Switch};
 use crate::settings::{SystemKind, SystemSettings};
@@ -66,6 +66,13 @@ pub(super) fn terms(link: &LinkShape) -> Result<Option<LinkTerms>, Error> {
     }
     let drawn = || monotonic_ns() ^ (u64::from(std::process::id()) << 32);
     Ok(Some(asked(link, link.seed.unwrap_or_else(drawn))))
+}
+
+/// The maker of the link; `None` where nothing is wrong with it, or the kernel does not say whether it can.
+#[must_use]
+pub fn link_maker(link: &LinkShape) -> Option<LinkMaker> {
+    let is_own = terms(link).ok()?.is_some();
+    link.is_impaired().then_some(if is_own { LinkMaker::Plumbline } else { LinkMaker::Kernel })
 }
 
 /// Whether the settings have an effect for which the kernel is not asked.
