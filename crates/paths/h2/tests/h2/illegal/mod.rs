@@ -2,10 +2,12 @@
 //!
 //! The table uses only the crate's public parts, so that tests of a client can include it by its path and send the bytes over a socket.
 
+mod fields;
 mod frames;
 mod messages;
 mod streams;
 
+use fields::{GET, OK};
 use plumb_h2::connection::Side;
 use plumb_h2::frame::{Flags, FrameKind, encode};
 use plumb_h2::hpack::{Field, replayable};
@@ -113,10 +115,8 @@ fn headers(stream: u32, flags: Flags, fields: &[(&str, &str)]) -> Vec<u8> {
     frame(FrameKind::Headers, flags | Flags::END_HEADERS, stream, &replayable(fields))
 }
 
-const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
 const POST: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
-const OK: [(&str, &str); 1] = [(":status", "200")];
 
 /// A whole request.
 fn get(stream: u32) -> Vec<u8> {
