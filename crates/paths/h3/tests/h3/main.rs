@@ -1,4 +1,6 @@
-//! Streams from outside: messages of both sides.
+//! Streams from outside: messages of both sides, illegal input, and nearly valid bytes.
 #![expect(clippy::unwrap_used, reason = "tests may fail by panicking")]
 
+mod illegal;
 mod messages;
+mod refusals;

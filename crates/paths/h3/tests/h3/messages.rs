@@ -1,24 +1,11 @@
 //! Messages that arrive in pieces of any size.
 
-use plumb_h2::hpack::Field;
-use plumb_h3::frame::{FrameKind, encode};
-use plumb_h3::{Decoder, Event, Exchange, Fault, Limits, Side, qpack};
+use crate::illegal::{frame, headers};
+use plumb_h2::MessageFault;
+use plumb_h3::frame::FrameKind;
+use plumb_h3::{Decoder, Event, Exchange, Fault, Limits, Side};
 
-/// HEADERS with these fields.
-pub fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-    let (mut block, mut out) = (Vec::new(), Vec::new());
-    qpack::encode(fields.iter().map(|field| Field::new(field.0.as_bytes(), field.1.as_bytes())), &mut block);
-    encode::headers(&block, &mut out);
-    out
-}
-
-pub fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    encode::frame(kind, payload, &mut out);
-    out
-}
-
-pub fn data(content: &str) -> Vec<u8> {
+fn data(content: &str) -> Vec<u8> {
     frame(FrameKind::Data, content.as_bytes())
 }
 
@@ -96,9 +83,7 @@ fn a_request_is_the_same_wherever_it_is_cut() {
 #[test]
 fn an_answer_to_head_has_no_content_whatever_its_length() {
     let head = headers(&[(":status", "200"), ("content-length", "10")]);
-    for (to_head, outcome) in
-        [(true, Ok(())), (false, Err(Fault::Message(plumb_h2::MessageFault::BodyLength)))]
-    {
+    for (to_head, outcome) in [(true, Ok(())), (false, Err(Fault::Message(MessageFault::BodyLength)))] {
         let mut exchange = Exchange::new(Side::Client, to_head);
         let lines = lines(&mut exchange, &mut Decoder::default(), [&head[..]]);
         assert_eq!(lines.map(drop), outcome);
