@@ -4,4 +4,5 @@
 mod fuzz;
 mod illegal;
 mod messages;
+mod peers;
 mod refusals;

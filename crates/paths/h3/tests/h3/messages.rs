@@ -1,6 +1,7 @@
 //! Messages that arrive in pieces of any size.
 
 use crate::illegal::{frame, headers};
+use plumb_fuzz::peak_bytes_of;
 use plumb_h2::MessageFault;
 use plumb_h3::frame::FrameKind;
 use plumb_h3::{Decoder, Event, Exchange, Fault, Limits, Side};
@@ -87,5 +88,24 @@ fn an_answer_to_head_has_no_content_whatever_its_length() {
         let mut exchange = Exchange::new(Side::Client, to_head);
         let lines = lines(&mut exchange, &mut Decoder::default(), [&head[..]]);
         assert_eq!(lines.map(drop), outcome);
+    }
+}
+
+/// An answer that arrives in pieces finds the storage of the one before.
+#[test]
+fn only_the_first_answer_takes_memory() {
+    let answer =
+        [headers(&[(":status", "200"), ("server", "plumbline"), ("x", "~~")]), data("hello")].concat();
+    let mut decoder = Decoder::default();
+    let mut receive = |piece_bytes: usize| {
+        let mut exchange = Exchange::new(Side::Client, false);
+        for mut piece in answer.chunks(piece_bytes) {
+            while exchange.receive(&mut piece, &mut decoder).unwrap().is_some() {}
+        }
+        exchange.end().unwrap();
+    };
+    receive(1);
+    for piece_bytes in [1, 7, usize::MAX] {
+        assert_eq!(peak_bytes_of(|| receive(piece_bytes)).1, 0, "pieces of {piece_bytes}");
     }
 }
