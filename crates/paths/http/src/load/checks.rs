@@ -9,7 +9,7 @@ use plumb_model::Bytes;
 use plumb_model::name::suggestion;
 use plumb_model::quantity::{Dimension, Quantity, QuantityError};
 
-/// How two numbers are to compare.
+/// A comparison of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// `==`
@@ -58,7 +58,7 @@ enum Demand {
     BodyContains(Vec<u8>),
 }
 
-/// One condition that a good answer fulfils. Prints as it was written.
+/// A condition that a good answer meets. It prints as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     text: String,
@@ -167,7 +167,7 @@ fn comparison(text: &str) -> Result<Demand, NotCheck> {
 #[derive(Debug)]
 pub struct Checks {
     checks: Vec<Check>,
-    /// One per `body contains`, in the order of the checks.
+    /// A finder for each `body contains`, in the order of the checks.
     finders: Vec<Finder<'static>>,
     watches_body: bool,
     /// Whether a check names the wanted status, which can be that of a failure.

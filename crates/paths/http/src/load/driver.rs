@@ -23,7 +23,7 @@ pub(crate) use self::abilities::{check, lacks};
 
 /// k6 ends with this code where a threshold of its script was crossed. The run is whole.
 const THRESHOLD_CROSSED: i32 = 99;
-/// How long vegeta may take to sum up its results.
+/// The time limit for vegeta's report on its results.
 const REPORT: Duration = Duration::from_secs(30);
 
 /// Why a tool cannot drive the load.
@@ -35,13 +35,13 @@ pub(crate) enum DriverError {
     Url(#[from] UrlError),
     #[error(transparent)]
     Machine(#[from] plumb_host::Error),
-    /// It connects to the host of the URL, and the system is elsewhere.
+    /// The tool connects to the host of the URL, and the system is elsewhere.
     #[error(
         "{program} connects to {host} by that name, which does not lead to {connect} here: use `driver: native`, or have the name \
          resolved"
     )]
     Elsewhere { program: &'static str, host: String, connect: String },
-    /// It was removed during the run.
+    /// The tool was removed during the run.
     #[error("it is not installed any more")]
     Gone,
 }

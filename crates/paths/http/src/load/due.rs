@@ -11,7 +11,7 @@ pub struct Due {
     pub begun_ns: u64,
     /// Whether it is to be counted if it ends in the window.
     pub is_counted: bool,
-    /// How often it was begun before, on connections whose server did not process it.
+    /// The number of times that it was begun before, on connections whose server did not process it.
     pub repeats: u8,
     /// The waits so far.
     pub waits: Waits,

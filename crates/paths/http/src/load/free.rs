@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Connections with room: first those with the fewest requests under way, and of these the one that has waited longest.
 #[derive(Debug, Default)]
 pub struct Free {
-    /// By the number of requests under way.
+    /// The connections with room, by the number of requests under way.
     levels: Vec<VecDeque<usize>>,
     /// The level of each connection that is in one.
     level_of: Vec<Option<usize>>,

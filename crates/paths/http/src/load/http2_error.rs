@@ -1,8 +1,8 @@
-//! Why HTTP/2 ends a request or its connection.
+//! Reasons for which HTTP/2 ends a request or its connection.
 
 use plumb_h2::{ErrorCode, Fault};
 
-/// Why HTTP/2 ends a request or its connection. Few by construction, as all failures.
+/// A reason for which HTTP/2 ends a request or its connection. As for all failures, there are few by construction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Http2Error {
     /// RST_STREAM.

@@ -1,6 +1,6 @@
-//! Why bytes are not an HTTP/1 response.
+//! Faults of bytes that are not an HTTP/1 response.
 
-/// Why bytes are not an HTTP/1 response.
+/// A fault of bytes that are not an HTTP/1 response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The first line is not `HTTP/1.x NNN …`.

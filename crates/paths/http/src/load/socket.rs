@@ -40,12 +40,12 @@ pub enum Received {
     Cut,
 }
 
-/// One connection.
+/// The socket of a connection.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
     traffic: Rc<Traffic>,
-    /// It is known that nothing is left to read.
+    /// Whether nothing is left to read.
     is_drained: bool,
     /// The last read did not fill its buffer.
     was_short: bool,

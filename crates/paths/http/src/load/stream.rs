@@ -1,4 +1,4 @@
-//! One request on its way, and its times.
+//! A request under way, and its times.
 
 use super::checks::BodyWatch;
 use super::core::Core;
@@ -19,7 +19,7 @@ pub struct Stream {
     pub begun_ns: u64,
     /// Whether it is to be counted if it ends in the window.
     pub is_counted: bool,
-    /// How often it was begun before.
+    /// The number of times that it was begun before.
     pub repeats: u8,
     /// The waits so far.
     pub waits: Waits,

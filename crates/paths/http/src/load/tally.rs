@@ -20,7 +20,7 @@ use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};
 use super::waits::Waits;
 
-/// How many kinds of content are told apart; a server may make a new one up for each answer.
+/// The most kinds of content that are told apart, because a server may invent a new one for each answer.
 const CONTENTS_MAX: usize = 64;
 
 /// The bodies of answers: what their heads said of them, and their lengths. An answer whose body is like the one before, as
@@ -75,9 +75,9 @@ impl Merge for Bodies {
 pub struct Answer {
     /// When the request was due; in a closed loop, when it began.
     pub intended_ns: u64,
-    /// How long connecting took; 0 on a connection that stood.
+    /// The time that connecting took; 0 on a connection that already existed.
     pub connecting_ns: u64,
-    /// How long the TLS handshake took; 0 without one.
+    /// The time that the TLS handshake took; 0 without one.
     pub tls_ns: u64,
     /// Whether the connection was made for this request.
     pub is_fresh: bool,
@@ -117,13 +117,13 @@ merged! {
         pub succeeded: u64,
         /// See `succeeded`.
         pub failed: u64,
-        /// By status.
+        /// The number of answers by status.
         pub statuses: Vec<u64>,
         /// Their bodies.
         pub bodies: Bodies,
         /// Passed and failed, by check.
         pub checks: Vec<[u64; 2]>,
-        /// Those that would happen at any other time as well.
+        /// The failures that would happen at any other time as well.
         pub lasting: u64,
         /// The parameters negotiated on connections in use, with the number of connections.
         pub negotiated: BTreeMap<Negotiated, u64>,
@@ -131,9 +131,9 @@ merged! {
         pub handshakes_full: u64,
         /// Resumed handshakes that were complete within the window.
         pub handshakes_resumed: u64,
-        /// Of these handshakes: those that offered a session.
+        /// The handshakes that offered a session.
         pub sessions_offered: u64,
-        /// Those that were to offer one and knew of none.
+        /// The handshakes that were to offer a session when none was known.
         pub sessions_missing: u64,
         /// Connections that stood within the window.
         pub connections_opened: u64,
@@ -195,7 +195,7 @@ merged! {
         pub waiting: Histogram,
         /// From there to its last byte, where that came in another read.
         pub receiving: Histogram,
-        /// How many answers came in one read.
+        /// The number of answers that came in one read.
         pub received_at_once: u64,
         /// Closed loop: all of that, on connections that stood. Open loop: from when it was due, on all connections.
         pub duration: Histogram,
@@ -213,11 +213,11 @@ merged! {
         pub tls: Histogram,
         /// Waits before sending, by reason in the order of [`Wait::ALL`], where there were any.
         pub stalled: [Histogram; Wait::ALL.len()],
-        /// How many requests waited for any of them.
+        /// The number of requests that waited for any of these reasons.
         pub stalls: u64,
         /// The server's waits for the load's windows, in the order of [`LoadWindow::ALL`].
         pub withheld: [Histogram; LoadWindow::ALL.len()],
-        /// How many requests found a connection that stood.
+        /// The number of requests on connections that already existed.
         pub reused: u64,
         /// Closed loop: the waits of requests that had no answer when the window closed.
         pub pending: Histogram,
@@ -245,7 +245,7 @@ impl Tally {
         self.recorder.frame.measures(if self.recorder.is_open_loop { intended_ns } else { end_ns })
     }
 
-    /// How long a request took in the sense of `http_req_duration`.
+    /// The time that a request took, as `http_req_duration` counts it.
     #[must_use]
     pub fn duration_ns(&self, answer: &Answer) -> u64 {
         if self.recorder.is_open_loop { answer.end_ns - answer.intended_ns } else { answer.service_ns() }

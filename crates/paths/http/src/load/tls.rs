@@ -15,9 +15,9 @@ use crate::url::Url;
 pub enum Trust {
     /// All.
     Anything,
-    /// Those that this host trusts.
+    /// Certificates that this host trusts.
     Host,
-    /// Those signed by these authorities, PEM.
+    /// Certificates signed by these authorities, in PEM.
     Authorities(Vec<u8>),
 }
 
@@ -173,12 +173,12 @@ impl Offer {
 /// The part that session resumption had in a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionUse {
-    /// It was to make a full handshake.
+    /// The handshake was to be full.
     #[default]
     Unasked,
-    /// It was to resume a session, but the load knew of none: the server has sent none, or all are used up.
+    /// The handshake was to resume a session, but the load had none: the server has sent none, or all are used up.
     Missing,
-    /// It offered a session. The server decides whether to resume it.
+    /// The handshake offered a session. The server decides whether to resume it.
     Offered,
 }
 

@@ -30,7 +30,7 @@ const ALERT_REASON_OFFSET: i32 = 1000;
 const REASON_CERTIFICATE_VERIFY_FAILED: i32 = 134;
 const REASON_WRONG_VERSION_NUMBER: i32 = 267;
 
-/// How a thread's connections are secured.
+/// The TLS settings of a thread's connections.
 pub struct Client {
     full: SslContext,
     resuming: SslContext,

@@ -21,7 +21,7 @@ use super::socket::{Received, Socket};
 use super::tls::{Negotiated, Offer, SessionUse};
 use super::verify;
 
-/// How a thread's connections are secured.
+/// The TLS settings of a thread's connections.
 #[derive(Debug)]
 pub struct Client {
     /// For connections that make a full handshake: knows of no session, keeps none.

@@ -2,7 +2,7 @@
 
 use plumb_model::Wait;
 
-/// How long a request has waited, by reason.
+/// The times that a request has waited, by reason.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     ns: [u64; Wait::ALL.len()],

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// How long the tests' servers let a request wait before it fails.
+/// The timeout of requests that the tests' servers do not answer.
 const WAIT_NS: u64 = 50 * MS;
 
 /// The only kind of failure, and how often.

@@ -28,7 +28,7 @@ struct Threads {
     all: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
-/// How often their end is looked for, a millisecond apart.
+/// The number of checks for their end, a millisecond apart.
 const LOOKS_MAX: usize = 5_000;
 
 impl Drop for Threads {

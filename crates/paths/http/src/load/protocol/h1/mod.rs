@@ -23,10 +23,10 @@ use crate::load::tcp::TcpLink;
 use crate::settings::{LoadSettings, Reuse, Spoken};
 use crate::url::Url;
 
-/// How long a body is held back for a `100 Continue` (what curl waits).
+/// The time for which a body waits for `100 Continue`, as in curl.
 const CONTINUE_NS: u64 = 1_000_000_000;
 
-/// How far the request is.
+/// The progress of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No request.
@@ -43,7 +43,7 @@ enum Phase {
 #[derive(Debug, Clone)]
 pub struct Shared {
     request: Request,
-    /// How answers begin.
+    /// The beginning that answers have had so far.
     known: KnownHead,
 }
 
@@ -161,7 +161,7 @@ impl H1 {
         Flow::Pending
     }
 
-    /// How far may be sent: up to the body where that is held back, all of it after that.
+    /// The length of the request that may be sent: up to the body while that is held back, and all of it after that.
     fn send_limit(&self, core: &Core<Shared>) -> usize {
         let request = &core.shared.request;
         request.hold_at.filter(|hold_at| self.sent < *hold_at).unwrap_or(request.bytes.len())

@@ -17,7 +17,7 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The most bytes that the line with a chunk's size and extensions may have.
 const CHUNK_LINE_BYTES_MAX: usize = 16 << 10;
 
-/// How far a response has come.
+/// The progress of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// More bytes are needed.
@@ -136,7 +136,7 @@ impl Parser {
         self.head.content
     }
 
-    /// How long the body is so far, in bytes on the wire without the framing of chunks.
+    /// The length of the body so far, in bytes on the wire without the framing of chunks.
     #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes

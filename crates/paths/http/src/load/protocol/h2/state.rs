@@ -56,7 +56,7 @@ pub struct H2 {
     pub(super) wire: Wire,
 }
 
-/// How far a request is.
+/// The progress of a request.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     /// The stream; 0 as long as the request waits for one.
@@ -134,7 +134,7 @@ impl Wire {
         }
     }
 
-    /// How many requests the server allows at a time.
+    /// The number of requests that the server allows at a time.
     pub(super) fn allowed(&self) -> usize {
         // One request leaves with the client's preface. Others wait until the server has said how many it takes.
         if self.has_settings { self.rules.peer_settings().max_concurrent_streams as usize } else { 1 }
