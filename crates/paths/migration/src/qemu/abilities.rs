@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::method::{Method, NoMethod};
 use crate::settings::{SystemSettings, ZeroPages};
 
-/// Why a QEMU cannot be told what the settings ask for.
+/// The reason why a QEMU does not support the settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unable {
     #[error(transparent)]
@@ -37,7 +37,7 @@ pub(super) struct Abilities {
     pub parameters: BTreeSet<String>,
     /// Values of `multifd-compression`.
     pub methods: Vec<String>,
-    /// Values of `zero-page-detection`; empty where QEMU does not have the parameter.
+    /// Values of `zero-page-detection`; empty if QEMU lacks the parameter.
     pub zero_page_modes: Vec<String>,
 }
 
@@ -64,10 +64,10 @@ impl Abilities {
         }
     }
 
-    /// Whether it can be told all that the settings ask for.
+    /// Checks whether this QEMU supports the settings.
     ///
     /// # Errors
-    /// When it cannot be told something.
+    /// When it does not.
     pub(super) fn suffice(&self, system: &SystemSettings) -> Result<(), Unable> {
         let version = || self.version.clone();
         for capability in ["multifd", "return-path", "events"] {
@@ -94,7 +94,7 @@ impl Abilities {
         Ok(())
     }
 
-    /// The best way of this QEMU to do what is asked for; `None` where it has no choice.
+    /// The best of this QEMU's values for the requested detection; `None` if it has no choice.
     pub(super) fn zero_page_mode(&self, asked: ZeroPages) -> Option<&'static str> {
         let ways: &[&'static str] = match asked {
             ZeroPages::Detect => &["multifd", "legacy"],

@@ -1,5 +1,5 @@
-//! Messages from the agent of the source to the agent of the destination: one JSON object a line over a Unix socket in the
-//! latter's scratch directory, each answered by one line.
+//! Messages from the source's agent to the destination's agent, over a Unix socket in the latter's scratch directory. Each is one line with
+//! a JSON object, and is answered by one line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use super::memory::Digests;
 /// The longest line. An answer has a hash of at most 45 bytes for each region of a guest's memory.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 const SOCKET: &str = "control.sock";
-/// The longest that any answer takes: memory of some GiB is hashed for it.
+/// The time limit for an answer, before which some GiB of memory may have to be hashed.
 const PATIENCE: Duration = Duration::from_secs(50);
 
 /// A request of the source's side.
@@ -26,12 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(50);
 pub(super) enum Ask {
     /// A fresh destination that listens.
     Fresh,
-    /// The source has heard that the migration is done: what did it cost, and what is in memory?
+    /// The source has heard that the migration is done, and asks for its cost and the content of memory.
     Finish {
-        /// Of the hashes.
+        /// The key of the hashes.
         key: u64,
     },
-    /// The migration failed: what has become of the destination? It is ended.
+    /// The migration failed. Asks for the destination's reason, and ends it.
     Abandon,
 }
 
@@ -56,7 +56,7 @@ pub(super) enum ControlReply {
     },
 }
 
-/// Listens in `directory`, through the open directory: a whole path may be longer than a socket's address can be.
+/// Listens in `directory`, through its descriptor, because a whole path may be too long for a socket's address.
 pub(super) fn listen(directory: &Path) -> Result<UnixListener, PathError> {
     let listen = || {
         let directory = File::open(directory)?;
@@ -65,7 +65,7 @@ pub(super) fn listen(directory: &Path) -> Result<UnixListener, PathError> {
     listen().map_err(|cause| PathError::new(format!("listen in {}: {cause}", directory.display())))
 }
 
-/// Ends what [`listen`] began.
+/// Removes the socket of [`listen`].
 pub(super) fn forget(directory: &Path) {
     // It goes with the directory.
     let _ = std::fs::remove_file(directory.join(SOCKET));
@@ -90,7 +90,7 @@ impl Link {
         })
     }
 
-    /// Asks and waits for the answer; one that says why not is an error.
+    /// Sends a request and waits for the answer. A refusal is an error.
     pub(super) fn ask(&mut self, ask: &Ask) -> Result<ControlReply, PathError> {
         let failed = |cause: std::io::Error| PathError::new(format!("ask the destination's agent: {cause}"));
         write_line(self.reader.get_ref(), ask).map_err(failed)?;

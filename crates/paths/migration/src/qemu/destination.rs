@@ -28,11 +28,11 @@ use crate::settings::SystemSettings;
 
 /// The counter of complete migrations.
 pub(super) const MIGRATIONS: &str = "migrations";
-/// How long a destination may take to run after the source heard that it does.
+/// The time limit for a destination to report that the guest runs, after the source has heard it.
 const SETTLING: Duration = Duration::from_secs(5);
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 
-/// Everything that starts a destination.
+/// The settings with which a destination starts.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub program: PathBuf,
@@ -46,7 +46,7 @@ pub(super) struct Setup {
 struct Totals {
     cpu: CpuTime,
     migrations: u64,
-    /// Of the newest destination.
+    /// The process of the newest destination.
     pid: u32,
     parameters: BTreeMap<String, String>,
 }
@@ -141,11 +141,11 @@ struct Current {
     cpu_before: CpuTime,
 }
 
-/// The thread that serves one source's side after the other.
+/// The thread that serves the sources' sides, one after the other.
 struct Server {
     setup: Setup,
     totals: Arc<Mutex<Totals>>,
-    /// Started and not used yet, or in use.
+    /// The destination, unused or in use.
     current: Option<Current>,
 }
 
@@ -261,7 +261,7 @@ fn texts(parameters: &Value) -> BTreeMap<String, String> {
     entries.map(|(name, value)| (name.clone(), text(value))).collect()
 }
 
-/// Waits for somebody to serve; `false` when the side is to end.
+/// Waits for a connection. Returns `false` when the side is to end.
 fn is_ready(source: &impl AsFd, end: &UnixStream) -> bool {
     loop {
         let mut polled = [PollFd::new(source, PollFlags::IN), PollFd::new(end, PollFlags::IN)];

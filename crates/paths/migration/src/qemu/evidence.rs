@@ -1,4 +1,4 @@
-//! Proof that QEMU did what was asked: what both ends read back, the connections that were seen, and the memory.
+//! Proof that QEMU did what was asked: the parameters that both ends read back, the connections that were seen, and the memory.
 
 use plumb_model::{Evidence, Fact, Measurement, Reading, facts, statements};
 use plumb_path::{SeenWindow, Snapshot};
@@ -54,7 +54,7 @@ pub fn evidence(
     evidence
 }
 
-/// Not a proof: QEMU's numbers, beside those that count.
+/// QEMU's own numbers, beside those that count. They prove nothing.
 fn own_account(measurement: &Measurement) -> Evidence {
     let says = |name: &str| measurement.observed_count("qemu_says", name);
     let wire_bytes = match measurement.readings.get(metrics::WIRE_BYTES.name) {
@@ -89,7 +89,7 @@ fn read_back(parameter: &str, asked: String, after: &Snapshot, measurement: &Mea
     PARAMETER.evidence(holds, facts![of = parameter, asked, seen])
 }
 
-/// How many connections QEMU had in each migration.
+/// Proof of the number of QEMU's connections in each migration.
 fn connections(asked: u32, measurement: &Measurement) -> Evidence {
     let all: u64 = measurement.values_of("program").map(|(_, count)| count).sum();
     let words: Vec<String> = measurement

@@ -1,9 +1,8 @@
-//! One QEMU process: started, configured over QMP, asked, ended.
+//! A QEMU process: its start, its configuration over QMP, its answers, and its end.
 //!
-//! The machine is `none`, which has memory and nothing else: no processor, no device, no firmware, so that what is
-//! migrated is the memory that was asked for and what is timed is its migration. The memory is anonymous, as libvirt's
-//! default is, since QEMU asks for huge pages on it; memory in a file has none on most hosts, and the destination then
-//! spends its time on page faults.
+//! The machine is `none`, which has only memory: no processor, no device, no firmware. So QEMU migrates only the requested memory, and the
+//! time is that of its migration. The memory is anonymous, as by libvirt's default, because QEMU asks for huge pages for it. Memory in a
+//! file has none on most hosts, and then the destination spends its time on page faults.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -21,18 +20,18 @@ use super::method::{Method, NoMethod};
 use super::qmp::{Event, Qmp, QmpError};
 use crate::settings::SystemSettings;
 
-/// How long QEMU may take over an answer, the greeting included.
+/// The time limit for an answer of QEMU, including the greeting.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a QEMU that closed its connection may take to end.
+/// The time limit for a QEMU that closed its connection to end.
 const LAST_BREATH: Duration = Duration::from_secs(1);
-/// The memory of a QEMU that is started only to ask what it can do. It is never touched.
+/// The memory of a QEMU that is started only to ask for its abilities. It is never touched.
 const PROBE_BYTES: u64 = 2 << 20;
-/// How much of what it wrote goes into an error.
+/// The bytes of its output that go into an error.
 const LAST_WORDS_BYTES: u64 = 1_000;
-/// The value of `max-bandwidth` without a cap, in bytes per second: more than any wire has.
+/// The value of `max-bandwidth` without a cap, in bytes per second: faster than any wire.
 const UNCAPPED: f64 = 1e12;
 
-/// Which end of a migration.
+/// The role of a process in a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Source,
@@ -58,7 +57,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Starts one with this much memory, and waits until it answers. Its standard error goes to a file in `directory`.
+    /// Starts a QEMU with this much memory, and waits until it answers. Its standard error goes to a file in `directory`.
     pub(super) fn start(program: &Path, role: Role, ram: Ram, directory: &Path) -> Result<Self, PathError> {
         Self::start_patiently(program, role, ram, directory, PATIENCE + ram.patience())
     }
@@ -98,14 +97,14 @@ impl Instance {
         &self.qmp.version
     }
 
-    /// Executes a command; an error says what became of the process, too.
+    /// Executes a command. An error also says what became of the process.
     pub(super) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, PathError> {
         self.qmp
             .execute(command, arguments)
             .map_err(|error| explain(&mut self.child, self.role, &self.log, &error))
     }
 
-    /// The next event, or `None` when there is none within `timeout`.
+    /// The next event; `None` if there is none within `timeout`.
     pub(super) fn event(&mut self, timeout: Duration) -> Result<Option<Event>, PathError> {
         self.qmp.event(timeout).map_err(|error| explain(&mut self.child, self.role, &self.log, &error))
     }
@@ -114,7 +113,7 @@ impl Instance {
         self.qmp.forget_events();
     }
 
-    /// Tells it how to migrate, and reads back what it took from it.
+    /// Sets the parameters of a migration, and reads back those that QEMU accepted.
     pub(super) fn configure(
         &mut self,
         system: &SystemSettings,
@@ -140,7 +139,7 @@ impl Instance {
         Ok(self.child.find_tcp_sockets(known)?)
     }
 
-    /// The guest's memory in the process, and where it begins there.
+    /// The guest's memory in the process, and its address there.
     pub(super) fn memory(&self, bytes: u64) -> Result<(Memory, u64), PathError> {
         let begin = self.child.anonymous_mapping(bytes).ok_or_else(|| {
             PathError::new(format!(
@@ -151,12 +150,12 @@ impl Instance {
         Ok((self.child.memory()?, begin))
     }
 
-    /// How it ended and what it wrote last; `None` if it runs on. One that was killed first gives its memory back.
+    /// The way in which the process ended, with its last output; `None` if it runs on. A killed process first returns its memory.
     pub(super) fn end(&mut self) -> Option<String> {
         end(&mut self.child, self.role, &self.log, LAST_BREATH)
     }
 
-    /// Ends it.
+    /// Ends the process.
     pub(super) fn stop(mut self) -> Result<(), PathError> {
         // It has no state that would have to be saved.
         self.child.kill()?;
@@ -168,12 +167,12 @@ impl Instance {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ram {
     pub(super) bytes: u64,
-    /// Whether it is there before the monitor answers.
+    /// Whether all of it exists before the monitor answers.
     pub(super) is_prefaulted: bool,
 }
 
 impl Ram {
-    /// How much longer than any other answer the monitor's first one may take: 4 s for each GiB that is made.
+    /// The time by which the monitor's first answer may exceed the limit of any other: 4 s for each GiB that is made.
     fn patience(self) -> Duration {
         if self.is_prefaulted { Duration::from_secs(4 * (self.bytes >> 30)) } else { Duration::ZERO }
     }
@@ -214,7 +213,7 @@ fn whole(bytes_per_s: f64) -> u64 {
     bytes_per_s.clamp(1.0, UNCAPPED).round() as u64
 }
 
-/// The error of a conversation, and how the process ended if it did.
+/// The error of a conversation, with the end of the process if it ended.
 fn explain(child: &mut Child, role: Role, log: &Path, error: &QmpError) -> PathError {
     let patience = if matches!(error, QmpError::Closed { .. }) { LAST_BREATH } else { Duration::ZERO };
     match end(child, role, log, patience) {
@@ -230,7 +229,7 @@ fn end(child: &mut Child, role: Role, log: &Path, patience: Duration) -> Option<
     Some(format!("the {} QEMU {exit}{words}", role.name()))
 }
 
-/// The end of what it wrote, on one line.
+/// The end of its output, on one line.
 fn last_words(log: &Path) -> String {
     let read = || {
         let mut file = File::open(log)?;
@@ -245,7 +244,7 @@ fn last_words(log: &Path) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// Starts the binary and asks it what it can do.
+/// Starts the binary and asks for its abilities.
 pub(super) fn abilities_of(program: &Path, directory: &Path) -> Result<Abilities, PathError> {
     let ram = Ram { bytes: PROBE_BYTES, is_prefaulted: false };
     let mut instance = Instance::start(program, Role::Source, ram, directory)?;

@@ -1,4 +1,4 @@
-//! The guest's memory inside a QEMU: written into the source before the first migration, and compared afterwards.
+//! The guest's memory inside a QEMU. It is written into the source before the first migration, and compared afterwards.
 
 use plumb_host::process::Memory;
 use plumb_path::PathError;
@@ -9,17 +9,17 @@ use crate::engine::MigrationError;
 use plumb_codec::PAGE_BYTES;
 use plumb_codec::content::{CONTENT_SEED, ContentError, ContentSettings};
 
-/// Memory is hashed in regions of this size, so that a difference has a place.
+/// The size of the regions in which memory is hashed, so that a difference has a place.
 pub(super) const REGION_BYTES: usize = 16 << 20;
-/// The size of one read: it fits a core's own cache.
+/// The size of a read, which fits a core's own cache.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A keyed hash of each region of a memory: in halves, as not every reader of JSON has numbers of 128 bits.
+/// A keyed hash of each region of a memory, in halves, because not every reader of JSON has numbers of 128 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Digests(pub Vec<[u64; 2]>);
 
 impl Digests {
-    /// Where the first region that differs begins.
+    /// The offset of the first region that differs.
     pub(super) fn first_difference(&self, other: &Self) -> Option<usize> {
         let longer = self.0.len().max(other.0.len());
         (0..longer).find(|at| self.0.get(*at) != other.0.get(*at)).map(|at| at * REGION_BYTES)
@@ -30,13 +30,13 @@ impl Digests {
 #[derive(Debug)]
 pub(super) struct GuestMemory {
     pub process: Memory,
-    /// Where it begins in the process.
+    /// The address of the memory in the process.
     pub begin: u64,
     pub bytes: usize,
 }
 
 impl GuestMemory {
-    /// Fills it, when it is all zero, with this many threads.
+    /// Fills the memory, which is all zero, with this many threads.
     pub(super) fn fill(&self, content: &ContentSettings, threads: usize) -> Result<(), PathError> {
         let failed = |error: ContentError| PathError::from(MigrationError::from(error));
         let content = content.open(CONTENT_SEED).map_err(failed)?;
@@ -52,7 +52,7 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// Hashes it with this many threads.
+    /// Hashes the memory with this many threads.
     pub(super) fn digests(&self, key: u64, threads: usize) -> Result<Digests, PathError> {
         let count = self.bytes.div_ceil(REGION_BYTES);
         let regions: Vec<usize> = (0..count).collect();

@@ -1,4 +1,4 @@
-//! How QEMU is told which codec to use: a value of `multifd-compression`, and the parameter of its level.
+//! QEMU's names of codecs: a value of `multifd-compression`, and the parameter of its level.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use plumb_codec::{CodecKind, CodecSettings};
 /// The levels of `multifd-zstd-level` (qapi/migration.json), none of which is negative.
 const ZSTD_LEVELS: RangeInclusive<i32> = 0..=20;
 
-/// A codec that no QEMU can be told to use.
+/// A codec that no QEMU has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoMethod {
     #[error("QEMU's zstd has levels from {} to {}, not {_0}", ZSTD_LEVELS.start(), ZSTD_LEVELS.end())]
@@ -26,7 +26,7 @@ pub(super) struct Method {
 }
 
 impl Method {
-    /// The method that does what a codec does.
+    /// The method that corresponds to a codec.
     ///
     /// # Errors
     /// When no QEMU has such a method.

@@ -1,7 +1,7 @@
 //! QEMU's multifd between two QEMU processes, driven over QMP.
 //!
-//! The source belongs to the load's agent and the destination to the system's, so that the CPU time of both is known
-//! exactly. QEMU's own numbers are shown, and what its sockets carried is what counts.
+//! The source belongs to the load's agent and the destination to the system's, so that the CPU time of both is known exactly. QEMU's own
+//! numbers are shown, but the bytes that its sockets carried count.
 
 mod abilities;
 mod control;
@@ -29,10 +29,10 @@ use self::destination::Destination;
 use self::method::Method;
 use crate::settings::{MigrationSettings, Tls};
 
-/// QEMU gives memory out in huge pages, and rounds up what is not a whole number of them.
+/// The size of a huge page. QEMU allocates memory in these, and rounds it up to a whole number of them.
 const MEMORY_STEP_BYTES: u64 = 2 << 20;
 
-/// Checks what QEMU asks of the settings.
+/// Checks the settings against QEMU's requirements.
 ///
 /// # Errors
 /// The first fault.
@@ -51,11 +51,11 @@ pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether this host has a QEMU that can do what is asked. One that the experiment names is looked at and not run, as checking
-/// an experiment must run nothing that it names; what such a QEMU lacks is reported when the variant is tried out.
+/// Checks whether this host has a QEMU that supports the settings. A program that the experiment names is not run, because checking an
+/// experiment must not run what it names. If it lacks something, that is reported when the variant is tried.
 ///
 /// # Errors
-/// When it has none, or none that can do that.
+/// When this host has no QEMU, or none that supports the settings.
 pub fn feasible(settings: &MigrationSettings) -> Result<(), AnyError> {
     let program = program(settings)?;
     if settings.system.program.is_some() {
@@ -100,7 +100,7 @@ fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destinatio
 /// Starts a source and fills its memory.
 ///
 /// # Errors
-/// When QEMU is missing or does not answer, or the destination's side is not there.
+/// When QEMU is missing or does not answer, or the destination's side is missing.
 pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
     let program = program(settings).map_err(PathError::new)?;
     let abilities = instance::abilities_of(&program, &place.scratch)?;
@@ -111,7 +111,7 @@ pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Resu
     Ok(Box::new(source::Source::start(source::Setup { program, abilities, settings, control, place })?))
 }
 
-/// The binary that is asked for, or this machine's own.
+/// The requested binary, or the one of this machine's architecture.
 fn program(settings: &MigrationSettings) -> Result<PathBuf, NoQemu> {
     let own = format!("qemu-system-{}", std::env::consts::ARCH);
     let name = settings.system.program.as_deref().unwrap_or(&own);

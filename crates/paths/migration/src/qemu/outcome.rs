@@ -1,14 +1,14 @@
-//! The outcome of one migration: by the clock, by the sockets, and by QEMU's own account.
+//! The outcome of a migration: by the clock, by the sockets, and by QEMU's own account.
 
 use plumb_host::cpu::CpuTime;
 use serde_json::Value;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How much had gone over the wire at a moment.
+/// The bytes that had gone over the wire at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// Since the migration began.
+    /// The time since the migration began.
     pub at_ns: u64,
     pub sent_bytes: u64,
 }
@@ -16,7 +16,7 @@ pub(super) struct Sample {
 /// QEMU's own counts (qapi/migration.json, `MigrationInfo`).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Account {
-    /// Whether nothing of it will change: a migration that completed has its total time.
+    /// Whether the account is final: a completed migration has its total time.
     pub is_final: bool,
     pub total_ms: u64,
     pub downtime_ms: u64,
@@ -34,7 +34,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// From what `query-migrate` returns; what it does not tell is 0.
+    /// Reads an answer to `query-migrate`. Missing values are 0.
     pub(super) fn read(state: &Value) -> Self {
         let (time, ram) = (
             |name: &str| state[name].as_u64().unwrap_or_default(),
@@ -56,7 +56,7 @@ impl Account {
         }
     }
 
-    /// All pages that were sent, those of zeros included.
+    /// All pages that were sent, including those of zeros.
     pub(super) fn pages(&self) -> u64 {
         self.normal_pages.saturating_add(self.zero_pages)
     }
@@ -67,15 +67,15 @@ impl Account {
     }
 }
 
-/// One migration.
+/// A migration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
-    /// From the command until QEMU said that it is over.
+    /// The time from the command until QEMU reported the end.
     pub total_ns: u64,
-    /// From the stop of the guest until then, by QEMU's clock; `None` when the guest never stopped.
+    /// The time from the stop of the guest until then, by QEMU's clock; `None` if the guest never stopped.
     pub downtime_us: Option<u64>,
     pub rounds_us: Vec<u64>,
-    /// Whether the guest is on the destination; if not it took too long.
+    /// Whether the guest is on the destination. Otherwise the migration took too long.
     pub has_converged: bool,
     pub send_cpu: CpuTime,
     /// Zero for a migration that was given up.
@@ -110,7 +110,7 @@ impl Outcome {
         edges.windows(2).map(|edge| edge[1] - edge[0]).collect()
     }
 
-    /// The most bytes on the wire in a second, wherever it begins; `None` when the migration lasted less than one.
+    /// The most bytes on the wire in any second, at whatever moment it begins; `None` if the migration lasted less than one.
     pub(super) fn busiest_second(&self) -> Option<f64> {
         let (first_ns, last_ns) = (self.samples.first()?.at_ns, self.samples.last()?.at_ns);
         let begins = self.samples.iter().map(|sample| sample.at_ns);
@@ -119,7 +119,7 @@ impl Outcome {
         whole.map(|at_ns| self.sent_at(at_ns + SECOND_NS) - self.sent_at(at_ns)).max_by(f64::total_cmp)
     }
 
-    /// Bytes sent until a moment, by the straight line between the samples around it.
+    /// Bytes sent until a moment, interpolated linearly between the samples around it.
     fn sent_at(&self, at_ns: u64) -> f64 {
         let after = self.samples.partition_point(|sample| sample.at_ns < at_ns);
         let (Some(to), Some(from)) = (self.samples.get(after), self.samples.get(after.saturating_sub(1)))

@@ -1,9 +1,8 @@
-//! A client of QMP, the machine protocol of QEMU (docs/interop/qmp-spec.rst): one JSON object a line, commands down,
-//! replies and events up.
+//! A client of QMP, QEMU's machine protocol (docs/interop/qmp-spec.rst): one JSON object a line, commands in one direction, and replies and
+//! events in the other.
 //!
-//! The one library for it that is kept, `qapi`, compiles the schema of one version of QEMU into closed types; a value
-//! that is newer than the schema, such as a compression method, is an error there. What a binary can do is read from
-//! the binary itself here, so commands and replies stay JSON.
+//! The only maintained library, `qapi`, compiles the schema of one version of QEMU into closed types, and rejects values that are newer than
+//! that schema, such as a compression method. Here the abilities are read from the binary itself, so commands and replies stay JSON.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,10 +14,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-/// A line longer than any that QEMU writes; its schema is 300 KB.
+/// The limit for a line, longer than any that QEMU writes. Its schema has 300 KB.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// A failure between this client and QEMU; each completes "failed to …".
+/// A failure between this client and QEMU. Each message completes "failed to …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum QmpError {
     #[error("ask QEMU to `{command}`: it did not answer within {} s", patience.as_secs())]
@@ -33,13 +32,13 @@ pub(super) enum QmpError {
     Broken { command: String, cause: String },
 }
 
-/// Something that QEMU told without being asked.
+/// A message that QEMU sends without being asked.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
     /// Such as `MIGRATION` or `STOP`.
     pub name: String,
     pub data: Value,
-    /// By QEMU's wall clock, in µs.
+    /// The time by QEMU's wall clock, in µs.
     pub at_us: u64,
 }
 
@@ -63,8 +62,8 @@ enum Wait {
 }
 
 impl Qmp {
-    /// Takes the greeting and leaves the mode in which only capabilities are negotiated. `input` is what QEMU reads,
-    /// and `patience` is how long it may take over each answer.
+    /// Reads the greeting, and leaves the mode in which only capabilities are negotiated. QEMU reads from `input`, and has `patience` for each
+    /// answer.
     pub(super) fn open(input: File, output: File, patience: Duration) -> Result<Self, QmpError> {
         let (unread, events) = (Vec::new(), VecDeque::new());
         let mut qmp = Self { input, output, unread, events, patience, commands: 0, version: String::new() };
@@ -84,7 +83,7 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Executes a command and returns what it returns. Events that come before are kept.
+    /// Executes a command and returns its result. Events that arrive before it are kept.
     pub(super) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         self.commands += 1;
         let id = self.commands;
@@ -112,7 +111,7 @@ impl Qmp {
         }
     }
 
-    /// The next event, or `None` when there is none within `timeout`.
+    /// The next event; `None` if there is none within `timeout`.
     pub(super) fn event(&mut self, timeout: Duration) -> Result<Option<Event>, QmpError> {
         if let Some(event) = self.events.pop_front() {
             return Ok(Some(event));

@@ -12,9 +12,9 @@ use super::outcome::{Account, Outcome};
 use crate::metrics;
 use crate::settings::MigrationSettings;
 
-/// By how much QEMU's bytes may differ from the sockets' without a word: it does not count all headers.
+/// The share by which QEMU's bytes may differ from the sockets' without a warning, because it does not count all headers.
 const BYTES_TOLERANCE: f64 = 0.02;
-/// By how much its total time may differ, relative and in ms.
+/// The difference of its total time without a warning, relative and in ms.
 const TIME_TOLERANCE: (f64, f64) = (0.05, 5.0);
 const BYTES_PER_GIB: f64 = 1_073_741_824.0;
 
@@ -106,7 +106,7 @@ fn readings(settings: &MigrationSettings, outcomes: &[Outcome]) -> BTreeMap<Stri
     readings.into_iter().filter_map(|(metric, reading)| Some((metric.name.to_owned(), reading?))).collect()
 }
 
-/// The settings that QEMU accepted, what was seen of it, and what it reports of itself, per migration.
+/// The settings that QEMU accepted, the observations of it, and its own report, for each migration.
 fn observed(
     abilities: &Abilities,
     parameters: &Value,

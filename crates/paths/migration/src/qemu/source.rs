@@ -1,8 +1,8 @@
-//! The source's side: a QEMU whose memory is filled once and migrated again and again, and what is seen of it.
+//! The source's side: a QEMU whose memory is filled once and migrated repeatedly, and the observations of it.
 //!
-//! The clock runs from the `migrate` command until QEMU says that the migration is completed. With the capability
-//! `return-path`, which libvirt sets too, the source says so when it has heard from the destination that the guest is
-//! there; without it, it stops its clock when its last byte is in a socket's buffer.
+//! The clock runs from the `migrate` command until QEMU reports that the migration is completed. With the capability `return-path`, which
+//! libvirt sets too, the source reports that when it has heard from the destination that the guest has arrived. Without it, the source stops
+//! its clock when its last byte is in a socket's buffer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use super::qmp::Event;
 use super::report;
 use crate::settings::MigrationSettings;
 
-/// How often QEMU is looked at until all its sockets are known: it opens them one after the other.
+/// The time between two searches until all of QEMU's sockets are known. It opens them one after the other.
 const SEARCH_PAUSE: Duration = Duration::from_millis(1);
-/// How often the sockets' counters are read after that.
+/// The time between two readings of the sockets' counters after that.
 const SAMPLE_PAUSE: Duration = Duration::from_millis(10);
-/// How long QEMU may take to give up a migration.
+/// The time limit for QEMU to give up a migration.
 const CANCEL_PATIENCE_NS: u64 = 30_000_000_000;
-/// How long QEMU may take to finish its account after it told that a migration is over.
+/// The time limit for QEMU to finish its account after it reported the end of a migration.
 const ACCOUNT_PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Everything that starts a source.
+/// The settings with which a source starts.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub program: PathBuf,
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// One migration to a destination that listens, with the comparison of both memories.
+    /// Migrates to a destination that listens, and compares both memories.
     fn migrate(&mut self, port: u16, content: &Digests, key: u64) -> Result<Outcome, PathError> {
         let state = self.instance.execute("query-status", json!({}))?;
         if state["status"] != "running" {
@@ -118,7 +118,7 @@ impl Source {
         ))
     }
 
-    /// QEMU's own account of the migration that is over. It tells the end before it has set its total time.
+    /// QEMU's own account of the finished migration. It reports the end before it has set its total time.
     fn account(&mut self) -> Result<Account, PathError> {
         let deadline_ns = monotonic_ns().saturating_add(ACCOUNT_PATIENCE_NS);
         loop {
@@ -142,7 +142,7 @@ impl Source {
         }
     }
 
-    /// An error of the source, and what the destination says about itself: often it is the cause.
+    /// An error of the source, with the destination's own report, which often names the cause.
     fn with_the_destinations_end(&mut self, error: PathError) -> PathError {
         match self.link.ask(&Ask::Abandon) {
             Ok(ControlReply::Abandoned { reason: Some(reason) }) => {
@@ -191,7 +191,7 @@ fn unexpected(answer: &ControlReply) -> PathError {
     PathError::new(format!("ask the destination's agent: it answered {answer:.100?}"))
 }
 
-/// How a migration ended.
+/// The end of a migration.
 enum End {
     Completed,
     Failed,
