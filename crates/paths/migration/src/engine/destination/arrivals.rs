@@ -1,8 +1,7 @@
-//! Which pages have arrived, and when all channels have come to the end of a round.
+//! The pages that have arrived, and the end of a round, which all channels must reach.
 //!
-//! A round may bring a page only once, so that no two channels write to the same memory at the same time; and a page of
-//! a later round must not be overtaken by the same page of an earlier one on another channel. So channels wait for one
-//! another between rounds.
+//! A round may bring a page only once, so that no two channels write to the same memory at the same time. A page of an earlier round must
+//! not arrive after the same page of a later one on another channel. So channels wait for one another between rounds.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use super::super::alarm::Alarm;
 use super::super::bitmap::{PageRange, SharedPageSet};
 
-/// How long a wait lasts before it looks whether the migration still goes on.
+/// The time between two checks, during a wait, whether the migration still goes on.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// The pages of one migration.
@@ -27,18 +26,18 @@ pub(super) struct Arrivals {
 struct RoundEnd {
     /// The round under way, from 1.
     round: u32,
-    /// Channels that have come to its end.
+    /// Channels that have reached the end of the round.
     waiting: u32,
 }
 
-/// Whether pages came before.
+/// Whether pages arrived before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// They come for the first time: memory has zeros there.
+    /// The pages arrive for the first time, so the memory has zeros there.
     New,
-    /// Some of them came in an earlier round.
+    /// Some of them arrived in an earlier round.
     Old,
-    /// Some of them came in this round already.
+    /// Some of them already arrived in this round.
     Twice,
 }
 
@@ -65,7 +64,7 @@ impl Arrivals {
         if self.ever.claim(range) > 0 { Known::Old } else { Known::New }
     }
 
-    /// Waits for the other channels at the end of a round; `false` when the alarm was raised.
+    /// Waits for the other channels at the end of a round. Returns `false` when the alarm was raised.
     pub(super) fn end_round(&self, alarm: &Alarm) -> bool {
         let mut end = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         let round = end.round;

@@ -1,4 +1,4 @@
-//! The receiving thread of one channel: packets go straight to where they belong.
+//! The receiving thread of a channel. It reads pages straight into the guest's memory.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::super::wire::tls::Protection;
 use super::arrivals::{Arrivals, Known};
 use plumb_codec::{Codec, CodecCounters, UNIT_BYTES};
 
-/// How much of a stream without packets is read at once.
+/// The bytes of a stream without packets that are read at once.
 const STREAM_PIECE_BYTES: usize = UNIT_BYTES;
 
 /// The traffic that one channel has received.
@@ -49,7 +49,7 @@ struct Work<'c> {
 }
 
 impl Channel {
-    /// Takes in packets until the last one.
+    /// Receives packets until the last one.
     pub(super) fn receive(&mut self) -> Result<Counts, MigrationError> {
         let mut work = Work {
             channel: self,
@@ -68,7 +68,7 @@ impl Channel {
         Ok(counts)
     }
 
-    /// Takes in this channel's part of the memory as it is.
+    /// Receives this channel's part of the memory as it is.
     pub(super) fn receive_stream(&mut self, part: std::ops::Range<usize>) -> Result<(), MigrationError> {
         let mut start = part.start;
         while start < part.end {
@@ -87,7 +87,7 @@ impl Channel {
 }
 
 impl Work<'_> {
-    /// Takes in one packet; `false` after the last.
+    /// Receives a packet. Returns `false` after the last one.
     fn receive_packet(&mut self) -> Result<bool, MigrationError> {
         let mut bytes = [0; HEADER_BYTES];
         self.channel.incoming.read(&mut bytes).map_err(|cause| self.broken(cause))?;
@@ -228,13 +228,13 @@ fn broken(channel: u8, packet: u64, cause: io::Error) -> MigrationError {
     MigrationError::Receive { channel, packet, cause }
 }
 
-/// A run in the pieces in which it is checked.
+/// Splits a run into the pieces that are checked one at a time.
 fn pieces(run: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = run.end;
     run.step_by(CHECK_PIECE_BYTES).map(move |start| start..end.min(start + CHECK_PIECE_BYTES))
 }
 
-/// How many ranges, at least one, are received at once.
+/// The number of ranges that are received at once, at least one.
 fn batch(ranges: &[Range<usize>]) -> usize {
     let ends = ranges.iter().scan(0, |sum, range| {
         *sum += range.len();

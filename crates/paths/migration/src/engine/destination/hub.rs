@@ -14,10 +14,10 @@ use super::super::message::Received;
 use super::super::wire::tls::Identity;
 use super::room::Room;
 
-/// How long a connection may take to say what it is for.
+/// The time limit for a connection to state its purpose.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The totals of a destination so far. CPU time is that of migrations alone, from their setup until the guest runs.
+/// The totals of a destination so far. CPU time covers only migrations, from their setup until the guest runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Migrations that were complete.
@@ -34,7 +34,7 @@ pub struct Totals {
     pub regions: u64,
 }
 
-/// A channel that came for a migration.
+/// A channel that connected for a migration.
 pub(super) type Arrival = (u8, TcpStream);
 
 /// The state that the threads of a destination share.

@@ -1,4 +1,4 @@
-//! The destination: it listens, takes memory in, and says when it would run.
+//! The destination: it listens, receives memory, and reports when the guest would run.
 
 mod arrivals;
 mod channel;
@@ -24,15 +24,15 @@ use hub::{HELLO_TIMEOUT, Hub};
 use room::Room;
 pub(super) use session::{part, threads};
 
-/// How long a source may say nothing while the other side waits for it.
+/// The time for which a source may be silent while the other side waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a source finds a destination.
+/// The address of a destination, as a source needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestinationAddress {
     /// Address and port.
     pub address: SocketAddr,
-    /// The certificate, where it takes encrypted connections alone.
+    /// The certificate, if the destination accepts only encrypted connections.
     pub certificate_pem: Option<String>,
 }
 
@@ -45,15 +45,15 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Listens; port 0 takes a free one.
+    /// Listens. Port 0 means any free port.
     ///
     /// # Errors
-    /// When the port is not to be had, or the certificate cannot be made.
+    /// When the port is taken, or the certificate cannot be made.
     pub fn start(address: SocketAddr, is_encrypted: bool) -> Result<Self, MigrationError> {
         Self::with_patience(address, is_encrypted, PATIENCE)
     }
 
-    /// As [`Destination::start`]; a source that says nothing for so long is given up.
+    /// As [`Destination::start`], but gives up a source that is silent for the given time.
     pub(super) fn with_patience(
         address: SocketAddr,
         is_encrypted: bool,
@@ -80,7 +80,7 @@ impl Destination {
         Ok(Self { address, hub, listener: Some(listener) })
     }
 
-    /// Where it is.
+    /// The address of the destination.
     #[must_use]
     pub fn target(&self) -> DestinationAddress {
         let certificate = self.hub.identity.as_ref().map(|identity| identity.certificate_pem.clone());
@@ -93,7 +93,7 @@ impl Destination {
         self.hub.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why the last migration failed, the first time this is asked.
+    /// Takes the reason why the last migration failed. Later calls return nothing.
     #[must_use]
     pub fn take_error(&self) -> Option<String> {
         self.hub.last_error.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -124,7 +124,7 @@ fn listen(listener: &TcpListener, hub: &Arc<Hub>) {
     }
 }
 
-/// Hears what a connection is for, and serves it.
+/// Reads a connection's purpose, and serves it.
 fn receive(mut stream: TcpStream, hub: &Arc<Hub>) {
     let Ok(stranger) = hub.room.let_in(&stream) else { return };
     let hello = || -> io::Result<Hello> {

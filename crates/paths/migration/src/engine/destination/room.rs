@@ -1,4 +1,4 @@
-//! Limits of a destination: on connections that have not said what they want, on migrations, and on memory.
+//! Limits of a destination: on connections that have not stated their purpose, on migrations, and on memory.
 //!
 //! Anyone who reaches the port may ask for anything, so every number of a request has a bound that this host sets.
 
@@ -13,13 +13,13 @@ use plumb_model::Bytes;
 use super::super::error::MigrationError;
 use plumb_codec::PAGE_BYTES;
 
-/// How many migrations may be under way.
+/// The most migrations that may be under way.
 const MIGRATIONS_MAX: usize = 16;
-/// How many connections may be there that have not said what they want. A source's channels come at once, up to 255.
+/// The most connections that have not stated their purpose. The channels of a source, up to 255, connect at once.
 const STRANGERS_MAX: usize = 512;
-/// The part of the available memory that is left alone.
+/// The part of the available memory that stays unused.
 const LEFT_ALONE: u64 = 16;
-/// How long a migration waits for the memory of others that are ending. The kernel takes back some GiB in a second.
+/// The time for which a migration waits for the memory of others that are ending. The kernel takes back some GiB a second.
 const WAIT_FOR_MEMORY: Duration = Duration::from_secs(5);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
@@ -33,7 +33,7 @@ pub(super) struct Room {
 #[derive(Debug, Default)]
 struct Taken {
     migrations: usize,
-    /// Memory that was promised and whose pages need not exist yet: the kernel counts it as available.
+    /// Promised memory whose pages may not exist yet, so the kernel still counts it as available.
     promised_bytes: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Place<'r> {
     promised_bytes: u64,
 }
 
-/// A connection that has not said what it wants; dropped when it has.
+/// A connection that has not stated its purpose. It is dropped once it has.
 #[derive(Debug)]
 pub(super) struct Stranger<'r> {
     room: &'r Room,
@@ -59,8 +59,8 @@ pub(super) struct Stranger<'r> {
 }
 
 impl Room {
-    /// Makes room for a migration. A source begins the next one as soon as it has let go of the one before, whose memory is
-    /// given back only then; so where memory is short while others are here, it waits for some seconds.
+    /// Makes room for a migration. A source begins the next migration as soon as it has released the one before, whose memory is freed only
+    /// then. So if memory is short while others are under way, this waits for some seconds.
     ///
     /// # Errors
     /// When the memory is not a whole number of pages or more than this host can give, or too many migrations are under way.
@@ -96,8 +96,8 @@ impl Room {
         }
     }
 
-    /// Lets a connection in that has not said what it wants. Where there are too many of these the oldest goes: one that
-    /// means well says at once what it wants.
+    /// Admits a connection that has not stated its purpose. If there are too many of these, the oldest is closed, because honest clients state
+    /// their purpose at once.
     pub(super) fn let_in(&self, stream: &TcpStream) -> std::io::Result<Stranger<'_>> {
         let stream = stream.try_clone()?;
         let mut strangers = lock(&self.strangers);
@@ -114,7 +114,7 @@ impl Room {
 }
 
 impl Place<'_> {
-    /// All pages exist from here on, so that the kernel counts them.
+    /// Notes that all pages exist, so that the kernel counts them from now on.
     pub(super) fn is_made(&mut self) {
         lock(&self.room.taken).promised_bytes -= std::mem::take(&mut self.promised_bytes);
     }

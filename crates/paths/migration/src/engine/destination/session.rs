@@ -1,4 +1,4 @@
-//! One migration on the destination's side, from the setup until the source lets go of the memory.
+//! A migration on the destination's side, from the setup until the source releases the memory.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,10 +27,10 @@ use super::hub::{Arrival, HELLO_TIMEOUT, Hub};
 use super::room::Stranger;
 use plumb_codec::{CodecSettings, PAGE_BYTES};
 
-/// How long the channels of a migration may take to come.
+/// The time limit for the channels of a migration to connect.
 const CHANNELS_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How long a source may take to hash its own memory after it has this side's hashes.
+/// The time limit for a source to hash its own memory after it has received this side's hashes.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A source's request.
@@ -43,7 +43,7 @@ struct Wanted<'m> {
     prefault_ns: u64,
 }
 
-/// Serves one migration; an error is told to the source and kept.
+/// Serves a migration. An error is sent to the source, and kept.
 pub(super) fn serve(stream: TcpStream, is_encrypted: bool, stranger: Stranger<'_>, hub: &Hub) {
     let Some(mut control) = protect(stream, is_encrypted, hub) else { return };
     let Ok(reader) = control.try_clone() else { return };
@@ -167,7 +167,7 @@ fn next_while_bytes_come(
     }
 }
 
-/// Serves what comes after the migration, until the source lets go.
+/// Serves requests after the migration, until the source releases the memory.
 fn after(
     control: &mut Control,
     messages: &mut Messages<Control>,
@@ -199,7 +199,7 @@ fn after(
     Ok(())
 }
 
-/// The size of a region in which the memory is hashed: whole pages, and no more regions than a line has room for.
+/// The size of the regions in which the memory is hashed: whole pages, and no more regions than fit in a line.
 fn region_size(memory: &GuestMemory, region_bytes: u64) -> Result<usize, MigrationError> {
     let refuse = || {
         let reason = format!(
@@ -215,14 +215,14 @@ fn region_size(memory: &GuestMemory, region_bytes: u64) -> Result<usize, Migrati
     if is_possible { Ok(size) } else { Err(refuse()) }
 }
 
-/// As many as there are CPUs for this process.
+/// The number of CPUs of this process.
 pub(in super::super) fn threads() -> usize {
     plumb_host::cpu::available_cpus().map_or(1, |cpus| cpus.len().max(1))
 }
 
 type Workers = (Vec<JoinHandle<Option<Counts>>>, Vec<TcpStream>);
 
-/// Lets the source know that its channels may come, waits for them, and starts a thread for each.
+/// Tells the source that its channels may connect, waits for them, and starts a thread for each.
 fn open_channels(
     wanted: &Wanted<'_>,
     control: &mut Control,
@@ -299,7 +299,7 @@ fn start(mut channel: Channel, wanted: &Wanted<'_>) -> Result<JoinHandle<Option<
         .map_err(MigrationError::kernel("start a channel's thread"))
 }
 
-/// The bytes of memory that a channel carries where there are no packets.
+/// The range of memory that a channel carries without packets.
 pub(in super::super) fn part(channel: u8, channels: u8, pages: u64) -> std::ops::Range<usize> {
     let border = |channel: u64| {
         let page = pages * channel / u64::from(channels.max(1));

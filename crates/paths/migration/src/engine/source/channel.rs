@@ -1,5 +1,5 @@
-//! The sending thread of one channel: takes pages from a round, leaves out those of zeros, compresses what compresses,
-//! and sends packets.
+//! The sending thread of a channel. It takes pages from a round, leaves out those of zeros, compresses the others if that makes them
+//! smaller, and sends packets.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ merged! {
         pub zero_pages: u64,
         /// Packets that were compressed.
         pub compressed_packets: u64,
-        /// Packets whose content went as it is.
+        /// Packets whose content was not compressed.
         pub raw_packets: u64,
-        /// Bytes of content that went as they are or compressed.
+        /// Bytes of content before compression.
         pub payload_bytes: u64,
         /// The codec's counters.
         pub codec: CodecCounters,
@@ -48,12 +48,12 @@ pub(super) struct Channel {
     ranges: Vec<PageRange>,
     runs: Vec<PageRun>,
     table: Vec<u8>,
-    /// Pages that were copied out of memory, one behind the other.
+    /// Pages that were copied out of memory, one after the other.
     gathered: Vec<u8>,
     compressed: Vec<u8>,
 }
 
-/// Where the content of a packet is.
+/// The place of a packet's content.
 enum Content {
     /// In memory, in the ranges of the runs; the guest stands still.
     InPlace,
@@ -94,7 +94,7 @@ impl Channel {
         self.index
     }
 
-    /// Sends what this channel gets of a round, and the mark of its end.
+    /// Sends this channel's part of a round, and the mark of its end.
     pub(super) fn send_round(&mut self, round: &Round) -> Result<Sent, MigrationError> {
         loop {
             let mut ranges = std::mem::take(&mut self.ranges);
@@ -111,7 +111,7 @@ impl Channel {
         Ok(self.sent_so_far())
     }
 
-    /// Sends the last packet; `rounds` have gone before.
+    /// Sends the last packet, after `rounds` rounds.
     pub(super) fn send_end(&mut self, rounds: u32) -> Result<Sent, MigrationError> {
         self.send_mark(PacketKind::End, rounds + 1)?;
         Ok(self.sent_so_far())
@@ -173,7 +173,7 @@ impl Channel {
         self.sent.raw_packets += u64::from(content_bytes > 0 && !is_compressed);
     }
 
-    /// Tells pages of zeros from others where they are. Only while the guest stands still.
+    /// Finds pages of zeros in the guest's memory, only while the guest is paused.
     fn look(&mut self, ranges: &[PageRange]) -> Content {
         for range in ranges {
             for page in range.first..range.first + range.count {
@@ -187,8 +187,8 @@ impl Channel {
         Content::InPlace
     }
 
-    /// Copies pages out of memory while the guest runs, and tells those of zeros from others by the copies: the content
-    /// must not change between its check and its way into the socket.
+    /// Copies pages out of memory while the guest runs, and finds those of zeros among the copies. The content must not change between
+    /// this check and the socket.
     fn copy(&mut self, ranges: &[PageRange]) -> Content {
         let mut filled = 0;
         for range in ranges {
@@ -204,7 +204,7 @@ impl Channel {
         Content::Gathered(filled)
     }
 
-    /// Compresses the content; `false` where that does not make it smaller, or no codec is asked for.
+    /// Compresses the content. Returns `false` if that does not make it smaller, or no codec is requested.
     fn compress(&mut self, content: &Content) -> Result<bool, MigrationError> {
         let Some(codec) = &mut self.codec else { return Ok(false) };
         let with_content = || self.runs.iter().filter(|run| !run.is_zero);
@@ -301,7 +301,7 @@ impl Channel {
     }
 }
 
-/// Adds a page to the run before it, where it follows it and is alike.
+/// Adds a page to the previous run if it follows that run and is of the same kind.
 fn extend(runs: &mut Vec<PageRun>, page: PageRun) {
     match runs.last_mut() {
         Some(last)

@@ -25,9 +25,9 @@ use super::outcome::Sample;
 use super::round::Round;
 use crate::settings::{SystemSettings, Tls, ZeroPages};
 
-/// How long a destination may take to answer where it has nothing to wait for itself.
+/// The time limit for an answer of a destination that need not wait for anything itself.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the destination's own reason is waited for after a channel broke.
+/// The time limit for the destination's own reason after a channel broke.
 const REASON_TIMEOUT: Duration = Duration::from_millis(700);
 /// The time between two samples of the wire.
 const SAMPLE_NS: u64 = 50_000_000;
@@ -62,19 +62,18 @@ struct Done {
     protection: Protection,
 }
 
-/// How long a destination may take until the channels may come: as long as for any answer, and 4 s more for each GiB of
-/// memory that it has to make.
+/// The time limit until the channels may connect: that of any answer, and 4 s more for each GiB of memory that the destination has to make.
 fn readiness_timeout(memory_bytes: usize) -> Duration {
     ANSWER_TIMEOUT + Duration::from_secs(4 * (memory_bytes >> 30) as u64)
 }
 
 impl Link {
-    /// How long the destination took to make its memory, which is not part of the migration.
+    /// The time that the destination took to make its memory, which is not part of the migration.
     pub(super) fn prefault_ns(&self) -> u64 {
         self.prefault_ns
     }
 
-    /// Connects, has the destination make room, and starts the channels' threads.
+    /// Connects, asks the destination to make room, and starts the channels' threads.
     pub(super) fn open(
         target: &DestinationAddress,
         spec: &SystemSettings,
@@ -187,7 +186,7 @@ impl Link {
         }
     }
 
-    /// Waits until every channel has done its job, and looks at the wire meanwhile.
+    /// Waits until every channel has done its job, and samples the wire meanwhile.
     fn wait(&mut self, mut glance: impl FnMut(Sample)) -> Result<(), MigrationError> {
         let mut due = self.jobs.len();
         while due > 0 {
@@ -214,7 +213,7 @@ impl Link {
         Ok(())
     }
 
-    /// Notes what the kernel has counted, about every 50 ms or at once.
+    /// Notes the kernel's counters, about every 50 ms or at once.
     pub(super) fn sample(&mut self, at_once: bool) -> u64 {
         let now_ns = monotonic_ns();
         let last = self.samples.last().copied().unwrap_or(Sample { at_ns: 0, bytes: 0 });
@@ -232,12 +231,12 @@ impl Link {
         self.sockets.iter().map(|socket| wire::socket_bytes(socket).repeated).sum()
     }
 
-    /// Says something to the destination.
+    /// Sends a message to the destination.
     pub(super) fn say(&mut self, message: &FromSource) -> Result<(), MigrationError> {
         message::write(&mut self.control, message).map_err(|_| self.failure())
     }
 
-    /// Waits for what the destination says next.
+    /// Waits for the destination's next message.
     pub(super) fn hear(&mut self, timeout: Duration, what: &str) -> Result<FromDestination, MigrationError> {
         match receive_unless_asked_to_stop(&self.answers, timeout) {
             Ok(Some(FromDestination::Failed { reason })) => {
@@ -252,7 +251,7 @@ impl Link {
         }
     }
 
-    /// Why the migration cannot go on: what the destination says, or that it is gone, or what broke on this side.
+    /// The reason why the migration cannot go on: the destination's own, that it is gone, or the failure on this side.
     fn failure(&mut self) -> MigrationError {
         let own = self.alarm.take();
         match self.answers.recv_timeout(REASON_TIMEOUT) {
@@ -316,7 +315,7 @@ fn reach(address: SocketAddr, trust: Option<&Trust>) -> Result<Control, Migratio
     Ok(control)
 }
 
-/// Hears the destination on a separate thread; `None` is the end of the connection.
+/// Reads the destination's messages on a separate thread; `None` is the end of the connection.
 fn hear(stream: Control, alarm: &Arc<Alarm>) -> Result<Receiver<Option<FromDestination>>, MigrationError> {
     let (sender, answers) = channel();
     let alarm = Arc::clone(alarm);

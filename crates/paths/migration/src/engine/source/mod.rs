@@ -1,5 +1,5 @@
-//! The source: it sends the guest's memory in rounds until what is left fits the downtime limit, stops the guest, sends
-//! the rest, and hands over.
+//! The source. It sends the guest's memory in rounds until the rest fits the downtime limit. Then it stops the guest, sends the rest, and
+//! hands over.
 
 mod channel;
 mod link;
@@ -25,16 +25,16 @@ use crate::settings::{LoadSettings, MigrationSettings, SystemSettings};
 use plumb_codec::PAGE_BYTES;
 use plumb_codec::content::CONTENT_SEED;
 
-/// A round with less content than this says little about the rate at which content goes.
+/// The least content of a round that shows the rate at which content is sent.
 const RATE_BYTES_MIN: u64 = 8 << 20;
-/// The smallest region that is hashed on its own.
+/// The smallest region that is hashed separately.
 const REGION_BYTES_MIN: u64 = 4 << 20;
-/// How long a destination may take to hash its memory: a hundred times what it takes.
+/// The time limit for a destination to hash its memory, a hundred times the usual time.
 const COMPARE_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long a destination may take to come to the end of what was sent.
+/// The time limit for a destination to receive the rest of what was sent.
 const RUNNING_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A guest that can be moved, again and again.
+/// A guest that can be moved repeatedly.
 #[derive(Debug)]
 pub struct Source {
     guest: Guest,
@@ -52,7 +52,7 @@ struct Course {
 }
 
 impl Source {
-    /// A guest whose memory is as the settings say.
+    /// Makes a guest with the memory of the settings.
     ///
     /// # Errors
     /// When there is not enough memory, or its content cannot be made.
@@ -70,11 +70,11 @@ impl Source {
         &self.guest
     }
 
-    /// Moves the guest's memory once, and compares it with the destination's. The guest runs again here afterwards.
-    /// `watch` sees what is on the wire meanwhile.
+    /// Moves the guest's memory once, and compares it with the destination's. Afterwards the guest runs here again. Meanwhile, `watch` is
+    /// told the bytes on the wire.
     ///
     /// # Errors
-    /// When a side or a connection fails, or the memory that arrived is not what was sent.
+    /// When a side or a connection fails, or the memory that arrived differs from the one that was sent.
     pub fn migrate(&self, watch: &mut dyn FnMut(Sample)) -> Result<Outcome, MigrationError> {
         let moved = self.move_once(watch);
         self.guest.resume();
@@ -123,7 +123,7 @@ impl Source {
         })
     }
 
-    /// Sends rounds until the last one is sent, with the guest at rest, or a limit is met: then the words for it.
+    /// Sends rounds until the last one is sent, with the guest paused, or a limit is met. Returns the words for that limit.
     fn send_rounds(
         &self,
         link: &mut Link,
@@ -154,7 +154,7 @@ impl Source {
         }
     }
 
-    /// Whether this many pages can be sent within the downtime limit, at the rate at which content went so far.
+    /// Whether this many pages can be sent within the downtime limit, at the rate at which content was sent so far.
     fn fits(&self, link: &Link, course: &Course, dirty_pages: u64) -> bool {
         let content = |report: &RoundReport| (report.pages - report.zero_pages) * PAGE_BYTES as u64;
         let rate = match course.rounds.last() {
@@ -255,8 +255,8 @@ impl Source {
         }
     }
 
-    /// Measures how fast the same two processes move bytes by plain writes and reads over as many connections, in bytes per
-    /// second: the same memory, into memory that is as fresh as a migration's.
+    /// Measures how fast the same two processes move the same memory by plain writes and reads over as many connections, in bytes per
+    /// second. The destination's memory is as fresh as that of a migration.
     ///
     /// # Errors
     /// When a side or a connection fails.

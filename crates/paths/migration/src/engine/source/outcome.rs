@@ -8,27 +8,27 @@ use super::super::message::Received;
 use super::super::wire::tls::Protection;
 use super::channel::Sent;
 
-/// How a migration ended.
+/// The end of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// The guest runs on the destination.
     Completed,
-    /// The guest dirtied pages faster than they went away; it runs on at the source. The words say which limit was met.
+    /// The guest dirtied pages faster than they were sent, and runs on at the source. The words name the limit that was met.
     GivenUp(String),
 }
 
-/// One round over pages.
+/// A round over pages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundReport {
-    /// From 1.
+    /// The round's number, from 1.
     pub number: u32,
-    /// Pages sent, those of zeros included.
+    /// Pages that were sent, including those of zeros.
     pub pages: u64,
-    /// Those of zeros.
+    /// Pages of zeros among them.
     pub zero_pages: u64,
     /// Bytes on the wire.
     pub wire_bytes: u64,
-    /// How long it took.
+    /// The time that it took.
     pub time_ns: u64,
     /// Pages that were dirty when it was over.
     pub dirty_pages: u64,
@@ -46,13 +46,13 @@ pub struct Sample {
 /// The result of one migration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// How it ended.
+    /// The end of the migration.
     pub ending: Ending,
     /// When it began, in ns of the monotonic clock.
     pub began_ns: u64,
     /// From the start until the source heard that the destination runs, or gave up.
     pub total_ns: u64,
-    /// The part of it before the first page: connecting, mapping the destination's memory.
+    /// The part of that time before the first page: connecting, and mapping the destination's memory.
     pub setup_ns: u64,
     /// From the stop of the guest until the source heard that the destination runs.
     pub downtime_ns: u64,
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub rounds: Vec<RoundReport>,
     /// Bytes on the wire, control connection included, by the kernel's count.
     pub wire_bytes: u64,
-    /// The part of them that was sent again.
+    /// The bytes among them that were sent again.
     pub repeated_bytes: u64,
     /// Bytes on the wire over time.
     pub samples: Vec<Sample>,
@@ -70,11 +70,11 @@ pub struct Outcome {
     pub received: Option<Received>,
     /// CPU time of the source without the guest's writer.
     pub cpu: CpuTime,
-    /// For how long all channels together have waited for the cap.
+    /// The time for which all channels together have waited for the cap.
     pub waited_ns: u64,
     /// The work of the guest's writer while the guest ran.
     pub guest: WriterCounts,
-    /// For how long that was: from the moment at which the channels were there until the guest stood still.
+    /// The length of that time: from when the channels were connected until the guest was paused.
     pub guest_ran_ns: u64,
     /// The protection of the control connection, and of each channel.
     pub protections: Vec<Protection>,
@@ -95,7 +95,7 @@ impl Outcome {
         self.total_ns.saturating_sub(self.setup_ns).max(1)
     }
 
-    /// Pages that were sent, those of zeros included.
+    /// Pages that were sent, including those of zeros.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.rounds.iter().map(|round| round.pages).sum()

@@ -1,4 +1,4 @@
-//! One round over pages: the channels take packets' worth of pages from it until it is empty.
+//! A round over pages. The channels take the pages of one packet after another until the round is empty.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use super::super::bitmap::{PageRange, PageSet};
 use plumb_codec::UNIT_PAGES;
 
-/// The pages of a round, and how far the channels have come.
+/// The pages of a round, and the progress of the channels.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// From 1.
+    /// The round's number, from 1.
     pub number: u32,
-    /// Whether the guest stands still, so that pages can be sent from where they are.
+    /// Whether the guest is paused, so that pages can be sent without a copy.
     pub is_quiet: bool,
     pages: PageSet,
     next: Mutex<u64>,
@@ -23,7 +23,7 @@ impl Round {
         Self { number, is_quiet, pages, next: Mutex::new(0), is_cut: AtomicBool::new(false) }
     }
 
-    /// Takes the next pages, up to a packet's worth; none when the round is empty.
+    /// Takes the next pages, at most those of a packet; none when the round is empty.
     pub(super) fn take(&self, ranges: &mut Vec<PageRange>) {
         ranges.clear();
         if self.is_cut.load(Ordering::Relaxed) {
@@ -39,7 +39,7 @@ impl Round {
         }
     }
 
-    /// Leaves the rest out: the migration is given up.
+    /// Drops the rest, because the migration is given up.
     pub(super) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
