@@ -1,4 +1,4 @@
-//! Checks that no single field of the settings can make.
+//! Checks of combinations of settings, which no single field can check.
 
 use plumb_codec::PAGE_BYTES;
 use plumb_path::Fault;
@@ -6,16 +6,16 @@ use plumb_path::Fault;
 use crate::qemu;
 use crate::settings::{MigrationSettings, SystemKind};
 
-/// More channels than this only take turns.
+/// The most channels. More of them would only take turns.
 const CHANNELS_MAX: u32 = 255;
 
-/// How much longer than its window a slot may take, so that the side that waits for it does not give up first.
+/// The time by which a slot may exceed its window, so that the side that waits for it does not give up first.
 const LIMIT_SLACK_NS: u64 = 45_000_000_000;
 
-/// Checks what no single field can.
+/// Checks combinations of settings.
 ///
 /// # Errors
-/// The first fault, with the key that it is about.
+/// The first fault, with its key.
 pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
     let system = &settings.system;
     if system.memory.0 == 0 || !system.memory.0.is_multiple_of(PAGE_BYTES as u64) {

@@ -16,7 +16,7 @@ pub const TOTAL_TIME: Metric = gauge(
     "from the start of a migration, connecting included, until the destination runs; mean of the slot's migrations",
 );
 
-/// How long the guest stood still.
+/// The time for which the guest was paused.
 pub const DOWNTIME: Metric = gauge(
     "downtime",
     Unit::Milliseconds,
@@ -41,7 +41,7 @@ pub const THROUGHPUT_PEAK: Metric = gauge(
     "bytes on the wire in the busiest second of a migration, wherever it begins; only of migrations that last a second",
 );
 
-/// How much the cap was felt.
+/// The share of the channels' time in which they waited for the cap.
 pub const CAP_WAIT: Metric = gauge(
     "cap_wait",
     Unit::Share,
@@ -124,7 +124,7 @@ pub const CONVERGED: Metric = Metric {
     about: "migrations that reached the downtime limit before the limit of rounds or time",
 };
 
-/// How fast the guest really wrote.
+/// The rate at which the guest really wrote.
 pub const DIRTY_RATE: Metric = gauge(
     "dirty_rate",
     Unit::BytesPerSecond,

@@ -1,8 +1,8 @@
 //! The two sides of a slot: a destination as the system, a source as the load.
 //!
-//! A window is a number of migrations, one after the other, each to a destination with fresh memory and each compared
-//! afterwards. CPU time is counted from the start of a migration until the guest runs at the destination, on both sides;
-//! what lies between two migrations is in the window's length and in nothing else.
+//! A window is a number of migrations, one after the other. Each goes to a destination with fresh memory, and is compared afterwards. CPU
+//! time counts on both sides, from the start of a migration until the guest runs at the destination. The time between two migrations
+//! counts only towards the length of the window.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,7 +16,7 @@ use super::report::{self, Migrations};
 use super::source::Source;
 use crate::settings::{MigrationSettings, Tls};
 
-/// The time between two words about how far a migration has come: MiB on the wire.
+/// The time between two reports of a migration's progress, in MiB on the wire.
 const PROGRESS_NS: u64 = 250_000_000;
 
 /// The destination's counter of bytes from the channels' sockets, by the kernel's count.
@@ -36,7 +36,7 @@ impl DestinationSystem {
     /// Starts a destination on a free port of loopback.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// When no port is free.
     pub fn start(settings: &MigrationSettings) -> Result<Self, PathError> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Ok(Self { destination: Destination::start(address, settings.system.tls == Tls::On)? })
@@ -141,25 +141,25 @@ impl Listening {
     /// Listens at an address.
     ///
     /// # Errors
-    /// When the port is not to be had.
+    /// When the port is taken.
     pub fn start(settings: &MigrationSettings, address: SocketAddr) -> Result<Self, PathError> {
         let destination = Destination::start(address, settings.system.tls == Tls::On)?;
         Ok(Self { destination, told: std::cell::Cell::new(0) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.destination.target().address
     }
 
-    /// The certificate that sources have to trust, with TLS.
+    /// The certificate that sources must trust; `None` without TLS.
     #[must_use]
     pub fn certificate_pem(&self) -> Option<String> {
         self.destination.target().certificate_pem
     }
 
-    /// The events since this was last asked, a line each.
+    /// The events since the last call, a line each.
     #[must_use]
     pub fn news(&self) -> Vec<String> {
         let totals = self.destination.totals();

@@ -20,7 +20,7 @@ struct Inner {
 }
 
 impl Alarm {
-    /// Adds a socket that is shut in this way when the alarm is raised.
+    /// Adds a socket, which is shut down in this direction when the alarm is raised.
     pub fn watch(&self, socket: TcpStream, how: Shutdown) {
         let mut inner = self.lock();
         if self.is_raised() {
@@ -29,24 +29,24 @@ impl Alarm {
         inner.sockets.push((socket, how));
     }
 
-    /// Raises the alarm. The first error is the one that is told: what follows it are its consequences.
+    /// Raises the alarm. Only the first error is kept, because later ones are its consequences.
     pub fn raise(&self, error: MigrationError) {
         let mut inner = self.lock();
         inner.first.get_or_insert(error);
         self.is_raised.store(true, Ordering::Release);
         for (socket, how) in &inner.sockets {
-            // One that is closed already needs no shutting.
+            // A closed socket needs no shutdown.
             let _ = socket.shutdown(*how);
         }
     }
 
-    /// Whether it was raised.
+    /// Whether the alarm was raised.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.is_raised.load(Ordering::Acquire)
     }
 
-    /// The first error, the first time.
+    /// Takes the first error. Later calls return nothing.
     #[must_use]
     pub fn take(&self) -> Option<MigrationError> {
         self.lock().first.take()

@@ -1,4 +1,4 @@
-//! Sets of pages, one bit for each: all the memory that a migration needs beside the guest's own.
+//! Sets of pages, with a bit for each. A migration needs no other memory beside the guest's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,17 +9,17 @@ pub struct PageSet {
     pages: u64,
 }
 
-/// Pages that follow one another.
+/// Consecutive pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRange {
     /// The first page.
     pub first: u64,
-    /// How many.
+    /// The number of pages.
     pub count: u64,
 }
 
 impl PageSet {
-    /// A set without pages, of a memory of this many.
+    /// An empty set, for a memory of this many pages.
     #[must_use]
     pub fn none(pages: u64) -> Self {
         Self { words: vec![0; words_for(pages)], pages }
@@ -36,13 +36,13 @@ impl PageSet {
         set
     }
 
-    /// How many pages are in the set.
+    /// The number of pages in the set.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Adds pages; those beyond the memory are left out.
+    /// Adds pages, except those beyond the memory.
     pub fn insert(&mut self, range: PageRange) {
         let end = range.first.saturating_add(range.count).min(self.pages);
         let mut page = range.first;
@@ -62,7 +62,7 @@ impl PageSet {
         }
     }
 
-    /// The next pages of the set that follow one another, from `page` on and at most `limit`.
+    /// The next consecutive pages of the set from `page` on, at most `limit` of them.
     #[must_use]
     pub fn next_run(&self, page: u64, limit: u64) -> Option<PageRange> {
         let first = self.next(page, false)?;
@@ -70,7 +70,7 @@ impl PageSet {
         Some(PageRange { first, count: (end - first).min(limit) })
     }
 
-    /// The next page from `page` on that is in the set, or with `absent` the next that is not.
+    /// The next page from `page` on that is in the set, or that is not, with `absent`.
     fn next(&self, page: u64, absent: bool) -> Option<u64> {
         if page >= self.pages {
             return None;
@@ -87,7 +87,7 @@ impl PageSet {
     }
 }
 
-/// A set of pages that several threads add to.
+/// A set of pages to which several threads add.
 #[derive(Debug)]
 pub struct SharedPageSet {
     words: Vec<AtomicU64>,
@@ -95,7 +95,7 @@ pub struct SharedPageSet {
 }
 
 impl SharedPageSet {
-    /// A set without pages.
+    /// An empty set.
     #[must_use]
     pub fn none(pages: u64) -> Self {
         Self { words: (0..words_for(pages)).map(|_| AtomicU64::new(0)).collect(), pages }
@@ -108,7 +108,7 @@ impl SharedPageSet {
         }
     }
 
-    /// Adds pages, all of them within the memory, and says how many of them were in the set before.
+    /// Adds pages, all within the memory. Returns how many of them were in the set before.
     pub fn claim(&self, range: PageRange) -> u64 {
         let mut before = 0;
         let (mut page, end) = (range.first, range.first + range.count);
@@ -139,7 +139,7 @@ impl SharedPageSet {
         }
     }
 
-    /// How many pages the memory has.
+    /// The number of the memory's pages.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.pages

@@ -1,4 +1,4 @@
-//! Why a migration could not be made.
+//! Reasons why a migration failed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,13 +10,13 @@ use super::packet::PacketError;
 use plumb_codec::CodecError;
 use plumb_codec::content::ContentError;
 
-/// Why a migration could not be made; each message completes "failed to …".
+/// The reason why a migration failed. Each message completes "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
     /// There is not enough memory.
     #[error("map {bytes} bytes of guest memory: {cause}")]
     Memory {
-        /// How much.
+        /// The size.
         bytes: u64,
         /// The kernel's error.
         cause: io::Error,
@@ -24,10 +24,10 @@ pub enum MigrationError {
     /// The content could not be made.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// No port is to be had.
+    /// No port is free.
     #[error("listen on {address}: {cause}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The kernel's error.
         cause: io::Error,
@@ -35,7 +35,7 @@ pub enum MigrationError {
     /// The destination cannot be reached.
     #[error("connect to the destination at {address}: {cause}")]
     Connect {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The kernel's error.
         cause: io::Error,
@@ -43,13 +43,13 @@ pub enum MigrationError {
     /// Encryption could not be set up.
     #[error("set up TLS: {0}")]
     Tls(String),
-    /// The destination does not take this guest.
+    /// The destination refuses this guest.
     #[error("take in the guest: {0}")]
     Refused(String),
     /// The codec could not be built.
     #[error("build the codec {name}: {cause}")]
     Build {
-        /// Which.
+        /// The codec.
         name: String,
         /// Why.
         cause: CodecError,
@@ -74,7 +74,7 @@ pub enum MigrationError {
         /// The kernel's error.
         cause: io::Error,
     },
-    /// A packet is not what was sent.
+    /// A packet differs from the one that was sent.
     #[error("accept packet {packet} on channel {channel}: {cause}")]
     Packet {
         /// The channel, from 0.
@@ -84,7 +84,7 @@ pub enum MigrationError {
         /// The mistake.
         cause: PacketError,
     },
-    /// A packet is out of its order, or comes twice.
+    /// A packet is out of order, or arrives twice.
     #[error("accept packet {packet} on channel {channel}: {what}")]
     Order {
         /// The channel, from 0.
@@ -109,7 +109,7 @@ pub enum MigrationError {
     Control {
         /// `source` or `destination`.
         peer: &'static str,
-        /// How.
+        /// The way in which it broke.
         reason: String,
     },
     /// The other side gave up and said why.
@@ -129,32 +129,32 @@ pub enum MigrationError {
     /// This process was asked to stop.
     #[error("go on: it was interrupted")]
     Interrupted,
-    /// Something that was due did not come in time.
+    /// An expected message did not arrive in time.
     #[error("go on: {what} did not come within {seconds} s")]
     Late {
         /// The expected message.
         what: String,
-        /// How long it was waited for.
+        /// The time limit.
         seconds: u64,
     },
-    /// The other side is there, and says nothing.
+    /// The other side is connected, but silent.
     #[error("go on: nothing came from the {peer} for {} s", silence.as_secs_f64())]
     Silent {
         /// `source` or `destination`.
         peer: &'static str,
-        /// For how long.
+        /// The length of the silence.
         silence: Duration,
     },
-    /// The destination's memory is not the source's.
+    /// The destination's memory differs from the source's.
     #[error(
         "move the memory: {wrong} of {regions} regions differ at the destination, the first from {first:#x} on"
     )]
     Mismatch {
-        /// How many regions differ.
+        /// The number of regions that differ.
         wrong: usize,
-        /// How many there are.
+        /// The number of regions.
         regions: usize,
-        /// Where the first one begins.
+        /// The offset of the first one that differs.
         first: u64,
     },
     /// The kernel refuses something that has no separate variant.

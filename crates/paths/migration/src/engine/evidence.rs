@@ -28,16 +28,16 @@ statements! {
 
 const BY_CODEC: &str = "{compressed} compressed, {raw} as they were, {restored} restored at the destination";
 
-/// How far a second may be over the cap.
+/// The share by which a second may exceed the cap.
 const CAP_TOLERANCE: f64 = 0.01;
-/// How far the rate of writes may be from the one that was asked for, in either direction.
+/// The share by which the rate of writes may differ from the requested one, in either direction.
 const DIRTY_TOLERANCE: f64 = 0.1;
 /// Bytes that the control connection of a migration may have carried, which the destination does not count.
 const CONTROL_BYTES_MAX: u64 = 4096;
-/// From this many packets for each channel on, every channel gets some.
+/// With this many packets for each channel, every channel gets some.
 const PACKETS_PER_CHANNEL: u64 = 16;
 
-/// Proof that the codec, the channels and the cap of a slot were those that were asked for.
+/// Proof that the codec, the channels and the cap of a slot were the requested ones.
 pub fn evidence(
     settings: &MigrationSettings,
     seen: SeenWindow<'_>,
@@ -65,7 +65,7 @@ fn moved(before: &Snapshot, after: &Snapshot, counter: &str) -> u64 {
     after.moved(before, counter).unwrap_or(0)
 }
 
-/// The share of the migrations that came to their end.
+/// The share of migrations that completed.
 fn ended(measurement: &Measurement) -> (u64, u64) {
     match measurement.readings.get("converged") {
         Some(Reading::Share { yes, no }) => (*yes, *no),
@@ -102,7 +102,7 @@ fn codec(
     statement.evidence(agree && is_asked, facts![asked = name, compressed, raw, restored])
 }
 
-/// That a codec which was asked for as a device was one. The library behind it may have done the work in software.
+/// Proof that a requested device did the work of the codec. The library behind it could have done it in software.
 fn hardware(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evidence> {
     let by = |what: &str| measurement.observed_count("frames compressed by", what);
     let (device, software) = (by("a device"), by("software"));
@@ -126,8 +126,7 @@ fn wire(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evide
     WIRE.evidence(holds, facts![sent_bytes = first, repeated_bytes = repeated, received_bytes = received])
 }
 
-/// That every connection was encrypted where that was asked for, and none where not: by what source and destination each
-/// have seen of it.
+/// Proof that every connection was encrypted if that was requested, and none otherwise, by what source and destination each have seen.
 pub fn protection(settings: &MigrationSettings, measurement: &Measurement) -> Evidence {
     let is_asked = settings.system.tls == Tls::On;
     let of = |property: &str| measurement.observed.get(property).cloned().unwrap_or_default();

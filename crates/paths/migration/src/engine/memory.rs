@@ -37,7 +37,7 @@ impl GuestMemory {
     /// Maps memory of zeros, a multiple of 4 KiB. No page of it exists until it is touched.
     ///
     /// # Errors
-    /// When the kernel has no room for it.
+    /// When the kernel lacks the memory.
     pub fn map(bytes: u64) -> Result<Self, MigrationError> {
         let failed = |cause| MigrationError::Memory { bytes, cause };
         let too_much = || failed(io::ErrorKind::OutOfMemory.into());
@@ -61,10 +61,10 @@ impl GuestMemory {
         Ok(Self { base, bytes: wanted, mapping, mapping_bytes })
     }
 
-    /// Makes every page, without a change to what is in it.
+    /// Makes every page exist, without changing its content.
     ///
     /// # Errors
-    /// When the kernel has no room for it.
+    /// When the kernel lacks the memory.
     pub fn populate(&mut self) -> Result<(), MigrationError> {
         let bytes = self.bytes;
         // SAFETY: the range is the mapping's own; the advice changes no content.
@@ -98,13 +98,13 @@ impl GuestMemory {
         (self.bytes / PAGE_BYTES) as u64
     }
 
-    /// All of it, to be filled.
+    /// All of the memory, to be filled.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: the mapping is this long and readable and writable, and `&mut self` is the only access to it.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
     }
 
-    /// Where a range of it is.
+    /// The address of a range.
     ///
     /// # Panics
     /// When the range is not within memory.
@@ -148,10 +148,10 @@ impl GuestMemory {
         }
     }
 
-    /// A range while nobody writes to it.
+    /// A range while nothing writes to it.
     ///
     /// # Safety
-    /// Until the slice is gone nothing in this process, and no system call of it, writes to the range.
+    /// While the slice exists, nothing in this process, and no system call of it, writes to the range.
     ///
     /// # Panics
     /// When the range is not within memory.
@@ -162,10 +162,10 @@ impl GuestMemory {
         unsafe { std::slice::from_raw_parts(pointer, range.len()) }
     }
 
-    /// A range that the caller alone writes to.
+    /// A range to which only the caller writes.
     ///
     /// # Safety
-    /// Until the slice is gone nobody else reads or writes the range.
+    /// While the slice exists, nothing else reads or writes the range.
     ///
     /// # Panics
     /// When the range is not within memory.
@@ -180,7 +180,7 @@ impl GuestMemory {
     /// A keyed hash of each region, computed by as many threads as there are CPUs.
     ///
     /// # Safety
-    /// Nobody writes to the memory until this returns.
+    /// Nothing writes to the memory until this returns.
     #[must_use]
     pub unsafe fn digests(&self, key: u64, region_bytes: usize, threads: usize) -> Vec<u128> {
         // SAFETY: the caller keeps writers away.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use plumb_codec::{CodecCounters, CodecSettings};
 
-/// How many regions a memory is hashed in at most.
+/// The most regions in which a memory is hashed.
 pub const REGIONS_MAX: u64 = 4096;
 /// The longest line of a source.
 pub const SOURCE_LINE_BYTES_MAX: usize = 4096;
@@ -21,7 +21,7 @@ pub const DESTINATION_LINE_BYTES_MAX: usize = 64 * REGIONS_MAX as usize;
 pub enum Carry {
     /// Packets.
     Packets,
-    /// Memory without any protocol, an equal part on each channel: what the two processes can move at best.
+    /// Memory without any protocol, in equal parts on all channels. This is the most that the two processes can move.
     Stream,
 }
 
@@ -29,31 +29,31 @@ pub enum Carry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "say")]
 pub enum FromSource {
-    /// A migration is to begin.
+    /// Begins a migration.
     Setup {
         /// Names the migration in its channels' hellos.
         token: u64,
         /// The size of the memory in bytes.
         memory_bytes: u64,
-        /// How many channels there will be.
+        /// The number of channels.
         channels: u8,
         /// The codec that compresses the pages.
         codec: CodecSettings,
         /// The form of the pages on the channels.
         carry: Carry,
-        /// Whether the memory is to be there before it is ready.
+        /// Whether all pages of the memory must exist before the destination is ready.
         prefault: bool,
     },
-    /// Everything was sent; the destination is to run.
+    /// Everything was sent, and the guest is to run at the destination.
     Complete,
-    /// Hash the memory.
+    /// Asks for the hashes of the memory.
     Compare {
         /// The hash's key.
         key: u64,
         /// The size of a region.
         region_bytes: u64,
     },
-    /// The memory is not needed any more.
+    /// The memory is no longer needed.
     Release,
 }
 
@@ -61,9 +61,9 @@ pub enum FromSource {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "say")]
 pub enum FromDestination {
-    /// The channels may come.
+    /// The channels may connect.
     Ready {
-        /// How long it took to make the memory's pages, in ns.
+        /// The time that it took to make the memory's pages, in ns.
         prefault_ns: u64,
     },
     /// Everything has arrived, and the guest runs here.
@@ -73,12 +73,12 @@ pub enum FromDestination {
     },
     /// The hash of every region, in hexadecimal.
     Digests {
-        /// One for each region.
+        /// A hash for each region.
         digests: Vec<String>,
     },
-    /// It cannot go on.
+    /// The destination cannot go on.
     Failed {
-        /// Why; completes "failed to …".
+        /// The reason, which completes "failed to …".
         reason: String,
     },
 }
@@ -100,11 +100,11 @@ pub struct Received {
     pub zero_pages: u64,
     /// Packets that were compressed.
     pub compressed_packets: u64,
-    /// Packets whose content came as it is.
+    /// Packets whose content was not compressed.
     pub raw_packets: u64,
     /// The counters of the codec that restored the compressed ones.
     pub codec: CodecCounters,
-    /// How many channels were protected how, in words.
+    /// The number of channels by their kind of encryption, in words.
     pub channels: BTreeMap<String, u64>,
 }
 
@@ -122,21 +122,21 @@ pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> io::Result<(
 #[derive(Debug)]
 pub struct Messages<R> {
     reader: BufReader<R>,
-    /// The part of a line that has come.
+    /// The part of a line that has arrived.
     line: Vec<u8>,
     line_bytes_max: usize,
 }
 
 impl<R: Read> Messages<R> {
-    /// Those of a connection, whose lines are no longer than this.
+    /// Reads the messages of a connection, whose lines have at most this many bytes.
     pub fn new(stream: R, line_bytes_max: usize) -> Self {
         Self { reader: BufReader::new(stream), line: Vec::new(), line_bytes_max }
     }
 
-    /// The next one; `None` at the end of the connection. After a timeout of the connection this goes on where it was.
+    /// The next message; `None` at the end of the connection. After a timeout of the connection, reading goes on where it stopped.
     ///
     /// # Errors
-    /// When the connection breaks, or what comes is not a message.
+    /// When the connection breaks, or a line is not a message.
     pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let room = self.line_bytes_max.saturating_sub(self.line.len());
         self.reader.by_ref().take(room as u64).read_until(b'\n', &mut self.line)?;

@@ -30,7 +30,7 @@ use crate::settings::MigrationSettings;
 /// Starts a destination.
 ///
 /// # Errors
-/// When no port is to be had.
+/// When no port is free.
 pub fn system(settings: &MigrationSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
     Ok(Box::new(DestinationSystem::start(settings)?))
 }

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
 
-/// How far behind its time a piece may be without losing it.
+/// The time by which a piece may be late without losing its turn.
 const TOLERANCE_NS: u64 = 3_000_000;
 /// The length of a piece.
 const PIECE_S: f64 = 0.000_5;
-/// The smallest piece; below it the system calls would cost more than they carry.
+/// The smallest piece. The system calls for smaller ones would cost more than their content.
 const PIECE_BYTES_MIN: usize = 4096;
 /// The largest piece.
 const PIECE_BYTES_MAX: usize = 512 << 10;
-/// How long a wait lasts before it looks whether the migration still goes on.
+/// The time between two checks, during a wait, whether the migration still goes on.
 const GLANCE_NS: u64 = 50_000_000;
 
 /// The cap that all channels share.
@@ -39,14 +39,14 @@ impl Pacer {
         Self { bytes_per_s, arrival_ns: AtomicU64::new(0), waited_ns: AtomicU64::new(0) }
     }
 
-    /// How much may be asked for at once.
+    /// The most bytes of one request.
     #[must_use]
     pub fn piece_bytes(&self) -> usize {
         let piece = self.bytes_per_s.map_or(PIECE_BYTES_MAX, |rate| (rate * PIECE_S) as usize);
         (piece / PIECE_BYTES_MIN * PIECE_BYTES_MIN).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
-    /// Waits until this many bytes may pass, or until `is_over` says that nobody wants them any more.
+    /// Waits until this many bytes may pass, or until `is_over` says that they are no longer wanted.
     pub fn pass(&self, bytes: usize, is_over: impl Fn() -> bool) {
         let Some(rate) = self.bytes_per_s else { return };
         let mut now_ns = monotonic_ns();
@@ -59,7 +59,7 @@ impl Pacer {
         self.waited_ns.fetch_add(now_ns - began_ns, Ordering::Relaxed);
     }
 
-    /// When this many bytes may pass.
+    /// The time at which this many bytes may pass.
     fn reserve(&self, bytes: usize, rate: f64, now_ns: u64) -> u64 {
         let cost_ns = (bytes as f64 / rate * 1e9).ceil() as u64;
         let mut arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Pacer {
         }
     }
 
-    /// For how long all channels together have waited for the cap.
+    /// The time for which all channels together have waited for the cap.
     #[must_use]
     pub fn waited_ns(&self) -> u64 {
         self.waited_ns.load(Ordering::Relaxed)

@@ -1,10 +1,8 @@
-//! The packets of a channel: up to 128 pages each, with everything that it takes to put them where they belong and to
-//! notice that they are not what was sent.
+//! The packets of a channel. Each has up to 128 pages, their places in memory, and checks that find corruption.
 //!
-//! A packet is a header of 64 bytes, a table of the runs of pages behind the first one, which is in the header, and the
-//! payload: the pages' content as it is, or compressed. All numbers are little-endian. The header has its own
-//! check, because a corrupt length would make the receiver wait for bytes that never come; a second check covers table
-//! and payload. Both are XXH3 with 64 bits.
+//! A packet consists of a header of 64 bytes, a table of the runs of pages after the first one, which is in the header, and the payload:
+//! the pages' content, compressed or not. All numbers are little-endian. The header has a separate check, because a corrupt length would
+//! make the receiver wait for bytes that never arrive. A second check covers table and payload. Both are XXH3 with 64 bits.
 //!
 //! ```text
 //! 0 magic 4 │ 4 version 1 │ 5 kind 1 │ 6 encoding 1 │ 7 channel 1 │ 8 packet 8 │ 16 round 4 │ 20 runs 2 │ 22 zero 2
@@ -20,21 +18,21 @@ use plumb_codec::{PAGE_BYTES, UNIT_BYTES, UNIT_PAGES};
 pub const HEADER_BYTES: usize = 64;
 /// The size of a run in the table.
 pub const RUN_BYTES: usize = 8;
-/// A compressed payload is never larger than the pages: else they are sent as they are.
+/// The largest payload. Pages that do not become smaller are not compressed.
 pub const PAYLOAD_BYTES_MAX: usize = UNIT_BYTES;
 
-/// How much content is checked at a time: what was just received is then still in the nearest caches.
+/// The bytes of content that are checked at a time. They were just received, so they are still in the nearest caches.
 pub const CHECK_PIECE_BYTES: usize = 128 << 10;
 
 const MAGIC: [u8; 4] = *b"PLMG";
 const VERSION: u8 = 1;
-/// Keeps a check of a migration from being that of another use of the same hash.
+/// The seed, which sets a migration's checks apart from other uses of the same hash.
 const HEADER_SEED: u64 = 0x706c_6d67_6865_6164;
 
 /// The purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
-    /// It brings pages.
+    /// The packet brings pages.
     Pages,
     /// The round is over on this channel.
     Sync,
@@ -45,16 +43,16 @@ pub enum PacketKind {
 /// The form of the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// As it is.
+    /// Uncompressed.
     Raw,
     /// Compressed by the migration's codec.
     Compressed,
 }
 
-/// Pages that follow one another and are alike in that they have content or have none.
+/// Consecutive pages that all have content, or all have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRun {
-    /// The pages; at most 128.
+    /// The pages, at most 128.
     pub range: PageRange,
     /// Whether they are all zero and have no content in the payload.
     pub is_zero: bool,
@@ -70,7 +68,7 @@ impl PageRun {
         Self { range, is_zero: word >> 8 & 1 == 1 }
     }
 
-    /// Where the pages are in memory, in bytes.
+    /// The range of the pages in memory, in bytes.
     #[must_use]
     pub fn bytes(self) -> std::ops::Range<usize> {
         let page = |page: u64| usize::try_from(page).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);
@@ -91,11 +89,11 @@ pub struct Header {
     pub packet: u64,
     /// The round, from 1.
     pub round: u32,
-    /// How many runs of pages there are; the first one is `first`.
+    /// The number of runs of pages; the first one is `first`.
     pub runs: u16,
     /// The size of the payload.
     pub payload_bytes: u32,
-    /// The size of the content that the payload stands for: that of the pages that are not zero.
+    /// The size of the content before compression: that of the pages that are not zero.
     pub content_bytes: u32,
     /// The first run.
     pub first: Option<PageRun>,
@@ -103,13 +101,13 @@ pub struct Header {
     pub check: u64,
 }
 
-/// Why bytes are not a packet; the message completes "channel 1, packet 17: ".
+/// A fault of bytes that are not a packet. The message completes "channel 1, packet 17: ".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// The header is not what was sent.
+    /// The header differs from the one that was sent.
     #[error("the header is corrupt")]
     Header,
-    /// The header is whole and says what cannot be.
+    /// The header is intact, and has an impossible value.
     #[error("the header is not valid: {0}")]
     Nonsense(&'static str),
     /// A run lies beyond the end of memory.
@@ -117,15 +115,15 @@ pub enum PacketError {
     Beyond {
         /// The last page of the run.
         page: u64,
-        /// How many there are.
+        /// The number of pages in memory.
         pages: u64,
     },
-    /// Table or payload are not what was sent.
+    /// The table or the payload differs from the one that was sent.
     #[error("its content is corrupt: {}", region(*.first, *.pages))]
     Content {
         /// The first page that the packet brings.
         first: u64,
-        /// How many pages it brings.
+        /// The number of pages that the packet brings.
         pages: u64,
     },
 }
@@ -168,7 +166,7 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// When the bytes are not those of a header, or it says what cannot be.
+    /// When the bytes are not those of a header, or have an impossible value.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, PacketError> {
         let check = XxHash3_64::oneshot_with_seed(HEADER_SEED, &bytes[..56]);
         if u64_at(bytes, 56) != check || bytes[0..4] != MAGIC {
@@ -222,7 +220,7 @@ impl Header {
         }
     }
 
-    /// The size of the table behind the header.
+    /// The size of the table after the header.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         usize::from(self.runs).saturating_sub(1) * RUN_BYTES
@@ -251,7 +249,7 @@ impl Header {
         Ok(runs)
     }
 
-    /// The error for content that does not fit its check.
+    /// The error for content that does not match its check.
     #[must_use]
     pub fn corrupt(&self, runs: &[PageRun]) -> PacketError {
         let first = self.first.map_or(0, |run| run.range.first);
@@ -259,7 +257,7 @@ impl Header {
     }
 }
 
-/// The table of the runs behind the first one.
+/// The table of the runs after the first one.
 pub fn encode_table(runs: &[PageRun], table: &mut Vec<u8>) {
     table.clear();
     for run in runs.iter().skip(1) {
@@ -286,7 +284,7 @@ impl Check {
         Self(pieces.fold(self.0, XxHash3_64::oneshot_with_seed))
     }
 
-    /// The number that goes into the header.
+    /// The number for the header.
     #[must_use]
     pub fn value(self) -> u64 {
         self.0

@@ -21,7 +21,7 @@ pub struct Migrations {
     pub opened_ns: u64,
     /// The length.
     pub window_ns: u64,
-    /// One for each migration.
+    /// The outcome of each migration.
     pub outcomes: Vec<Outcome>,
     /// The throughput of plain streams, in bytes per second.
     pub stream_limits: Vec<f64>,
@@ -104,10 +104,10 @@ fn readings(settings: &MigrationSettings, migrations: &Migrations) -> BTreeMap<S
     readings
 }
 
-/// One number of a migration.
+/// A number of a migration.
 type Number = fn(&Outcome) -> f64;
 
-/// Quantities of which a window has the mean over its migrations.
+/// Quantities for which a window has the mean over its migrations.
 const COUNTS: [(&str, Number); 3] = [
     ("wire_bytes", |outcome| as_f64(outcome.wire_bytes)),
     ("rounds", |outcome| as_f64(outcome.rounds.len() as u64)),
@@ -121,7 +121,7 @@ fn mean(outcomes: &[&Outcome], of: impl Fn(&Outcome) -> f64) -> Option<Reading> 
     (!outcomes.is_empty()).then(|| Reading::Gauge(sum / as_f64(outcomes.len() as u64)))
 }
 
-/// Two sums over outcomes, of which a reading is the ratio.
+/// Two sums over outcomes, whose ratio is a reading.
 fn sums(outcomes: &[&Outcome], of: impl Fn(&Outcome) -> (u64, u64)) -> (f64, f64) {
     let (over, under) =
         outcomes.iter().map(|outcome| of(outcome)).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
@@ -163,7 +163,7 @@ fn cpu(complete: &[&Outcome], settings: &MigrationSettings) -> Vec<(&'static str
     ]
 }
 
-/// Bytes on the wire since a migration's start, at any moment: samples are joined by straight lines.
+/// Bytes on the wire since a migration's start, at any moment, interpolated linearly between samples.
 fn bytes_at(samples: &[Sample], at_ns: u64) -> f64 {
     let next = samples.partition_point(|sample| sample.at_ns <= at_ns);
     match (next.checked_sub(1).and_then(|last| samples.get(last)), samples.get(next)) {

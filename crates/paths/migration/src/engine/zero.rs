@@ -1,12 +1,11 @@
 //! Finding pages of zeros.
 //!
-//! The test is written once, over words, and compiled three times: for AVX-512, for AVX2 and for whatever the target has.
-//! Which of them runs is decided by the CPU at hand. A page with content is most often told by its first block, so the
-//! time goes to pages that are zero.
+//! The test is written once, over words, and compiled three times: for AVX-512, for AVX2, and for the target's baseline. The CPU decides which
+//! of them runs. The first block usually shows that a page has content, so most of the time is spent on pages of zeros.
 
 use plumb_codec::PAGE_BYTES;
 
-/// How much of a page is looked at before the next decision.
+/// The bytes of a page that are tested before each decision.
 const BLOCK_BYTES: usize = 256;
 
 /// A test for pages of zeros, in the widest form that this CPU has.
@@ -52,7 +51,7 @@ impl ZeroTest {
         }
     }
 
-    /// Whether a page, or a piece of one, holds nothing but zeros. Bytes behind the last whole word are looked at too.
+    /// Whether a page, or a piece of one, has only zeros. Bytes after the last whole word are tested, too.
     #[must_use]
     pub fn is_zero(self, page: &[u8]) -> bool {
         match self.width {
@@ -92,7 +91,7 @@ fn union(block: &[u8; BLOCK_BYTES]) -> u64 {
     words.iter().fold(0, |union, word| union | u64::from_ne_bytes(*word))
 }
 
-/// How fast zeros are told, in bytes per second: pages of zeros one after another, from memory and not from a cache.
+/// The speed at which pages of zeros are recognised, in bytes per second, from memory and not from a cache.
 #[must_use]
 pub fn speed(test: ZeroTest, bytes: usize) -> f64 {
     let memory = vec![0_u8; bytes.next_multiple_of(PAGE_BYTES)];

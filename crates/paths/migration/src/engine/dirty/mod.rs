@@ -1,8 +1,8 @@
-//! Which pages the guest has written to since they were last sent.
+//! The pages to which the guest has written since they were last sent.
 //!
-//! The kernel tells, where it can: userfaultfd's asynchronous write protection, read and renewed by one ioctl over
-//! /proc/self/pagemap (Linux 6.7). Elsewhere the guest's writer notes each page itself, which only Plumbline's writer
-//! can do. Which of the two it was is part of a slot's evidence.
+//! From Linux 6.7 on, the kernel finds them, by userfaultfd's asynchronous write protection, which one ioctl on /proc/self/pagemap reads and
+//! renews. On older kernels the guest's writer notes each page itself, which only Plumbline's writer can do. The evidence of a slot names
+//! the method.
 
 mod userfault;
 mod writer;
@@ -16,7 +16,7 @@ use super::error::MigrationError;
 use super::memory::GuestMemory;
 use crate::settings::DirtySettings;
 
-/// A guest: its memory, what writes to it, and what watches that.
+/// A guest: its memory, the writer that dirties it, and the tracker of the writes.
 #[derive(Debug)]
 pub struct Guest {
     memory: Arc<GuestMemory>,
@@ -30,7 +30,7 @@ struct Activity {
 }
 
 impl Guest {
-    /// A guest that begins to run: with a writer where the rate is above 0.
+    /// Starts a guest, with a writer if the rate is above 0.
     ///
     /// # Errors
     /// When the writer's thread cannot be started.
@@ -52,7 +52,7 @@ impl Guest {
         &self.memory
     }
 
-    /// Whether it writes to its memory while it runs.
+    /// Whether the guest writes to its memory while it runs.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.activity.is_some()
@@ -71,7 +71,7 @@ impl Guest {
     /// Adds the pages that were written since the last call, and forgets them.
     ///
     /// # Errors
-    /// When the kernel refuses to tell.
+    /// When the kernel refuses.
     pub fn take_dirty(&self, set: &mut PageSet) -> Result<(), MigrationError> {
         match &self.activity {
             None => Ok(()),
@@ -83,21 +83,21 @@ impl Guest {
         }
     }
 
-    /// Lets it stand still: when this returns nothing writes to its memory.
+    /// Pauses the guest. When this returns, nothing writes to its memory.
     pub fn stop(&self) {
         if let Some(activity) = &self.activity {
             activity.writer.pause();
         }
     }
 
-    /// Lets it run again.
+    /// Resumes the guest.
     pub fn resume(&self) {
         if let Some(activity) = &self.activity {
             activity.writer.resume();
         }
     }
 
-    /// The work of its writer so far.
+    /// The work of the guest's writer so far.
     #[must_use]
     pub fn counts(&self) -> WriterCounts {
         self.activity.as_ref().map(|activity| activity.writer.counts()).unwrap_or_default()

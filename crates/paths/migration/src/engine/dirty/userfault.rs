@@ -15,7 +15,7 @@ use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
 use plumb_codec::PAGE_BYTES;
 
-/// `UFFD_USER_MODE_ONLY`: all that is watched are writes of this process itself, and it takes no privilege.
+/// `UFFD_USER_MODE_ONLY`: only writes of this process in user mode are watched, which takes no privilege.
 const USER_MODE_ONLY: libc::c_int = 1;
 const API: u64 = 0xaa;
 /// `UFFD_FEATURE_WP_UNPOPULATED` and `UFFD_FEATURE_WP_ASYNC`.
@@ -32,7 +32,7 @@ const IOCTL_SCAN: libc::Ioctl = 0xc060_6610;
 const IS_WRITTEN: u64 = 1 << 1;
 /// `PM_SCAN_WP_MATCHING` and `PM_SCAN_CHECK_WPASYNC`.
 const PROTECT_AND_CHECK: u64 = 1 | 2;
-/// How many ranges one call may tell.
+/// The most ranges that one call returns.
 const RANGES: usize = 1024;
 
 /// `struct uffdio_api`.
@@ -91,10 +91,10 @@ pub(super) struct Userfault {
 }
 
 impl Userfault {
-    /// Has the kernel watch a memory; all of it counts as written until it is first asked.
+    /// Has the kernel watch a memory. All of it counts as written until the first call of the ioctl.
     ///
     /// # Errors
-    /// When the kernel is older than 6.7 or does not let this process.
+    /// When the kernel is older than 6.7, or does not allow it to this process.
     pub(super) fn watch(memory: Arc<GuestMemory>) -> Result<Self, MigrationError> {
         let failed = MigrationError::kernel("watch guest memory by userfaultfd");
         let open = || -> io::Result<OwnedFd> {

@@ -1,8 +1,8 @@
 //! The guest's writer: a thread that dirties pages at a rate, eight bytes in each.
 //!
-//! It keeps to its schedule in small steps, so that the rate holds over every few milliseconds and a stop is heeded at
-//! once. Where it falls behind by more than [`BACKLOG_NS`], what was missed is counted and not made up for: a guest that was
-//! kept from running does not run twice as fast afterwards.
+//! It keeps to its schedule in small steps, so that the rate holds over every few milliseconds, and it stops at once. If it falls behind by
+//! more than [`BACKLOG_NS`], it counts the missed writes and does not make up for them, because a guest that could not run does not run
+//! twice as fast afterwards.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,23 +18,22 @@ use super::super::memory::GuestMemory;
 use crate::settings::{DirtySettings, HOT_PAGES, HOT_WRITES, Pattern};
 use plumb_codec::PAGE_BYTES;
 
-/// Pages between two looks at the clock.
+/// Pages between two readings of the clock.
 const STEP_PAGES: u64 = 64;
 /// The longest rest between two steps.
 const REST: Duration = Duration::from_micros(500);
-/// From here on a backlog is given up. So much of the time before a migration may show in it as writes that were made up
-/// for.
+/// The longest backlog that is made up for. Writes of this much time before a migration may so fall into it.
 pub const BACKLOG_NS: u64 = 20_000_000;
 const WORDS_PER_PAGE: u64 = PAGE_BYTES as u64 / 8;
 
 /// The work of a writer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriterCounts {
-    /// Pages written to.
+    /// Pages that were written.
     pub pages: u64,
-    /// Pages that it was too late for.
+    /// Pages for which it was too late.
     pub missed: u64,
-    /// For how long it ran.
+    /// The time that it ran.
     pub ran_ns: u64,
 }
 
@@ -76,7 +75,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a writer; with `notes` it notes each page that it writes to.
+    /// Starts a writer. With `notes`, it notes each page that it writes.
     pub(super) fn start(
         memory: Arc<GuestMemory>,
         dirty: &DirtySettings,
@@ -103,7 +102,7 @@ impl Writer {
         &self.shared.dirty
     }
 
-    /// Waits until it stands still.
+    /// Waits until the writer has paused.
     pub(super) fn pause(&self) {
         self.order(Order::Pause);
         let order = self.shared.order.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +177,7 @@ fn due(elapsed_ns: u64, ns_per_page: f64) -> u64 {
     (elapsed_ns as f64 / ns_per_page) as u64
 }
 
-/// Rests until the order is another; `false` when it is to end.
+/// Waits for another order. Returns `false` when the writer is to end.
 fn rest(shared: &Shared) -> bool {
     let mut order = shared.order.lock().unwrap_or_else(PoisonError::into_inner);
     order.1 = true;
@@ -190,7 +189,7 @@ fn rest(shared: &Shared) -> bool {
     order.0 == Order::Run
 }
 
-/// Which page is next.
+/// The choice of the next page.
 struct Choice {
     pattern: Pattern,
     pages: u64,
@@ -199,7 +198,7 @@ struct Choice {
 }
 
 impl Choice {
-    /// A page, a word in it, and what to write there.
+    /// Chooses a page, a word in it, and the value to write there.
     fn draw(&mut self) -> (u64, u64, u64) {
         let (place, value) = (self.random.draw(), self.random.draw());
         let page = match self.pattern {
@@ -218,7 +217,7 @@ impl Choice {
     }
 }
 
-/// A random word as a number below `limit`.
+/// Maps a random word to a number below `limit`.
 fn scale(word: u64, limit: u64) -> u64 {
     u64::try_from((u128::from(word) * u128::from(limit)) >> 64).unwrap_or(0)
 }

@@ -6,7 +6,7 @@ use plumb_fuzz::Target;
 
 use super::*;
 
-/// How many pages the destination's memory has.
+/// The number of pages of the destination's memory.
 const PAGES: u64 = 1000;
 
 fn packet(kind: PacketKind, encoding: Encoding, runs: &[(u64, u64, bool)], payload_bytes: u32) -> Vec<u8> {

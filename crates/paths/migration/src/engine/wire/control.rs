@@ -1,8 +1,7 @@
-//! The control connection: lines in both directions at once, encrypted where the channels are.
+//! The control connection: lines in both directions at once, encrypted if the channels are.
 //!
-//! What it carries gives the memory away: the key and the hashes of every region, and the token with which a channel
-//! joins a migration. One thread reads while another writes, so the state of TLS is shared, and nobody holds it while
-//! waiting for the peer.
+//! Its content would reveal the memory: the key and the hashes of every region, and the token with which a channel joins a migration. One
+//! thread reads while another writes, so they share the state of TLS, and neither holds it while it waits for the peer.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +12,7 @@ use rustls::Connection;
 use super::super::error::MigrationError;
 use super::tls::{Identity, Protection, Trust, failed};
 
-/// How much is read from the socket at once: messages are short.
+/// The bytes that are read from the socket at once. Messages are short.
 const PIECE_BYTES: usize = 4096;
 
 /// One end of a control connection.
@@ -24,7 +23,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// One without encryption.
+    /// An end without encryption.
     #[must_use]
     pub fn plain(stream: TcpStream) -> Self {
         Self { stream, tls: None }
@@ -83,7 +82,7 @@ fn lock(tls: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     tls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends what TLS has to send.
+/// Sends the bytes that TLS has ready.
 fn send(connection: &mut Connection, mut socket: &TcpStream) -> io::Result<()> {
     while connection.wants_write() {
         connection.write_tls(&mut socket)?;

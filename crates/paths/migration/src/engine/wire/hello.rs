@@ -1,4 +1,4 @@
-//! The first bytes of every connection: which migration it belongs to, and what it is for.
+//! The first bytes of every connection, with its migration and its purpose.
 
 use std::io::{self, Read};
 
@@ -42,10 +42,10 @@ impl Hello {
         bytes
     }
 
-    /// Reads one from a connection.
+    /// Reads a hello from a connection.
     ///
     /// # Errors
-    /// When the peer is none of this engine, or of another version.
+    /// When the peer is not this engine, or has another version.
     pub fn read(stream: &mut impl Read) -> io::Result<Self> {
         let mut bytes = [0; HELLO_BYTES];
         stream.read_exact(&mut bytes)?;

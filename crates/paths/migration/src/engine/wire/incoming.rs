@@ -1,4 +1,4 @@
-//! The receiving end of a channel: bytes go from the socket straight to where they belong.
+//! The receiving end of a channel. It reads bytes from the socket straight into the guest's memory.
 
 use std::io::{self, IoSliceMut, Read};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ pub enum Incoming {
 }
 
 impl Incoming {
-    /// A channel over a connection; with `tls` it is encrypted.
+    /// Makes a channel of a connection, encrypted with `tls`.
     pub fn new(stream: TcpStream, tls: Option<ServerConnection>) -> Self {
         match tls {
             Some(connection) => Self::Tls(Box::new(StreamOwned::new(connection, stream))),
@@ -59,7 +59,7 @@ impl Incoming {
     }
 }
 
-/// One system call for all slices, as long as the kernel fills them whole.
+/// Fills all slices with one system call, or more if the kernel fills only some.
 fn fill_plain(stream: &TcpStream, mut slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
     IoSliceMut::advance_slices(&mut slices, 0);
     while !slices.is_empty() {

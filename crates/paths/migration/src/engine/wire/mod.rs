@@ -1,4 +1,4 @@
-//! Connections between source and destination: how they are set up, what they say first, and what the kernel counted.
+//! Connections between source and destination: their setup, their first bytes, and the kernel's counters.
 
 mod control;
 mod hello;
@@ -19,13 +19,13 @@ pub use self::hello::Hello;
 pub use self::incoming::Incoming;
 pub use self::outgoing::Outgoing;
 
-/// How long bytes may stay without an answer before a connection counts as dead.
+/// The time for which bytes may stay unacknowledged before a connection counts as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(4);
-/// How long connecting may take.
+/// The time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// The share of a second of the cap that may wait unsent in all sockets together: it goes out at once when a receiver that
-/// paused goes on. What is sent and not yet acknowledged is not limited: a sender that waits for each acknowledgement would
-/// stand still for as long as the receiver delays it, which is 40 ms.
+/// The share of a second of the cap that may wait unsent in all sockets together, because it is sent at once when a receiver resumes after a
+/// pause. Sent bytes that are not yet acknowledged are not limited: a sender that waits for each acknowledgement would stop for as long as
+/// the receiver delays it, which is 40 ms.
 const UNSENT_SHARE: f64 = 0.002;
 const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 
@@ -35,14 +35,14 @@ const LOOPBACK_RECEIVE_BYTES: usize = 4 << 20;
 /// Connects to a destination.
 ///
 /// # Errors
-/// When nobody listens there, or nobody answers.
+/// When nothing listens there, or nothing answers.
 pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
     prepare(&stream)?;
     Ok(stream)
 }
 
-/// Sets what both ends of every connection need.
+/// Sets the options that both ends of every connection need.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -66,7 +66,7 @@ pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps what waits unsent in the sockets of all channels small against one second of a cap.
+/// Keeps the unsent bytes in the sockets of all channels small against one second of a cap.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -93,13 +93,13 @@ pub fn limit_unsent(stream: &TcpStream, cap_bytes_per_s: f64, channels: u32) -> 
 pub struct SocketBytes {
     /// `tcpi_bytes_sent`.
     pub sent: u64,
-    /// `tcpi_bytes_retrans`: the part of it that was sent again, be it that it was lost or that an answer took long.
+    /// `tcpi_bytes_retrans`: the bytes among them that were sent again, because they were lost or an answer took long.
     pub repeated: u64,
     /// `tcpi_bytes_received`.
     pub received: u64,
 }
 
-/// Reads `TCP_INFO`; zeros where the kernel has none.
+/// Reads `TCP_INFO`. Returns zeros if the kernel has none.
 #[must_use]
 pub fn socket_bytes(stream: impl AsFd) -> SocketBytes {
     let Ok(info) = TcpInfo::of(stream) else { return SocketBytes::default() };

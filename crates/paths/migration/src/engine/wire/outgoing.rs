@@ -1,9 +1,8 @@
 //! The sending end of a channel, under the cap.
 //!
-//! Pages of a guest that stands still, or is idle, are not copied on this side: they go into a pipe by reference
-//! (`vmsplice`) and from there into the socket (`splice`). On loopback the destination then copies them out of the source's
-//! own pages, once instead of twice. Nothing may change them before they have arrived, so a guest that writes gets its
-//! pages copied first.
+//! Pages of a guest that is paused or idle are not copied on this side: they go into a pipe by reference (`vmsplice`) and from there into
+//! the socket (`splice`). On loopback the destination then copies them out of the source's own pages, once instead of twice. Nothing may
+//! change them before they have arrived, so the pages of a guest that writes are copied first.
 
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
@@ -20,7 +19,7 @@ use super::super::pace::Pacer;
 use super::tls::Protection;
 use plumb_codec::PAGE_BYTES;
 
-/// How much the pipe before a socket may hold.
+/// The capacity of the pipe before a socket.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// The sending end of a channel.
@@ -55,7 +54,7 @@ struct Pipe {
 }
 
 impl Outgoing {
-    /// A channel over a connection; with `tls` it is encrypted.
+    /// Makes a channel of a connection, encrypted with `tls`.
     pub fn new(
         stream: TcpStream,
         pacer: Arc<Pacer>,
@@ -78,7 +77,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends what is in front of pages: a header and its table.
+    /// Sends the bytes before the pages: a header and its table.
     ///
     /// # Errors
     /// When the connection is closed or broken.
@@ -108,7 +107,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends ranges of memory from where they are.
+    /// Sends ranges of memory without a copy.
     ///
     /// # Safety
     /// Nothing writes to the ranges until the destination has them.

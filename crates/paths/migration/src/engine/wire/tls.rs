@@ -1,4 +1,4 @@
-//! TLS on all connections of a migration: the destination makes a certificate when it starts, and the source trusts that one alone.
+//! TLS on all connections of a migration. The destination makes a certificate when it starts, and the source trusts only that one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn failed(error: impl ToString) -> MigrationError {
 /// The protection of a connection, as both ends have agreed on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protection {
-    /// Nothing.
+    /// No encryption.
     #[default]
     None,
     /// TLS 1.3 with a cipher suite, by its name.
@@ -29,7 +29,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// That of a connection; `None` until its handshake is over.
+    /// The protection of a connection; `None` until its handshake is over.
     #[must_use]
     pub fn of(connection: &CommonState) -> Self {
         match (connection.protocol_version(), connection.negotiated_cipher_suite()) {
@@ -59,7 +59,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new one, on P-256.
+    /// Makes a certificate with a key on P-256.
     ///
     /// # Errors
     /// When the library refuses.
@@ -92,10 +92,10 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Trust in one certificate.
+    /// Reads the certificate to trust.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is not a certificate.
     pub fn of(certificate_pem: &str) -> Result<Self, MigrationError> {
         let mut roots = RootCertStore::empty();
         roots
