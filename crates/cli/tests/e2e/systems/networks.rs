@@ -136,6 +136,25 @@ const SENDS: &[Variant] = &[
     ),
 ];
 
+/// Links that delay and lose packets, which are Plumbline's own where the kernel has no netem, and always with a seed. Their load is low:
+/// they wait for each answer.
+const LINKS: &[Variant] = &[
+    variant("kernel-or-own", "system: { link: { delay: 2 ms, loss: 1% } }", &[]),
+    variant(
+        "hosts",
+        "system: { link: { rate: 1 Gbit/s, delay: 2 ms, jitter: 1 ms, loss: 1%, reordering: 1%, seed: 7 } }",
+        OF_OWN_LINK,
+    ),
+    variant("underlay", "system: { kind: bridge, link: { delay: 2 ms, seed: 7 } }", OF_OWN_LINK),
+    variant(
+        "overlay",
+        "system: { kind: vxlan, conntrack: on, fastpath: redirect, link: { delay: 2 ms, seed: 7 } }",
+        OF_OWN_LINK,
+    ),
+];
+const OF_OWN_LINK: &[&str] =
+    &["the link, which is Plumbline's own", "packets that the link forwarded", "packets that the link lost"];
+
 /// What the host cannot build, or does otherwise than it is asked to.
 const ODD: &str = "    lent: { load: { tests: [tcp_bw], rate: null, zero_copy: msg_zerocopy, msg_size: 64 KiB } }\n    \
                    ring: { system: { ring: 4096 } }\n    queue: { system: { qdisc: nonsense } }\n";
@@ -150,6 +169,46 @@ fn measured(text: &str) -> Vec<Value> {
     let result: Value =
         serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     result["variants"].as_array().unwrap().clone()
+}
+
+/// Evidence that a link kept up, which a busy machine may not let it.
+const KEPT_UP: [&str; 2] = ["link-on-time", "link-cpu"];
+
+#[test]
+fn links_delay_and_lose_packets_with_or_without_netem() {
+    if !may() || !has("nft") {
+        return;
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return skip("hardware: this machine has no /dev/net/tun");
+    }
+    let lines = LINKS.iter().map(|it| format!("    {}: {{ {} }}\n", it.name, it.settings));
+    let text = experiment(
+        &(lines.collect::<String>()
+            + "    queues: { system: { queues: 2, link: { delay: 2 ms, seed: 7 } } }\n"),
+    );
+    // Answers take milliseconds, and a batch of lost ones is none.
+    let text = text.replace("[tcp_lat, udp_lat, tcp_bw, udp_bw]", "[tcp_lat]").replace("rate: 1000 /s, ", "");
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "experiment.yaml", &text);
+    let checked = stdout(&run(&["check", file.to_str().unwrap()]));
+    let own = checked.matches("plumb makes its link").count();
+    let of_kernel = checked.matches("the kernel makes its link").count();
+    let has_netem = plumb_host::network::has_netem().unwrap();
+    assert_eq!((own, of_kernel), if has_netem { (3, 1) } else { (4, 0) }, "{checked}");
+    assert!(checked.contains("has no second queue; leave out `system.queues`"), "{checked}");
+    let found = measured(&text);
+    for variant in LINKS {
+        let found = found.iter().find(|it| it["name"] == variant.name).unwrap();
+        let evidence = found["evidence"].as_array().unwrap();
+        let broken = evidence
+            .iter()
+            .find(|one| one["holds"] == false && KEPT_UP.iter().all(|kind| one["kind"] != *kind));
+        assert!(broken.is_none(), "{found:#}");
+        for what in variant.proven {
+            assert!(evidence.iter().any(|one| one["what"] == *what), "no evidence of {what} in {found:#}");
+        }
+    }
 }
 
 /// All evidence of a measured variant holds, and there is some about each of `what`.
@@ -301,7 +360,9 @@ fn a_run_that_is_killed_leaves_no_namespace_device_rule_process_or_setting() {
     }
     let directory = tempfile::tempdir().unwrap();
     let mut lines =
-        "    overlay: { system: { kind: vxlan, fastpath: redirect } }\n    underlay: { system: { kind: bridge } }\n".to_owned();
+        "    overlay: { system: { kind: vxlan, fastpath: redirect } }\n    underlay: { system: { kind: bridge } }\n    \
+         link: { system: { queues: 1, link: { delay: 1 ms, seed: 7 } } }\n"
+            .to_owned();
     if has("ovs-vswitchd") {
         lines.push_str("    ovs: { system: { kind: ovs, service_rules: 5 } }\n");
     }
