@@ -6,6 +6,7 @@ mod slice;
 mod time;
 
 pub use crate::cpu_set::{CpuSet, NotCpuList};
+pub(crate) use affinity::cpus_of_parent;
 pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides, with_siblings};
 pub use placement::Placement;

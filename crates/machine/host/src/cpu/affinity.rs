@@ -23,6 +23,11 @@ pub fn available_cpus() -> Result<CpuSet, Error> {
     affinity_of(0)
 }
 
+/// The CPUs that the process which started this one may run on.
+pub(crate) fn cpus_of_parent() -> Result<CpuSet, Error> {
+    affinity_of(std::os::unix::process::parent_id())
+}
+
 /// The CPUs that a thread may run on; 0 is the calling one.
 pub(super) fn affinity_of(tid: u32) -> Result<CpuSet, Error> {
     let tid = libc::pid_t::try_from(tid).unwrap_or(libc::pid_t::MAX);

@@ -1,8 +1,9 @@
 //! A link between two namespaces for kernels that cannot make one slow or bad (netem): two TAP devices, and a thread for each
 //! direction that carries frames from one to the other when they are due.
 //!
-//! It is a wire and no part of what is measured, so its threads run before ordinary ones where the process may ask for that, and
-//! sleep until the next frame: one that polled would take a CPU from the system. Its counts say whether it kept up.
+//! It is a wire and no part of what is measured, so its threads run before ordinary ones where the process may ask for that, on any
+//! CPU of the process that started this one, and sleep until the next frame: one that polled would take a CPU from the system. Its
+//! counts say whether it kept up.
 
 mod carrier;
 mod counts;
@@ -24,6 +25,7 @@ pub use self::schedule::LinkTerms;
 use super::link::Link;
 use super::namespace::Namespace;
 use crate::Error;
+use crate::cpu::cpus_of_parent;
 
 /// How many frames may wait for a thread of the link, unless the user says otherwise.
 const QUEUE_LENGTH: u32 = 10_000;
@@ -74,6 +76,12 @@ impl TunLink {
     #[must_use]
     pub fn terms(&self) -> LinkTerms {
         self.terms
+    }
+
+    /// The number of CPUs on which its threads may run; 0 if the kernel does not say.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        cpus_of_parent().map_or(0, |cpus| cpus.iter().count())
     }
 
     /// The counts of both directions: from the first end, and to it.

@@ -20,12 +20,16 @@ statements! {
     ON_TIME = "link-on-time": "packets that the link forwarded late",
         "at most {late_max:%} by more than {late_ns:ns}, and none dropped for want of room",
         "{late:.0} of {forwarded:.0}, by up to {latest_us:.0 us} since the link was made; {refused:.0} dropped";
-    CPU = "link-cpu": "CPU time of the link's busier thread", "at most {busy_max:%} of the window", "{busy:.1%}; both took {cpu_ms:.0 ms}";
+    CPU = "link-cpu": "CPU time of the link's busier thread", "at most {busy_max:%} of the window, with {cpus} CPUs", "{busy:.1%}; both took {cpu_ms:.0 ms}";
 }
 
-/// The share of packets that may be late, and the share of the window that a thread of the link may be on a CPU.
+/// The share of packets that may be late.
 const LATE_MAX: f64 = 0.01;
+/// The share of the window that a thread of the link may be on a CPU, and the share where the two ends and both threads of the link do not
+/// have a CPU each: its threads run first, and more would be felt by the ends.
 const BUSY_MAX: f64 = 0.9;
+const BUSY_MAX_SHARED: f64 = 0.5;
+const CPUS: u64 = 4;
 /// How many standard deviations the count of lost packets may be from its mean, and how many packets more. Where next to none are lost,
 /// the count is not a normal variable.
 const DEVIATIONS_MAX: f64 = 5.0;
@@ -42,6 +46,8 @@ const LATE: &str = "own link: late";
 const LATEST_NS: &str = "own link: latest in ns";
 const CPU_NS: [&str; 2] = ["own link: CPU time there in ns", "own link: CPU time back in ns"];
 const CLOCK_NS: &str = "own link: clock in ns";
+/// CPUs on which its threads may run.
+const ON_CPUS: &str = "own link: CPUs";
 /// The states that say its effects, and the seed of its draws.
 const EFFECTS: &str = "own link";
 const SEED: &str = "own link's seed";
@@ -138,6 +144,7 @@ pub(super) fn observe(link: &TunLink, overflowed: u64, snapshot: &mut Snapshot) 
         (CPU_NS[0], counts[0].cpu_ns),
         (CPU_NS[1], counts[1].cpu_ns),
         (CLOCK_NS, monotonic_ns()),
+        (ON_CPUS, link.cpus() as u64),
     ];
     snapshot.counters.extend(counters.map(|(name, count)| (name.to_owned(), count)));
 }
@@ -200,8 +207,10 @@ pub(super) fn evidence(
 
     let [there, back] = CPU_NS.map(moved);
     let busy = there.max(back) / moved(CLOCK_NS).max(1.0);
-    let cpu =
-        CPU.evidence(busy <= BUSY_MAX, facts![busy_max = BUSY_MAX, busy, cpu_ms = (there + back) / 1e6]);
+    let cpus = after.counters.get(ON_CPUS).copied().unwrap_or(0);
+    let busy_max = if cpus < CPUS { BUSY_MAX_SHARED } else { BUSY_MAX };
+    let cpu_ms = (there + back) / 1e6;
+    let cpu = CPU.evidence(busy <= busy_max, facts![busy_max, cpus, busy, cpu_ms]);
     vec![made, carried, lost, on_time, cpu]
 }
 
@@ -237,6 +246,7 @@ mod tests {
             (CPU_NS[0], 100_000_000),
             (CPU_NS[1], 200_000_000),
             (CLOCK_NS, 1_000_000_000),
+            (ON_CPUS, 4),
         ];
         counters.extend(other);
         let (before, after) = (snapshot(&[], words), snapshot(&counters, words));
@@ -255,7 +265,9 @@ mod tests {
         assert_eq!(broken(&[(LOST_PACKETS, 160)], words), ["link-lost"]);
         assert_eq!(broken(&[(LATE, 100)], words), ["link-on-time"]);
         assert_eq!(broken(&[(REFUSED, 1)], words), ["link-on-time"]);
+        assert_eq!(broken(&[(CPU_NS[1], 890_000_000)], words), [""; 0]);
         assert_eq!(broken(&[(CPU_NS[1], 910_000_000)], words), ["link-cpu"]);
+        assert_eq!(broken(&[(CPU_NS[1], 510_000_000), (ON_CPUS, 2)], words), ["link-cpu"]);
     }
 
     #[test]
@@ -270,6 +282,7 @@ mod tests {
             (CPU_NS[0], 100_000_000),
             (CPU_NS[1], 20_000_000),
             (CLOCK_NS, 1_000_000_000),
+            (ON_CPUS, 4),
         ];
         let (before, after) = (snapshot(&[], words), snapshot(&counters, words));
         let lines = evidence(&LINK, (&before, &after), 9_000.0);
@@ -280,7 +293,7 @@ mod tests {
         packets that the link forwarded: at least 9000 / 9900, 0 of them without the delay
         packets that the link lost: 1% of 10000 / 100, and 0 more for want of its rate
         packets that the link forwarded late: at most 1% by more than 1 ms, and none dropped for want of room / 3 of 9900, by up to 310 us since the link was made; 0 dropped
-        CPU time of the link's busier thread: at most 90% of the window / 10.0%; both took 120 ms
+        CPU time of the link's busier thread: at most 90% of the window, with 4 CPUs / 10.0%; both took 120 ms
         ");
     }
 }

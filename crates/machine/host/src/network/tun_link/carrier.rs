@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::counts::{LinkCounts, lock};
 use super::schedule::{Fate, Schedule};
-use crate::cpu::{current_thread_cpu_ns, run_first};
+use crate::cpu::{cpus_of_parent, current_thread_cpu_ns, pin_current_thread, run_first};
 use crate::network::tap::Tap;
 use crate::time::{keep_exact_timers, monotonic_ns};
 
@@ -74,6 +74,8 @@ impl Carrier {
     pub(super) fn run(mut self) {
         keep_exact_timers();
         run_first();
+        // An agent is pinned to the CPUs of its side; the link is on neither. A kernel that refuses leaves it there.
+        let _ = cpus_of_parent().and_then(|cpus| pin_current_thread(&cpus));
         loop {
             self.send_due();
             let Ok(is_drained) = self.receive() else { break };
