@@ -168,7 +168,7 @@ mod tests {
             with(haproxy, &[H1, H2], Some(STREAMS_MAX + 1)),
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
-        system.ingress.protocols: an ingress speaks `[h1]`, `[h2]` or `[h1, h2]`
+        system.ingress.protocols: an ingress speaks `[h1]`, `[h2]`, `[h1, h2]` or `[h1, h2, h3]`
         system.ingress.protocols: over TLS, nginx offers `http/1.1` beside `h2`, whatever its configuration; write `[h1, h2]`, and choose with `load.protocol`
         system.ingress.protocols: Caddy refuses a configuration with h2 and without h1; write `[h1, h2]`, and choose with `load.protocol`
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`

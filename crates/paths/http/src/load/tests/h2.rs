@@ -518,7 +518,7 @@ fn what_http_2_cannot_do_is_refused() {
     load.windows.stream: HTTP/2 allows 1 B to 2147483647 B for the stream window
     load.windows.stream: HTTP/2 allows 1 B to 2147483647 B for the stream window
     load.windows.stream: the stream window is a setting of HTTP/2; set `protocol: h2`
-    load.headers.Connection: HTTP/2 has no such header; remove it
-    load.headers.Expect: over HTTP/2 the load does not wait for `100 Continue`; remove it
+    load.headers.Connection: HTTP/2 and HTTP/3 have no such header; remove it
+    load.headers.Expect: only over HTTP/1.1 does the load wait for `100 Continue`; remove it
     ");
 }

@@ -75,7 +75,7 @@ fn what_neither_protocol_or_no_tool_can_do_is_refused() {
     load.protocol: only the load of plumb itself takes the protocol that the server chooses; set `h1` or `h2`
     load.alpn: the load speaks HTTP/1.1 and HTTP/2; offer `http/1.1`, `h2` or both
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
-    load.headers.Connection: HTTP/2 has no such header; remove it
+    load.headers.Connection: HTTP/2 and HTTP/3 have no such header; remove it
     ");
     assert_eq!(check(&LoadSettings { streams: 2, ..auto() }), Ok(()));
 }
