@@ -14,7 +14,7 @@ pub fn axis_word(found: &BreakEven) -> String {
 pub fn sentences(view: &View<'_>, found: &BreakEven) -> Vec<String> {
     let mut sentences: Vec<(usize, String)> = Vec::new();
     for series in &found.series {
-        let words = format!("{}{}", place(found, series), words(series, &axis_word(found)));
+        let words = format!("{}{}", place(found, series), break_even_in_words(series, &axis_word(found)));
         match sentences.iter_mut().find(|(variant, _)| *variant == series.variant) {
             Some((_, sentence)) => *sentence = format!("{sentence}; {words}"),
             None => sentences.push((series.variant, words)),
@@ -42,7 +42,7 @@ pub fn label(found: &BreakEven, series: &Series) -> String {
 }
 
 /// The rest of a sentence that begins with the treatment's name.
-fn words(series: &Series, axis: &str) -> String {
+fn break_even_in_words(series: &Series, axis: &str) -> String {
     let levels: Vec<&str> = series.usable().map(|point| point.level.as_str()).collect();
     let range = match (levels.first(), levels.last()) {
         (Some(first), Some(last)) => format!("{first} to {last} {axis}"),

@@ -81,7 +81,7 @@ pub fn sentence(caution: &Caution) -> String {
 }
 
 /// The reason in a few words, for the line on top.
-pub fn words(caution: &Caution) -> String {
+pub fn short_form(caution: &Caution) -> String {
     match caution {
         Caution::DifferentWork { variant, baseline, differences, .. } => {
             let first = differences.first().map(|first| work_words(first, variant, baseline));
@@ -196,7 +196,7 @@ mod tests {
             lasts_s: None,
         };
         insta::assert_snapshot!(sentence(&effect), @"after-effect: right after b, iteration_duration.p95 of a (load.connections=20) is ×1.90 (by chance in one of 2,500 runs); b disturbs the slot that follows it, so do not rely on a comparison of the two; add a `cooldown` to `spec` that is longer than it lasts");
-        insta::assert_snapshot!(words(&effect), @"b has an after-effect on a");
+        insta::assert_snapshot!(short_form(&effect), @"b has an after-effect on a");
         let in_flight = Caution::InFlight {
             cell: String::new(),
             variant: "h2".to_owned(),
@@ -206,10 +206,10 @@ mod tests {
             baseline_in_flight: 10.0,
         };
         insta::assert_snapshot!(sentence(&in_flight), @"h2 kept 100 requests in flight, and h1 10: an effect may come from that alone; give both the same number");
-        insta::assert_snapshot!(words(&in_flight), @"h2 kept 100 in flight, and h1 10");
+        insta::assert_snapshot!(short_form(&in_flight), @"h2 kept 100 in flight, and h1 10");
         let redirects = Caution::Redirects { cell: String::new(), variant: "b".to_owned(), share: 0.42 };
         insta::assert_snapshot!(sentence(&redirects), @"42.00% of the answers of b are redirects, which count as success and are not followed; give the address that they lead to");
-        insta::assert_snapshot!(words(&redirects), @"42.00% of b's answers are redirects");
+        insta::assert_snapshot!(short_form(&redirects), @"42.00% of b's answers are redirects");
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             shared: [1].into(),
         };
         insta::assert_snapshot!(sentence(&waited), @"with b, 0.36 of the system's threads were waiting for a CPU on average, and 0.01 with a: with b they were seen on CPU 1, on which the load may run too, and rates and times include the wait; give each side its own CPUs");
-        insta::assert_snapshot!(words(&waited), @"0.36 of the system's threads were waiting for a CPU with b, 0.01 with a");
+        insta::assert_snapshot!(short_form(&waited), @"0.36 of the system's threads were waiting for a CPU with b, 0.01 with a");
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
             system_cpus: Some(0.014),
         };
         insta::assert_snapshot!(sentence(&found), @"b completed 200 requests in every second of every slot while the system used 0.01 CPUs; with 20 in flight each took 100 ms on average, and the fastest took 200 µs: a limiter, and not the system's capacity, may set the rate and the times");
-        insta::assert_snapshot!(words(&found), @"b's rate was as steady as under a limiter (200 requests in every second)");
+        insta::assert_snapshot!(short_form(&found), @"b's rate was as steady as under a limiter (200 requests in every second)");
         let single = SteadyRate { rate_per_s, mean_ns, fastest_ns, seconds: 30 };
         insta::assert_snapshot!(steady(&single), @"the rate was as steady as under a limiter, 200 in every second; with 20 in flight each took 100 ms on average, and the fastest took 200 µs: a limiter, and not the system's capacity, may set the rate and the times");
     }
@@ -262,16 +262,16 @@ mod tests {
             differences: differences.iter().map(|difference| (*difference).clone()).collect(),
         };
         insta::assert_snapshot!(sentence(&of(&[&share, &size])), @"b did different work from a: content encoding gzip: 100% of b, 0% of a; a body of 32 B with b and 612 B with a (medians); rates, times and costs of different work cannot be compared");
-        insta::assert_snapshot!(words(&of(&[&share, &size])), @"different work: content encoding gzip: 100% of b, 0% of a and 1 more");
+        insta::assert_snapshot!(short_form(&of(&[&share, &size])), @"different work: content encoding gzip: 100% of b, 0% of a and 1 more");
         let new =
             WorkDifference::PerWork { what: "new connections".to_owned(), variant: 1.0, baseline: 0.002 };
-        insta::assert_snapshot!(words(&of(&[&new])), @"different work: 1.00 new connections per request with b, 0.00 with a");
+        insta::assert_snapshot!(short_form(&of(&[&new])), @"different work: 1.00 new connections per request with b, 0.00 with a");
         let written = WorkDifference::Size {
             what: "written to disk".to_owned(),
             variant_bytes: 0.0,
             baseline_bytes: 2e7,
         };
-        insta::assert_snapshot!(words(&of(&[&written])), @"different work: 0 B written to disk in a run of b and 20.0 MB in one of a (medians)");
-        insta::assert_snapshot!(words(&of(&[&size])), @"different work: a body of 32 B with b and 612 B with a (medians)");
+        insta::assert_snapshot!(short_form(&of(&[&written])), @"different work: 0 B written to disk in a run of b and 20.0 MB in one of a (medians)");
+        insta::assert_snapshot!(short_form(&of(&[&size])), @"different work: a body of 32 B with b and 612 B with a (medians)");
     }
 }

@@ -25,7 +25,7 @@ pub fn tick(view: &View<'_>, metric: &str, value: f64) -> String {
 }
 
 /// A figure of a metric with its unit.
-pub fn words(view: &View<'_>, metric: &str, value: f64) -> String {
+pub fn figure_with_unit(view: &View<'_>, metric: &str, value: f64) -> String {
     let unit = view.plan().metric(metric).map(|known| known.unit);
     unit.map_or_else(|| figures::digits(value), |unit| figures::value(value, unit))
 }
@@ -46,7 +46,7 @@ fn with_place(place: &str, words: &str) -> String {
 }
 
 fn sweep_words(view: &View<'_>, sweep: &Sweep) -> String {
-    let at = |level: &SweepLevel| words(view, &sweep.metric, level.level);
+    let at = |level: &SweepLevel| figure_with_unit(view, &sweep.metric, level.level);
     let whole = sweep.levels.iter().take_while(|level| level.succeeded == level.all).last();
     let never = sweep.levels.iter().rev().take_while(|level| level.succeeded == 0).last();
     let is_mixed = |level: &&SweepLevel| level.succeeded > 0 && level.succeeded < level.all;
@@ -72,9 +72,9 @@ fn choice_words(view: &View<'_>, choice: &Choice) -> Option<String> {
     Some(format!(
         "{} is first by {time} ({}), {} by {cost} ({}), medians over slots; {front}.",
         view.name(first.variant),
-        words(view, time, first.time),
+        figure_with_unit(view, time, first.time),
         view.name(cheapest.variant),
-        words(view, cost, cheapest.cost)
+        figure_with_unit(view, cost, cheapest.cost)
     ))
 }
 

@@ -112,7 +112,7 @@ fn is_remedy(text: &str) -> bool {
 }
 
 /// The words of a text. What stands in backticks, such as a command to copy, is one word if it fits into a line.
-fn words(text: &str, width: usize) -> Vec<String> {
+fn split_into_words(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut quote: Option<usize> = None;
     for word in text.split_whitespace() {
@@ -139,7 +139,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;
-    for word in words(&clean(text), width) {
+    for word in split_into_words(&clean(text), width) {
         let mut word: Vec<char> = word.chars().collect();
         if used > 0 && used + 1 + word.len() > width {
             lines.push(std::mem::take(&mut line));

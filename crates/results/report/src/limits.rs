@@ -10,11 +10,11 @@ use crate::view::View;
 pub fn sentence(view: &View<'_>, limit: &Limit) -> String {
     let label = view.cell_label(limit.cell);
     let place = if label.is_empty() { String::new() } else { format!(" at {label}") };
-    format!("{}{place} {}.", view.name(limit.variant), words(limit))
+    format!("{}{place} {}.", view.name(limit.variant), limit_in_words(limit))
 }
 
 /// The rest of a sentence that begins with the variant's name.
-fn words(limit: &Limit) -> String {
+fn limit_in_words(limit: &Limit) -> String {
     let (rate, policy) = (figures::count(limit.rate), figures::count(limit.policy));
     let share = figures::share(limit.share);
     let found = if limit.charged_as > 1.0 {

@@ -91,7 +91,7 @@ fn section(view: &View<'_>, section: &Section<'_>) -> String {
             };
             let cells = |cells: &[TableCell<'_>]| cells.iter().map(|cell| self::cell(view, cell)).collect();
             let rows: Vec<Vec<String>> = found.rows.iter().map(|row| cells(row)).collect();
-            let heads: Vec<String> = found.heads.iter().map(|head| plain(&head.words(view))).collect();
+            let heads: Vec<String> = found.heads.iter().map(|head| plain(&head.plain_text(view))).collect();
             caption + &table(heads.iter().map(String::as_str), &rows)
         }
         Part::Figure(_) => String::new(),
@@ -110,7 +110,7 @@ fn cell(view: &View<'_>, cell: &TableCell<'_>) -> String {
         | CellKind::Number(_)
         | CellKind::Sign(_)
         | CellKind::Share(_)
-        | CellKind::Effect(_) => plain(&cell.words(view)),
+        | CellKind::Effect(_) => plain(&cell.plain_text(view)),
     }
 }
 

@@ -336,8 +336,8 @@ fn observed<'a>(view: &View<'a>) -> Section<'a> {
     let passed = checked.iter().map(|text| row(format!("check {text}"), &|found| passed(found, text)));
     let rows: Vec<Vec<TableCell<'a>>> = seen.chain(passed).collect();
     let words = |(at, (variant, _)): (usize, &(usize, Observed))| {
-        let told = rows.iter().filter(|row| row[at + 1].words(view) != "–");
-        let told = told.map(|row| format!("{} {}", row[0].words(view), row[at + 1].words(view)));
+        let told = rows.iter().filter(|row| row[at + 1].plain_text(view) != "–");
+        let told = told.map(|row| format!("{} {}", row[0].plain_text(view), row[at + 1].plain_text(view)));
         Line::plain(format!("{}: {}", view.name(*variant), told.collect::<Vec<String>>().join(" · ")))
     };
     let words = all.iter().enumerate().map(words).collect();

@@ -155,7 +155,7 @@ impl<'a> TableCell<'a> {
     }
 
     /// The cell as text alone, for forms without marks and pictures.
-    pub fn words(&self, view: &View<'_>) -> String {
+    pub fn plain_text(&self, view: &View<'_>) -> String {
         match &self.kind {
             CellKind::Text(text) | CellKind::Code(text) | CellKind::Number(text) => text.clone(),
             CellKind::Sign(sign) => (*sign).to_owned(),

@@ -30,7 +30,7 @@ pub enum Piece {
 
 impl Piece {
     /// The text.
-    pub fn words(&self, view: &View<'_>) -> String {
+    pub fn plain_text(&self, view: &View<'_>) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Variant(variant) => view.name(*variant).to_owned(),
@@ -72,13 +72,13 @@ impl Headline {
 
     /// The change, as one sentence without a full stop.
     pub fn sentence(&self, view: &View<'_>) -> String {
-        self.pieces.iter().map(|piece| piece.words(view)).collect()
+        self.pieces.iter().map(|piece| piece.plain_text(view)).collect()
     }
 
     /// The same without the count of the variants that it leaves out.
     pub fn without_count(&self, view: &View<'_>) -> String {
         let pieces = self.pieces.iter().filter(|piece| !matches!(piece, Piece::Further(_)));
-        pieces.map(|piece| piece.words(view)).collect()
+        pieces.map(|piece| piece.plain_text(view)).collect()
     }
 }
 
@@ -288,7 +288,7 @@ pub fn doubt_words(view: &View<'_>, doubt: &Doubt) -> String {
         Doubt::FailedSlots(count) => format!("{} failed", slots(count)),
         Doubt::IdleSlots(count) => format!("no {} completed in {}", view.plan().units, slots(count)),
         Doubt::TooFewBlocks => "too few blocks for an interval".to_owned(),
-        Doubt::Caution(caution) => cautions::words(caution),
+        Doubt::Caution(caution) => cautions::short_form(caution),
         Doubt::Warnings(count) => figures::plural(*count, "warning"),
     }
 }

@@ -46,8 +46,8 @@ fn plot(view: &View<'_>, choice: &Choice, across: Scale, up: Scale) -> Markup {
             }
             (path(&line, "thin v0", HEIGHT))
             @for option in options {
-                @let title = format!("{}: {}, {}", view.name(option.variant), choice::words(view, time, option.time),
-                    choice::words(view, cost, option.cost));
+                @let title = format!("{}: {}, {}", view.name(option.variant), choice::figure_with_unit(view, time, option.time),
+                    choice::figure_with_unit(view, cost, option.cost));
                 (Look::of(view, option.variant).mark(&percent(x(option)), y(option.cost), !option.is_on_front, &title))
             }
         }

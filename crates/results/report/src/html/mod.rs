@@ -77,7 +77,7 @@ fn top(view: &View<'_>) -> Markup {
             p.headline {
                 @for piece in &headline.pieces {
                     @match piece {
-                        Piece::Text(_) | Piece::Further(_) => (piece.words(view)),
+                        Piece::Text(_) | Piece::Further(_) => (piece.plain_text(view)),
                         Piece::Variant(variant) => b class={ "ink " (Look::of(view, *variant).class) } { (view.name(*variant)) },
                     }
                 }

@@ -86,14 +86,14 @@ fn head(view: &View<'_>, head: &TableCell<'_>) -> Markup {
     match &head.kind {
         CellKind::Variant(variant, _) => name(view, *variant),
         CellKind::Text(text) if text.is_empty() => html! { span.unseen { "Mark" } },
-        _ => html! { (head.words(view)) },
+        _ => html! { (head.plain_text(view)) },
     }
 }
 
 /// A cell says on a narrow screen what it is, unless a reader sees it.
 fn cell(view: &View<'_>, table: &Table<'_>, at: usize, cell: &TableCell<'_>, head: &TableCell<'_>) -> Markup {
     let tone = cell.tone.map(class).unwrap_or_default();
-    let label = head.words(view).to_lowercase();
+    let label = head.plain_text(view).to_lowercase();
     let label = (table.look != Look::Columns
         && (is_number(cell) || ["expected", "observed"].contains(&label.as_str())))
     .then_some(label);
