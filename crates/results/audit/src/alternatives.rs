@@ -2,7 +2,7 @@
 //!
 //! Names prove little. If it is uncertain whether two names are alternatives, they are treated as different work.
 
-use crate::headings::{has_word, words};
+use crate::headings::{has_word, lower_case_words};
 use crate::units::unit;
 
 /// Headings of columns that list alternatives.
@@ -278,7 +278,7 @@ pub(crate) enum Apart {
 /// Whether a heading says that its column lists alternatives.
 pub(crate) fn is_choice(heading: &str) -> bool {
     let singular: Vec<String> =
-        words(heading).iter().map(|word| word.trim_end_matches('s').to_owned()).collect();
+        lower_case_words(heading).iter().map(|word| word.trim_end_matches('s').to_owned()).collect();
     singular.iter().any(|word| CHOICES.contains(&word.as_str()))
 }
 
@@ -301,7 +301,7 @@ pub(crate) fn are_sides<'n>(names: impl Iterator<Item = &'n str> + Clone) -> boo
 /// Why two names are not alternatives; `None` if nothing rules it out.
 pub(crate) fn apart(one: &str, other: &str, heading: &str) -> Option<Apart> {
     let (one, other) = (one.trim(), other.trim());
-    if words(one) == words(other) {
+    if lower_case_words(one) == lower_case_words(other) {
         return Some(Apart::Same);
     }
     if work(one) != work(other) {
@@ -321,7 +321,7 @@ pub(crate) fn apart(one: &str, other: &str, heading: &str) -> Option<Apart> {
 /// operations.
 pub(crate) fn is_same_subject(one: &str, other: &str) -> bool {
     let subject = |text: &str| {
-        let mut found: Vec<String> = words(text);
+        let mut found: Vec<String> = lower_case_words(text);
         let has_algorithm = found.iter().any(|word| is_algorithm(word));
         found.retain(|word| {
             OPERATIONS.contains(&word.as_str()) || is_algorithm(word) || has_algorithm && is_size(word)
@@ -335,7 +335,7 @@ pub(crate) fn is_same_subject(one: &str, other: &str) -> bool {
 
 /// The words of a name that say what is done. An algorithm's key sizes and modes are among them.
 fn work(name: &str) -> Vec<String> {
-    let mut found = words(name);
+    let mut found = lower_case_words(name);
     let has_algorithm = found.iter().any(|word| is_algorithm(word));
     found.retain(|word| {
         WORK_WORDS.contains(&word.as_str())
@@ -407,7 +407,7 @@ fn have_one_setting_apart(one: &str, other: &str) -> bool {
 fn qualification(name: &str) -> Vec<String> {
     let behind = name.find([',', '(', '[']).map_or("", |at| &name[at..]);
     let is_version = |word: &String| word.trim_start_matches('v').chars().all(|c| c.is_ascii_digit());
-    words(behind).into_iter().filter(|word| !is_version(word)).collect()
+    lower_case_words(behind).into_iter().filter(|word| !is_version(word)).collect()
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Separators {
     ///
     /// # Errors
     /// Both readings, if there are two.
-    fn read(self, number: &str) -> Result<String, Readings> {
+    fn resolve(self, number: &str) -> Result<String, Readings> {
         let groups: Vec<&str> = number.split(',').collect();
         let (as_decimal, as_thousands) = (number.replacen(',', ".", 1), number.replace(',', ""));
         let is_dot_clear = self.has_decimal_dot || !self.has_decimal_comma;
@@ -168,7 +168,7 @@ fn single(text: &str, separators: Separators) -> Result<Option<Figure>, Readings
         return Ok(None);
     }
     let Some((factor, unit)) = scaled(behind) else { return Ok(None) };
-    let number = separators.read(number)?;
+    let number = separators.resolve(number)?;
     let Ok(value) = number.parse::<f64>() else { return Ok(None) };
     let decimals = number.split_once('.').map_or(0, |(_, behind)| behind.len());
     let half_step = 10_f64.powi(-i32::try_from(decimals).unwrap_or(i32::MAX)) / 2.0 * factor;

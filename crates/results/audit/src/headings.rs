@@ -156,14 +156,14 @@ const OPEN: &[&str] = &[
 ];
 
 /// The words of a name in lower case.
-pub(crate) fn words(text: &str) -> Vec<String> {
+pub(crate) fn lower_case_words(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !c.is_alphanumeric());
     parts.filter(|part| !part.is_empty()).map(str::to_lowercase).collect()
 }
 
 /// Whether one of a name's words is in a list.
 pub(crate) fn has_word(text: &str, list: &[&str]) -> bool {
-    words(text).iter().any(|word| list.contains(&word.as_str()))
+    lower_case_words(text).iter().any(|word| list.contains(&word.as_str()))
 }
 
 impl Heading {

@@ -17,7 +17,7 @@ pub(crate) struct Main {
 
 impl Main {
     /// The metric, with its statistic.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn name_with_statistic(&self) -> String {
         if self.is_trend { format!("{} (mean)", self.name) } else { self.name.clone() }
     }
 }

@@ -130,7 +130,7 @@ pub(crate) fn of_runs(outputs: &[Output]) -> Vec<Ratio> {
         (of.value > 0.0 && over.value > 0.0).then(|| Ratio {
             rule: Rule::RatioOfRuns,
             line: output.line,
-            metric: of.words(),
+            metric: of.name_with_statistic(),
             of: run_words(output, first),
             over: format!("{} (line {})", run_words(first, output), first.line),
             at: String::new(),

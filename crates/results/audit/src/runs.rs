@@ -30,7 +30,7 @@ pub(crate) fn described(output: &Output) -> String {
     let run = &output.run;
     let mut parts = Vec::new();
     if let Some(main) = main(output) {
-        parts.push(format!("{} {}", main.words(), with_unit(main.value, main.unit)));
+        parts.push(format!("{} {}", main.name_with_statistic(), with_unit(main.value, main.unit)));
     }
     let seconds = run.measurement.window_ns as f64 / 1e9;
     if seconds > 0.0 {

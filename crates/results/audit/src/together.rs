@@ -86,7 +86,7 @@ fn same_settings_twice(outputs: &[&Output]) -> Option<Finding> {
                 why: format!(
                     "{} is {} at line {} and {} here, {:+.1}%, although only the number of requests differs. A difference of this size \
                      between variants means nothing yet.",
-                    before.words(),
+                    before.name_with_statistic(),
                     digits(before.value),
                     one.line,
                     digits(after.value),

@@ -285,8 +285,8 @@ impl Part<'_> {
     }
 
     /// Why it cannot be read, with the place.
-    pub(crate) fn words(self, fault: &Fault<'_>) -> String {
-        fault.words(self.text, self.first_line)
+    pub(crate) fn why_unread(self, fault: &Fault<'_>) -> String {
+        fault.in_words(self.text, self.first_line)
     }
 }
 

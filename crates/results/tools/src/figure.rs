@@ -31,7 +31,7 @@ impl From<&str> for Fault<'_> {
 
 impl Fault<'_> {
     /// The reason in words, with its place in `text`, whose first line has this number.
-    pub(crate) fn words(&self, text: &str, first_line: usize) -> String {
+    pub(crate) fn in_words(&self, text: &str, first_line: usize) -> String {
         let found = match self {
             Self::Other(reason) => return reason.clone(),
             Self::At { line, column, reason } => {
@@ -39,7 +39,7 @@ impl Fault<'_> {
             }
             Self::Row(row) => {
                 let reason = "this row has another number of figures than the tool prints".to_owned();
-                return Fault::at(text, place(row.trim_start(), text), reason).words(text, first_line);
+                return Fault::at(text, place(row.trim_start(), text), reason).in_words(text, first_line);
             }
             Self::Figure(found) => found.trim_start(),
         };
@@ -49,7 +49,7 @@ impl Fault<'_> {
         } else {
             "is not a figure in a form that the tool prints"
         };
-        Fault::at(text, place(found, text), format!("`{word}` {reason}")).words(text, first_line)
+        Fault::at(text, place(found, text), format!("`{word}` {reason}")).in_words(text, first_line)
     }
 
     /// A reason at an offset of a text.
@@ -122,9 +122,9 @@ mod tests {
     fn a_fault_has_its_place() {
         let text = "1,086 y\nReq/s:  1,086 x";
         let fault = figure(&text[16..], positive).unwrap_err();
-        assert!(fault.words(text, 7).starts_with("line 8, column 9: `1,086` could be"), "{fault:?}");
+        assert!(fault.in_words(text, 7).starts_with("line 8, column 9: `1,086` could be"), "{fault:?}");
         let text = "took 1 834 206 ms 7";
-        let words = figure(&text[5..], positive).unwrap_err().words(text, 1);
+        let words = figure(&text[5..], positive).unwrap_err().in_words(text, 1);
         assert!(words.starts_with("line 1, column 6: `1 834 206` could be"), "{words}");
     }
 

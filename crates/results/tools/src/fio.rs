@@ -94,7 +94,7 @@ fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, Fault<'stat
     }
     let is_several = groups.len() > 1;
     let read = |group: &Vec<&Value>| {
-        let mut run = Group { document: last, jobs: group, is_old: is_old(last) }.read();
+        let mut run = Group { document: last, jobs: group, is_old: is_old(last) }.to_run();
         run.label = is_several.then(|| scalar(group[0], "/jobname")).flatten();
         if whole.len() > 1 {
             run.warn("the file has several reports of this fio run; only the last was read, which covers the whole run");
@@ -207,7 +207,7 @@ const MIXED: Direction = Direction {
 };
 
 impl Group<'_> {
-    fn read(&self) -> ToolRun {
+    fn to_run(&self) -> ToolRun {
         let mut run = ToolRun::new("fio", "storage", "reads and writes");
         let version = scalar(self.document, "/fio version");
         run.version = version.map(|version| version.trim_start_matches("fio-").to_owned());
@@ -396,7 +396,10 @@ impl Group<'_> {
             ];
             let statistics_ns =
                 statistics_ns.into_iter().filter_map(|(name, ns)| Some((name, ns?))).collect();
-            run.read_own(metric, Reading::Summary { count: count(job, "/sync/total_ios"), statistics_ns });
+            run.add_own_reading(
+                metric,
+                Reading::Summary { count: count(job, "/sync/total_ios"), statistics_ns },
+            );
         }
     }
 

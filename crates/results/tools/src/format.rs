@@ -309,7 +309,7 @@ fn read_recognised(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>,
         }
         if left_out.is_empty() {
             // No format may have recognised the rest of the JSON.
-            left_out.extend(documents(text).broken.map(|broken| broken.words(text, first_line)));
+            left_out.extend(documents(text).broken.map(|broken| broken.in_words(text, first_line)));
         }
         for reason in left_out {
             runs[0].warn(format!("part of the text was left out: {reason}"));
@@ -365,12 +365,13 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
         .collect();
     let good = read.iter().filter_map(|(_, runs)| runs.as_ref().ok()?.first()).next();
     let Some((tool, path)) = good.map(|run| (run.tool, run.path)) else {
-        let fault = read.into_iter().find_map(|(part, runs)| Some(part.words(&runs.err()?)));
+        let fault = read.into_iter().find_map(|(part, runs)| Some(part.why_unread(&runs.err()?)));
         let reason = fault.unwrap_or_else(|| NO_VALUE.to_owned());
         return Err(ReadError::Malformed { format: format.name, reason });
     };
     let runs = read.into_iter().flat_map(|(part, runs)| {
-        let unread = |fault: Fault<'_>| ToolRun::without(tool, path, NoReading::Unread(part.words(&fault)));
+        let unread =
+            |fault: Fault<'_>| ToolRun::without(tool, path, NoReading::Unread(part.why_unread(&fault)));
         let mut runs = runs.unwrap_or_else(|fault| vec![unread(fault)]);
         for run in &mut runs {
             run.line += part.run_line - 1;

@@ -172,7 +172,7 @@ mod tests {
         let bounds = [1_u64.to_be_bytes(), 1_000_000_u64.to_be_bytes(), 1_f64.to_be_bytes()].concat();
         let encoded = STANDARD.encode([header, bounds].concat());
         let text = format!("0.0,1.0,2.0,{encoded}\n");
-        let error = intervals(&text, 1.0).err().unwrap().words(&text, 1);
+        let error = intervals(&text, 1.0).err().unwrap().in_words(&text, 1);
         assert_eq!(error, "interval 1 cannot be read: it claims 1073741824 bytes and has 40");
     }
 }

@@ -182,7 +182,7 @@ fn read_memory(run: &mut ToolRun, result: &Value) {
         items(result, "/memory_usage_byte").iter().filter_map(|it| positive(it, "")).collect();
     if !bytes.is_empty() {
         let mean = bytes.iter().sum::<f64>() / bytes.len() as f64;
-        run.read(&MEMORY_MAX, Reading::Gauge(mean));
+        run.add_reading(&MEMORY_MAX, Reading::Gauge(mean));
         run.warn(
             "hyperfine's memory may be its own: Linux hands the size of the parent on to a child, so a small program shows the \
              size of hyperfine",

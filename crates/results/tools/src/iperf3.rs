@@ -273,7 +273,7 @@ fn read_tcp(run: &mut ToolRun, value: &Value) {
     put_sum(run, &REVERSE[0], value, "sum_received_bidir_reverse");
     put_sum(run, &TCP_SEND_BW, value, "sum_sent");
     if let Some(retransmits) = count(value, "/end/sum_sent/retransmits") {
-        run.read(&TCP_RETRANSMITS, Reading::Count(retransmits));
+        run.add_reading(&TCP_RETRANSMITS, Reading::Count(retransmits));
     }
     let of_streams = items(value, "/end/streams").iter();
     let rtt_us: Vec<f64> =

@@ -170,7 +170,7 @@ mod tests {
         let cut = documents("{\"a\": 1}\n{\"b\": [\n{\"a\": 2}\n");
         assert_eq!((cut.found.len(), cut.is_cut, cut.broken), (1, true, None));
         let broken = documents("fio: note\n{\n \"a\": 0x10\n}\n").broken.unwrap();
-        assert_eq!(broken.words("", 5), "line 7, column 8: this is not JSON: expected `,` or `}`");
+        assert_eq!(broken.in_words("", 5), "line 7, column 8: this is not JSON: expected `,` or `}`");
     }
 
     #[test]

@@ -210,7 +210,7 @@ fn put(run: &mut ToolRun, name: &str, said: &Said, seconds: Option<f64>) {
                 (None, Some(value)) if name == "iterations" => {
                     let about = "iterations of the script per second";
                     let metric = ToolRun::own(name, Unit::PerSecond, Better::Higher, MetricKind::Rate, about);
-                    run.read_own(metric, Reading::Rate { value, count: *count as u64 });
+                    run.add_own_reading(metric, Reading::Rate { value, count: *count as u64 });
                 }
                 (None, _) => {
                     let metric = ToolRun::own(
@@ -220,7 +220,7 @@ fn put(run: &mut ToolRun, name: &str, said: &Said, seconds: Option<f64>) {
                         MetricKind::Count,
                         "a counter of the script",
                     );
-                    run.read_own(metric, Reading::Count(*count as u64));
+                    run.add_own_reading(metric, Reading::Count(*count as u64));
                 }
                 (Some(_), None) => {}
             }
@@ -238,7 +238,7 @@ fn put(run: &mut ToolRun, name: &str, said: &Said, seconds: Option<f64>) {
                         MetricKind::Share,
                         "a rate of the script",
                     );
-                    run.read_own(metric, Reading::Share { yes: *yes, no: *no });
+                    run.add_own_reading(metric, Reading::Share { yes: *yes, no: *no });
                 }
                 _ => {}
             }
@@ -249,12 +249,12 @@ fn put(run: &mut ToolRun, name: &str, said: &Said, seconds: Option<f64>) {
         Said::Time(ms) => {
             let about = "a gauge of the script, in ms";
             let metric = ToolRun::own(name, Unit::Milliseconds, Better::Neither, MetricKind::Gauge, about);
-            run.read_own(metric, Reading::Gauge(*ms));
+            run.add_own_reading(metric, Reading::Gauge(*ms));
         }
         Said::Gauge(value) => {
             let metric =
                 ToolRun::own(name, Unit::Count, Better::Neither, MetricKind::Gauge, "a gauge of the script");
-            run.read_own(metric, Reading::Gauge(*value));
+            run.add_own_reading(metric, Reading::Gauge(*value));
         }
     }
 }
@@ -273,13 +273,13 @@ fn put_trend(
         let about = "a trend of the script, in ms";
         let metric = ToolRun::own(name, Unit::Milliseconds, Better::Lower, MetricKind::Trend, about);
         let statistics_ns = statistics.iter().map(|(statistic, ms)| (*statistic, ms * 1e6)).collect();
-        run.read_own(metric, Reading::Summary { count: None, statistics_ns });
+        run.add_own_reading(metric, Reading::Summary { count: None, statistics_ns });
     } else {
         for (statistic, value) in statistics {
             let own = format!("{name}_{}", statistic.name());
             let metric =
                 ToolRun::own(&own, Unit::Count, Better::Neither, MetricKind::Gauge, "a trend of the script");
-            run.read_own(metric, Reading::Gauge(*value));
+            run.add_own_reading(metric, Reading::Gauge(*value));
         }
     }
 }

@@ -96,8 +96,8 @@ pub fn read_mapped(raw: &str, columns: &[Column]) -> Result<ToolRun, ReadError> 
         text if text.trim_start().starts_with('{') => ("prometheus", text, prometheus),
         _ => ("csv", &table, csv),
     };
-    let mut run =
-        read(text, columns).map_err(|fault| ReadError::Malformed { format, reason: fault.words(text, 1) })?;
+    let mut run = read(text, columns)
+        .map_err(|fault| ReadError::Malformed { format, reason: fault.in_words(text, 1) })?;
     run.open_end = match format {
         "hlog" => Some("a log of intervals"),
         "csv" => Some("a CSV"),
@@ -153,7 +153,7 @@ fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     }
     let total = printed(between(text, "Total count    =", "]"), count)?;
     run.worked(None, Some(histogram.count()));
-    run.read_own(column.metric(&column.name), Reading::Trend(histogram));
+    run.add_own_reading(column.metric(&column.name), Reading::Trend(histogram));
     if total != Some(counted) {
         run.warn(CUT);
     }
@@ -176,7 +176,7 @@ fn log_of_intervals<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fa
     run.worked(Some(log.seconds), Some(values));
     for (tag, histogram) in log.by_tag {
         let name = if tag.is_empty() { column.name.clone() } else { format!("{}_{tag}", column.name) };
-        run.read_own(column.metric(&name), Reading::Trend(histogram));
+        run.add_own_reading(column.metric(&name), Reading::Trend(histogram));
     }
     if let Some(divisor) = log.maximum_divided_by.filter(|divisor| !(0.99..=1.01).contains(divisor)) {
         run.warn(NoticeKind::ScaledLog.with([divisor.round()]));
@@ -218,7 +218,7 @@ fn prometheus<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t
         if mean.is_finite() {
             let name = if series.len() == 1 { column.name.clone() } else { labelled(&column.name, one) };
             let metric = MetricInfo { kind: gauge_or_rate(column), ..column.metric(&name) };
-            run.read_own(metric, Reading::Gauge(mean));
+            run.add_own_reading(metric, Reading::Gauge(mean));
         }
     }
     if run.metrics.is_empty() {
@@ -307,7 +307,7 @@ fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
     let mut run = ToolRun::new("CSV", "command", "rows");
     run.worked(None, Some(rows));
     for (column, values) in columns.iter().zip(values).filter(|(_, values)| !values.is_empty()) {
-        run.read_own(column.metric(&column.name), reading(column, &values));
+        run.add_own_reading(column.metric(&column.name), reading(column, &values));
     }
     if run.metrics.is_empty() {
         return Err("no row has a number in these columns".into());

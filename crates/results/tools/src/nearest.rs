@@ -46,7 +46,7 @@ const HINTS: [(&[&str], &str); 18] = [
 pub(crate) fn likeliest(text: &str, first_line: usize) -> String {
     let documents = documents(text);
     if let Some(broken) = documents.broken {
-        return broken.words(text, first_line);
+        return broken.in_words(text, first_line);
     }
     if documents.is_cut {
         return "this is incomplete JSON: the file was cut off, or is still being written".to_owned();

@@ -85,7 +85,7 @@ fn operations(run: &mut ToolRun, name: &str, per_s: Option<f64>) {
     if let Some(per_s) = per_s.filter(|per_s| *per_s > 0.0 && per_s.is_finite()) {
         let metric =
             ToolRun::own(name, Unit::PerSecond, Better::Higher, MetricKind::Rate, "operations per second");
-        run.read_own(metric, Reading::Gauge(per_s));
+        run.add_own_reading(metric, Reading::Gauge(per_s));
     }
 }
 
@@ -99,7 +99,7 @@ fn bytes(run: &mut ToolRun, name: &str, size: &str, per_s: Option<f64>) {
             MetricKind::Rate,
             about,
         );
-        run.read_own(metric, Reading::Gauge(per_s));
+        run.add_own_reading(metric, Reading::Gauge(per_s));
     }
 }
 

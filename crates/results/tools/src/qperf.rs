@@ -158,7 +158,7 @@ fn put<'t>(run: &mut ToolRun, test: &str, key: &str, value: &'t str) -> Result<(
             let about = "half of a round trip, as a mean";
             let metric = own(Unit::Microseconds, Better::Lower, MetricKind::Trend, about);
             if let Some(ns) = printed(Some(value), time)? {
-                run.read_own(
+                run.add_own_reading(
                     metric,
                     Reading::Summary { count: None, statistics_ns: [(Statistic::Avg, ns)].into() },
                 );
@@ -167,13 +167,13 @@ fn put<'t>(run: &mut ToolRun, test: &str, key: &str, value: &'t str) -> Result<(
         (None, "bw" | "send_bw" | "recv_bw") => {
             let metric = own(Unit::BytesPerSecond, Better::Higher, MetricKind::Rate, "bytes per second");
             if let Some(bytes) = printed(Some(value), bytes_per_s)? {
-                run.read_own(metric, Reading::Gauge(bytes));
+                run.add_own_reading(metric, Reading::Gauge(bytes));
             }
         }
         (None, "msg_rate") => {
             let metric = own(Unit::PerSecond, Better::Higher, MetricKind::Rate, "messages per second");
             if let Some(rate) = printed(Some(value), messages_per_s)? {
-                run.read_own(metric, Reading::Gauge(rate));
+                run.add_own_reading(metric, Reading::Gauge(rate));
             }
         }
         (None, "time") => {

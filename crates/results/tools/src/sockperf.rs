@@ -182,7 +182,7 @@ fn read_bandwidth<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Resu
     if let Some(rate) = messages {
         let about = "messages sent per second";
         let metric = ToolRun::own("message_rate", Unit::PerSecond, Better::Higher, MetricKind::Rate, about);
-        run.read_own(metric, Reading::Gauge(rate));
+        run.add_own_reading(metric, Reading::Gauge(rate));
     }
     Ok(())
 }

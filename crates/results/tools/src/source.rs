@@ -69,7 +69,7 @@ fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, Rea
         let read = lines.read;
         let read = read(&mut BufReader::new(head.as_slice().chain(input)));
         let mut runs =
-            read.map_err(|fault| ReadError::Malformed { format: lines.name, reason: fault.words("", 1) })?;
+            read.map_err(|fault| ReadError::Malformed { format: lines.name, reason: fault.in_words("", 1) })?;
         runs.iter_mut().for_each(|run| run.open_end = Some("k6's points"));
         return Ok(runs);
     }

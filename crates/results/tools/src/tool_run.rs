@@ -201,12 +201,12 @@ impl ToolRun {
         self.measurement.work = work.unwrap_or(1);
     }
 
-    pub(crate) fn read(&mut self, metric: &Metric, reading: Reading) {
-        self.read_own(MetricInfo::from(metric), reading);
+    pub(crate) fn add_reading(&mut self, metric: &Metric, reading: Reading) {
+        self.add_own_reading(MetricInfo::from(metric), reading);
     }
 
     /// A reading of a metric that no data path has.
-    pub(crate) fn read_own(&mut self, metric: MetricInfo, reading: Reading) {
+    pub(crate) fn add_own_reading(&mut self, metric: MetricInfo, reading: Reading) {
         if self.metric(&metric.name).is_none() {
             self.measurement.readings.insert(metric.name.clone(), reading);
             self.metrics.push(metric);
@@ -220,19 +220,19 @@ impl ToolRun {
             if count.is_none() {
                 self.measurement.additive.insert(metric.name.to_owned());
             }
-            self.read(metric, reading);
+            self.add_reading(metric, reading);
         }
     }
 
     pub(crate) fn gauge(&mut self, metric: &Metric, value: Option<f64>) {
         if let Some(value) = value {
-            self.read(metric, Reading::Gauge(value));
+            self.add_reading(metric, Reading::Gauge(value));
         }
     }
 
     pub(crate) fn share(&mut self, metric: &Metric, yes: u64, all: u64) {
         if all > 0 {
-            self.read(metric, Reading::Share { yes: yes.min(all), no: all.saturating_sub(yes) });
+            self.add_reading(metric, Reading::Share { yes: yes.min(all), no: all.saturating_sub(yes) });
         }
     }
 
@@ -246,13 +246,13 @@ impl ToolRun {
         let known = statistics.into_iter().filter_map(|(statistic, value_ns)| Some((statistic, value_ns?)));
         let statistics_ns: BTreeMap<Statistic, f64> = known.collect();
         if !statistics_ns.is_empty() {
-            self.read(metric, Reading::Summary { count, statistics_ns });
+            self.add_reading(metric, Reading::Summary { count, statistics_ns });
         }
     }
 
     pub(crate) fn trend(&mut self, metric: &Metric, histogram: Histogram) {
         if histogram.count() > 0 {
-            self.read(metric, Reading::Trend(histogram));
+            self.add_reading(metric, Reading::Trend(histogram));
         }
     }
 

@@ -131,7 +131,7 @@ pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<
         let parsed = match serde_json::from_slice::<Line<'_>>(line) {
             Ok(parsed) => parsed,
             Err(error) if line.starts_with(b"{") && !error.is_eof() => {
-                return Err(not_json(&error, "").words("", number).into());
+                return Err(not_json(&error, "").in_words("", number).into());
             }
             Err(_) => {
                 // k6 that is killed leaves half a line.
@@ -148,7 +148,7 @@ pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<
         }
         if let Some(points) = tests.last_mut() {
             let taken = points.take(name, is_definition, parsed.data.unwrap_or_default());
-            return taken.map_err(|fault| fault.words(&String::from_utf8_lossy(line), number).into());
+            return taken.map_err(|fault| fault.in_words(&String::from_utf8_lossy(line), number).into());
         }
         Ok(())
     })?;
@@ -201,7 +201,7 @@ pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fau
             return Err(Fault::At { line: number, column: 1, reason });
         } else if let Some(points) = tests.last_mut() {
             let taken = points.take_row(&columns, &row);
-            return taken.map_err(|fault| fault.words(&line, number).into());
+            return taken.map_err(|fault| fault.in_words(&line, number).into());
         }
         Ok(())
     })?;
@@ -420,13 +420,13 @@ impl Points {
             "trend" if series.is_time => {
                 let about = "a trend of the script, in ms";
                 let metric = ToolRun::own(name, Unit::Milliseconds, Better::Lower, MetricKind::Trend, about);
-                return run.read_own(metric, Reading::Trend(series.histogram.clone()));
+                return run.add_own_reading(metric, Reading::Trend(series.histogram.clone()));
             }
             "trend" if series.count > 0 => {
                 let about = "mean of a trend of the script";
                 let own = format!("{name}_avg");
                 let metric = ToolRun::own(&own, Unit::Count, Better::Neither, MetricKind::Gauge, about);
-                return run.read_own(metric, Reading::Gauge(series.sum / series.count as f64));
+                return run.add_own_reading(metric, Reading::Gauge(series.sum / series.count as f64));
             }
             _ => return,
         };
