@@ -73,7 +73,7 @@ impl Database {
         HistoryError::Database { location: self.location.clone(), cause }
     }
 
-    fn read<T>(
+    fn with_connection<T>(
         &mut self,
         work: impl FnOnce(&mut dyn Connection) -> Result<T, Cause>,
     ) -> Result<T, HistoryError> {
@@ -101,7 +101,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn runs(&mut self, filter: &RunFilter) -> Result<Vec<RunRow>, HistoryError> {
-        self.read(|connection| read::runs(connection, filter))
+        self.with_connection(|connection| read::runs(connection, filter))
     }
 
     /// How many runs match a filter, ignoring its limit and offset.
@@ -109,7 +109,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn count(&mut self, filter: &RunFilter) -> Result<u64, HistoryError> {
-        self.read(|connection| read::count(connection, filter))
+        self.with_connection(|connection| read::count(connection, filter))
     }
 
     /// The run whose key begins with `prefix`, which may be in upper or lower case.
@@ -120,7 +120,7 @@ impl Database {
         let given = prefix.to_lowercase();
         let is_key = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_hexdigit());
         let mut found = match is_key {
-            true => self.read(|connection| read::runs_by_key(connection, &given))?,
+            true => self.with_connection(|connection| read::runs_by_key(connection, &given))?,
             false => Vec::new(),
         };
         match found.len() {
@@ -138,7 +138,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn run_points(&mut self, key: &str) -> Result<Vec<RunPoint>, HistoryError> {
-        self.read(|connection| read::run_points(connection, key))
+        self.with_connection(|connection| read::run_points(connection, key))
     }
 
     /// Everything that the store keeps of a run.
@@ -147,7 +147,7 @@ impl Database {
     /// When no such run exists, or the database fails.
     pub(crate) fn record(&mut self, key: &str) -> Result<Record, HistoryError> {
         let run = self.run(key)?;
-        self.read(|connection| read::record(connection, run))
+        self.with_connection(|connection| read::record(connection, run))
     }
 
     /// Removes a run with its values and marks.
@@ -166,7 +166,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn experiments(&mut self) -> Result<Vec<ExperimentRow>, HistoryError> {
-        self.read(read::experiments)
+        self.with_connection(read::experiments)
     }
 
     /// The series that match a filter: ratios first, then by cell, variant, metric and hosts.
@@ -174,7 +174,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn series(&mut self, filter: &SeriesFilter) -> Result<Vec<SeriesRow>, HistoryError> {
-        self.read(|connection| read::series(connection, filter))
+        self.with_connection(|connection| read::series(connection, filter))
     }
 
     /// The points of a series, the oldest first.
@@ -182,7 +182,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn points(&mut self, series: i64) -> Result<Vec<Point>, HistoryError> {
-        self.read(|connection| read::points(connection, series))
+        self.with_connection(|connection| read::points(connection, series))
     }
 
     /// The distribution behind a run's value in a series of a trend metric.
@@ -190,7 +190,7 @@ impl Database {
     /// # Errors
     /// When the database fails, or the distribution is damaged.
     pub fn histogram(&mut self, series: i64, run: &str) -> Result<Option<Histogram>, HistoryError> {
-        self.read(|connection| read::histogram(connection, series, run))
+        self.with_connection(|connection| read::histogram(connection, series, run))
     }
 
     /// The marks of a series, in the order in which they were set.
@@ -198,7 +198,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn marks(&mut self, series: i64) -> Result<Vec<Mark>, HistoryError> {
-        self.read(|connection| read::marks(connection, series))
+        self.with_connection(|connection| read::marks(connection, series))
     }
 
     /// Sets a mark, which replaces a mark of the same kind at the same run.
@@ -241,7 +241,7 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub fn hosts(&mut self) -> Result<Vec<HostRow>, HistoryError> {
-        self.read(read::hosts)
+        self.with_connection(read::hosts)
     }
 }
 

@@ -30,7 +30,8 @@ impl Samples {
         let mut found = Vec::new();
         for run in runs {
             let known = kept.get(&run.id).filter(|known| Arc::ptr_eq(&known.of, run));
-            let Some(samples) = known.map(|known| Arc::clone(&known.samples)).or_else(|| read(shelf, run))
+            let Some(samples) =
+                known.map(|known| Arc::clone(&known.samples)).or_else(|| read_samples(shelf, run))
             else {
                 continue;
             };
@@ -41,7 +42,7 @@ impl Samples {
     }
 }
 
-fn read(shelf: &Shelf, run: &Summary) -> Option<Arc<RunSamples>> {
+fn read_samples(shelf: &Shelf, run: &Summary) -> Option<Arc<RunSamples>> {
     let opened = shelf.open(&run.id)?.ok()?;
     let opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     Some(Arc::new(RunSamples::of(opened.run(), opened.judgement())))

@@ -87,7 +87,7 @@ impl Shelf {
     /// All runs. Reads changed runs for a short time only; [`Shelf::read_rest`] reads the rest.
     pub fn list(&self) -> Listing {
         self.look();
-        self.read(PATIENCE_NS);
+        self.read_within(PATIENCE_NS);
         let known = self.known();
         let runs: Vec<Arc<Summary>> =
             known.entries.values().filter_map(|entry| entry.summary.clone()).collect();
@@ -127,7 +127,7 @@ impl Shelf {
         self.is_read.store(false, Ordering::SeqCst);
     }
 
-    fn read(&self, patience_ns: u64) {
+    fn read_within(&self, patience_ns: u64) {
         let until_ns = monotonic_ns() + patience_ns;
         while monotonic_ns() < until_ns && self.read_more() {}
     }
