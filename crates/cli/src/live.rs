@@ -76,7 +76,7 @@ impl LiveLine {
             Mark::Opened => self.before.set((0, 0)),
             Mark::Progress { work, elapsed_ns } => {
                 let before = self.before.replace((work, elapsed_ns));
-                self.show(&course.words(before, (work, elapsed_ns)));
+                self.show(&course.progress_in_words(before, (work, elapsed_ns)));
             }
             Mark::Agreed { .. } | Mark::Closed => {}
         }
@@ -116,7 +116,7 @@ impl Course {
         self.jobs.get(at).or(self.jobs.last())
     }
 
-    fn words(&self, before: (u64, u64), now: (u64, u64)) -> String {
+    fn progress_in_words(&self, before: (u64, u64), now: (u64, u64)) -> String {
         let (work, ns) = now;
         let job = self.job(ns);
         let pace = pace(before, now, job.and_then(|job| job.in_flight));
@@ -156,15 +156,15 @@ mod tests {
     fn progress_has_the_rate_since_the_mark_before_and_the_time_of_each() {
         let course = Course::of_one("requests", Goal::Duration(Span(10_000_000_000)), Some(20.0));
         assert_eq!(
-            course.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
+            course.progress_in_words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s of 10 s, 5000 requests, 4000/s, about 5.000 ms each"
         );
-        let stalled = course.words((5000, 2_000_000_000), (5000, 3_000_000_000));
+        let stalled = course.progress_in_words((5000, 2_000_000_000), (5000, 3_000_000_000));
         assert_eq!(stalled, "3 s of 10 s, 5000 requests, 0/s");
-        assert_eq!(course.words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
+        assert_eq!(course.progress_in_words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
         let counted = Course::of_one("requests", Goal::of(Span(u64::MAX), Some(9000)), None);
         assert_eq!(
-            counted.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
+            counted.progress_in_words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s, 5000 of 9000 requests, 4000/s"
         );
     }
@@ -173,7 +173,7 @@ mod tests {
     fn progress_names_the_job_under_way() {
         let jobs = vec![Job { name: "first", in_flight: None }, Job { name: "second", in_flight: None }];
         let course = Course::of_jobs("reads", jobs, Span(8_000_000_000), Span(2_000_000_000));
-        let at = |ns| course.words((0, ns), (0, ns));
+        let at = |ns| course.progress_in_words((0, ns), (0, ns));
         assert_eq!(at(4_900_000_000), "first: 5 s of 10 s, 0 reads");
         assert_eq!(at(5_000_000_000), "second: 5 s of 10 s, 0 reads");
         assert_eq!(at(10_100_000_000), "second: 10 s of 10 s, 0 reads");

@@ -155,7 +155,7 @@ impl<'a> Progress<'a> {
     /// The slot's line with the rate since the progress before, and the time of each unit where it is known.
     fn progress(&mut self, now: (u64, u64), in_flight: Option<f64>) {
         let before = std::mem::replace(&mut self.done, now);
-        self.live.show(&words(&self.slot, before, now, in_flight));
+        self.live.show(&progress_in_words(&self.slot, before, now, in_flight));
     }
 
     fn judged(&mut self, cell: usize, blocks: u32, verdicts: &[ClaimVerdict]) {
@@ -201,7 +201,7 @@ fn rest(marks: &str, left: TimeLeft) -> String {
     format!("{marks}about {} left, {} at most", time(left.probably_s), time(left.at_most_s))
 }
 
-fn words(
+fn progress_in_words(
     (place, rest): &(String, String),
     before: (u64, u64),
     now: (u64, u64),
@@ -238,7 +238,7 @@ mod tests {
         let left = TimeLeft { probably_s: 60.0, at_most_s: 120.0 };
         assert_eq!(rest("", left), "about 60 s left, 2 min at most");
         let slot = ("block 1 of 20, slot 2 of 4: a".to_owned(), rest("??", left));
-        let words = |before, now| words(&slot, before, now, Some(20.0));
+        let words = |before, now| progress_in_words(&slot, before, now, Some(20.0));
         assert_eq!(
             words((0, 0), (4000, 1_000_000_000)),
             "block 1 of 20, slot 2 of 4: a · 4000/s, about 5.000 ms each · ?? · about 60 s left, 2 min at most"

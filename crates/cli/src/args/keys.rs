@@ -121,7 +121,7 @@ impl<F: Flagged> Keys<F> {
     /// # Errors
     /// Every mistake, after the flag that it is about.
     pub fn settings(&self) -> Result<F, Failure> {
-        read::<F>(&self.trees(&[])?[0])
+        settings_of::<F>(&self.trees(&[])?[0])
     }
 
     /// The settings for each combination of values, where a flag takes several values of a key that has one.
@@ -129,7 +129,7 @@ impl<F: Flagged> Keys<F> {
     /// # Errors
     /// As [`Self::settings`].
     pub fn every(&self) -> Result<Vec<F>, Failure> {
-        self.trees(&[])?.iter().map(read::<F>).collect()
+        self.trees(&[])?.iter().map(settings_of::<F>).collect()
     }
 
     /// Whether a key was given.
@@ -167,7 +167,7 @@ impl<F: Flagged> Keys<F> {
 }
 
 /// The settings that one of [`Keys::trees`] makes.
-pub fn read<F: Flagged>(tree: &Node) -> Result<F, Failure> {
+pub fn settings_of<F: Flagged>(tree: &Node) -> Result<F, Failure> {
     from_node_thorough(tree).map_err(|mistakes| blamed::<F>(&mistakes))
 }
 

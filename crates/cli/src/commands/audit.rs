@@ -117,7 +117,7 @@ pub fn audit(arguments: &AuditArguments) -> Outcome {
     }
     let mut audits = Vec::new();
     for file in &arguments.files {
-        audits.push((file.display().to_string(), examine(&read(file)?, plumb_report::notice)));
+        audits.push((file.display().to_string(), examine(&read_text(file)?, plumb_report::notice)));
     }
     if let Some(path) = &arguments.experiment {
         write_experiment(path, &audits)?;
@@ -142,7 +142,7 @@ fn explain(rule: Rule) -> Result<(), Failure> {
     output::painted(&sheet.finish())
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+fn read_text(file: &Path) -> Result<String, Failure> {
     let usage = |error: plumb_host::Error| Failure::usage(format!("failed to {error}"));
     let bytes = if file.as_os_str() == "-" {
         standard_input()?

@@ -32,7 +32,8 @@ const ALONE_NS: u64 = 3_000_000_000;
 /// Measures one command, or compares several.
 pub fn command(arguments: &CommandArguments) -> Outcome {
     let trees = arguments.keys.trees(&experiment::more_keys(arguments))?;
-    let mut settings = trees.iter().map(keys::read::<CommandSettings>).collect::<Result<Vec<_>, _>>()?;
+    let mut settings =
+        trees.iter().map(keys::settings_of::<CommandSettings>).collect::<Result<Vec<_>, _>>()?;
     for one in &settings {
         one.check().map_err(|fault| keys::fault::<CommandSettings>(&fault))?;
     }
@@ -113,7 +114,7 @@ fn compared(arguments: &CommandArguments, contest: &Contest) -> Outcome {
     let name = "the commands as an experiment".to_owned();
     let source = Source { name, bytes: contest.text.clone().into_bytes() };
     if let Some(file) = &arguments.export {
-        planning::read(&source, &plan)?;
+        planning::read_source(&source, &plan)?;
         return export(file, &contest.text);
     }
     let interrupts = Interrupts::install().map_err(Failure::harness)?;

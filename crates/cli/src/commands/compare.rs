@@ -4,13 +4,13 @@ use plumb_judge::contrast;
 use plumb_report::{contrast_json, contrast_text};
 
 use crate::args::CompareArguments;
-use crate::commands::report::read;
+use crate::commands::report::read_run;
 use crate::exit::{HOLDS, Outcome, VOID};
 use crate::output;
 
 /// Prints in what two runs differ, and how their effects differ.
 pub fn compare(arguments: &CompareArguments) -> Outcome {
-    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
+    let (first, second) = (read_run(&arguments.first)?, read_run(&arguments.second)?);
     let found = contrast(&first, &second);
     if arguments.json {
         output::result(&contrast_json([&first, &second], &found))?;

@@ -15,7 +15,7 @@ use plumb_model::{Judgement, Run};
 use self::collector::{Collector, Sent};
 use self::environment::Lookup;
 use crate::args::{ExportArguments, ExportFormat};
-use crate::commands::report::read;
+use crate::commands::report::read_run;
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 
@@ -26,7 +26,7 @@ pub fn export(arguments: &ExportArguments) -> Outcome {
 
 /// The same in an environment whose variables `lookup` finds.
 fn within(lookup: Lookup<'_>, arguments: &ExportArguments) -> Outcome {
-    let runs = arguments.directories.iter().map(|it| read(it)).collect::<Result<Vec<Run>, _>>()?;
+    let runs = arguments.directories.iter().map(|it| read_run(it)).collect::<Result<Vec<Run>, _>>()?;
     match arguments.format {
         Some(format) => write(&runs, format, arguments.output.as_deref())?,
         None => send(&runs, arguments, lookup)?,

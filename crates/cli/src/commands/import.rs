@@ -11,7 +11,7 @@ use plumb_model::{Measurement, MetricInfo, Notice};
 use plumb_report::{MeasurementReport, Source};
 use plumb_tools::{FORMATS, ToolRun};
 
-use self::files::{Imported, found, read};
+use self::files::{Imported, found, read_runs};
 use super::single;
 use crate::args::{FORMAT_HELP, ImportArguments};
 use crate::exit::{Failure, HOLDS, Outcome, REFUTED};
@@ -33,7 +33,7 @@ pub fn import(arguments: &ImportArguments) -> Outcome {
 fn alone(arguments: &ImportArguments) -> Outcome {
     let mut code = HOLDS;
     for file in &arguments.files {
-        for run in read(&found(file), arguments)? {
+        for run in read_runs(&found(file), arguments)? {
             if let Some(failure) = &run.tool_run.failure {
                 failed(&run, &failure.to_string(), arguments)?;
                 code = code.max(REFUTED);

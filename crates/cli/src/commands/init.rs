@@ -21,7 +21,7 @@ pub fn init(arguments: &InitArguments) -> Outcome {
     let any = PlanArguments { seed: Some(0), ..PlanArguments::default() };
     // An address that no experiment can have is better known now than at the first run.
     let source = Source { name: name.clone(), bytes: text.clone().into_bytes() };
-    planning::read(&source, &any).map_err(|error| {
+    planning::read_source(&source, &any).map_err(|error| {
         // The file does not exist yet, so the place of the mistake is left out.
         let reason = &error.mistakes()[0].message;
         Failure::usage(format!("{name} is not written, because it could not run: {reason}"))
@@ -249,7 +249,7 @@ mod tests {
         ] {
             let text = text(&arguments(words)).unwrap();
             let source = Source { name: "x.yaml".to_owned(), bytes: text.clone().into_bytes() };
-            let plan = planning::read(&source, &any)
+            let plan = planning::read_source(&source, &any)
                 .unwrap_or_else(|error| panic!("{words}: {error:?} {text}"))
                 .plan;
             assert_eq!((plan.path.as_str(), plan.variants.len()), (path, 2), "{words}");

@@ -20,7 +20,7 @@ pub fn list(arguments: &ListArguments) -> Outcome {
     let mut rows = Vec::new();
     for (name, _) in BUILT_IN {
         // `plumb check` says what this host can build; finding out starts programs.
-        rows.push((*name, planning::read(&experiments::find(name)?, &any)?.plan));
+        rows.push((*name, planning::read_source(&experiments::find(name)?, &any)?.plan));
     }
     if arguments.json {
         let row = |(name, plan): &(&str, Plan)| {

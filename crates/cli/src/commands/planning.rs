@@ -19,17 +19,17 @@ pub fn on(
     hosts: impl FnOnce() -> Result<Hosts, Failure>,
 ) -> Result<Planned, Failure> {
     // Mistakes in the file are reported before anything is made on a host.
-    let experiment = read(&experiments::find(experiment)?, arguments)?;
+    let experiment = read_source(&experiments::find(experiment)?, arguments)?;
     prepare(experiment, hosts()?).map_err(Failure::harness)
 }
 
 /// The same of an experiment's text, on this host.
 pub fn prepared(source: &Source, arguments: &PlanArguments) -> Result<Planned, Failure> {
-    prepare(read(source, arguments)?, Hosts::default()).map_err(Failure::harness)
+    prepare(read_source(source, arguments)?, Hosts::default()).map_err(Failure::harness)
 }
 
 /// Reads, checks, merges and expands an experiment, without a look at this host.
-pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Experiment, FileError> {
+pub fn read_source(source: &Source, arguments: &PlanArguments) -> Result<Experiment, FileError> {
     let options = ReadOptions {
         seed: arguments.seed.unwrap_or_else(drawn_seed),
         quick: arguments.quick,

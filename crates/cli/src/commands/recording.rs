@@ -70,7 +70,7 @@ pub fn record(mut history: Database, run: &Run, directory: &Path, quiet: bool) -
 /// The record of the run in a directory. It is read from the disk even where it was just made, so that its key is always that of what
 /// the disk has.
 pub fn record_of(directory: &Path) -> Result<Record, Failure> {
-    let mut run = report::read(directory)?;
+    let mut run = report::read_run(directory)?;
     if let Ok(whole) = directory.canonicalize() {
         run.directory = whole.display().to_string();
     }

@@ -13,14 +13,14 @@ pub const PAGE: &str = "report.html";
 
 /// Prints the report in the form that was asked for.
 pub fn report(arguments: &ReportArguments) -> Outcome {
-    let run = read(&arguments.directory)?;
+    let run = read_run(&arguments.directory)?;
     let judgement = judge(&run.header.plan, &run.slots);
     print(&run, &judgement, arguments.format, arguments.full)?;
     Ok(exit::HOLDS)
 }
 
 /// Reads a run directory. Warns if the experiment in it is not the one that ran.
-pub fn read(directory: &std::path::Path) -> Result<Run, Failure> {
+pub fn read_run(directory: &std::path::Path) -> Result<Run, Failure> {
     let run = plumb_store::read_run(directory).map_err(|error| match error {
         plumb_store::StoreError::NoRun { .. } => Failure::usage(format!("failed to {error}")),
         other => Failure::harness(other),

@@ -199,7 +199,7 @@ fn the_experiment_that_would_settle_it_is_valid_and_is_not_overwritten() {
         assert_eq!(said.code, 0, "{said:?}");
         assert_eq!(said.err, format!("wrote {settled}; look at its plan with: plumb check {settled}\n"));
         let source = Source { name: name.to_owned(), bytes: std::fs::read(settled).unwrap() };
-        planning::read(&source, &Default::default()).unwrap();
+        planning::read_source(&source, &Default::default()).unwrap();
         let again = audited(text, &["--experiment", settled]);
         assert_eq!(
             (again.code, again.err),

@@ -73,7 +73,7 @@ struct Entrant {
 
 fn of_commands(trees: &[Node]) -> Result<Vec<Entrant>, Failure> {
     let entrant = |tree: &Node| {
-        let load = keys::read::<CommandSettings>(tree)?.load;
+        let load = keys::settings_of::<CommandSettings>(tree)?.load;
         Ok(Entrant {
             words: load.command.clone(),
             stem: stem(&load.command),
@@ -84,7 +84,7 @@ fn of_commands(trees: &[Node]) -> Result<Vec<Entrant>, Failure> {
 }
 
 fn of_values(parameter: &Parameter, tree: &Node) -> Result<Vec<Entrant>, Failure> {
-    let settings = keys::read::<CommandSettings>(tree)?;
+    let settings = keys::settings_of::<CommandSettings>(tree)?;
     let Parameter { name, values } = parameter;
     let entrant = |value: &String| {
         let mut settings = settings.clone();
@@ -329,7 +329,7 @@ mod tests {
         ] {
             let text = contest_of(line).unwrap().text;
             let source = Source { name: "x.yaml".to_owned(), bytes: text.clone().into_bytes() };
-            let plan = planning::read(&source, &any)
+            let plan = planning::read_source(&source, &any)
                 .unwrap_or_else(|error| panic!("{line}: {error:?}\n{text}"))
                 .plan;
             assert!(plan.variants.len() >= 2 && plan.claims.len() == plan.variants.len() - 1, "{text}");

@@ -85,7 +85,7 @@ fn each_value_of_a_parameter_has_its_sentence() {
     let trees = arguments.keys.trees(&made::more_keys(&arguments)).unwrap();
     let contest = made::contest(&arguments, &trees).unwrap();
     let source = Source { name: "x.yaml".to_owned(), bytes: contest.text.clone().into_bytes() };
-    let plan = planning::read(&source, &Default::default()).unwrap().plan;
+    let plan = planning::read_source(&source, &Default::default()).unwrap().plan;
     let of_cell = |cell: usize, ratio: f64| ClaimVerdict {
         claim: 0,
         cell,

@@ -17,9 +17,10 @@ pub fn of_one(measurement: &Measurement, metrics: &[MetricInfo], evidence: &[Evi
     };
     let trend = |metric: &Metric, statistic| number(metric, Some(statistic)).unwrap_or(f64::NAN);
     let scale = Scale::of(trend(&WALL_TIME, Statistic::Avg));
-    let time = |metric: &Metric, statistic| scale.words(trend(metric, statistic));
+    let time = |metric: &Metric, statistic| scale.time_in_words(trend(metric, statistic));
     let cpu = |metric: &Metric| figures::value(trend(metric, Statistic::Avg), metric.unit);
-    let spread = number(&WALL_TIME_SD, None).map_or("–".to_owned(), |spread| scale.finer().words(spread));
+    let spread =
+        number(&WALL_TIME_SD, None).map_or("–".to_owned(), |spread| scale.finer().time_in_words(spread));
     let gauge =
         |metric: &Metric| number(metric, None).map_or("–".to_owned(), |it| figures::value(it, metric.unit));
     let mut lines = vec![
@@ -112,7 +113,7 @@ impl Scale {
         Self { decimals: self.decimals + 1, ..self }
     }
 
-    fn words(self, time_ms: f64) -> String {
+    fn time_in_words(self, time_ms: f64) -> String {
         if !time_ms.is_finite() {
             return "–".to_owned();
         }
@@ -236,7 +237,7 @@ mod tests {
             (0.5, "500 µs"),
             (0.05, "50.0 µs"),
         ] {
-            assert_eq!(Scale::of(mean_ms).words(mean_ms), words);
+            assert_eq!(Scale::of(mean_ms).time_in_words(mean_ms), words);
         }
     }
 

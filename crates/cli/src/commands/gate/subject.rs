@@ -51,7 +51,7 @@ impl Subject {
             None => None,
         };
         let names = match &trees {
-            Some(trees) => trees.revisions().clone().map(|revision| revision.words()),
+            Some(trees) => trees.revisions().clone().map(|revision| revision.name_with_commit()),
             None => SIDES.map(str::to_owned),
         };
         let (name, text) = match &arguments.run {

@@ -55,7 +55,7 @@ impl Revision {
     }
 
     /// `main (1a2b3c4d)`, or the commit alone where that was given.
-    pub fn words(&self) -> String {
+    pub fn name_with_commit(&self) -> String {
         let short = self.commit.get(..8).unwrap_or(&self.commit);
         if self.commit.starts_with(&self.name) {
             short.to_owned()
@@ -112,7 +112,7 @@ impl Trees {
     /// Builds both sides with a command of the shell; what it prints goes into a file of `logs` for each.
     pub fn build(&self, command: &str, logs: &Path, interrupts: &Interrupts) -> Result<(), Failure> {
         for (side, revision) in SIDES.iter().zip(&self.revisions) {
-            output::message(&format!("building {}: {command}", revision.words()));
+            output::message(&format!("building {}: {command}", revision.name_with_commit()));
             let log = logs.join(format!("build-{side}.log"));
             let file = |file: std::io::Result<File>| {
                 file.map_err(|error| Failure::harness(format!("write {}: {error}", log.display())))
@@ -162,7 +162,11 @@ fn broken(revision: &Revision, exit: Exit, log: &Path) -> String {
         std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let shown = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n  ");
-    format!("build {}: the command {exit}; the end of {}:\n  {shown}", revision.words(), log.display())
+    format!(
+        "build {}: the command {exit}; the end of {}:\n  {shown}",
+        revision.name_with_commit(),
+        log.display()
+    )
 }
 
 impl Drop for Trees {

@@ -4,7 +4,7 @@ use plumb_history::{Database, Grade, MarkKind, SeriesRow};
 use plumb_report::figures::digits;
 
 use super::select::select;
-use super::trend::of;
+use super::trend::with_trend;
 use crate::args::history::AcceptArguments;
 use crate::commands::recording::short;
 use crate::exit::{Failure, HOLDS, Outcome};
@@ -54,7 +54,7 @@ fn accept_run(
 
 /// Accepts the last shift of a series; returns whether there is one that was not accepted yet.
 fn accept_last(history: &mut Database, arguments: &AcceptArguments, row: SeriesRow) -> Result<bool, Failure> {
-    let (row, _, trend) = of(history, row)?;
+    let (row, _, trend) = with_trend(history, row)?;
     let open = |grade: Grade| trend.shifts.iter().rev().find(|shift| shift.grade == grade);
     let Some(shift) = open(Grade::Confirmed).or_else(|| open(Grade::Suspected)) else { return Ok(false) };
     let level = |level: f64| row.identity.with_unit(&digits(level));

@@ -14,7 +14,7 @@ use plumb_report::plural;
 use serde_json::Value;
 
 use super::select::select;
-use super::trend::of;
+use super::trend::with_trend;
 use crate::args::history::BisectArguments;
 use crate::args::{Format, GateArguments};
 use crate::commands::git::git;
@@ -119,7 +119,7 @@ fn the_shift(
     let at = arguments.at.as_ref().map(|run| history.run(run)).transpose()?.map(|run| run.key);
     let mut found: Option<(SeriesRow, Vec<Point>, GradedShift)> = None;
     for row in chosen {
-        let (row, points, trend) = of(history, row)?;
+        let (row, points, trend) = with_trend(history, row)?;
         let meant = |shift: &&GradedShift| {
             at.as_ref().map_or(shift.grade != Grade::Accepted, |run| shift.run == *run)
         };
@@ -301,7 +301,7 @@ fn recorded_command(
             "what to run on each revision is not known: {reason}; give --command, or --run with an experiment (see `plumb gate --help`)"
         ))
     };
-    let run = report::read(Path::new(&directory))
+    let run = report::read_run(Path::new(&directory))
         .map_err(|_| unknown(&format!("{directory} is not there any more")))?;
     let plan = &run.header.plan;
     if plan.path != "command" {

@@ -19,7 +19,7 @@ const WIDTH_MAX: usize = 110;
 /// Shows trends. The exit code says whether a change for the worse is open.
 pub fn trend(history: &mut Database, arguments: &TrendArguments) -> Outcome {
     let selected = select(history, &arguments.series, arguments.metric.as_deref())?;
-    let found: Result<Vec<_>, _> = selected.chosen.into_iter().map(|row| of(history, row)).collect();
+    let found: Result<Vec<_>, _> = selected.chosen.into_iter().map(|row| with_trend(history, row)).collect();
     let found = found?;
     let experiment = &arguments.series.experiment;
     if arguments.json {
@@ -45,7 +45,7 @@ pub fn trend(history: &mut Database, arguments: &TrendArguments) -> Outcome {
 }
 
 /// A series with its points and its trend.
-pub fn of(history: &mut Database, row: SeriesRow) -> Result<(SeriesRow, Vec<Point>, Trend), Failure> {
+pub fn with_trend(history: &mut Database, row: SeriesRow) -> Result<(SeriesRow, Vec<Point>, Trend), Failure> {
     let (points, marks) = (history.points(row.id)?, history.marks(row.id)?);
     let trend = plumb_history::trend(row.identity.better, &points, &marks);
     Ok((row, points, trend))

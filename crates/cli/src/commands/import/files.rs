@@ -71,7 +71,7 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<Found>, Failure> {
 ///
 /// # Errors
 /// When it cannot be read, is too large, or is not what a tool writes.
-pub(super) fn read(found: &Found, arguments: &ImportArguments) -> Result<Vec<Imported>, Failure> {
+pub(super) fn read_runs(found: &Found, arguments: &ImportArguments) -> Result<Vec<Imported>, Failure> {
     let file = &found.file;
     let failed = |reason: &dyn std::fmt::Display| {
         Failure::usage(format!("failed to import {}: failed to {reason}", file.display()))

@@ -9,7 +9,7 @@ use plumb_model::{
 use plumb_store::RunDirectory;
 use plumb_tools::NoReading;
 
-use super::files::{Found, Imported, matching, read};
+use super::files::{Found, Imported, matching, read_runs};
 use super::order::{Order, Placed, order};
 use super::planned::{self, Side};
 use crate::args::{Format, ImportArguments};
@@ -59,7 +59,7 @@ fn sides(arguments: &ImportArguments) -> Result<Vec<Side>, Failure> {
 }
 
 fn only_run(file: &Found, arguments: &ImportArguments) -> Result<Imported, Failure> {
-    let mut runs = read(file, arguments)?;
+    let mut runs = read_runs(file, arguments)?;
     if runs.len() == 1 {
         return Ok(runs.remove(0));
     }

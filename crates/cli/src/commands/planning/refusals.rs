@@ -19,7 +19,7 @@ fn source(path: &str, system: &str, load: &str, (other, claim): (&str, &str)) ->
 /// The mistakes in such an experiment.
 fn refused(path: &str, system: &str, load: &str, other: (&str, &str)) -> String {
     let source = source(path, system, load, other);
-    let failure = Failure::from(read(&source, &PlanArguments::default()).unwrap_err());
+    let failure = Failure::from(read_source(&source, &PlanArguments::default()).unwrap_err());
     assert_eq!(failure.code, USAGE);
     failure.message
 }
@@ -56,8 +56,9 @@ fn a_system_that_exists_is_named_once_and_no_other_is_named() {
 fn a_network_measures_soft_interrupts_of_every_system_by_itself() {
     let other = ("load: { flows: 1 }", "other.softirq_system <= 2 * base.softirq_system");
     for system in ["kind: loopback", "kind: external, address: \"127.0.0.1:1\""] {
-        let plan =
-            read(&source("network", system, "flows: 2", other), &PlanArguments::default()).unwrap().plan;
+        let plan = read_source(&source("network", system, "flows: 2", other), &PlanArguments::default())
+            .unwrap()
+            .plan;
         let named = plan.metrics.iter().filter(|metric| metric.name == "softirq_system");
         assert_eq!(named.count(), 1, "{system}");
     }

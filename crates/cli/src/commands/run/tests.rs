@@ -280,7 +280,7 @@ fn every_form_of_the_report_comes_from_the_directory_alone() {
     let it = scene.begin(built_in(PlanArguments { quick: true, seed: Some(3), ..PlanArguments::default() }));
     let Concluded { run, judgement, .. } = it.unwrap();
     let page = write_all(&run, &judgement, &scene.path()).unwrap();
-    let read = crate::commands::report::read(&scene.path()).unwrap();
+    let read = crate::commands::report::read_run(&scene.path()).unwrap();
     let judged = plumb_judge::judge(&read.header.plan, &read.slots);
     for (text, file, sign) in [
         (plumb_report::html(&read, &judged), "report.html", "<!DOCTYPE html>"),
@@ -348,7 +348,7 @@ fn a_run_that_ended_undecided_can_be_extended() {
     assert!((8 * 4 + 1..400 * 4).contains(&longer.run.slots.len()), "it stops once all is decided");
     let text = plumb_report::brief(&longer.run, &longer.judgement, &PLAIN);
     assert!(text.contains("extended from 8 to 400 blocks"), "{text}");
-    let read = crate::commands::report::read(&scene.path()).unwrap();
+    let read = crate::commands::report::read_run(&scene.path()).unwrap();
     assert_eq!(
         (read.header.plan.blocks, read.slots.len()),
         (longer.run.header.plan.blocks, longer.run.slots.len())
@@ -368,12 +368,12 @@ fn a_run_goes_on_only_as_what_it_began() {
         let Failure { code, message, .. } = scene.resume(None).err().unwrap();
         assert_eq!(code, USAGE, "{message}");
         assert!(message.contains(words), "{message}");
-        assert_eq!(crate::commands::report::read(&scene.path()).unwrap().slots.len(), 2);
+        assert_eq!(crate::commands::report::read_run(&scene.path()).unwrap().slots.len(), 2);
     };
 
     fs::write(&experiment, text.replace("1500", "9000")).unwrap();
     refused("experiment.yaml was edited after the run had begun");
-    let run = crate::commands::report::read(&scene.path()).unwrap();
+    let run = crate::commands::report::read_run(&scene.path()).unwrap();
     let page = plumb_report::html(&run, &plumb_judge::judge(&run.header.plan, &run.slots));
     assert!(page.contains("throughput: 1500 /s") && !page.contains("9000"), "the report shows what ran");
     fs::write(&experiment, &text).unwrap();
@@ -436,7 +436,7 @@ fn a_damaged_directory_is_one_error_with_file_and_line() {
         2,
     );
     fs::write(&slots, huge).unwrap();
-    let Failure { code, message, .. } = crate::commands::report::read(&scene.path()).err().unwrap();
+    let Failure { code, message, .. } = crate::commands::report::read_run(&scene.path()).err().unwrap();
     assert_eq!(code, FAILED);
     assert!(message.contains("slots.jsonl line 3: took_s is 1e300"), "{message}");
 }
