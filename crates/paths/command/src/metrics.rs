@@ -65,6 +65,14 @@ pub const PAGE_FAULTS: Metric = Metric {
     ..CONTEXT_SWITCHES
 };
 
+/// Page faults of a run that read a disk.
+pub const MAJOR_PAGE_FAULTS: Metric = Metric {
+    name: "major_page_faults",
+    about: "page faults of a run that waited for a read from a disk, as the mean of a slot's runs; above 0 where the page cache lacks \
+            what the run maps, such as its program, or where its memory was swapped out",
+    ..CONTEXT_SWITCHES
+};
+
 /// CPU time of a run.
 pub const CPU_LOAD: Metric = Metric {
     about: "CPU time of a run, user and system together, with every descendant that was waited for",
@@ -86,6 +94,7 @@ pub const METRICS: &[Metric] = &[
     MEMORY_MAX,
     CONTEXT_SWITCHES,
     PAGE_FAULTS,
+    MAJOR_PAGE_FAULTS,
     CPU_LOAD,
     CPU_SYSTEM,
 ];

@@ -26,6 +26,7 @@ pub(crate) struct Tally {
     memory: Moments,
     switches: Moments,
     faults: Moments,
+    major_faults: Moments,
     written: Histogram,
     written_to_disk: Histogram,
     /// Runs whose memory was not above what the kernel begins its count with, and that.
@@ -79,13 +80,14 @@ impl Tally {
         *self.endings.entry(kind.to_owned()).or_default() += 1;
         self.wall.record(run.wall_ns);
         self.wall_ms.push(run.wall_ns as f64 / 1e6);
-        let Usage { cpu, resident_bytes_max, page_faults, context_switches } = run.usage;
+        let Usage { cpu, resident_bytes_max, page_faults, major_page_faults, context_switches } = run.usage;
         self.user.record(cpu.user_ns);
         self.system.record(cpu.system_ns);
         self.cpu_user_ns = self.cpu_user_ns.saturating_add(cpu.user_ns);
         self.cpu_system_ns = self.cpu_system_ns.saturating_add(cpu.system_ns);
         self.switches.push(context_switches as f64);
         self.faults.push(page_faults as f64);
+        self.major_faults.push(major_page_faults as f64);
         if let Some(wrote) = run.wrote {
             self.written.record(wrote.all);
             self.written_to_disk.record(wrote.to_disk);
@@ -137,6 +139,7 @@ impl Tally {
         put(&metrics::MEMORY_MAX, mean(&self.memory).filter(|_| self.hidden.0 == 0));
         put(&metrics::CONTEXT_SWITCHES, mean(&self.switches));
         put(&metrics::PAGE_FAULTS, mean(&self.faults));
+        put(&metrics::MAJOR_PAGE_FAULTS, mean(&self.major_faults));
         measurement.read_cpu_load();
         self.own_metrics(&mut measurement);
         measurement.notices.extend(self.notices());
@@ -188,7 +191,13 @@ mod tests {
             exit: Exit::Code(0),
             is_overdue: false,
             wall_ns: wall_ms * 1_000_000,
-            usage: Usage { cpu, resident_bytes_max, page_faults: 100, context_switches: 3 },
+            usage: Usage {
+                cpu,
+                resident_bytes_max,
+                page_faults: 100,
+                major_page_faults: 4,
+                context_switches: 3,
+            },
             wrote: Some(plumb_host::process::WrittenBytes { all: 1 << 20, to_disk: 0 }),
             stdout: Written::default(),
             stderr: Written::default(),
@@ -207,7 +216,8 @@ mod tests {
         assert!((number("wall_time", Some(Statistic::Avg)).unwrap() / 12.0 - 1.0).abs() < 1e-3);
         assert_eq!(number("wall_time_sd", None), Some(2.0));
         assert_eq!(number("memory_max", None), Some(64.0 * MIB as f64));
-        assert_eq!((number("context_switches", None), number("page_faults", None)), (Some(3.0), Some(100.0)));
+        let counts = ["context_switches", "page_faults", "major_page_faults"];
+        assert_eq!(counts.map(|name| number(name, None)), [Some(3.0), Some(100.0), Some(4.0)]);
         assert_eq!(number("cpu_load", None), Some(3000.0));
         assert_eq!(number("rps", None), Some(12.0));
         let median = |what: &str| measurement.sizes[what].statistic_ns(Statistic::Med).unwrap();

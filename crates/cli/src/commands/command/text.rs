@@ -1,10 +1,11 @@
 //! The results of commands as text: one command's times, and one sentence for each comparison.
 
 use plumb_command::metrics::{
-    CONTEXT_SWITCHES, MEMORY_MAX, METRICS, PAGE_FAULTS, SYSTEM_TIME, USER_TIME, WALL_TIME, WALL_TIME_SD,
+    CONTEXT_SWITCHES, MAJOR_PAGE_FAULTS, MEMORY_MAX, METRICS, PAGE_FAULTS, SYSTEM_TIME, USER_TIME, WALL_TIME,
+    WALL_TIME_SD,
 };
 use plumb_model::{
-    ClaimVerdict, Evidence, Judgement, Measurement, Metric, MetricInfo, Plan, Statistic, Verdict,
+    ClaimVerdict, Evidence, Judgement, Measurement, Metric, MetricInfo, Plan, Statistic, Unit, Verdict,
 };
 use plumb_report::figures;
 
@@ -23,6 +24,10 @@ pub fn of_one(measurement: &Measurement, metrics: &[MetricInfo], evidence: &[Evi
         number(&WALL_TIME_SD, None).map_or("–".to_owned(), |spread| scale.finer().time_in_words(spread));
     let gauge =
         |metric: &Metric| number(metric, None).map_or("–".to_owned(), |it| figures::value(it, metric.unit));
+    let major = number(&MAJOR_PAGE_FAULTS, None).filter(|faults| *faults > 0.0);
+    let from_disk = major.map_or(String::new(), |faults| {
+        format!(", {} of them from a disk", figures::value(faults, Unit::Count))
+    });
     let mut lines = vec![
         ("runs".to_owned(), runs(measurement)),
         (
@@ -42,7 +47,11 @@ pub fn of_one(measurement: &Measurement, metrics: &[MetricInfo], evidence: &[Evi
         ("peak memory".to_owned(), gauge(&MEMORY_MAX)),
         (
             "per run".to_owned(),
-            format!("{} context switches, {} page faults", gauge(&CONTEXT_SWITCHES), gauge(&PAGE_FAULTS)),
+            format!(
+                "{} context switches, {} page faults{from_disk}",
+                gauge(&CONTEXT_SWITCHES),
+                gauge(&PAGE_FAULTS)
+            ),
         ),
     ];
     let own = metrics.iter().filter(|metric| METRICS.iter().all(|known| known.name != metric.name));
@@ -186,6 +195,7 @@ mod tests {
             ("system_time", trend(&[700_000])),
             ("context_switches", Reading::Gauge(2.0)),
             ("page_faults", Reading::Gauge(88.3)),
+            ("major_page_faults", Reading::Gauge(2.0)),
             ("rps", Reading::Gauge(12_345.6)),
         ]
         .map(|(name, reading)| (name.to_owned(), reading))
@@ -217,7 +227,7 @@ mod tests {
           range        50.4 ms … 50.8 ms, median 50.6 ms
           CPU time     user 400 µs, system 700 µs
           peak memory  –
-          per run      2 context switches, 88.3 page faults
+          per run      2 context switches, 88.3 page faults, 2 of them from a disk
           rps          12.3k/s
           program      /usr/bin/sleep with hash 1f
 

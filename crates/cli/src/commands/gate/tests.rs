@@ -35,7 +35,7 @@ fn a_gate_names_what_is_missing_and_leaves_nothing() {
     std::fs::create_dir(&mine).unwrap();
     let there = plumb(&[&sides[..], &["--output", mine.to_str().unwrap()]].concat());
     assert_eq!(there.code, 2);
-    insta::assert_snapshot!(there.err, @"error: --metric speed: there is no such metric; the data path command has wall_time, wall_time_sd, user_time, system_time, memory_max, context_switches, page_faults, cpu_load, cpu_system");
+    insta::assert_snapshot!(there.err, @"error: --metric speed: there is no such metric; the data path command has wall_time, wall_time_sd, user_time, system_time, memory_max, context_switches, page_faults, major_page_faults, cpu_load, cpu_system");
     assert!(mine.exists(), "a directory that was there before stays");
 }
 

@@ -19,6 +19,8 @@ pub struct Usage {
     pub resident_bytes_max: u64,
     /// Page faults, with and without a read from a disk.
     pub page_faults: u64,
+    /// Those of them that waited for a read from a disk.
+    pub major_page_faults: u64,
     /// Context switches, by its own wish and against it.
     pub context_switches: u64,
 }
@@ -30,6 +32,7 @@ impl From<libc::rusage> for Usage {
             cpu: CpuTime::of_usage(&usage),
             resident_bytes_max: count(usage.ru_maxrss).saturating_mul(1024),
             page_faults: count(usage.ru_minflt).saturating_add(count(usage.ru_majflt)),
+            major_page_faults: count(usage.ru_majflt),
             context_switches: count(usage.ru_nvcsw).saturating_add(count(usage.ru_nivcsw)),
         }
     }
@@ -60,6 +63,14 @@ mod tests {
 
     use super::*;
     use crate::process::Command;
+
+    #[test]
+    fn faults_that_read_a_disk_are_among_all_faults() {
+        // SAFETY: a usage is numbers, for all of which zero is a value.
+        let zero: libc::rusage = unsafe { std::mem::zeroed() };
+        let usage = Usage::from(libc::rusage { ru_minflt: 7, ru_majflt: 3, ..zero });
+        assert_eq!((usage.page_faults, usage.major_page_faults), (10, 3));
+    }
 
     #[test]
     fn what_a_child_and_those_that_it_waited_for_used_is_known_after_its_end() {
