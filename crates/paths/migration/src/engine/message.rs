@@ -53,7 +53,7 @@ pub enum FromSource {
         /// The size of a region.
         region_bytes: u64,
     },
-    /// The memory is no longer needed.
+    /// The destination may free the memory.
     Release,
 }
 
