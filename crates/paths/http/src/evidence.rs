@@ -16,6 +16,7 @@ statements! {
     UNREPORTED = "protocol-of-driver": "protocol that {program} spoke", "{asked}",
         "not reported, because thresholds of the script replaced those that count it";
     STREAMS = "streams-under-way": "requests under way on a connection", "{asked}", "at most {most}, {mean:.2} on average";
+    DROPPED = "datagrams-dropped": "datagrams that the kernel dropped at the load's sockets", "0", "{dropped} beside {received} received";
     CHOICE = "tls-choice": "{of} negotiated", "{asked}", "{seen}";
     HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
     SESSIONS = "sessions-offered": "sessions offered", "in {asked:%} of handshakes, where the server has given one",
@@ -148,7 +149,15 @@ impl HttpSettings {
         };
         let is_multiplexed = matches!(self.spoken(measurement), Some(Spoken::H2 | Spoken::H3));
         let streams = is_multiplexed.then(|| self.streams_evidence(measurement)).flatten();
-        alpn.into_iter().chain(streams).collect()
+        alpn.into_iter().chain(streams).chain(self.drop_evidence(measurement)).collect()
+    }
+
+    /// Proof that no datagram was lost between the kernel and the load, which would count as a loss of the network.
+    fn drop_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let of = |value| measurement.observed_count(load::DATAGRAMS, value);
+        let (dropped, received) = (of(load::DROPPED), of("received"));
+        (self.load.protocol == LoadProtocol::H3)
+            .then(|| DROPPED.evidence(dropped == 0, facts![dropped, received]))
     }
 
     /// The protocol of the load's connections; `None` if a server was to choose it, and no handshake was seen.

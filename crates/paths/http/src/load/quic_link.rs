@@ -8,11 +8,13 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::{Instants, monotonic_ns};
+use plumb_model::Merge as _;
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, StreamEvent, Transmit, VarInt,
 };
 
 use super::core::Core;
+use super::datagram_counts::DatagramCounts;
 use super::errors::Failure;
 use super::link::{Link, Then, index_of};
 use super::quic::datagrams::Datagrams;
@@ -37,6 +39,8 @@ pub struct QuicLink {
     token: u64,
     is_readable: bool,
     awaits_writable: bool,
+    /// The datagrams that were counted before the window opened.
+    counts_before: DatagramCounts,
     /// The next moment of the connection's own timer that the thread knows of.
     armed_ns: u64,
     /// Datagrams that the kernel did not take.
@@ -128,6 +132,10 @@ impl QuicLink {
         }
     }
 
+    fn counts(&self) -> DatagramCounts {
+        DatagramCounts { lost: self.connection.stats().path.lost_packets, ..self.datagrams.counts() }
+    }
+
     fn await_writable(&mut self, epoll: &Epoll) -> Result<(), Failure> {
         if !self.awaits_writable {
             self.awaits_writable = true;
@@ -177,6 +185,7 @@ impl Link for QuicLink {
             token,
             is_readable: false,
             awaits_writable: false,
+            counts_before: DatagramCounts::default(),
             armed_ns: NEVER,
             unsent: None,
         };
@@ -214,10 +223,17 @@ impl Link for QuicLink {
         session::negotiated(self.connection.crypto_session(), self.session)
     }
 
-    fn open_window(&mut self) {}
+    fn open_window(&mut self) {
+        self.counts_before = self.counts();
+    }
 
     fn segments(&self) -> SegmentCounts {
-        SegmentCounts::default()
+        SegmentCounts::unknown()
+    }
+
+    fn count_segments<T>(&self, core: &mut Core<T>) {
+        core.tally.segments.add(&self.segments());
+        core.tally.datagrams.add(&self.counts().since(self.counts_before));
     }
 
     fn leave<T>(mut self, core: &mut Core<T>, _: Then) {

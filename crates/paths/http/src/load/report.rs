@@ -18,6 +18,10 @@ use crate::settings::Announced;
 const BODY: &str = "body";
 /// The name under which numbers of requests under way on a connection of HTTP/2 are observed.
 pub const STREAMS: &str = "streams";
+/// The property with the datagrams of QUIC.
+pub const DATAGRAMS: &str = "datagrams";
+/// Datagrams that the kernel dropped at the load's sockets.
+pub const DROPPED: &str = "dropped";
 /// A value of the property `sessions`: handshakes that offered a session.
 pub const OFFERED: &str = "offered";
 /// A value of the property `sessions`: handshakes whose session the server resumed.
@@ -220,6 +224,13 @@ fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap
     see("sessions", ACCEPTED, if tally.sessions_offered > 0 { tally.handshakes_resumed } else { 0 });
     see("sessions", MISSING, tally.sessions_missing);
     see("connections", "opened", tally.connections_opened);
+    let datagrams = &tally.datagrams;
+    see(DATAGRAMS, "sent", datagrams.sent);
+    see(DATAGRAMS, "received", datagrams.received);
+    see(DATAGRAMS, "lost", datagrams.lost);
+    see(DATAGRAMS, DROPPED, datagrams.dropped);
+    see("calls for datagrams", "sent", datagrams.send_calls);
+    see("calls for datagrams", "received", datagrams.receive_calls);
     observed
 }
 

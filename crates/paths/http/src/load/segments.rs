@@ -32,6 +32,12 @@ impl SegmentCounts {
         Self(array::from_fn(|kind| Some(self.0[kind]?.saturating_sub(before.0[kind]?))))
     }
 
+    /// The counts of a connection that the kernel does not know.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self([None; Segments::ALL.len()])
+    }
+
     /// The kinds that the kernel counts on every connection, with their numbers.
     pub fn known(self) -> impl Iterator<Item = (Segments, u64)> {
         Segments::ALL.into_iter().zip(self.0).filter_map(|(kind, count)| Some((kind, count?)))

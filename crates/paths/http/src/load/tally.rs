@@ -15,6 +15,7 @@ use plumb_pace::{Frame, Seconds};
 use plumb_path::drive::Recorder;
 
 use super::content::Content;
+use super::datagram_counts::DatagramCounts;
 use super::errors::Failure;
 use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};
@@ -147,6 +148,8 @@ merged! {
         pub on_wire: OnWire,
         /// Segments that were sent again, or came out of order, within the window.
         pub segments: SegmentCounts,
+        /// Datagrams of QUIC within the window.
+        pub datagrams: DatagramCounts,
         /// Whether local ports ran out on one address.
         pub spread_addresses: bool,
         /// Times.

@@ -26,11 +26,12 @@ impl H3 {
         if self.wire.heard_ns == 0 {
             self.wire.heard_ns = now_ns;
         }
-        if !self.wire.has_control {
+        if self.wire.control.is_none() {
             self.open_control(link)?;
         }
         self.open_streams(link, core, now_ns);
         self.write(link, core, now_ns);
+        self.wait_for_windows(link, now_ns);
         let is_taken = link.transmit(core)?;
         let now_ns = monotonic_ns();
         for id in std::mem::take(&mut self.wire.leaving) {
@@ -57,7 +58,7 @@ impl H3 {
         if written != Ok(bytes.len()) {
             return Err(Http3Error::NoControlStream.into());
         }
-        self.wire.has_control = true;
+        self.wire.control = Some(id);
         Ok(())
     }
 
@@ -87,11 +88,15 @@ impl H3 {
         for (exchange, stream) in self.exchanges.iter_mut().zip(&mut self.streams) {
             let Some(id) = exchange.id.filter(|_| exchange.sent < bytes.len()) else { continue };
             let mut sender = link.connection.send_stream(id);
+            exchange.is_blocked = false;
             while exchange.sent < bytes.len() {
                 match sender.write(&bytes[exchange.sent..]) {
-                    Ok(written) => exchange.sent += written,
+                    Ok(written) => {
+                        exchange.sent += written;
+                        stream.waits.end(now_ns);
+                    }
                     Err(WriteError::Blocked) => {
-                        stream.waits.begin(Wait::StreamWindow, now_ns);
+                        exchange.is_blocked = true;
                         break;
                     }
                     // The server wants no more of the request. Its answer is under way, or a reset.
@@ -103,6 +108,19 @@ impl H3 {
                 self.wire.leaving.push(id);
             }
         }
+    }
+
+    /// Requests that a window stopped wait for it. It is the connection's if even the control stream, which has room, takes nothing.
+    fn wait_for_windows(&mut self, link: &mut QuicLink, now_ns: u64) {
+        let blocked =
+            self.exchanges.iter().zip(&mut self.streams).filter(|(exchange, _)| exchange.is_blocked);
+        let mut blocked = blocked.peekable();
+        let Some(control) = self.wire.control.filter(|_| blocked.peek().is_some()) else { return };
+        let wait = match link.connection.send_stream(control).write(&[]) {
+            Err(WriteError::Blocked) => Wait::ConnectionWindow,
+            _ => Wait::StreamWindow,
+        };
+        blocked.for_each(|(_, stream)| stream.waits.begin(wait, now_ns));
     }
 
     /// Ends a request that has lasted too long, and tells the server.

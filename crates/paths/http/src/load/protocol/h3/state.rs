@@ -44,12 +44,15 @@ pub(super) struct Exchange {
     pub(super) id: Option<StreamId>,
     /// Bytes of the request that the connection has taken.
     pub(super) sent: usize,
+    /// Whether a window of the server stopped it.
+    pub(super) is_blocked: bool,
     pub(super) answer: plumb_h3::Exchange,
 }
 
 impl Exchange {
     pub(super) fn new(is_head: bool) -> Self {
-        Self { id: None, sent: 0, answer: plumb_h3::Exchange::new(Side::Client, is_head) }
+        let answer = plumb_h3::Exchange::new(Side::Client, is_head);
+        Self { id: None, sent: 0, is_blocked: false, answer }
     }
 }
 
@@ -59,8 +62,8 @@ pub(super) struct Wire {
     pub(super) peer: Peer,
     /// The server's unidirectional streams.
     pub(super) unidirectional: Vec<(StreamId, peer::Stream)>,
-    /// Whether this side's control stream is open.
-    pub(super) has_control: bool,
+    /// This side's control stream, once it is open.
+    pub(super) control: Option<StreamId>,
     /// Whether the server allows no more streams for now.
     pub(super) is_full: bool,
     /// The first stream that the server does not process, once it says so.
@@ -86,7 +89,7 @@ impl Wire {
         Self {
             peer: Peer::new(Side::Client),
             unidirectional: Vec::new(),
-            has_control: false,
+            control: None,
             is_full: false,
             going_away: None,
             is_silent: false,

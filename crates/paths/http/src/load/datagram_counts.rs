@@ -1,0 +1,37 @@
+//! Counts of a QUIC connection's datagrams.
+
+use plumb_model::merged;
+
+merged! {
+    /// Counts of a QUIC connection's datagrams.
+    #[derive(Debug, Default, Clone, Copy)]
+    pub struct DatagramCounts {
+        /// Handed to the kernel.
+        pub sent: u64,
+        /// Taken from the kernel.
+        pub received: u64,
+        /// The calls that took them to the kernel. One takes several in segments (UDP_SEGMENT).
+        pub send_calls: u64,
+        /// The calls that took them from the kernel. One takes several in segments (UDP_GRO).
+        pub receive_calls: u64,
+        /// Packets that this side sent and takes for lost.
+        pub lost: u64,
+        /// Dropped by the kernel, because the socket's buffer was full.
+        pub dropped: u64,
+    }
+}
+
+impl DatagramCounts {
+    /// The counts since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent - before.sent,
+            received: self.received - before.received,
+            send_calls: self.send_calls - before.send_calls,
+            receive_calls: self.receive_calls - before.receive_calls,
+            lost: self.lost - before.lost,
+            dropped: self.dropped - before.dropped,
+        }
+    }
+}
