@@ -27,11 +27,11 @@ use tracing::{info, warn};
 
 use self::agenda::{Agenda, SILENCE};
 use self::leftovers::{lock, sweep};
+use crate::child_agent::{ChildAgent, Launch, Rights};
 use crate::error::HostError;
 use crate::facts;
 use crate::intake::Intake;
 use crate::link::Ended;
-use crate::local::{Launch, Local, Rights};
 use crate::node::NodeReader;
 use crate::place::{Place as _, ThisHost};
 use crate::wire::{Hello, KeeperReply, KeeperRequest, of_agent};
@@ -154,7 +154,7 @@ struct Keeper<'p> {
     launch: Launch,
     output: Output,
     sender: Sender<Happening>,
-    agents: BTreeMap<u32, Local>,
+    agents: BTreeMap<u32, ChildAgent>,
     agenda: Agenda,
     here: ThisHost,
 }
@@ -265,7 +265,7 @@ impl Keeper<'_> {
             // The keeper may have ended already.
             None => sender.send(Happening::Closed(agent)).is_ok(),
         };
-        let (local, place) = Local::start(&launch, name, &cpus, rights, Intake::default(), deliver)?;
+        let (local, place) = ChildAgent::start(&launch, name, &cpus, rights, Intake::default(), deliver)?;
         info!(agent, name, %cpus, "started an agent");
         self.agents.insert(agent, local);
         Ok(KeeperReply::Started { place })
@@ -296,7 +296,7 @@ impl Keeper<'_> {
 
     /// Ends all agents: closes their lifelines, and kills those that do not end.
     fn end(&mut self) {
-        self.agents.values_mut().for_each(Local::close);
+        self.agents.values_mut().for_each(ChildAgent::close);
         let last_ns = monotonic_ns() + GRACE.as_nanos() as u64;
         for local in self.agents.values_mut() {
             let left = Duration::from_nanos(last_ns.saturating_sub(monotonic_ns()));

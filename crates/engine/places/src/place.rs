@@ -2,11 +2,11 @@
 
 use plumb_path::Place as Resources;
 
+use crate::child_agent::{ChildLink, Launch, Rights};
 use crate::clock_offset::ClockOffset;
 use crate::error::HostError;
 use crate::host_reading::HostReading;
 use crate::link::Link;
-use crate::local::{Launch, LocalLink, Rights};
 use crate::node::NodeReader;
 use crate::process_log::ProcessLog;
 use crate::treatments::Treatments;
@@ -63,7 +63,7 @@ impl Place for ThisHost {
         rights: Rights,
     ) -> Result<Started, HostError> {
         let log = ProcessLog::here(label);
-        let (link, resources) = LocalLink::start(launch, name, &cpus.parse()?, rights, log.clone())?;
+        let (link, resources) = ChildLink::start(launch, name, &cpus.parse()?, rights, log.clone())?;
         Ok((Box::new(link), resources, log))
     }
 

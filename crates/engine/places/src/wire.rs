@@ -9,11 +9,11 @@ use plumb_tunings::Treatment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::child_agent::Rights;
 use crate::error::HostError;
 use crate::host_reading::HostReading;
 use crate::host_tunings::{self, Obstacle, Proof};
 use crate::link::Ended;
-use crate::local::Rights;
 use crate::node::Watched;
 
 /// A runner's request to a keeper.

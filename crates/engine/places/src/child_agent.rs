@@ -59,7 +59,7 @@ pub enum Rights {
 }
 
 /// An agent that is a child of this process.
-pub struct Local {
+pub struct ChildAgent {
     child: Child,
     input: Option<ChildStdin>,
     /// Removed when the agent is gone.
@@ -69,7 +69,7 @@ pub struct Local {
     intake: Intake,
 }
 
-impl Local {
+impl ChildAgent {
     /// Starts an agent pinned to `cpus`. `name` becomes a part of its scratch directory's name. `deliver`
     /// receives each line of its output, then `None`, and returns whether it wants more.
     pub fn start(
@@ -139,7 +139,7 @@ fn logged(mut stderr: File) -> impl Iterator<Item = String> {
     std::iter::once_with(read).flatten()
 }
 
-impl Local {
+impl ChildAgent {
     /// Sends a line, which must include its line break.
     pub fn write(&mut self, line: &[u8]) -> io::Result<()> {
         match &mut self.input {
@@ -175,7 +175,7 @@ impl Local {
     }
 }
 
-impl Drop for Local {
+impl Drop for ChildAgent {
     fn drop(&mut self) {
         self.input = None;
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
@@ -184,14 +184,14 @@ impl Drop for Local {
     }
 }
 
-/// A local agent with the lines of its output.
-pub struct LocalLink {
-    local: Local,
+/// An agent of this host with the lines of its output.
+pub struct ChildLink {
+    agent: ChildAgent,
     lines: Receiver<(String, Held)>,
 }
 
-impl LocalLink {
-    /// Starts an agent, see [`Local::start`]. The lines of its log go to `log`.
+impl ChildLink {
+    /// Starts an agent, see [`ChildAgent::start`]. The lines of its log go to `log`.
     pub fn start(
         launch: &Launch,
         name: &str,
@@ -212,14 +212,14 @@ impl LocalLink {
             },
             None => false,
         };
-        let (local, place) = Local::start(launch, name, cpus, rights, intake, deliver)?;
-        Ok((Self { local, lines }, place))
+        let (agent, place) = ChildAgent::start(launch, name, cpus, rights, intake, deliver)?;
+        Ok((Self { agent, lines }, place))
     }
 }
 
-impl Link for LocalLink {
+impl Link for ChildLink {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        self.local.write(line)
+        self.agent.write(line)
     }
 
     fn receive(&mut self, wait: Duration) -> Received {
@@ -231,15 +231,15 @@ impl Link for LocalLink {
     }
 
     fn close(&mut self) {
-        self.local.close();
+        self.agent.close();
     }
 
     fn ended(&mut self, wait: Duration) -> Option<Ended> {
-        self.local.ended(wait)
+        self.agent.ended(wait)
     }
 
     fn kill(&mut self) {
-        self.local.kill();
+        self.agent.kill();
     }
 }
 
@@ -258,13 +258,13 @@ mod tests {
         };
         let cpus = plumb_host::cpu::available_cpus().unwrap();
         let log = ProcessLog::here("load");
-        let (mut link, _) = LocalLink::start(&launch, "load", &cpus, Rights::Kept, log).unwrap();
+        let (mut link, _) = ChildLink::start(&launch, "load", &cpus, Rights::Kept, log).unwrap();
         let wait = Duration::from_secs(60);
         assert_eq!(link.receive(wait), Received::Line("first".to_owned()));
         assert_eq!(link.receive(wait), Received::End);
         let how = "sent a line of more than 16 MiB".to_owned();
         assert_eq!(link.ended(wait), Some(Ended { how, is_from_outside: false }));
         // By itself it would sleep for ten minutes.
-        assert!(link.local.child.wait_timeout(wait).unwrap().is_some());
+        assert!(link.agent.child.wait_timeout(wait).unwrap().is_some());
     }
 }
