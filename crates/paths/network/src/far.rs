@@ -12,7 +12,7 @@ use crate::load::any_load;
 use crate::options::Placement;
 use crate::settings::{Apart, NetworkSettings, NetworkTarget};
 use crate::system::half::{Half, of_client};
-use crate::system::halves::note;
+use crate::system::merged_halves::note;
 
 /// The observed property of ends that have no CPU in common.
 pub(crate) const UNSHARED: &str = "ends without a CPU in common";

@@ -7,7 +7,7 @@ use plumb_path::Fault;
 use super::layout::TUNNEL_BYTES;
 use super::ovs::{self, NoOpenVSwitch};
 use super::own_link::{self, NotOnOwnLink};
-use super::{half, pods};
+use super::{half, kernel};
 use crate::options::{Fastpath, Switch};
 use crate::settings::{SystemKind, SystemSettings};
 
@@ -201,7 +201,7 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), Unbuildable> {
     if let Some(lacking) = own_link::lacking(spec)? {
         return Err(lacking.into());
     }
-    Ok(pods::attempt(spec)?)
+    Ok(kernel::attempt(spec)?)
 }
 
 /// Whether this host can build its half of it, where the other one is on another host.

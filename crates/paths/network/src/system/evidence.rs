@@ -6,8 +6,8 @@ use plumb_path::{SeenWindow, Snapshot};
 
 use super::apply::{features, wanted};
 use super::half::{APART, HOSTS_FILTERS};
-use super::halves::{CLOSED, OPENED, joined};
 use super::layout::Role;
+use super::merged_halves::{CLOSED, OPENED, joined};
 use super::observe::{
     BURST, ENTRIES, NONE, SERVICES, SHORTCUTS, TUNNEL, UNLIKE_HOST, of_queues, of_rules, of_shape, packets_of,
 };

@@ -5,12 +5,12 @@ mod check;
 mod end;
 mod evidence;
 pub(crate) mod half;
-pub(crate) mod halves;
+mod kernel;
 mod layout;
+pub(crate) mod merged_halves;
 mod observe;
 mod ovs;
 mod own_link;
-mod pods;
 mod rules;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,8 +43,8 @@ pub fn start(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System
             Ok(Box::new(foreign(settings).at(&target)?))
         }
         SystemKind::Veth | SystemKind::Bridge | SystemKind::Vxlan | SystemKind::Ovs => match place.address {
-            Some(host) => Ok(Box::new(pods::start_near(settings, host, place)?)),
-            None => Ok(Box::new(pods::start(settings, place)?)),
+            Some(host) => Ok(Box::new(kernel::start_near(settings, host, place)?)),
+            None => Ok(Box::new(kernel::start(settings, place)?)),
         },
     }
 }
