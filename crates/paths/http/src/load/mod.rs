@@ -171,7 +171,10 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
     let url = Url::parse(&target.url).map_err(PathError::usage)?;
     let offer = offer(spec, target, &url).map_err(PathError::usage)?;
     if spec.protocol == LoadProtocol::H3 && offer.is_none() {
-        return Err(PathError::usage("speak HTTP/3 without TLS: it has none; name an address of https"));
+        return Err(PathError::usage(format!(
+            "speak HTTP/3 to {}: it is spoken over TLS only; use https",
+            target.url
+        )));
     }
     let errand = Errand {
         address: target.addresses(&url).map_err(PathError::new).and_then(choose_address)?,

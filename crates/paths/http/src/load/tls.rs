@@ -112,12 +112,12 @@ fn versions_and_names(spec: &LoadSettings) -> Result<Asked, Fault> {
     let (tls12, tls13) =
         (!is_quic && asks(TlsVersion::V12) && fits(false), asks(TlsVersion::V13) && fits(true));
     if is_quic && !(tls13 && is_in_rustls(cipher.as_ref(), group)) {
-        let key = match (&spec.cipher, &spec.group) {
-            (Some(_), _) => "load.cipher",
-            (None, Some(_)) => "load.group",
-            (None, None) => "load.tls",
+        let (key, why) = match (&spec.cipher, &spec.group) {
+            _ if spec.tls == Some(TlsVersion::V12) => ("load.tls", "HTTP/3 needs TLS 1.3"),
+            (Some(_), _) => ("load.cipher", "HTTP/3 has the cipher suites of TLS 1.3 only"),
+            _ => ("load.group", "the TLS library of HTTP/3 does not have this group"),
         };
-        return Err(Fault::new(key, "HTTP/3 is spoken over TLS 1.3, by rustls, which does not have this"));
+        return Err(Fault::new(key, why));
     }
     if let (false, false, Some(name)) = (tls12, tls13, &spec.cipher) {
         let version = if fits(true) { "1.3" } else { "1.2" };
@@ -236,6 +236,25 @@ mod tests {
         load.group: no TLS library here has both this group and the cipher suite that was asked for
         load.group: `x25518` is not a key-exchange group; did you mean `x25519`?
         ");
+    }
+
+    #[test]
+    fn what_http_3_cannot_offer_is_refused() {
+        let h3 = || LoadSettings { protocol: LoadProtocol::H3, ..LoadSettings::default() };
+        let own = |text: &str| Some(text.to_owned());
+        let faults = [
+            check(&LoadSettings { tls: Some(TlsVersion::V12), ..h3() }),
+            check(&LoadSettings { cipher: own("ECDHE-RSA-AES256-GCM-SHA384"), ..h3() }),
+            check(&LoadSettings { alpn: vec!["h2".to_owned()], ..h3() }),
+        ];
+        let texts = faults.map(|fault| fault.unwrap_err().to_string());
+        insta::assert_snapshot!(texts.join("\n"), @"
+        load.tls: HTTP/3 needs TLS 1.3
+        load.cipher: HTTP/3 has the cipher suites of TLS 1.3 only
+        load.alpn: the load speaks HTTP/3; offer `h3`, alone or among others, or set `protocol: h2`
+        ");
+        let offered = Offer::new(&h3(), &Target::default(), &Url::parse("https://a/").unwrap()).unwrap();
+        assert_eq!((offered.tls12, offered.tls13, offered.alpn), (false, true, vec!["h3".to_owned()]));
     }
 
     #[test]
