@@ -201,7 +201,9 @@ impl<P: Protocol> Connection<P> {
         let now_ns = monotonic_ns();
         self.free_since_ns = now_ns;
         self.streams().iter_mut().for_each(|stream| stream.fail(core, failure, now_ns));
-        self.vacate(core);
+        if let Some(link) = self.vacate(core) {
+            link.abandon(core);
+        }
         Step::Failed
     }
 

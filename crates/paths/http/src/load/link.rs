@@ -67,4 +67,7 @@ pub trait Link: Sized {
 
     /// Ends the connection: the server first, where it said that it would.
     fn leave<T>(self, core: &mut Core<T>, then: Then);
+
+    /// Gives a connection up that failed. Closing a socket of TCP tells the server.
+    fn abandon<T>(self, _core: &mut Core<T>) {}
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use plumb_h3::ErrorCode;
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::{Instants, monotonic_ns};
 use plumb_model::Merge as _;
@@ -24,8 +25,11 @@ use super::tls::{Negotiated, SessionUse};
 use super::transport::Security;
 
 const NEVER: u64 = u64::MAX;
-/// The application closes a connection that it needs no more (RFC 9114, section 8.1).
-const H3_NO_ERROR: VarInt = VarInt::from_u32(0x100);
+
+/// The number of a code as QUIC has it.
+pub fn number_of(code: ErrorCode) -> VarInt {
+    VarInt::from_u64(code.number()).unwrap_or(VarInt::MAX)
+}
 
 /// A connection of QUIC on a socket for itself.
 pub struct QuicLink {
@@ -54,30 +58,42 @@ impl fmt::Debug for QuicLink {
 }
 
 impl QuicLink {
-    /// Takes all datagrams that arrived, and acts on timers. Returns the time of that.
+    /// Takes the datagrams of one call to the kernel. Returns when they were read; `None` if there are none.
     ///
     /// # Errors
     /// When the server's host refuses datagrams.
-    pub fn receive<T>(&mut self, core: &mut Core<T>) -> Result<u64, Failure> {
+    pub fn receive<T>(&mut self, core: &mut Core<T>) -> Result<Option<u64>, Failure> {
+        if !self.is_readable {
+            return Ok(None);
+        }
+        let Some(received) = self.datagrams.receive(&mut core.buffer)? else {
+            self.is_readable = false;
+            return Ok(None);
+        };
+        // Read after the call: with an earlier time, an answer would seem to come sooner than it did.
         let now_ns = monotonic_ns();
-        let now = self.instants.at(now_ns);
-        if std::mem::take(&mut self.is_readable) {
-            let mut reply = Vec::new();
-            while let Some(received) = self.datagrams.receive(&mut core.buffer)? {
-                for datagram in core.buffer[..received.bytes].chunks(received.segment_bytes.max(1)) {
-                    let bytes = BytesMut::from(datagram);
-                    let event =
-                        self.endpoint.handle(now, received.from, None, received.ecn, bytes, &mut reply);
-                    if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
-                        self.connection.handle_event(event);
-                    }
-                }
+        let (now, mut reply) = (self.instants.at(now_ns), Vec::new());
+        for datagram in core.buffer[..received.bytes].chunks(received.segment_bytes.max(1)) {
+            let bytes = BytesMut::from(datagram);
+            let event = self.endpoint.handle(now, received.from, None, received.ecn, bytes, &mut reply);
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+                self.connection.handle_event(event);
             }
         }
+        Ok(Some(now_ns))
+    }
+
+    /// Acts on the connection's own timers.
+    pub fn act_on_timers(&mut self) {
+        let now = self.instants.at(monotonic_ns());
         if self.connection.poll_timeout().is_some_and(|due| due <= now) {
             self.connection.handle_timeout(now);
         }
-        Ok(now_ns)
+    }
+
+    /// Ends the connection for this reason. The server is told with what is sent next.
+    pub fn close(&mut self, code: ErrorCode) {
+        self.connection.close(self.instants.at(monotonic_ns()), number_of(code), Bytes::new());
     }
 
     /// The next thing that happened on a stream.
@@ -205,8 +221,9 @@ impl Link for QuicLink {
     }
 
     fn handshake<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
-        let now_ns = self.receive(core)?;
-        self.on_timer(now_ns);
+        while self.receive(core)?.is_some() {}
+        self.act_on_timers();
+        self.on_timer(monotonic_ns());
         // Events of streams come after the one that ends the handshake, and are the protocol's.
         while let Some(event) = self.connection.poll() {
             match event {
@@ -236,8 +253,13 @@ impl Link for QuicLink {
         core.tally.datagrams.add(&self.counts().since(self.counts_before));
     }
 
-    fn leave<T>(mut self, core: &mut Core<T>, _: Then) {
-        self.connection.close(self.instants.at(monotonic_ns()), H3_NO_ERROR, Default::default());
+    fn leave<T>(self, core: &mut Core<T>, _: Then) {
+        self.abandon(core);
+    }
+
+    /// Without this, the server would keep the connection until it has been idle for long.
+    fn abandon<T>(mut self, core: &mut Core<T>) {
+        self.close(ErrorCode::NoError);
         let _ = self.transmit_all(core);
     }
 }

@@ -131,8 +131,8 @@ impl H3 {
     /// Takes all that arrived, and acts on timers.
     fn go_on(&mut self, link: &mut QuicLink, core: &mut Core<Shared>) -> Result<Flow, Failure> {
         self.receive(link, core)?;
-        let now_ns = self.wire.heard_ns;
         let has_answered = std::mem::take(&mut self.wire.has_answered);
+        let now_ns = if has_answered { self.wire.heard_ns } else { monotonic_ns() };
         let has_other_room = std::mem::take(&mut self.wire.has_other_room);
         if let Some(then) = self.end(core, has_answered) {
             if self.wire.going_away.is_some() && !self.wire.has_served {
@@ -147,7 +147,7 @@ impl H3 {
         }
         // With an answer, more requests may follow, and leave together with what is queued.
         if !has_answered && !has_other_room {
-            self.send(link, core, monotonic_ns())?;
+            self.send(link, core, now_ns)?;
         }
         Ok(match (has_answered, has_other_room) {
             (true, _) => Flow::Answered(now_ns, Then::Stay),

@@ -3,15 +3,14 @@
 //! A fault of one stream fails its request, and one of the connection fails all of them.
 
 use plumb_h3::{ErrorCode, Event, Fault, Scope, peer};
-use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, VarInt};
+use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId};
 
-use super::send::NO_ERROR;
 use super::state::{H3, Shared};
 use crate::load::content::{Content, Label};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http3_error::Http3Error;
-use crate::load::quic_link::QuicLink;
+use crate::load::quic_link::{QuicLink, number_of};
 
 /// The end of reading a stream for now.
 enum Read {
@@ -46,10 +45,24 @@ fn read(connection: &mut Connection, id: StreamId, mut take: impl FnMut(&[u8]) -
     end
 }
 
+/// Ends the connection, and tells the server its fault.
+fn refuse(link: &mut QuicLink, fault: Fault) -> Failure {
+    link.close(fault.code());
+    Http3Error::Illegal(fault).into()
+}
+
 impl H3 {
-    /// Takes all that arrived.
+    /// Takes all that arrived, each part with the time at which it was read.
     pub(super) fn receive(&mut self, link: &mut QuicLink, core: &mut Core<Shared>) -> Result<(), Failure> {
-        self.wire.heard_ns = link.receive(core)?;
+        while let Some(heard_ns) = link.receive(core)? {
+            self.wire.heard_ns = heard_ns;
+            self.take_events(link, core)?;
+        }
+        link.act_on_timers();
+        self.take_events(link, core)
+    }
+
+    fn take_events(&mut self, link: &mut QuicLink, core: &mut Core<Shared>) -> Result<(), Failure> {
         loop {
             match link.poll() {
                 Ok(None) => return Ok(()),
@@ -125,11 +138,10 @@ impl H3 {
             Read::Reset(ErrorCode::RequestRejected) => self.repeat(core, at, heard_ns),
             Read::Reset(code) => self.fail_one(core, at, Http3Error::Reset(code)),
             Read::Illegal(fault) if fault.scope() == Scope::Stream => {
-                let code = VarInt::from_u64(fault.code().number()).unwrap_or(NO_ERROR);
-                let _ = link.connection.recv_stream(id).stop(code);
+                let _ = link.connection.recv_stream(id).stop(number_of(fault.code()));
                 self.fail_one(core, at, Http3Error::Illegal(fault));
             }
-            Read::Illegal(fault) => return Err(Http3Error::Illegal(fault).into()),
+            Read::Illegal(fault) => return Err(refuse(link, fault)),
         }
         Ok(())
     }
@@ -155,11 +167,13 @@ impl H3 {
             Ok(())
         });
         let ended = match end {
-            Read::Open => Ok(()),
-            Read::Ended | Read::Reset(_) => peer.end(stream),
+            Read::Open => Ok(false),
+            Read::Ended | Read::Reset(_) => peer.end(stream).map(|()| true),
             Read::Illegal(fault) => Err(fault),
         };
-        ended.map_err(Http3Error::Illegal)?;
+        if ended.map_err(|fault| refuse(link, fault))? {
+            wire.unidirectional.swap_remove(at);
+        }
         if let Some(first) = going_away {
             // An open loop must see that the connection has no room, even if no request ends.
             (wire.going_away, wire.has_other_room) = (Some(first), true);
@@ -176,7 +190,7 @@ impl H3 {
         let (mut stream, exchange) = self.remove(at);
         if let Some(id) = exchange.id.filter(|_| exchange.sent < core.shared.request.bytes.len()) {
             // The server does not want the rest of the request (RFC 9114, section 4.1).
-            let _ = link.connection.send_stream(id).reset(NO_ERROR);
+            let _ = link.connection.send_stream(id).reset(number_of(ErrorCode::NoError));
         }
         if stream.answer.sent_ns == 0 {
             stream.answer.sent_ns = now_ns;

@@ -1,19 +1,15 @@
 //! Sending: requests within the limits of the server and of the connection.
 
-use plumb_h3::{Settings, StreamKind};
+use plumb_h3::{ErrorCode, Settings, StreamKind};
 use plumb_host::time::monotonic_ns;
 use plumb_model::Wait;
-use quinn_proto::{Dir, VarInt, WriteError};
+use quinn_proto::{Dir, WriteError};
 
 use super::state::{H3, Shared};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http3_error::Http3Error;
-use crate::load::quic_link::QuicLink;
-
-/// H3_NO_ERROR and H3_REQUEST_CANCELLED (RFC 9114, section 8.1).
-pub(super) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
-const REQUEST_CANCELLED: VarInt = VarInt::from_u32(0x10c);
+use crate::load::quic_link::{QuicLink, number_of};
 
 impl H3 {
     /// Begins the requests that were taken, and sends what the connection and the kernel take.
@@ -127,8 +123,9 @@ impl H3 {
     pub(super) fn give_up(&mut self, at: usize, link: &mut QuicLink, core: &mut Core<Shared>, now_ns: u64) {
         let (mut stream, exchange) = self.remove(at);
         if let Some(id) = exchange.id {
-            let _ = link.connection.send_stream(id).reset(REQUEST_CANCELLED);
-            let _ = link.connection.recv_stream(id).stop(REQUEST_CANCELLED);
+            let code = number_of(ErrorCode::RequestCancelled);
+            let _ = link.connection.send_stream(id).reset(code);
+            let _ = link.connection.recv_stream(id).stop(code);
         }
         stream.fail(core, &Failure::RequestTimeout, now_ns);
     }
