@@ -186,3 +186,25 @@ fn a_server_that_stops_shows_in_the_times_from_when_requests_were_due() {
     });
     assert!(statistic_ms(&measurement, "http_req_duration", Statistic::P99) > 400.0);
 }
+
+/// The connection's own timers go off meanwhile, and are no sign of life.
+#[test]
+fn a_connection_on_which_nothing_arrives_is_replaced() {
+    let Some(server) = Caddy::start() else { return };
+    let spec = LoadSettings {
+        rate: Some(Rate(50.0)),
+        timeout: Span(200 * MS),
+        duration: Span(2_000 * MS),
+        ..spec_h3()
+    };
+    let measurement = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sleep(Duration::from_millis(500));
+            server.child.signal(Signal::STOP).unwrap();
+        });
+        measure(&spec, &server.url)
+    });
+    server.child.signal(Signal::CONT).unwrap();
+    assert!(measurement.errors.contains_key("request timeout"), "{:?}", measurement.errors);
+    assert!(measurement.observed["connections"]["opened"] > 2, "{:?}", measurement.observed);
+}
