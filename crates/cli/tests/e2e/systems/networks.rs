@@ -198,7 +198,7 @@ fn links_delay_and_lose_packets_with_or_without_netem() {
     let of_kernel = checked.matches("the kernel makes its link").count();
     let has_netem = plumb_host::network::has_netem().unwrap();
     assert_eq!((own, of_kernel), if has_netem { (3, 1) } else { (4, 0) }, "{checked}");
-    assert!(checked.contains("has no second queue; leave out `system.queues`"), "{checked}");
+    assert!(checked.contains("do not have a second queue; leave out `system.queues`"), "{checked}");
     let found = measured(&text);
     for variant in LINKS {
         let found = found.iter().find(|it| it["name"] == variant.name).unwrap();
@@ -206,6 +206,7 @@ fn links_delay_and_lose_packets_with_or_without_netem() {
             // No slot was good, so the variant has no evidence but the reason.
             let reason = found["reason"].as_str().unwrap();
             assert!(LATE.iter().any(|what| reason.contains(what)), "{reason}");
+            skip(&format!("busy: {}: {reason}", variant.name));
             continue;
         }
         let evidence = found["evidence"].as_array().unwrap();

@@ -176,7 +176,7 @@ fn remedy(error: &Error) -> &'static str {
     } else if what.contains("macvlan device") || what.contains("vxlan device") {
         "; between hosts it needs root, and a kernel that has such devices"
     } else if what.contains("tap device") {
-        "; for Plumbline's own link it needs /dev/net/tun, and the right to open it"
+        "; for Plumbline's own link it needs /dev/net/tun and root"
     } else if what.contains("hand rules to nft") {
         "; install nftables"
     } else {

@@ -218,8 +218,9 @@ impl Observation<'_> {
         let mut evidence: Vec<Evidence> =
             asked.into_iter().map(|(name, expected)| self.read_back(name, expected)).collect();
         if is_own {
-            let least = (1.0 - MISSED_MAX) * self.traffic.packets;
-            evidence.extend(own_link::evidence(link, (self.before, self.after), least));
+            let least =
+                [self.traffic.packets, self.traffic.bytes].map(|counted| (1.0 - MISSED_MAX) * counted);
+            evidence.extend(own_link::evidence(link, (self.before, self.after), least.into()));
             return evidence;
         }
         let shape = of_shape(wanted(link)).into_iter();

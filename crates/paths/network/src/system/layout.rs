@@ -72,6 +72,8 @@ pub(super) struct Layout {
     pub refused: BTreeSet<String>,
     /// The link between the two sides, where it is Plumbline's own.
     pub link: Option<TunLink>,
+    /// The two devices of that link: the places of their namespaces, and their names.
+    pub link_ends: Vec<(usize, String)>,
 }
 
 impl Layout {
@@ -168,9 +170,13 @@ impl Layout {
 
     /// Joins two namespaces by devices of these names: a pair of the kernel's, or Plumbline's own link.
     fn add_wire(&mut self, ends: [(usize, &str); 2], spec: &SystemSettings) -> Result<(), Error> {
+        let names = ends;
         let ends = ends.map(|(at, name)| (&self.namespaces[at], veth(name, spec, spec.mtu)));
         match own_link::terms(&spec.link)? {
-            Some(terms) => self.link = Some(TunLink::start(ends, terms)?),
+            Some(terms) => {
+                self.link = Some(TunLink::start(ends, terms)?);
+                self.link_ends = names.map(|(at, name)| (at, name.to_owned())).into();
+            }
             None => ends[0].0.add_veth(ends[0].1, ends[1].1, ends[1].0)?,
         }
         Ok(())

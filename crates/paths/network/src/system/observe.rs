@@ -55,9 +55,8 @@ pub(super) fn of_rules(name: &str) -> String {
 pub(super) fn observe(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Result<(), Error> {
     counters(layout, snapshot)?;
     if let Some(link) = &layout.link {
-        let wires = layout.wires();
-        let lost =
-            wires.iter().map(|wire| Ok(layout.namespace(wire).link(&wire.name)?.counters.lost_packets));
+        let ends = layout.link_ends.iter();
+        let lost = ends.map(|(at, name)| Ok(layout.namespaces[*at].link(name)?.counters.lost_packets));
         own_link::observe(link, lost.sum::<Result<u64, Error>>()?, snapshot);
     }
     if spec.conntrack.is_on() || spec.service_rules > 0 {

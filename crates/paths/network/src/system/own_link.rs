@@ -14,9 +14,11 @@ use crate::settings::{SystemKind, SystemSettings};
 
 statements! {
     MADE = "link-made": "the link, which is Plumbline's own", "{asked}", "{seen}";
-    CARRIED = "link-carried": "packets that the link forwarded", "at least {least:.0}",
-        "{forwarded:.0}, {reordered:.0} of them without the delay";
-    LOST = "link-lost": "packets that the link lost", "{share} of {entered:.0}", "{lost:.0}, and {crowded_out:.0} more for want of its rate";
+    CARRIED = "link-carried": "packets that the link forwarded", "at least {least:.0}, with at least {least_bytes:.0} B",
+        "{forwarded:.0}, with {bytes:.0} B";
+    REORDERED = "link-reordered": "packets that took no delay", "{share} of {forwarded:.0}", "{reordered:.0}";
+    DELAYED = "link-delayed": "packets that spent less time on the link than the delay", "0", "{too_soon:.0} of {forwarded:.0}";
+    LOST = "link-lost": "packets that the link lost", "{share} of {entered:.0}", "{lost:.0}; the rate limit dropped {crowded_out:.0} more";
     ON_TIME = "link-on-time": "packets that the link forwarded late",
         "at most {late_max:%} by more than {late_ns:ns}, and none dropped for want of room",
         "{late:.0} of {forwarded:.0}, by up to {latest_us:.0 us} since the link was made; {refused:.0} dropped";
@@ -38,7 +40,9 @@ const FEW: f64 = 3.0;
 /// Counters of the link.
 const ENTERED: &str = "own link: entered";
 const FORWARDED: &str = "own link: forwarded";
-const REORDERED: &str = "own link: reordered";
+const FORWARDED_BYTES: &str = "own link: forwarded bytes";
+const TOO_SOON: &str = "own link: too soon";
+const OVERTAKING: &str = "own link: reordered";
 const LOST_PACKETS: &str = "own link: lost";
 const CROWDED_OUT: &str = "own link: crowded out";
 const REFUSED: &str = "own link: refused";
@@ -54,9 +58,7 @@ const SEED: &str = "own link's seed";
 
 /// A setting that Plumbline's own link does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "Plumbline's own link, which takes the place of the kernel's netem, has no {what}; leave out `system.{key}`"
-)]
+#[error("plumb makes this link, and its devices do not have {what}; leave out `system.{key}`")]
 pub struct NotOnOwnLink {
     key: &'static str,
     what: &'static str,
@@ -107,18 +109,14 @@ pub(super) fn lacking(spec: &SystemSettings) -> Result<Option<NotOnOwnLink>, Err
     }
     let is_on = |switch: Option<Switch>| switch.is_some_and(Switch::is_on);
     let settings = [
-        (spec.queues > 1, "queues", "second queue"),
-        (
-            is_on(spec.offloads.tso),
-            "offloads.tso",
-            "segmentation by its devices: a packet is one of the wire",
-        ),
-        (is_on(spec.offloads.tx_checksum), "offloads.tx_checksum", "checksums by its devices"),
-        (is_on(spec.offloads.gro), "offloads.gro", "packets put together: a packet is one of the wire"),
+        (spec.queues > 1, "queues", "a second queue"),
+        (is_on(spec.offloads.tso), "offloads.tso", "segmentation (TSO)"),
+        (is_on(spec.offloads.tx_checksum), "offloads.tx_checksum", "checksums"),
+        (is_on(spec.offloads.gro), "offloads.gro", "merging of received packets (GRO)"),
         (
             spec.kind == SystemKind::Bridge && spec.fastpath == Fastpath::Redirect,
             "fastpath",
-            "peer to which an eBPF program could hand packets",
+            "a peer to which an eBPF program could hand packets",
         ),
     ];
     let asked = settings.into_iter().find(|(is_asked, ..)| *is_asked);
@@ -135,7 +133,9 @@ pub(super) fn observe(link: &TunLink, overflowed: u64, snapshot: &mut Snapshot) 
     let counters = [
         (ENTERED, sum(|it| it.entered)),
         (FORWARDED, sum(|it| it.forwarded)),
-        (REORDERED, sum(|it| it.reordered)),
+        (FORWARDED_BYTES, sum(|it| it.forwarded_bytes)),
+        (TOO_SOON, sum(|it| it.too_soon)),
+        (OVERTAKING, sum(|it| it.reordered)),
         (LOST_PACKETS, sum(|it| it.lost)),
         (CROWDED_OUT, sum(|it| it.crowded_out)),
         (REFUSED, sum(|it| it.refused) + overflowed),
@@ -171,11 +171,19 @@ pub(super) fn is_own(link: &LinkShape, seen: &Snapshot) -> bool {
     is_own_only(link) || seen.states.contains_key(EFFECTS)
 }
 
-/// Evidence that the link had its effects on the slot's packets, of which there were at least this many, and kept up with them.
+/// Whether a count may be that of draws by a share of `of`.
+fn is_share(count: f64, of: f64, share: f64) -> bool {
+    let deviation = (of * share * (1.0 - share)).sqrt();
+    let allowed = if share == 0.0 { 0.0 } else { FEW + DEVIATIONS_MAX * deviation };
+    (count - of * share).abs() <= allowed
+}
+
+/// Evidence that the link had its effects on the slot's packets, of which there were at least this many with this many bytes, and kept up
+/// with them.
 pub(super) fn evidence(
     link: &LinkShape,
     (before, after): (&Snapshot, &Snapshot),
-    least: f64,
+    (least, least_bytes): (f64, f64),
 ) -> Vec<Evidence> {
     let moved = |counter: &str| after.moved(before, counter).unwrap_or(0) as f64;
     let state = |of: &Snapshot, name: &str| of.states.get(name).cloned().unwrap_or_default();
@@ -186,17 +194,21 @@ pub(super) fn evidence(
     let is_made = first == wanted && last == wanted;
     let made = MADE.evidence(is_made, facts![asked = wanted, seen = last]);
 
-    let (forwarded, reordered) = (moved(FORWARDED), moved(REORDERED));
-    let carried =
-        CARRIED.evidence(forwarded > 0.0 && forwarded >= least, facts![least, forwarded, reordered]);
+    let (forwarded, bytes) = (moved(FORWARDED), moved(FORWARDED_BYTES));
+    let is_carried = forwarded > 0.0 && forwarded >= least && bytes >= least_bytes;
+    let carried = CARRIED.evidence(is_carried, facts![least, least_bytes, forwarded, bytes]);
+
+    let (reordered, too_soon) = (moved(OVERTAKING), moved(TOO_SOON));
+    let reordering = link.reordering.map_or(0.0, |share| share.0);
+    let share = Percent(reordering).to_string();
+    let holds = is_share(reordered, forwarded, reordering);
+    let reordered = REORDERED.evidence(holds, facts![share, forwarded, reordered]);
+    let delayed = DELAYED.evidence(too_soon == 0.0, facts![too_soon, forwarded]);
 
     let (entered, lost, crowded_out) = (moved(ENTERED), moved(LOST_PACKETS), moved(CROWDED_OUT));
     let loss = link.loss.map_or(0.0, |loss| loss.0);
-    let deviation = (entered * loss * (1.0 - loss)).sqrt();
-    let allowed = if loss == 0.0 { 0.0 } else { FEW + DEVIATIONS_MAX * deviation };
-    let is_share = (lost - entered * loss).abs() <= allowed;
-    let share = Percent(loss).to_string();
-    let lost = LOST.evidence(is_share, facts![share, entered, lost, crowded_out]);
+    let (holds, share) = (is_share(lost, entered, loss), Percent(loss).to_string());
+    let lost = LOST.evidence(holds, facts![share, entered, lost, crowded_out]);
 
     let (late, refused) = (moved(LATE), moved(REFUSED));
     let latest_us = after.counters.get(LATEST_NS).copied().unwrap_or(0) / 1000;
@@ -211,7 +223,7 @@ pub(super) fn evidence(
     let busy_max = if cpus < CPUS { BUSY_MAX_SHARED } else { BUSY_MAX };
     let cpu_ms = (there + back) / 1e6;
     let cpu = CPU.evidence(busy <= busy_max, facts![busy_max, cpus, busy, cpu_ms]);
-    vec![made, carried, lost, on_time, cpu]
+    vec![made, carried, reordered, delayed, lost, on_time, cpu]
 }
 
 #[cfg(test)]
@@ -242,6 +254,7 @@ mod tests {
         let mut counters = vec![
             (ENTERED, 10_000),
             (FORWARDED, 9_900),
+            (FORWARDED_BYTES, 990_000),
             (LOST_PACKETS, 100),
             (CPU_NS[0], 100_000_000),
             (CPU_NS[1], 200_000_000),
@@ -250,7 +263,7 @@ mod tests {
         ];
         counters.extend(other);
         let (before, after) = (snapshot(&[], words), snapshot(&counters, words));
-        let evidence = evidence(&LINK, (&before, &after), 9_000.0);
+        let evidence = evidence(&LINK, (&before, &after), (9_000.0, 900_000.0));
         evidence.into_iter().filter(|one| !one.holds).map(|one| one.kind).collect()
     }
 
@@ -261,6 +274,9 @@ mod tests {
         assert_eq!(broken(&[], words), [""; 0]);
         assert_eq!(broken(&[], "delay 2 ms ± 0 s, loss 1%, reordering 0%"), ["link-made"]);
         assert_eq!(broken(&[(FORWARDED, 8_000)], words), ["link-carried"]);
+        assert_eq!(broken(&[(FORWARDED_BYTES, 800_000)], words), ["link-carried"]);
+        assert_eq!(broken(&[(OVERTAKING, 1)], words), ["link-reordered"]);
+        assert_eq!(broken(&[(TOO_SOON, 1)], words), ["link-delayed"]);
         // Of 10,000 packets, 100 ± 53 may be lost.
         assert_eq!(broken(&[(LOST_PACKETS, 160)], words), ["link-lost"]);
         assert_eq!(broken(&[(LATE, 100)], words), ["link-on-time"]);
@@ -276,6 +292,7 @@ mod tests {
         let counters = [
             (ENTERED, 10_000),
             (FORWARDED, 9_900),
+            (FORWARDED_BYTES, 990_000),
             (LOST_PACKETS, 100),
             (LATE, 3),
             (LATEST_NS, 310_000),
@@ -285,13 +302,15 @@ mod tests {
             (ON_CPUS, 4),
         ];
         let (before, after) = (snapshot(&[], words), snapshot(&counters, words));
-        let lines = evidence(&LINK, (&before, &after), 9_000.0);
+        let lines = evidence(&LINK, (&before, &after), (9_000.0, 900_000.0));
         let lines: Vec<String> =
             lines.iter().map(|it| format!("{}: {} / {}", it.what, it.expected, it.observed)).collect();
         insta::assert_snapshot!(lines.join("\n"), @"
         the link, which is Plumbline's own: delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7 / delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7
-        packets that the link forwarded: at least 9000 / 9900, 0 of them without the delay
-        packets that the link lost: 1% of 10000 / 100, and 0 more for want of its rate
+        packets that the link forwarded: at least 9000, with at least 900000 B / 9900, with 990000 B
+        packets that took no delay: 0% of 9900 / 0
+        packets that spent less time on the link than the delay: 0 / 0 of 9900
+        packets that the link lost: 1% of 10000 / 100; the rate limit dropped 0 more
         packets that the link forwarded late: at most 1% by more than 1 ms, and none dropped for want of room / 3 of 9900, by up to 310 us since the link was made; 0 dropped
         CPU time of the link's busier thread: at most 90% of the window, with 4 CPUs / 10.0%; both took 120 ms
         ");

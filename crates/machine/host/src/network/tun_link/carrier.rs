@@ -23,6 +23,11 @@ const SLEEP_NS_MAX: u64 = 1_000_000_000;
 
 /// A frame on its way.
 struct Frame {
+    /// When it was read.
+    entered_ns: u64,
+    /// The longest that it can have waited for that.
+    waited_ns: u64,
+    /// When it is to leave.
     at_ns: u64,
     bytes: Vec<u8>,
     length: usize,
@@ -39,6 +44,8 @@ pub(super) struct Carrier {
     early: VecDeque<Frame>,
     /// Memory of frames that arrived.
     spare: Vec<Vec<u8>>,
+    /// When nothing was there to be read, last.
+    empty_ns: u64,
     counts: LinkCounts,
     published: Arc<Mutex<LinkCounts>>,
 }
@@ -60,6 +67,7 @@ impl Carrier {
             delayed: VecDeque::new(),
             early: VecDeque::new(),
             spare: Vec::new(),
+            empty_ns: monotonic_ns(),
             counts: LinkCounts::default(),
             published: Arc::default(),
         }
@@ -81,7 +89,7 @@ impl Carrier {
             let Ok(is_drained) = self.receive() else { break };
             self.counts.cpu_ns = current_thread_cpu_ns();
             *lock(&self.published) = self.counts;
-            if is_drained && self.wait().is_break() {
+            if self.wait(is_drained).is_break() {
                 break;
             }
         }
@@ -93,18 +101,21 @@ impl Carrier {
             let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; self.frame_bytes]);
             let Some(length) = self.from.read(&mut bytes)? else {
                 self.spare.push(bytes);
+                self.empty_ns = monotonic_ns();
                 return Ok(true);
             };
             self.counts.entered += 1;
-            let fate = self.schedule.arrive(monotonic_ns(), length);
+            let entered_ns = monotonic_ns();
+            let waited_ns = entered_ns - self.empty_ns;
+            let fate = self.schedule.arrive(entered_ns, length);
             let has_room = self.delayed.len() + self.early.len() < FRAMES_MAX;
             let counter = match fate {
                 Fate::Delayed { at_ns } if has_room => {
-                    self.delayed.push_back(Frame { at_ns, bytes, length });
+                    self.delayed.push_back(Frame { entered_ns, waited_ns, at_ns, bytes, length });
                     continue;
                 }
                 Fate::Early { at_ns } if has_room => {
-                    self.early.push_back(Frame { at_ns, bytes, length });
+                    self.early.push_back(Frame { entered_ns, waited_ns, at_ns, bytes, length });
                     continue;
                 }
                 Fate::Delayed { .. } | Fate::Early { .. } => &mut self.counts.refused,
@@ -129,11 +140,16 @@ impl Carrier {
             }
             let queue = if is_early { &mut self.early } else { &mut self.delayed };
             let Some(frame) = queue.pop_front() else { return };
-            let late_ns = now_ns - at_ns;
+            let late_ns = now_ns - at_ns + frame.waited_ns;
+            let is_too_soon = !is_early && now_ns - frame.entered_ns < self.schedule.terms.least_ns();
             match self.to.write(&frame.bytes[..frame.length]) {
-                Ok(()) => self.counts.forwarded += 1,
+                Ok(()) => {
+                    self.counts.forwarded += 1;
+                    self.counts.forwarded_bytes += frame.length as u64;
+                }
                 Err(_) => self.counts.refused += 1,
             }
+            self.counts.too_soon += u64::from(is_too_soon);
             self.counts.reordered += u64::from(is_early);
             self.counts.late += u64::from(late_ns > self.schedule.terms.late_ns());
             self.counts.latest_ns = self.counts.latest_ns.max(late_ns);
@@ -153,18 +169,19 @@ impl Carrier {
         }
     }
 
-    /// Sleeps until a frame has to leave or arrives; breaks when the bell rings.
-    fn wait(&self) -> std::ops::ControlFlow<()> {
+    /// Sleeps until a frame has to leave or arrives, but not if there is more to read; breaks when the bell rings.
+    fn wait(&mut self, is_drained: bool) -> std::ops::ControlFlow<()> {
         let next = self.next().map_or(u64::MAX, |(at_ns, _)| at_ns.saturating_sub(monotonic_ns()));
-        if next == 0 {
-            return std::ops::ControlFlow::Continue(());
-        }
-        let sleep_ns = next.min(SLEEP_NS_MAX);
+        let sleep_ns = if is_drained { next.min(SLEEP_NS_MAX) } else { 0 };
         let whole_s = i64::try_from(sleep_ns / 1_000_000_000).unwrap_or(1);
         let timeout = Timespec { tv_sec: whole_s, tv_nsec: (sleep_ns % 1_000_000_000) as _ };
         let mut events = [PollFd::new(&*self.from, PollFlags::IN), PollFd::new(&*self.bell, PollFlags::IN)];
         // An interrupted sleep is a short one.
         let _ = poll(&mut events, Some(&timeout));
+        if is_drained {
+            // What arrived ended the sleep, so it waited for no longer than the wake-up took.
+            self.empty_ns = monotonic_ns();
+        }
         if events[1].revents().is_empty() {
             std::ops::ControlFlow::Continue(())
         } else {

@@ -10,6 +10,10 @@ pub struct LinkCounts {
     pub entered: u64,
     /// Frames that arrived at the other end.
     pub forwarded: u64,
+    /// Their bytes.
+    pub forwarded_bytes: u64,
+    /// Those of them that took the delay, and spent less time on the link than the least that they should.
+    pub too_soon: u64,
     /// Those of them that arrived without the delay.
     pub reordered: u64,
     /// Frames that it lost, as it was asked to.
@@ -18,7 +22,8 @@ pub struct LinkCounts {
     pub crowded_out: u64,
     /// Frames that it could not keep, or that the other end did not take.
     pub refused: u64,
-    /// Frames that arrived later than they should by more than [`LinkTerms::late_ns`](super::LinkTerms::late_ns).
+    /// Frames that arrived later than they should by more than [`LinkTerms::late_ns`](super::LinkTerms::late_ns). The time that a frame may
+    /// have waited for the thread counts.
     pub late: u64,
     /// The longest time by which one was late, in ns.
     pub latest_ns: u64,

@@ -10,8 +10,8 @@ const WAIT_NS_MAX: u64 = 50_000_000;
 pub struct LinkTerms {
     /// The time from the end of a packet's transmission to its arrival, in ns.
     pub delay_ns: u64,
-    /// The delay differs from `delay_ns` by at most this much, evenly spread. Packets keep their order, so that one may also wait for
-    /// the one before it.
+    /// Each packet draws a delay that differs from `delay_ns` by at most this much, evenly spread. It never overtakes, so in dense
+    /// traffic most packets wait for one before them, and the mean is nearly `delay_ns + jitter_ns`.
     pub jitter_ns: u64,
     /// The share of packets that are lost, before they take any of the rate.
     pub loss: f64,
@@ -29,6 +29,12 @@ impl LinkTerms {
     pub fn late_ns(&self) -> u64 {
         const LATE_NS_MIN: u64 = 200_000;
         LATE_NS_MIN.max(self.delay_ns / 20)
+    }
+
+    /// The least time that a packet with the delay spends on the link.
+    #[must_use]
+    pub fn least_ns(&self) -> u64 {
+        self.delay_ns.saturating_sub(self.jitter_ns)
     }
 }
 
