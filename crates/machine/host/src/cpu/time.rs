@@ -186,7 +186,7 @@ pub fn thread_cpu_times(name_prefix: &str) -> Result<Vec<ThreadTime>, Error> {
     Ok(threads)
 }
 
-/// CPU time of each living thread of the process `pid` since the thread's start, in ns, by thread id; empty if there is no such process
+/// CPU time in ns that each living thread of process `pid` has used since it started, by thread id. Empty if there is no such process
 /// or this kernel does not count it. Of a thread that runs now, the time since the scheduler's last tick may be missing.
 #[must_use]
 pub fn thread_cpu_times_of(pid: u32) -> Vec<(u32, u64)> {

@@ -11,8 +11,8 @@ use rustix::thread::{
 use crate::Error;
 
 /// The capabilities that a child keeps when it loses root's others. They let it use the files of other users, if this process may:
-/// the program, certificates, keys and run directories often belong to the user who called `sudo`. Only `CAP_DAC_OVERRIDE` allows
-/// executing a file that nobody but its owner may execute, and many containers grant no other of the two.
+/// the program, certificates, keys and run directories often belong to the user who called `sudo`. A file that
+/// only its owner may execute needs `CAP_DAC_OVERRIDE`, and many containers grant that one alone.
 const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
 
 /// Permanently drops all other capabilities of the calling thread. Between fork and exec only system calls are allowed, and it makes

@@ -120,7 +120,7 @@ pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// When the code contains the end-of-string symbol, or does not end in padding of fewer than eight 1 bits.
+/// When the code contains the end-of-string symbol, or its padding is not up to seven 1 bits.
 pub(crate) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), CodingFault> {
     let mut input = code.iter();
     // `bits` has the next `count` bits of the code at its upper end, and zeros after them.

@@ -103,7 +103,7 @@ fn length_fault(kind: FrameKind) -> Error {
     Fault::FrameLength(kind).on_connection()
 }
 
-/// The payload without the padding and its length. The padding's bytes are not checked, as section 6.1 allows.
+/// Strips the padding and the byte with its length. The bytes of the padding are not checked, which section 6.1 allows.
 fn unpad(flags: Flags, payload: &[u8], kind: FrameKind) -> Result<&[u8], Error> {
     if !flags.has(Flags::PADDED) {
         return Ok(payload);

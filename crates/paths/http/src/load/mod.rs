@@ -133,9 +133,7 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
         (1, ..) | (_, LoadProtocol::H2 | LoadProtocol::H3 | LoadProtocol::Auto, Reuse::KeepAlive) => {
             return Ok(());
         }
-        (_, LoadProtocol::H1, _) => {
-            "a connection of HTTP/1.1 carries 1 request at a time; set `protocol: h2`"
-        }
+        (_, LoadProtocol::H1, _) => "an HTTP/1.1 connection carries 1 request at a time; set `protocol: h2`",
         (_, _, Reuse::None) => "without `reuse` a connection carries 1 request; leave `streams` out",
     };
     Err(Fault::new("load.streams", why))

@@ -87,7 +87,7 @@ fn check_multiplexed(name: &str) -> Result<(), Fault> {
     let why = if OF_CONNECTION.iter().any(is) {
         "HTTP/2 and HTTP/3 have no such header; remove it"
     } else if is(&"expect") {
-        "only over HTTP/1.1 does the load wait for `100 Continue`; remove it"
+        "the load waits for `100 Continue` only over HTTP/1.1; remove it"
     } else {
         return Ok(());
     };

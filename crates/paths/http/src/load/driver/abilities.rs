@@ -88,7 +88,7 @@ fn check_announced(settings: &LoadSettings, program: &str) -> Result<(), Fault> 
         let is_window = key.starts_with("load.windows.");
         let why = match settings.driver {
             Driver::H2load if is_window && window_bits(bytes).is_none() => {
-                "takes only windows of 2^N - 1 bytes, such as `65535 B`, up to `1073741823 B`; use the native driver"
+                "accepts only windows of 2^N - 1 bytes, such as `65535 B`; the largest is `1073741823 B`; use the native driver"
             }
             Driver::H2load => continue,
             _ => "has no such option here; use h2load or the native driver",

@@ -507,7 +507,7 @@ fn what_http_2_cannot_do_is_refused() {
     let texts = specs.map(|spec| check(&spec).unwrap_err().to_string());
     insta::assert_snapshot!(texts.join("\n"), @r"
     load.streams: a connection carries 1 to 2000 requests at a time
-    load.streams: a connection of HTTP/1.1 carries 1 request at a time; set `protocol: h2`
+    load.streams: an HTTP/1.1 connection carries 1 request at a time; set `protocol: h2`
     load.streams: without `reuse` a connection carries 1 request; leave `streams` out
     load.alpn: the load speaks HTTP/2; offer `h2`, alone or among others, or set `protocol: h1`
     load.protocol: wrk speaks HTTP/1.1 only here; use the native driver, h2load, k6 or oha
@@ -519,6 +519,6 @@ fn what_http_2_cannot_do_is_refused() {
     load.windows.stream: HTTP/2 allows 1 B to 2147483647 B for the stream window
     load.windows.stream: the stream window is a setting of HTTP/2; set `protocol: h2`
     load.headers.Connection: HTTP/2 and HTTP/3 have no such header; remove it
-    load.headers.Expect: only over HTTP/1.1 does the load wait for `100 Continue`; remove it
+    load.headers.Expect: the load waits for `100 Continue` only over HTTP/1.1; remove it
     ");
 }
