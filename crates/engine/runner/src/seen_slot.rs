@@ -87,8 +87,12 @@ fn placement((opened, closed): (&Snapshot, &Snapshot), load: &CpuSet) -> Option<
     (!ran.is_empty()).then(|| Placement { ran: all(&ran), allowed: all(&allowed), load: all(load) })
 }
 
-/// By how much the figure of each of the system's workers grew in the window, the largest first.
+/// By how much the figure of each of the system's workers grew in the window, the largest first; empty if they were not known when it
+/// opened. A worker that is new since then began with 0.
 fn by_worker(opened: &BTreeMap<String, u64>, closed: &BTreeMap<String, u64>) -> Vec<u64> {
+    if opened.is_empty() {
+        return Vec::new();
+    }
     let grown = |(name, now): (&String, &u64)| now.saturating_sub(opened.get(name).copied().unwrap_or(0));
     let mut workers: Vec<u64> = closed.iter().map(grown).collect();
     workers.sort_unstable_by_key(|figure| Reverse(*figure));
@@ -210,6 +214,7 @@ mod tests {
         let closed = workers(&[("7", 101), ("8", 40), ("10", 9)]);
         assert_eq!(by_worker(&opened, &closed), [9, 1, 0]);
         assert_eq!(by_worker(&workers(&[]), &workers(&[])), [0; 0]);
+        assert_eq!(by_worker(&workers(&[]), &closed), [0; 0]);
     }
 
     #[test]
