@@ -48,6 +48,8 @@ pub struct Connection<P: Protocol> {
     /// How many connections this place has had, so that an event of an earlier one is told apart.
     generation: u32,
     link: Option<P::Link>,
+    /// The edges of the window before the connection began.
+    edges_before: u8,
     phase: Phase,
     protocol: P,
     /// When it began to connect, or to shake hands.
@@ -66,6 +68,7 @@ impl<P: Protocol> Connection<P> {
             index,
             generation: 0,
             link: None,
+            edges_before: 0,
             phase: Phase::Vacant,
             protocol: P::new(shared),
             since_ns: 0,
@@ -116,9 +119,9 @@ impl<P: Protocol> Connection<P> {
         self.link.as_ref().filter(|_| self.phase == Phase::Ready)?.negotiated()
     }
 
-    /// The connection as it is, if there is one.
-    pub fn link(&mut self) -> Option<&mut P::Link> {
-        self.link.as_mut()
+    /// The connection, if there is one and it began before the last edge of the window.
+    pub fn link_from_before(&mut self, edges: u8) -> Option<&mut P::Link> {
+        self.link.as_mut().filter(|_| self.edges_before < edges)
     }
 
     /// Begins a request. One of several on a connection leaves at the next [`Connection::flush`].
@@ -183,7 +186,7 @@ impl<P: Protocol> Connection<P> {
         self.phase = Phase::Vacant;
         self.protocol.reset();
         let link = self.link.take()?;
-        if core.counts_segments(self.index) {
+        if core.counts_segments(self.index, self.edges_before) {
             link.count_segments(core);
         }
         Some(link)
@@ -270,6 +273,7 @@ impl<P: Protocol> Connection<P> {
         self.since_ns = begun_ns;
         let (link, connected_ns) = P::Link::open(core, self.token())?;
         self.link = Some(link);
+        self.edges_before = core.edges;
         connected_ns.map_or(Ok(Flow::Pending), |at_ns| self.connected(core, at_ns))
     }
 

@@ -68,8 +68,10 @@ pub struct Core<T> {
     pub tally: Tally,
     /// Whether the window is open.
     pub is_open: bool,
-    /// Connections whose segments are still to be read, since the window opened or closed.
+    /// Places whose connections' segments are still to be read, since the window opened or closed.
     pub unread: Range<usize>,
+    /// How often the window has opened or closed.
+    pub edges: u8,
     /// Bytes on the wire.
     pub traffic: Rc<Traffic>,
     /// Requests that a server did not process, to be begun again.
@@ -109,6 +111,7 @@ impl<T> Core<T> {
             tally,
             is_open: false,
             unread: 0..0,
+            edges: 0,
             traffic: Rc::default(),
             again: VecDeque::new(),
             timers: BinaryHeap::new(),
@@ -133,11 +136,11 @@ impl<T> Core<T> {
         Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
     }
 
-    /// Whether the segments of a connection that ends are to be counted: within the window, from when they were first read, and until
-    /// they are read after it.
+    /// Whether the segments of a connection that ends are to be counted, by its place and the edges of the window before it began: within
+    /// the window, unless it is older and was not read at its opening; after it, if it is older and was not read at its close.
     #[must_use]
-    pub fn counts_segments(&self, index: usize) -> bool {
-        self.is_open != self.unread.contains(&index)
+    pub fn counts_segments(&self, index: usize, edges_before: u8) -> bool {
+        self.is_open != (edges_before < self.edges && self.unread.contains(&index))
     }
 
     /// Whether local ports ran out and connections come from several addresses since.

@@ -3,6 +3,7 @@
 //! The kernel counts them for each connection. They are read when the window opens and closes, and when a connection ends in
 //! between. So a request costs no system call, unless it has a connection to itself, and that takes ten others. The readings of many
 //! connections are spread over the turns of the loop that follow, because all at once would delay requests.
+//! So the count of a connection begins and ends up to some ms after the window does, and later where an open loop is busy with late answers.
 
 use std::array;
 use std::os::fd::AsFd;

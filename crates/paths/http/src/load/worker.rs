@@ -330,6 +330,7 @@ impl<P: Protocol> HttpWorker<P> {
         self.accounts.open();
         self.read();
         self.core.is_open = true;
+        self.core.edges += 1;
         self.core.unread = 0..self.connections.len();
         self.next_second_ns = self.part.frame.next_second_ns(self.part.frame.open_ns);
         for index in 0..self.connections.len() {
@@ -351,15 +352,16 @@ impl<P: Protocol> HttpWorker<P> {
         self.read();
         self.read_segments(usize::MAX);
         self.core.is_open = false;
+        self.core.edges += 1;
         self.core.unread = 0..self.connections.len();
         self.end_ns = now_ns.min(self.part.frame.close_ns);
     }
 
-    /// Reads the segments of connections for which that is still to be done since the window opened or closed.
+    /// Reads the segments of up to `connections_max` connections that have not been read since the window opened or closed.
     fn read_segments(&mut self, connections_max: usize) {
         for _ in 0..connections_max {
             let Some(index) = self.core.unread.next() else { return };
-            match self.connections[index].link() {
+            match self.connections[index].link_from_before(self.core.edges) {
                 Some(link) if self.core.is_open => link.open_window(),
                 Some(link) => link.count_segments(&mut self.core),
                 None => {}
