@@ -1,6 +1,6 @@
-//! The first bytes of something short that is cut off.
+//! The first bytes of a short item, until the rest arrives.
 
-/// Up to `N` bytes that wait for more.
+/// The first bytes of an item of at most `N` bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun<const N: usize> {
     bytes: [u8; N],
@@ -18,7 +18,7 @@ impl<const N: usize> Begun<N> {
         self.count == 0
     }
 
-    /// Takes bytes from the front of `input` until `parse` finds a whole in all that was taken, which it must in `N` bytes. `None` means
+    /// Takes bytes from the front of `input` until `parse` succeeds on all that were taken, which it must within `N` bytes. `None` means
     /// that `input` ended before.
     pub(crate) fn take<T>(&mut self, input: &mut &[u8], parse: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         while usize::from(self.count) < N {

@@ -94,7 +94,7 @@ enum Awaits {
 #[derive(Debug)]
 pub struct Exchange {
     side: Side,
-    /// The response has no content whatever its length says: it answers HEAD.
+    /// Whether the response answers HEAD, and so has no content whatever length it states.
     to_head: bool,
     awaits: Awaits,
     content: Content,

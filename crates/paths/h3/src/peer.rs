@@ -59,7 +59,7 @@ struct Control {
 pub struct Peer {
     /// This side.
     side: Side,
-    /// The streams that each side may open only once, and the peer has.
+    /// The critical streams that the peer has opened. It may open each only once.
     opened: Vec<StreamKind>,
     settings: Option<Settings>,
     /// The id of the last GOAWAY.

@@ -37,7 +37,7 @@ impl Settings {
                 QPACK_MAX_TABLE_CAPACITY => settings.qpack_max_table_capacity = value,
                 MAX_FIELD_SECTION_SIZE => settings.max_field_section_size = Some(value),
                 QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
-                0x2..=0x5 => return Err(Fault::SettingReserved(id)),
+                0x0 | 0x2..=0x5 => return Err(Fault::SettingReserved(id)),
                 _ => {}
             }
         }

@@ -89,7 +89,7 @@ fn settings_that_are_unknown_are_ignored_and_defaults_are_not_sent() {
     out.clear();
     all.encode(&mut out);
     assert_eq!(out, [4, 7, 1, 0x50, 0, 6, 0, 7, 16]);
-    let with_unknown = [&out[2..], &[0x21, 9, 0, 9]].concat();
+    let with_unknown = [&out[2..], &[0x21, 9, 8, 9]].concat();
     assert_eq!(Settings::decode(&with_unknown), Ok(all));
 }
 
@@ -98,6 +98,23 @@ fn numbers_of_codes_and_kinds_are_those_of_the_registries() {
     for (code, number, name) in ErrorCode::ALL {
         assert_eq!((ErrorCode::from_number(number), code.number(), code.name()), (code, number, Some(name)));
     }
+    // RFC 9114, section 11.2.3, and RFC 9204, section 8.3.
+    let registered = [
+        (0x100, "H3_NO_ERROR"),
+        (0x105, "H3_FRAME_UNEXPECTED"),
+        (0x109, "H3_SETTINGS_ERROR"),
+        (0x10a, "H3_MISSING_SETTINGS"),
+        (0x10b, "H3_REQUEST_REJECTED"),
+        (0x10c, "H3_REQUEST_CANCELLED"),
+        (0x110, "H3_VERSION_FALLBACK"),
+        (0x200, "QPACK_DECOMPRESSION_FAILED"),
+        (0x202, "QPACK_DECODER_STREAM_ERROR"),
+    ];
+    for (number, name) in registered {
+        assert_eq!(ErrorCode::from_number(number).name(), Some(name));
+    }
+    let streams = [StreamKind::Control, StreamKind::Push, StreamKind::QpackEncoder, StreamKind::QpackDecoder];
+    assert_eq!(streams.map(StreamKind::number), [0, 1, 2, 3]);
     let unknown = ErrorCode::Unknown(0x21);
     assert_eq!((ErrorCode::from_number(0x21), unknown.number(), unknown.name()), (unknown, 0x21, None));
     for number in 0..20 {
