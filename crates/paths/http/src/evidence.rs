@@ -157,7 +157,7 @@ impl HttpSettings {
         let of = |value| measurement.observed_count(load::DATAGRAMS, value);
         let (dropped, received) = (of(load::DROPPED), of("received"));
         (self.load.protocol == LoadProtocol::H3)
-            .then(|| DROPPED.evidence(dropped == 0, facts![dropped, received]))
+            .then(|| DROPPED.evidence(received > 0 && dropped == 0, facts![dropped, received]))
     }
 
     /// The protocol of the load's connections; `None` if a server was to choose it, and no handshake was seen.

@@ -93,8 +93,8 @@ impl Haproxy {
     }
 
     /// CPU time of its threads, in ns, if there are several. HAProxy counts requests and connections of all threads together. (`show
-    /// activity` counts calls of tasks by thread, and the connections that a thread accepted, mostly before the window.) Without names
-    /// of threads, those of a module that starts some could not be told from HAProxy's own: then nothing is known.
+    /// activity` counts calls of tasks by thread, and the connections that a thread accepted, mostly before the window.) A module may
+    /// start further threads, which have no name to tell them by: if there are more threads than HAProxy was given, this is empty.
     pub(super) fn worker_cpu_ns(&self, states: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
         let threads = thread_cpu_times_of(self.program.pid());
         let is_all = states.get(THREADS_STATE).is_some_and(|known| *known == threads.len().to_string());

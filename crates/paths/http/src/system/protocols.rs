@@ -29,20 +29,17 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.{key}"), message));
     let protocols = &ingress.protocols;
     if protocols.is_empty() {
-        return fault(
-            "protocols",
-            "an ingress speaks `[h1]`, `[h2]`, `[h1, h2]` or `[h1, h2, h3]`".to_owned(),
-        );
+        return fault("protocols", "name at least one of `h1`, `h2` and `h3`, such as `[h1, h2]`".to_owned());
     }
     if (1..protocols.len()).any(|at| protocols[..at].contains(&protocols[at])) {
         return fault("protocols", "name each protocol once".to_owned());
     }
-    if let Some(why) = lacks_h3(ingress) {
-        return fault("protocols", why.to_owned());
-    }
     if ingress.protocols != [Spoken::H1] && ingress.kind == IngressKind::External {
         let message = "an external system speaks what its own configuration says; leave out `protocols`";
         return fault("protocols", message.to_owned());
+    }
+    if let Some(why) = lacks_h3(ingress) {
+        return fault("protocols", why.to_owned());
     }
     if let Some(why) = needs_h1(ingress) {
         return fault("protocols", format!("{why}; write `[h1, h2]`, and choose with `load.protocol`"));
@@ -168,7 +165,7 @@ mod tests {
             with(haproxy, &[H1, H2], Some(STREAMS_MAX + 1)),
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
-        system.ingress.protocols: an ingress speaks `[h1]`, `[h2]`, `[h1, h2]` or `[h1, h2, h3]`
+        system.ingress.protocols: name at least one of `h1`, `h2` and `h3`, such as `[h1, h2]`
         system.ingress.protocols: over TLS, nginx offers `http/1.1` beside `h2`, whatever its configuration; write `[h1, h2]`, and choose with `load.protocol`
         system.ingress.protocols: Caddy refuses a configuration with h2 and without h1; write `[h1, h2]`, and choose with `load.protocol`
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`
