@@ -1,6 +1,6 @@
 //! Cautions that lead: a reader must know them before any figure.
 //!
-//! One of them does not lead: [`Caution::InFlight`], which lists of cautions have between the others.
+//! [`Caution::InFlight`] does not lead. It is found here because reports list it among these.
 
 use std::collections::BTreeMap;
 

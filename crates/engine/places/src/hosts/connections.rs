@@ -19,6 +19,7 @@ const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many pods are created for a place until one of them can be reached.
 const PODS_MAX: u32 = 3;
+
 /// Another host.
 pub(crate) struct Other {
     /// Where it is.

@@ -130,12 +130,12 @@ fn idle_workers(
     [slots, of, idle, workers]: [&u32; 4],
     busiest: f64,
 ) -> String {
-    let (verb, what, all) = match by {
-        WorkerMeasure::Work => ("handled", units, "them"),
-        WorkerMeasure::CpuTime => ("used", "CPU time", "it"),
+    let (verb, what) = match by {
+        WorkerMeasure::Work => ("handled", units),
+        WorkerMeasure::CpuTime => ("used", "CPU time"),
     };
     format!(
-        "in {slots} of {of} slots of {name}, {idle} of {workers} workers {verb} hardly any {what}, and the busiest {verb} {} of {all}: \
+        "in {slots} of {of} slots of {name}, {idle} of {workers} workers {verb} hardly any {what}, and the busiest {verb} {} of all {what}: \
          the figures are those of fewer workers; give the load more connections",
         figures::share(busiest)
     )
@@ -276,8 +276,8 @@ mod tests {
             slots: 2,
             of: 12,
         };
-        insta::assert_snapshot!(sentence(&idle(WorkerMeasure::Work)), @"in 2 of 12 slots of h2, 3 of 4 workers handled hardly any requests, and the busiest handled 99.87% of them: the figures are those of fewer workers; give the load more connections");
-        insta::assert_snapshot!(sentence(&idle(WorkerMeasure::CpuTime)), @"in 2 of 12 slots of h2, 3 of 4 workers used hardly any CPU time, and the busiest used 99.87% of it: the figures are those of fewer workers; give the load more connections");
+        insta::assert_snapshot!(sentence(&idle(WorkerMeasure::Work)), @"in 2 of 12 slots of h2, 3 of 4 workers handled hardly any requests, and the busiest handled 99.87% of all requests: the figures are those of fewer workers; give the load more connections");
+        insta::assert_snapshot!(sentence(&idle(WorkerMeasure::CpuTime)), @"in 2 of 12 slots of h2, 3 of 4 workers used hardly any CPU time, and the busiest used 99.87% of all CPU time: the figures are those of fewer workers; give the load more connections");
     }
 
     #[test]
