@@ -1,7 +1,9 @@
 //! Tunings of the host in a run: the variants that this machine cannot have, and the steps around each slot.
 
 use plumb_model::{Evidence, Notice, PlannedVariant};
-use plumb_tunings::{Machine, PutBack, Resolved, Sight, StateDirectory, Treatment, Tuner, TuningError};
+use plumb_tunings::{
+    Machine, PutBack, Resolved, SettingValues, StateDirectory, Treatment, Tuner, TuningError,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +97,7 @@ pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Opt
 
 /// Applies a variant's treatment, unless it is still in effect from the previous slot. Returns the settings
 /// from before it.
-pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight, HostError> {
+pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<SettingValues, HostError> {
     if tuner.is_still_applied(treatment) {
         return Ok(tuner.look());
     }
@@ -153,8 +155,8 @@ fn stays(treatment: Treatment<'_>) -> bool {
 pub(crate) fn prove(
     tuner: &Tuner,
     treatment: Treatment<'_>,
-    before: Sight,
-    seen: Option<(Sight, Sight)>,
+    before: SettingValues,
+    seen: Option<(SettingValues, SettingValues)>,
     back: PutBack,
 ) -> Result<Proof, HostError> {
     let (opened, closed) = seen.ok_or(HostError::Unseen)?;

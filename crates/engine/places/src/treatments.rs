@@ -1,6 +1,6 @@
 //! Treatments of this host, for a run on it or for the runner behind a keeper.
 
-use plumb_tunings::{Sight, Tuner};
+use plumb_tunings::{SettingValues, Tuner};
 use tracing::info;
 
 use crate::error::HostError;
@@ -12,9 +12,9 @@ use crate::wire::{KeeperReply, OwnTreatment, Treat};
 pub(crate) struct Treatments {
     tuner: Option<Tuner>,
     /// The treatment in effect for the current slot, and the settings before it.
-    slot: Option<(OwnTreatment, Sight)>,
+    slot: Option<(OwnTreatment, SettingValues)>,
     /// The settings at the opening and the close of the window.
-    seen: Vec<Sight>,
+    seen: Vec<SettingValues>,
 }
 
 impl Treatments {

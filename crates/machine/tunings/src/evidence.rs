@@ -6,7 +6,7 @@
 use plumb_model::{Evidence, facts, statements};
 
 use crate::treatment::Treatment;
-use crate::tuner::{Sight, Tuner, Watched};
+use crate::tuner::{SettingValues, Tuner, Watched};
 
 statements! {
     SETTING = "host-setting": "host: {of}", "{asked}", "{seen}";
@@ -16,14 +16,14 @@ impl Tuner {
     /// Evidence that the treatment of a variant was in effect from the window's opening to its close, and those of others
     /// were not, and that everything was as before afterwards. What `stays` for the variant's next slot is not asked to be.
     #[must_use]
-    pub fn evidence(&self, treatment: Treatment<'_>, stays: bool, sights: &[Sight; 4]) -> Vec<Evidence> {
+    pub fn evidence(&self, treatment: Treatment<'_>, stays: bool, values: &[SettingValues; 4]) -> Vec<Evidence> {
         let mut labels: Vec<&str> = Vec::new();
         for watched in &self.watched {
             if self.concerns(watched, treatment) && !labels.contains(&watched.label.as_str()) {
                 labels.push(&watched.label);
             }
         }
-        let settings = labels.into_iter().map(|label| self.of_label(label, treatment, stays, sights));
+        let settings = labels.into_iter().map(|label| self.of_label(label, treatment, stays, values));
         let checked = self.named(treatment).filter_map(|tuning| {
             let checked = tuning.checked.as_deref()?;
             Some(SETTING.evidence(true, facts![of = tuning.name.as_str(), asked = checked, seen = checked]))
@@ -41,7 +41,7 @@ impl Tuner {
     }
 
     /// The settings of one label together: what differs between them stands side by side.
-    fn of_label(&self, label: &str, treatment: Treatment<'_>, stays: bool, sights: &[Sight; 4]) -> Evidence {
+    fn of_label(&self, label: &str, treatment: Treatment<'_>, stays: bool, values: &[SettingValues; 4]) -> Evidence {
         let mut expected = Vec::new();
         let mut observed: [Vec<String>; 4] = Default::default();
         let mut holds = true;
@@ -63,7 +63,7 @@ impl Tuner {
                 (None, None) => shown(original),
             };
             add(&mut expected, &words);
-            let [before, opened, closed, after] = [0, 1, 2, 3].map(|sight| sights[sight].0[at].as_ref());
+            let [before, opened, closed, after] = [0, 1, 2, 3].map(|sight| values[sight].0[at].as_ref());
             let is_due = |value: Option<&String>| {
                 value.is_some_and(|value| match wanted {
                     Some(wanted) => wanted.is_met_by(value),

@@ -28,7 +28,7 @@ pub use plumb_host::settings::Machine;
 pub use plumb_host::settings::state::StateDirectory;
 pub use recovery::{PutBack, recover};
 pub use treatment::Treatment;
-pub use tuner::{Sight, Tuner};
+pub use tuner::{SettingValues, Tuner};
 
 /// Why a tuning is not in effect, or not undone. Messages complete "failed to …".
 #[derive(Debug, thiserror::Error)]

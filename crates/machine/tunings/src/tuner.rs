@@ -25,7 +25,7 @@ pub(crate) struct Watched {
 
 /// The values of all watched settings at one moment; `None` where one cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight(pub(crate) Vec<Option<String>>);
+pub struct SettingValues(pub(crate) Vec<Option<String>>);
 
 /// Applies and puts back the tunings of a run's variants. Holds the lock of this host for as long as it lives.
 #[derive(Debug)]
@@ -186,8 +186,8 @@ impl Tuner {
 
     /// The values of all settings that any variant changes, now.
     #[must_use]
-    pub fn look(&self) -> Sight {
-        Sight(self.watched.iter().map(|watched| self.machine.read(&watched.setting).ok()).collect())
+    pub fn look(&self) -> SettingValues {
+        SettingValues(self.watched.iter().map(|watched| self.machine.read(&watched.setting).ok()).collect())
     }
 
     /// The settings that could not be put back and are still changed, in sentences.

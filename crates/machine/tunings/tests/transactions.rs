@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use plumb_host::settings::journal::{Entry, Journal};
 use plumb_host::settings::state::StateDirectory;
 use plumb_host::settings::{Calls, Machine, Ring, RingSizes, Setting};
-use plumb_tunings::{Sight, Treatment, Tuner, apply_to_stay, find, in_effect, recover, revert};
+use plumb_tunings::{SettingValues, Treatment, Tuner, apply_to_stay, find, in_effect, recover, revert};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -290,7 +290,7 @@ fn everything_is_put_back_and_proven() {
         ["governor", "idle-states", "rings", "network-latency", "interrupt-affinity", "busy-read=100"];
     let mut tuner = bench.tuner(&names);
     let names = owned(&names);
-    let looks = |tuner: &Tuner| -> Sight { tuner.look() };
+    let looks = |tuner: &Tuner| -> SettingValues { tuner.look() };
     let first = looks(&tuner);
     tuner.apply(tunings(&names)).unwrap();
     assert_eq!(bench.get("proc/sys/net/core/busy_read"), "100");
@@ -302,8 +302,8 @@ fn everything_is_put_back_and_proven() {
     assert_eq!(tuner.put_back().unwrap().sentences(), Vec::<String>::new());
     assert_eq!(bench.all(), before);
     assert!(!bench.state.path().join("tunings-of-a-run.jsonl").exists());
-    let sights = [first, opened, closed, looks(&tuner)];
-    let evidence = tuner.evidence(tunings(&names), false, &sights);
+    let values = [first, opened, closed, looks(&tuner)];
+    let evidence = tuner.evidence(tunings(&names), false, &values);
     assert!(evidence.iter().all(|evidence| evidence.holds), "{evidence:#?}");
     let lines: Vec<String> = evidence.iter().map(|it| format!("{}: {}", it.what, it.observed)).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
@@ -321,8 +321,8 @@ fn everything_is_put_back_and_proven() {
     host: receive ring of eth0: 255 before, 4096 during, 255 after
     host: transmit ring of eth0: 255 before, 4096 during, 255 after
     ");
-    // The same sights prove nothing for a variant without the tunings, nor without any of them.
-    let others = tuner.evidence(Treatment::default(), false, &sights);
+    // The same values prove nothing for a variant without the tunings, nor without any of them.
+    let others = tuner.evidence(Treatment::default(), false, &values);
     assert!(others.iter().any(|evidence| !evidence.holds));
 }
 
