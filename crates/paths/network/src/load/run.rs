@@ -157,7 +157,7 @@ impl<'a> Series<'a> {
 }
 
 /// A test under way. Its flows end with this value however that comes about.
-struct Course<'a, 'b> {
+struct RunningTest<'a, 'b> {
     prepared: Prepared,
     lives: Vec<Arc<Live>>,
     series: &'a mut Series<'b>,
@@ -172,14 +172,14 @@ struct Course<'a, 'b> {
     is_shut: bool,
 }
 
-impl Drop for Course<'_, '_> {
+impl Drop for RunningTest<'_, '_> {
     fn drop(&mut self) {
         self.end();
         self.shut();
     }
 }
 
-impl Course<'_, '_> {
+impl RunningTest<'_, '_> {
     fn end(&mut self) {
         self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
         self.ended_ns.get_or_insert_with(monotonic_ns);
@@ -214,7 +214,7 @@ impl Course<'_, '_> {
     }
 }
 
-impl Watch for Course<'_, '_> {
+impl Watch for RunningTest<'_, '_> {
     type Error = Error;
 
     fn look(&mut self, now_ns: u64) -> Result<(), Error> {
@@ -315,7 +315,7 @@ pub fn run(
         look_ns: if is_probed { PROBE_LOOK_NS } else { LOOK_NS },
     };
     let lives: Vec<Arc<Live>> = sockets.iter().map(|_| Arc::default()).collect();
-    let mut course = Course {
+    let mut running = RunningTest {
         prepared,
         lives: lives.clone(),
         series,
@@ -331,7 +331,7 @@ pub fn run(
         ended_ns: None,
         is_shut: false,
     };
-    let driven = drive.run(&mut course, |part| {
+    let driven = drive.run(&mut running, |part| {
         let flow = FlowParts {
             test: terms.test,
             socket: sockets[part.number as usize].clone(),
@@ -348,10 +348,10 @@ pub fn run(
         };
         move || Ok(Flow::new(flow).placed())
     })?;
-    if course.samples.is_empty() {
+    if running.samples.is_empty() {
         return Ok(None);
     }
-    let prepared = &mut course.prepared;
+    let prepared = &mut running.prepared;
     if !terms.test.is_udp() {
         prepared.sockets.iter().flatten().for_each(socket::finish);
     }
@@ -359,7 +359,7 @@ pub fn run(
     let observed = std::mem::take(&mut prepared.observed);
     let shared = terms.shared_cpus.as_ref().map(|shared| shared.cpus.len());
     let cpus = (shared.unwrap_or_else(|| available_cpus().map_or(1, |cpus| cpus.len())), shared.is_some());
-    let (samples, infos) = (std::mem::take(&mut course.samples), std::mem::take(&mut course.infos));
+    let (samples, infos) = (std::mem::take(&mut running.samples), std::mem::take(&mut running.infos));
     Ok(Some(Outcome { test: terms.test, driven, samples, infos, observed, totals, cpus }))
 }
 
