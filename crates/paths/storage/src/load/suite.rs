@@ -229,14 +229,14 @@ impl Load for SuiteLoad {
             window_ns: (window.window_ns / jobs).max(1),
             ..window
         };
-        let mut course = Course::default();
-        let pass = &mut |moment: Mark| course.pass(moment, mark);
+        let mut progress = Progress::default();
+        let pass = &mut |moment: Mark| progress.pass(moment, mark);
         let mut measured = measure(&self.settings, &self.prepared, each, pass)?;
-        if course.closed_jobs < JOBS.len() {
+        if progress.closed_jobs < JOBS.len() {
             mark(Mark::Closed);
         }
         if measured.window_ns > 0 {
-            measured.window_ns = course.closed_ns.saturating_sub(course.opened_ns);
+            measured.window_ns = progress.closed_ns.saturating_sub(progress.opened_ns);
         }
         measured.notices.splice(0..0, self.prepared.notices().iter().cloned());
         Ok(measured)
@@ -245,7 +245,7 @@ impl Load for SuiteLoad {
 
 /// How far the nine jobs are, as one window.
 #[derive(Debug, Default)]
-struct Course {
+struct Progress {
     opened_ns: u64,
     closed_ns: u64,
     closed_jobs: usize,
@@ -253,7 +253,7 @@ struct Course {
     work: (u64, u64),
 }
 
-impl Course {
+impl Progress {
     fn pass(&mut self, moment: Mark, mark: &mut dyn FnMut(Mark)) {
         let now_ns = monotonic_ns();
         match moment {
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn nine_windows_are_one_to_the_system() {
-        let mut course = Course::default();
+        let mut progress = Progress::default();
         let mut told = Vec::new();
         for _ in &JOBS {
             let moments = [
@@ -296,7 +296,7 @@ mod tests {
                 Mark::Progress { work: 5, elapsed_ns: 1 },
                 Mark::Closed,
             ];
-            moments.into_iter().for_each(|moment| course.pass(moment, &mut |mark| told.push(mark)));
+            moments.into_iter().for_each(|moment| progress.pass(moment, &mut |mark| told.push(mark)));
         }
         let (first, last) = (told.first().copied(), told.last().copied());
         assert_eq!((told.len(), first, last), (JOBS.len() + 2, Some(Mark::Opened), Some(Mark::Closed)));

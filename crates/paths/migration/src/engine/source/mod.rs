@@ -44,7 +44,7 @@ pub struct Source {
 }
 
 /// The moments and the sums of a migration under way.
-struct Course {
+struct Progress {
     began_ns: u64,
     setup_ns: u64,
     rounds: Vec<RoundReport>,
@@ -88,27 +88,27 @@ impl Source {
         let began_ns = began_ns + link.prefault_ns();
         // From here on: while the destination made its memory, which is not part of the migration, the guest wrote as well.
         let guest_before = (self.guest.counts(), monotonic_ns());
-        let mut course =
-            Course { began_ns, setup_ns: monotonic_ns() - began_ns, rounds: Vec::new(), stopped_ns: None };
+        let mut progress =
+            Progress { began_ns, setup_ns: monotonic_ns() - began_ns, rounds: Vec::new(), stopped_ns: None };
         link.sample(true);
-        let given_up = self.send_rounds(&mut link, &mut course, watch)?;
-        let received = if given_up.is_none() { Some(self.switch_over(&mut link, &course)?) } else { None };
+        let given_up = self.send_rounds(&mut link, &mut progress, watch)?;
+        let received = if given_up.is_none() { Some(self.switch_over(&mut link, &progress)?) } else { None };
         let ended_ns = monotonic_ns();
         let cpu = Spent::now()?.since(before);
         let wire_bytes = link.sample(true);
         let repeated_bytes = link.repeated_bytes();
         let (sent, samples, waited_ns) = link.passed();
         let guest = self.guest.counts().since(guest_before.0);
-        let guest_ran_ns = course.stopped_ns.unwrap_or(ended_ns) - guest_before.1;
+        let guest_ran_ns = progress.stopped_ns.unwrap_or(ended_ns) - guest_before.1;
         let regions = if received.is_some() { self.compare(&mut link)? } else { 0 };
         link.say(&FromSource::Release)?;
         Ok(Outcome {
             ending: given_up.map_or(Ending::Completed, Ending::GivenUp),
             began_ns,
             total_ns: ended_ns - began_ns,
-            setup_ns: course.setup_ns,
-            downtime_ns: course.stopped_ns.map_or(0, |stopped_ns| ended_ns - stopped_ns),
-            rounds: course.rounds,
+            setup_ns: progress.setup_ns,
+            downtime_ns: progress.stopped_ns.map_or(0, |stopped_ns| ended_ns - stopped_ns),
+            rounds: progress.rounds,
             wire_bytes,
             repeated_bytes,
             samples,
@@ -127,42 +127,42 @@ impl Source {
     fn send_rounds(
         &self,
         link: &mut Link,
-        course: &mut Course,
+        progress: &mut Progress,
         watch: &mut dyn FnMut(Sample),
     ) -> Result<Option<String>, MigrationError> {
         let pages = self.guest.memory().pages();
         // Pages written before the first page is read travel with the first round.
         self.guest.take_dirty(&mut PageSet::none(pages))?;
-        self.send_round(link, course, PageSet::all(pages), watch)?;
+        self.send_round(link, progress, PageSet::all(pages), watch)?;
         loop {
             let mut dirty = PageSet::none(pages);
             self.guest.take_dirty(&mut dirty)?;
-            if let Some(last) = course.rounds.last_mut() {
+            if let Some(last) = progress.rounds.last_mut() {
                 last.dirty_pages = dirty.count();
             }
-            if self.fits(link, course, dirty.count()) {
-                course.stopped_ns = Some(monotonic_ns());
+            if self.fits(link, progress, dirty.count()) {
+                progress.stopped_ns = Some(monotonic_ns());
                 self.guest.stop();
                 self.guest.take_dirty(&mut dirty)?;
-                self.send_round(link, course, dirty, watch)?;
+                self.send_round(link, progress, dirty, watch)?;
                 return Ok(None);
             }
-            if let Some(limit) = self.limit(course) {
+            if let Some(limit) = self.limit(progress) {
                 return Ok(Some(limit));
             }
-            self.send_round(link, course, dirty, watch)?;
+            self.send_round(link, progress, dirty, watch)?;
         }
     }
 
     /// Whether this many pages can be sent within the downtime limit, at the rate at which content was sent so far.
-    fn fits(&self, link: &Link, course: &Course, dirty_pages: u64) -> bool {
+    fn fits(&self, link: &Link, progress: &Progress, dirty_pages: u64) -> bool {
         let content = |report: &RoundReport| (report.pages - report.zero_pages) * PAGE_BYTES as u64;
-        let rate = match course.rounds.last() {
+        let rate = match progress.rounds.last() {
             Some(last) if content(last) >= RATE_BYTES_MIN => {
                 content(last) as f64 / last.time_ns.max(1) as f64
             }
             _ => {
-                let elapsed_ns = course.rounds.iter().map(|round| round.time_ns).sum::<u64>();
+                let elapsed_ns = progress.rounds.iter().map(|round| round.time_ns).sum::<u64>();
                 (link.content_sent().pages * PAGE_BYTES as u64) as f64 / elapsed_ns.max(1) as f64
             }
         };
@@ -171,40 +171,40 @@ impl Source {
     }
 
     /// The limit that was met, in words.
-    fn limit(&self, course: &Course) -> Option<String> {
-        if self.is_late(course) {
+    fn limit(&self, progress: &Progress) -> Option<String> {
+        if self.is_late(progress) {
             return Some(format!("the time limit of {}", self.limits.time_limit));
         }
-        let rounds = course.rounds.len();
+        let rounds = progress.rounds.len();
         (rounds as u64 >= u64::from(self.limits.max_rounds))
             .then(|| format!("the limit of {} rounds", self.limits.max_rounds))
     }
 
-    fn is_late(&self, course: &Course) -> bool {
-        monotonic_ns().saturating_sub(course.began_ns) >= self.limits.time_limit.0
+    fn is_late(&self, progress: &Progress) -> bool {
+        monotonic_ns().saturating_sub(progress.began_ns) >= self.limits.time_limit.0
     }
 
     fn send_round(
         &self,
         link: &mut Link,
-        course: &mut Course,
+        progress: &mut Progress,
         pages: PageSet,
         watch: &mut dyn FnMut(Sample),
     ) -> Result<(), MigrationError> {
-        let number = u32::try_from(course.rounds.len()).unwrap_or(u32::MAX).saturating_add(1);
-        let is_quiet = course.stopped_ns.is_some() || !self.guest.is_active();
+        let number = u32::try_from(progress.rounds.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let is_quiet = progress.stopped_ns.is_some() || !self.guest.is_active();
         let round = Arc::new(Round::new(number, pages, is_quiet));
         let (before, wire_before, began_ns) = (link.content_sent(), link.sample(true), monotonic_ns());
         // The last round is sent whole: the guest waits for it.
         link.send_round(&round, |sample| {
             watch(sample);
-            if course.stopped_ns.is_none() && self.is_late(course) {
+            if progress.stopped_ns.is_none() && self.is_late(progress) {
                 round.cut();
             }
         })?;
         let time_ns = monotonic_ns() - began_ns;
         let after = link.content_sent();
-        course.rounds.push(RoundReport {
+        progress.rounds.push(RoundReport {
             number,
             pages: after.pages + after.zero_pages - before.pages - before.zero_pages,
             zero_pages: after.zero_pages - before.zero_pages,
@@ -215,8 +215,8 @@ impl Source {
         Ok(())
     }
 
-    fn switch_over(&self, link: &mut Link, course: &Course) -> Result<Received, MigrationError> {
-        let rounds = u32::try_from(course.rounds.len()).unwrap_or(u32::MAX);
+    fn switch_over(&self, link: &mut Link, progress: &Progress) -> Result<Received, MigrationError> {
+        let rounds = u32::try_from(progress.rounds.len()).unwrap_or(u32::MAX);
         link.send_end(rounds)?;
         link.say(&FromSource::Complete)?;
         match link.hear(RUNNING_TIMEOUT, "the destination's message that the guest runs")? {
