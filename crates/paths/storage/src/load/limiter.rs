@@ -22,7 +22,7 @@ const CHARGE_MAX: f64 = 4096.0;
 
 /// The facts of a measurement.
 #[derive(Debug, Clone, Copy)]
-pub struct Course<'a> {
+pub struct Observations<'a> {
     /// Completions in each whole second of the window that is after a burst.
     pub seconds: &'a [f64],
     /// Completions in each step from the load's start on.
@@ -41,7 +41,7 @@ pub struct Course<'a> {
 
 /// A limiter that was met.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Met {
+pub struct MetLimiter {
     /// Operations per second that it let through.
     pub rate: f64,
     /// Operations that it had saved up.
@@ -56,9 +56,9 @@ pub struct Met {
     pub latency_us: Option<(f64, f64)>,
 }
 
-impl Met {
+impl MetLimiter {
     /// The limiter that was met; `None` if no operation completed.
-    pub fn of(seen: &Course<'_>) -> Option<Self> {
+    pub fn of(seen: &Observations<'_>) -> Option<Self> {
         let rate = typical(seen.seconds).unwrap_or(seen.rate);
         if rate <= 0.0 {
             return None;
@@ -124,9 +124,9 @@ fn charge(times: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen<'a>(seconds: &'a [f64], steps: &'a [u64], limit: Limit) -> Course<'a> {
+    fn seen<'a>(seconds: &'a [f64], steps: &'a [u64], limit: Limit) -> Observations<'a> {
         let rate = typical(seconds).unwrap();
-        Course {
+        Observations {
             seconds,
             steps,
             rate,
@@ -144,7 +144,7 @@ mod tests {
     fn the_published_latency_is_the_limits() {
         let mut seen = seen(&[500.0, 499.0, 500.0], &[25; 40], IOPS);
         seen.latency_us = Some(8_002.64);
-        let met = Met::of(&seen).unwrap();
+        let met = MetLimiter::of(&seen).unwrap();
         assert_eq!((met.rate, met.policy, met.charged_as), (500.0, Some(500.0), 1.0));
         let (latency_us, by_limit_us) = met.latency_us.unwrap();
         assert!((by_limit_us - 8_000.0).abs() < 1e-6 && latency_us - by_limit_us < 3.0, "{met:?}");
@@ -156,11 +156,11 @@ mod tests {
     fn the_published_bandwidth_says_what_was_charged() {
         let mut seen = seen(&[251.0, 250.0, 250.0], &[], IOPS);
         seen.block_bytes = 131_072.0;
-        let met = Met::of(&seen).unwrap();
+        let met = MetLimiter::of(&seen).unwrap();
         assert_eq!((met.charged_as, met.charged_bytes), (2.0, 65_536.0));
         assert!((met.latency_us.unwrap().1 - 16_000.0).abs() < 1e-6);
         // Two thirds are not a whole number of charges; then it is the policy that was not reached.
-        let below = Met::of(&self::seen(&[333.0; 3], &[], IOPS)).unwrap();
+        let below = MetLimiter::of(&self::seen(&[333.0; 3], &[], IOPS)).unwrap();
         assert_eq!((below.charged_as, below.latency_us), (1.0, None));
     }
 
@@ -168,20 +168,20 @@ mod tests {
     fn what_was_saved_up_is_found() {
         // A bucket of two seconds, full at the start, at a rate of 500.
         let steps: Vec<u64> = [500, 500].into_iter().chain([25; 60]).collect();
-        let met = Met::of(&seen(&[500.0; 3], &steps, IOPS)).unwrap();
+        let met = MetLimiter::of(&seen(&[500.0; 3], &steps, IOPS)).unwrap();
         assert!((met.burst - 950.0).abs() < 1e-6, "{met:?}");
     }
 
     #[test]
     fn bytes_limit_where_they_are_reached_first() {
         let limit = Limit { iops: Some(500.0), bytes_per_s: Some(409_600.0) };
-        let met = Met::of(&seen(&[100.0; 3], &[], limit)).unwrap();
+        let met = MetLimiter::of(&seen(&[100.0; 3], &[], limit)).unwrap();
         assert_eq!((met.policy, met.charged_as), (Some(100.0), 1.0));
     }
 
     #[test]
     fn a_policy_without_a_limit_explains_nothing() {
-        let met = Met::of(&seen(&[100.0, 900.0, 500.0], &[], Limit::default())).unwrap();
+        let met = MetLimiter::of(&seen(&[100.0, 900.0, 500.0], &[], Limit::default())).unwrap();
         assert_eq!((met.policy, met.charged_as), (None, 1.0));
     }
 }
