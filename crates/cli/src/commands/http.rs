@@ -9,7 +9,7 @@ use plumb_path::Settings;
 use super::single::{self, By};
 use crate::args::{HttpArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Course, Goal};
+use crate::live::{Goal, LiveProgress};
 
 /// Measures and prints.
 pub fn http(arguments: &HttpArguments) -> Outcome {
@@ -20,8 +20,8 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     single::headline(&arguments.shown, &format!("{url} · {}", connections(&settings.load)));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let by = By::of(&settings, &arguments.places, None, &Target { url, ..Target::default() })?;
-    let course = (window, course(&settings.load));
-    let Some(result) = single::measure(by, settings, course, &interrupts, &arguments.shown)? else {
+    let progress = (window, live_progress(&settings.load));
+    let Some(result) = single::measure(by, settings, progress, &interrupts, &arguments.shown)? else {
         return Ok(INTERRUPTED);
     };
     single::print(&result.measurement, HTTP.metrics, &result.evidence, &arguments.shown)?;
@@ -41,8 +41,8 @@ fn connections(spec: &LoadSettings) -> String {
     }
 }
 
-fn course(spec: &LoadSettings) -> Course {
-    Course::of_one("requests", Goal::of(spec.duration, spec.requests), spec.in_flight())
+fn live_progress(spec: &LoadSettings) -> LiveProgress {
+    LiveProgress::of_one("requests", Goal::of(spec.duration, spec.requests), spec.in_flight())
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.

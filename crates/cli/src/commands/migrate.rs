@@ -17,7 +17,7 @@ use serde_json::json;
 use super::single::{self, By};
 use crate::args::{MigrateArguments, MigrateCommand, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Course, Goal};
+use crate::live::{Goal, LiveProgress};
 use crate::output;
 
 /// Measures and prints, or serves as a destination.
@@ -36,8 +36,8 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     };
     // The memory's content is the same each time.
     let window = Window { seed: 1, ..single::window(&mut settings) };
-    let course = (window, Course::of_one("MiB on the wire", Goal::Open, None));
-    let measured = single::measure(by, settings.clone(), course, &interrupts, &arguments.shown)?;
+    let progress = (window, LiveProgress::of_one("MiB on the wire", Goal::Open, None));
+    let measured = single::measure(by, settings.clone(), progress, &interrupts, &arguments.shown)?;
     let Some(mut result) = measured else { return Ok(INTERRUPTED) };
     if arguments.to.is_some() {
         // Nobody reads the counters of a destination that another command serves.

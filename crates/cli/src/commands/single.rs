@@ -24,7 +24,7 @@ use crate::args::keys::Flagged;
 use crate::args::places::OnArguments;
 use crate::args::shared::MeasurementArguments;
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
-use crate::live::{Course, LiveLine};
+use crate::live::{LiveLine, LiveProgress};
 use crate::output;
 use crate::progress::putting_back;
 
@@ -172,12 +172,12 @@ fn slot(
 pub fn measure<F: Flagged>(
     by: By,
     settings: F,
-    (window, course): (Window, Course),
+    (window, progress): (Window, LiveProgress),
     interrupts: &Interrupts,
     shown: &MeasurementArguments,
 ) -> Result<Option<SlotResult>, Failure> {
     let line = live_line(shown);
-    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, &course);
+    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, &progress);
     let colour = output::colour_on_stderr();
     let so_far: RefCell<Option<Search>> = RefCell::default();
     let tried = |capacity: &Capacity, trial: &Trial| {

@@ -12,7 +12,7 @@ use plumb_storage::settings::{
 use super::single::{self, By};
 use crate::args::{StorageArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Course, Goal, Job};
+use crate::live::{Goal, Job, LiveProgress};
 
 mod dbench;
 
@@ -32,8 +32,8 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     }
     let from = host_of(&address, &arguments.places.on)?;
     let by = By::of(&settings, &arguments.places, from, &target(&address, &spec))?;
-    let course = (single::window(&mut settings), course(&settings.load));
-    let Some(mut result) = single::measure(by, settings, course, &interrupts, &arguments.shown)? else {
+    let progress = (single::window(&mut settings), live_progress(&settings.load));
+    let Some(mut result) = single::measure(by, settings, progress, &interrupts, &arguments.shown)? else {
         return Ok(INTERRUPTED);
     };
     // If the storage takes fewer at once, a warning says so, and the figures are still those of the storage.
@@ -74,14 +74,14 @@ fn what(arguments: &StorageArguments, spec: &LoadSettings) -> String {
     }
 }
 
-fn course(spec: &LoadSettings) -> Course {
+fn live_progress(spec: &LoadSettings) -> LiveProgress {
     let unit = "reads and writes";
     if spec.suite == Suite::None {
-        return Course::of_one(unit, Goal::of(spec.duration, spec.operations), spec.in_flight());
+        return LiveProgress::of_one(unit, Goal::of(spec.duration, spec.operations), spec.in_flight());
     }
     let jobs: Vec<Job> = suite::names().map(|name| Job { name, in_flight: None }).collect();
     let warmup = Span(spec.warmup.0 / jobs.len() as u64);
-    Course::of_jobs(unit, jobs, spec.duration, warmup)
+    LiveProgress::of_jobs(unit, jobs, spec.duration, warmup)
 }
 
 /// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.

@@ -16,7 +16,12 @@ impl Tuner {
     /// Evidence that the treatment of a variant was in effect from the window's opening to its close, and those of others
     /// were not, and that everything was as before afterwards. What `stays` for the variant's next slot is not asked to be.
     #[must_use]
-    pub fn evidence(&self, treatment: Treatment<'_>, stays: bool, values: &[SettingValues; 4]) -> Vec<Evidence> {
+    pub fn evidence(
+        &self,
+        treatment: Treatment<'_>,
+        stays: bool,
+        values: &[SettingValues; 4],
+    ) -> Vec<Evidence> {
         let mut labels: Vec<&str> = Vec::new();
         for watched in &self.watched {
             if self.concerns(watched, treatment) && !labels.contains(&watched.label.as_str()) {
@@ -41,7 +46,13 @@ impl Tuner {
     }
 
     /// The settings of one label together: what differs between them stands side by side.
-    fn of_label(&self, label: &str, treatment: Treatment<'_>, stays: bool, values: &[SettingValues; 4]) -> Evidence {
+    fn of_label(
+        &self,
+        label: &str,
+        treatment: Treatment<'_>,
+        stays: bool,
+        values: &[SettingValues; 4],
+    ) -> Evidence {
         let mut expected = Vec::new();
         let mut observed: [Vec<String>; 4] = Default::default();
         let mut holds = true;
