@@ -322,7 +322,7 @@ fn export_holds_data(connection: &mut Nbd) -> Result<bool, Error> {
         let last = bytes - u64::from(length);
         let at = u128::from(last) * u128::from(probe) / u128::from(PROBES - 1);
         let offset = u64::try_from(at).unwrap_or(last) / 512 * 512;
-        connection.queue(Request { seat: 0, is_write: false, offset, buffer: buffers.address(0), length });
+        connection.queue(Request { tag: 0, is_write: false, offset, buffer: buffers.address(0), length });
         connection.wait(None, &mut completions)?;
         if completions.drain(..).any(|it| it.result > 0) && buffers.block(0).iter().any(|byte| *byte != 0) {
             return Ok(true);

@@ -16,7 +16,7 @@ use super::engine::{Completion, Engine, Request};
 use super::error::Error;
 use super::ledger::Ledger;
 use super::offsets::Offsets;
-use super::tally::{Seat, Tally};
+use super::tally::{Operation, Tally};
 use crate::pattern;
 use crate::settings::Access;
 
@@ -52,11 +52,11 @@ pub struct JobParts {
 /// A job under way.
 pub struct Job {
     make: JobParts,
-    seats: Vec<Seat>,
-    /// The generations of the patterns under way, by seat.
+    operations: Vec<Operation>,
+    /// The generations of the patterns under way, by tag.
     generations: Vec<u64>,
     free: Vec<u32>,
-    /// Since when there has been a free seat.
+    /// Since when there has been a free tag.
     free_since_ns: u64,
     /// The requests queued since the last hand-over.
     batch: Vec<u32>,
@@ -78,14 +78,14 @@ impl Job {
         let depth = make.depth;
         let tally = Tally::new(make.part.frame, make.part.due.is_some());
         if make.access.writes() {
-            for seat in 0..depth {
-                let at = write_block(&make, seat);
-                let seed = make.part.seed.wrapping_add(u64::from(seat));
+            for tag in 0..depth {
+                let at = write_block(&make, tag);
+                let seed = make.part.seed.wrapping_add(u64::from(tag));
                 pattern::fill(make.buffers.block_mut(at), make.compressible, seed);
             }
         }
         Self {
-            seats: vec![Seat::default(); depth as usize],
+            operations: vec![Operation::default(); depth as usize],
             generations: vec![0; if make.ledger.is_some() { depth as usize } else { 0 }],
             free: (0..depth).rev().collect(),
             free_since_ns: 0,
@@ -144,16 +144,16 @@ impl Job {
 
     /// Queues as many as there are free places and as are due. All but the last piece of them are handed over.
     fn start(&mut self, now_ns: u64) -> Result<(), Error> {
-        while let Some(seat) = self.free.pop() {
+        while let Some(tag) = self.free.pop() {
             let Some(intended_ns) = self.take_turn(now_ns) else {
-                self.free.push(seat);
+                self.free.push(tag);
                 break;
             };
             if self.batch.len() >= self.piece {
                 self.stamp();
                 self.hand_over(true)?;
             }
-            self.queue(seat, intended_ns, now_ns);
+            self.queue(tag, intended_ns, now_ns);
         }
         self.stamp();
         Ok(())
@@ -165,9 +165,9 @@ impl Job {
             return;
         }
         let now_ns = monotonic_ns();
-        for seat in &self.batch {
-            let seat = &mut self.seats[*seat as usize];
-            (seat.intended_ns, seat.start_ns) = (now_ns, now_ns);
+        for tag in &self.batch {
+            let operation = &mut self.operations[*tag as usize];
+            (operation.intended_ns, operation.start_ns) = (now_ns, now_ns);
         }
     }
 
@@ -187,36 +187,37 @@ impl Job {
     }
 
     /// Queues one.
-    fn queue(&mut self, seat: u32, intended_ns: u64, now_ns: u64) {
+    fn queue(&mut self, tag: u32, intended_ns: u64, now_ns: u64) {
         let make = &mut self.make;
         let is_write = make.access.writes() && !(make.access.reads() && make.reads.choose());
         let mut offset = make.offsets.next();
         if make.ledger.is_some() {
             let used = |offset| {
-                let is_free = |seat: &u32| self.free.contains(seat);
+                let is_free = |tag: &u32| self.free.contains(tag);
                 (0..make.depth)
-                    .filter(|other| *other != seat && !is_free(other))
-                    .any(|other| self.seats[other as usize].offset == offset)
+                    .filter(|other| *other != tag && !is_free(other))
+                    .any(|other| self.operations[other as usize].offset == offset)
             };
             while used(offset) {
                 offset = make.offsets.next();
             }
         }
-        let at = if is_write { write_block(make, seat) } else { seat as usize };
+        let at = if is_write { write_block(make, tag) } else { tag as usize };
         if is_write {
             let block = make.buffers.block_mut(at);
             if let Some(ledger) = &mut make.ledger {
                 let generation = ledger.next_generation();
-                self.generations[seat as usize] = generation;
+                self.generations[tag as usize] = generation;
                 pattern::write(block, make.compressible, offset, generation);
             } else {
                 pattern::make_unique(block, make.compressible, &mut self.unique);
             }
         }
         let buffer = make.buffers.address(at);
-        make.engine.queue(Request { seat, is_write, offset, buffer, length: make.block });
-        self.seats[seat as usize] = Seat { intended_ns, start_ns: now_ns, submitted_ns: 0, offset, is_write };
-        self.batch.push(seat);
+        make.engine.queue(Request { tag, is_write, offset, buffer, length: make.block });
+        self.operations[tag as usize] =
+            Operation { intended_ns, start_ns: now_ns, submitted_ns: 0, offset, is_write };
+        self.batch.push(tag);
     }
 
     /// Hands a batch over at once, or leaves that to the wait that follows. Of a sampled one it takes the time.
@@ -234,8 +235,8 @@ impl Job {
             self.make.engine.submit()?;
             let after_ns = monotonic_ns();
             let belongs = self.make.part.frame.measures(after_ns);
-            for seat in &self.batch {
-                self.seats[*seat as usize].submitted_ns = after_ns;
+            for tag in &self.batch {
+                self.operations[*tag as usize].submitted_ns = after_ns;
                 if belongs {
                     self.tally.submission.record(after_ns - before_ns);
                 }
@@ -256,16 +257,16 @@ impl Job {
         let second = self.make.part.frame.second(now_ns);
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..) {
-            let seat = self.seats[completion.seat as usize];
-            self.tally.spend(seat.start_ns, now_ns);
+            let operation = self.operations[completion.tag as usize];
+            self.tally.spend(operation.start_ns, now_ns);
             if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
                 self.failures = 0;
-                self.tally.complete(&seat, now_ns, second);
-                self.check(completion.seat, &seat);
+                self.tally.complete(&operation, now_ns, second);
+                self.check(completion.tag, &operation);
             } else {
-                self.fail(completion, &seat, now_ns);
+                self.fail(completion, &operation, now_ns);
             }
-            self.free.push(completion.seat);
+            self.free.push(completion.tag);
         }
         self.completions = completions;
         if second.is_some() {
@@ -274,13 +275,13 @@ impl Job {
         }
     }
 
-    fn check(&mut self, index: u32, seat: &Seat) {
+    fn check(&mut self, index: u32, operation: &Operation) {
         let Some(ledger) = &mut self.make.ledger else { return };
-        if seat.is_write {
-            ledger.confirm(seat.offset, Some(self.generations[index as usize]));
+        if operation.is_write {
+            ledger.confirm(operation.offset, Some(self.generations[index as usize]));
             return;
         }
-        match ledger.check(self.make.buffers.block(index as usize), seat.offset) {
+        match ledger.check(self.make.buffers.block(index as usize), operation.offset) {
             None => {}
             Some(Ok(())) => self.tally.verified[0] += 1,
             Some(Err(mismatch)) => {
@@ -290,10 +291,10 @@ impl Job {
         }
     }
 
-    fn fail(&mut self, completion: Completion, seat: &Seat, now_ns: u64) {
-        let what = if seat.is_write { "write" } else { "read" };
-        if let (true, Some(ledger)) = (seat.is_write, &mut self.make.ledger) {
-            ledger.confirm(seat.offset, None);
+    fn fail(&mut self, completion: Completion, operation: &Operation, now_ns: u64) {
+        let what = if operation.is_write { "write" } else { "read" };
+        if let (true, Some(ledger)) = (operation.is_write, &mut self.make.ledger) {
+            ledger.confirm(operation.offset, None);
         }
         let cause = match completion.result {
             error @ ..0 => std::io::Error::from_raw_os_error(-error).to_string(),
@@ -335,15 +336,15 @@ impl Job {
         let places: Vec<u64> = ledger.known().collect();
         let mut places = places.into_iter();
         loop {
-            while let Some(seat) = self.free.pop() {
+            while let Some(tag) = self.free.pop() {
                 let Some(offset) = places.next() else {
-                    self.free.push(seat);
+                    self.free.push(tag);
                     break;
                 };
-                let buffer = self.make.buffers.address(seat as usize);
+                let buffer = self.make.buffers.address(tag as usize);
                 let length = self.make.block;
-                self.make.engine.queue(Request { seat, is_write: false, offset, buffer, length });
-                self.seats[seat as usize] = Seat { offset, ..Seat::default() };
+                self.make.engine.queue(Request { tag, is_write: false, offset, buffer, length });
+                self.operations[tag as usize] = Operation { offset, ..Operation::default() };
             }
             if self.in_flight() == 0 || self.failures >= FAILURES_MAX {
                 return Ok(());
@@ -351,13 +352,13 @@ impl Job {
             self.make.engine.wait(None, &mut self.completions)?;
             let mut completions = std::mem::take(&mut self.completions);
             for completion in completions.drain(..) {
-                let seat = self.seats[completion.seat as usize];
+                let operation = self.operations[completion.tag as usize];
                 if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
-                    self.check(completion.seat, &seat);
+                    self.check(completion.tag, &operation);
                 } else {
-                    self.fail(completion, &seat, monotonic_ns());
+                    self.fail(completion, &operation, monotonic_ns());
                 }
-                self.free.push(completion.seat);
+                self.free.push(completion.tag);
             }
             self.completions = completions;
         }
@@ -384,10 +385,10 @@ impl Worker for Job {
     }
 }
 
-/// Which block of the buffers a seat writes from. Where the job also reads, reads have separate blocks, as what
+/// Which block of the buffers a tag writes from. Where the job also reads, reads have separate blocks, as what
 /// they bring in may compress.
-fn write_block(make: &JobParts, seat: u32) -> usize {
-    (seat + if make.access.reads() { make.depth } else { 0 }) as usize
+fn write_block(make: &JobParts, tag: u32) -> usize {
+    (tag + if make.access.reads() { make.depth } else { 0 }) as usize
 }
 
 #[cfg(test)]

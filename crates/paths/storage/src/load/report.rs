@@ -11,7 +11,7 @@ use plumb_pace::Seconds;
 use plumb_path::drive::Driven;
 
 use super::burst::Burst;
-use super::limiter::{Observations, MetLimiter};
+use super::limiter::{MetLimiter, Observations};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
 use crate::metrics;
@@ -264,7 +264,7 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
 mod tests {
     use plumb_pace::Frame;
 
-    use super::super::tally::Seat;
+    use super::super::tally::Operation;
     use super::*;
     use crate::settings::Access;
     use plumb_model::NoticeKind;
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_wait_without_a_place_is_a_time_unless_an_objective_counts_it_as_one_above_every_limit() {
         let mut tally = Tally::new(Frame::new(0, 0, 1000), true);
-        tally.complete(&Seat::default(), 10, Some(0));
+        tally.complete(&Operation::default(), 10, Some(0));
         tally.leave_unstarted(900, false);
         assert_eq!(tally.recorder.attempts.tried, 2);
         let searching = |access| LoadSettings {
@@ -292,8 +292,8 @@ mod tests {
         let frame = Frame::new(0, 0, 2000 * MS);
         let mut tally = Tally::new(frame, false);
         let mut complete = |start_ns: u64, end_ns: u64| {
-            let seat = Seat { intended_ns: start_ns, start_ns, ..Seat::default() };
-            tally.complete(&seat, end_ns, frame.second(end_ns));
+            let operation = Operation { intended_ns: start_ns, start_ns, ..Operation::default() };
+            tally.complete(&operation, end_ns, frame.second(end_ns));
         };
         (0..1000).for_each(|at| complete(at * MS, (at + 1) * MS));
         // In flight when the window closes.

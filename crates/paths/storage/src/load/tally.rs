@@ -31,7 +31,7 @@ merged! {
 
 /// One read or write that is under way.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Seat {
+pub struct Operation {
     /// When it was due; in a closed loop, when it was started.
     pub intended_ns: u64,
     /// When it was about to be handed over.
@@ -72,7 +72,7 @@ impl Tally {
     }
 
     /// Counts a whole block that was read or written.
-    pub fn complete(&mut self, seat: &Seat, now_ns: u64, second: Option<usize>) {
+    pub fn complete(&mut self, operation: &Operation, now_ns: u64, second: Option<usize>) {
         let step = usize::try_from(now_ns.saturating_sub(self.recorder.frame.start_ns) / STEP_NS)
             .unwrap_or(STEPS_MAX);
         if step < STEPS_MAX {
@@ -82,14 +82,14 @@ impl Tally {
             self.steps[step] += 1;
         }
         let belongs = if self.recorder.is_open_loop {
-            self.recorder.frame.measures(seat.intended_ns)
+            self.recorder.frame.measures(operation.intended_ns)
         } else {
             self.counts(now_ns)
         };
         self.recorder.gaps.completed(now_ns);
         self.recorder.attempts.tried += u64::from(belongs);
-        let direction = &mut self.directions[usize::from(seat.is_write)];
-        let latency_ns = now_ns - seat.intended_ns;
+        let direction = &mut self.directions[usize::from(operation.is_write)];
+        let latency_ns = now_ns - operation.intended_ns;
         self.recorder.fastest_ns.note(latency_ns);
         if let Some(second) = second {
             direction.completed += 1;
@@ -98,10 +98,10 @@ impl Tally {
         if belongs {
             direction.latency.record(latency_ns);
             if self.recorder.is_open_loop {
-                direction.service.record(now_ns - seat.start_ns);
+                direction.service.record(now_ns - operation.start_ns);
             }
-            if seat.submitted_ns > 0 {
-                direction.completion.record(now_ns - seat.submitted_ns);
+            if operation.submitted_ns > 0 {
+                direction.completion.record(now_ns - operation.submitted_ns);
             }
         }
     }
@@ -150,12 +150,12 @@ mod tests {
     #[test]
     fn a_closed_loop_counts_by_completion_and_an_open_one_by_intention() {
         let frame = Frame::new(0, SECOND, 2 * SECOND);
-        let seat = Seat { intended_ns: SECOND - 5, start_ns: SECOND - 2, ..Seat::default() };
+        let operation = Operation { intended_ns: SECOND - 5, start_ns: SECOND - 2, ..Operation::default() };
         for (is_open_loop, counted) in [(false, 2), (true, 0)] {
             let mut tally = Tally::new(frame, is_open_loop);
             // Before the window, in it, and after it, for which it was in flight when the window closed.
             for now_ns in [SECOND - 1, SECOND + 5, 9 * SECOND] {
-                tally.complete(&seat, now_ns, frame.second(now_ns));
+                tally.complete(&operation, now_ns, frame.second(now_ns));
             }
             assert_eq!((tally.directions[0].completed, tally.recorder.attempts.tried), (1, counted));
             assert_eq!(tally.directions[0].latency.count(), counted);
@@ -166,9 +166,9 @@ mod tests {
     fn a_stall_until_the_end_is_in_the_times_and_in_the_gaps() {
         let frame = Frame::new(0, 0, 4 * SECOND);
         let mut tally = Tally::new(frame, false);
-        let seat = Seat { intended_ns: SECOND, start_ns: SECOND, ..Seat::default() };
-        tally.complete(&Seat::default(), SECOND, frame.second(SECOND));
-        tally.complete(&seat, 6 * SECOND, frame.second(6 * SECOND));
+        let operation = Operation { intended_ns: SECOND, start_ns: SECOND, ..Operation::default() };
+        tally.complete(&Operation::default(), SECOND, frame.second(SECOND));
+        tally.complete(&operation, 6 * SECOND, frame.second(6 * SECOND));
         tally.refuse("read: it failed".to_owned(), 7 * SECOND);
         tally.recorder.gaps.close(frame.close_ns);
         let latency = &tally.directions[0].latency;
@@ -193,7 +193,7 @@ mod tests {
         let mut sum = Tally::new(frame, false);
         for at_ns in [1, SECOND + 1, 2 * SECOND + 1] {
             let mut one = Tally::new(frame, false);
-            one.complete(&Seat::default(), at_ns, frame.second(at_ns));
+            one.complete(&Operation::default(), at_ns, frame.second(at_ns));
             sum.add(&one);
         }
         assert_eq!(sum.directions[0].seconds.counts(3), [1.0, 1.0, 1.0]);

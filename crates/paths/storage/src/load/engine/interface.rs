@@ -9,8 +9,8 @@ pub(super) const KERNEL_PIECE: usize = 4;
 /// One read or write of a whole block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The seat that asks; the completion returns it.
-    pub seat: u32,
+    /// The tag that asks; the completion returns it.
+    pub tag: u32,
     /// Whether it writes.
     pub is_write: bool,
     /// Where, in bytes.
@@ -24,8 +24,8 @@ pub struct Request {
 /// The end of one read or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// The seat that asked.
-    pub seat: u32,
+    /// The tag that asked.
+    pub tag: u32,
     /// How many bytes were read or written, or a negative `errno`.
     pub result: i32,
 }

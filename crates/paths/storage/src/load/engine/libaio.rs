@@ -27,7 +27,7 @@ struct Event {
 #[repr(C)]
 struct Ring {
     id: u32,
-    seats: u32,
+    entries: u32,
     head: AtomicU32,
     tail: AtomicU32,
     magic: u32,
@@ -40,7 +40,7 @@ struct Ring {
 pub struct Libaio {
     file: File,
     context: libc::c_ulong,
-    /// One per seat, at a place that stays: the kernel is given their addresses.
+    /// One per tag, at a place that stays: the kernel is given their addresses.
     blocks: Box<[libc::iocb]>,
     queued: Vec<*mut libc::iocb>,
     events: Vec<Event>,
@@ -76,15 +76,15 @@ impl Libaio {
             if (*ring).magic != RING_MAGIC || (*ring).incompatible != 0 {
                 return false;
             }
-            let (seats, events) = ((*ring).seats, ring.add(1).cast::<Event>());
+            let (entries, events) = ((*ring).entries, ring.add(1).cast::<Event>());
             let mut head = (*ring).head.load(Ordering::Relaxed);
             let tail = (*ring).tail.load(Ordering::Acquire);
-            if head == tail || seats == 0 {
+            if head == tail || entries == 0 {
                 return false;
             }
             while head != tail {
                 completions.push(completion(events.add(head as usize).read_volatile()));
-                head = (head + 1) % seats;
+                head = (head + 1) % entries;
             }
             fence(Ordering::AcqRel);
             (*ring).head.store(head, Ordering::Release);
@@ -94,7 +94,7 @@ impl Libaio {
 }
 
 fn completion(event: Event) -> Completion {
-    Completion { seat: event.data as u32, result: event.result as i32 }
+    Completion { tag: event.data as u32, result: event.result as i32 }
 }
 
 impl Engine for Libaio {
@@ -103,8 +103,8 @@ impl Engine for Libaio {
     }
 
     fn queue(&mut self, request: Request) {
-        let block = &mut self.blocks[request.seat as usize];
-        block.aio_data = request.seat.into();
+        let block = &mut self.blocks[request.tag as usize];
+        block.aio_data = request.tag.into();
         // IOCB_CMD_PREAD and IOCB_CMD_PWRITE.
         block.aio_lio_opcode = u16::from(request.is_write);
         block.aio_fildes = self.file.as_raw_fd().unsigned_abs();

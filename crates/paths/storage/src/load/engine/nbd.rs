@@ -81,9 +81,9 @@ pub struct Nbd {
     address: NbdAddress,
     stream: TcpStream,
     export: Export,
-    /// The requests under way, by seat.
+    /// The requests under way, by tag.
     requests: Vec<Option<Request>>,
-    /// The first failure of a request that is still under way, by seat.
+    /// The first failure of a request that is still under way, by tag.
     failures: Vec<i32>,
     output: Vec<u8>,
     sent: usize,
@@ -176,12 +176,12 @@ impl Nbd {
     fn take_simple(&mut self, at: usize, completions: &mut Vec<Completion>) -> Result<Option<usize>, Error> {
         let bytes = &self.input[at..self.filled];
         let (Some(error), Some(cookie)) = (number(bytes, 4, 4), number(bytes, 8, 8)) else { return Ok(None) };
-        let (seat, request) = self.request(cookie)?;
+        let (tag, request) = self.request(cookie)?;
         let length = if error == 0 && !request.is_write { request.length as usize } else { 0 };
         let Some(data) = bytes.get(16..16 + length) else { return Ok(None) };
         place(&request, 0, data);
-        self.failures[seat] = errno(error);
-        self.complete(seat, completions);
+        self.failures[tag] = errno(error);
+        self.complete(tag, completions);
         Ok(Some(16 + length))
     }
 
@@ -189,7 +189,7 @@ impl Nbd {
         let bytes = &self.input[at..self.filled];
         let fields = [(4, 2), (6, 2), (8, 8), (16, 4)].map(|(from, length)| number(bytes, from, length));
         let [Some(flags), Some(kind), Some(cookie), Some(length)] = fields else { return Ok(None) };
-        let (seat, request) = self.request(cookie)?;
+        let (tag, request) = self.request(cookie)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let wrong = |what| Err(self.address.error(format!("the server sent {what}")));
         if length > (request.length as usize + 8).max(TEXT_BYTES_MAX) {
@@ -213,30 +213,30 @@ impl Nbd {
                 }
             }
             kind if kind & 0x8000 != 0 => {
-                self.failures[seat] = errno(number(payload, 0, 4).unwrap_or(5).max(1));
+                self.failures[tag] = errno(number(payload, 0, 4).unwrap_or(5).max(1));
             }
             _ => return wrong("a kind of reply that does not exist"),
         }
         if flags & u64::from(CHUNK_DONE) != 0 {
-            self.complete(seat, completions);
+            self.complete(tag, completions);
         }
         Ok(Some(20 + length))
     }
 
     fn request(&self, cookie: u64) -> Result<(usize, Request), Error> {
-        let seat = usize::try_from(cookie).unwrap_or(usize::MAX);
-        let request = self.requests.get(seat).copied().flatten();
+        let tag = usize::try_from(cookie).unwrap_or(usize::MAX);
+        let request = self.requests.get(tag).copied().flatten();
         request
-            .map(|request| (seat, request))
+            .map(|request| (tag, request))
             .ok_or_else(|| self.address.error("the server answered a request that was not made"))
     }
 
-    fn complete(&mut self, seat: usize, completions: &mut Vec<Completion>) {
-        let failure = std::mem::take(&mut self.failures[seat]);
-        if let Some(request) = self.requests[seat].take() {
+    fn complete(&mut self, tag: usize, completions: &mut Vec<Completion>) {
+        let failure = std::mem::take(&mut self.failures[tag]);
+        if let Some(request) = self.requests[tag].take() {
             let whole = i32::try_from(request.length).unwrap_or(i32::MAX);
             let result = if failure == 0 { whole } else { -failure };
-            completions.push(Completion { seat: request.seat, result });
+            completions.push(Completion { tag: request.tag, result });
         }
     }
 }
@@ -285,10 +285,10 @@ fn number(bytes: &[u8], from: usize, length: usize) -> Option<u64> {
 
 impl Engine for Nbd {
     fn queue(&mut self, request: Request) {
-        self.requests[request.seat as usize] = Some(request);
+        self.requests[request.tag as usize] = Some(request);
         self.output.extend(REQUEST_MAGIC.to_be_bytes());
         self.output.extend([0, 0, 0, u8::from(request.is_write)]);
-        self.output.extend(u64::from(request.seat).to_be_bytes());
+        self.output.extend(u64::from(request.tag).to_be_bytes());
         self.output.extend(request.offset.to_be_bytes());
         self.output.extend(request.length.to_be_bytes());
         if request.is_write {
@@ -512,14 +512,14 @@ mod tests {
         assert_eq!(client.export().bytes, 1 << 16);
         let (mut memory, mut completions) = ([9; 24], Vec::new());
         let buffer = memory[8..16].as_mut_ptr();
-        client.queue(Request { seat: 1, is_write: false, offset: 512, buffer, length: 8 });
+        client.queue(Request { tag: 1, is_write: false, offset: 512, buffer, length: 8 });
         let waited = client.wait(None, &mut completions);
         (waited.map(|()| completions), memory)
     }
 
     #[test]
     fn data_holes_and_failures_reach_the_one_who_asked() {
-        let expected = |result| vec![Completion { seat: 1, result }];
+        let expected = |result| vec![Completion { tag: 1, result }];
         let (got, memory) = read_of(&chunk(1, 1, &data_at(512, b"abcdefgh")));
         assert_eq!((got.unwrap(), &memory[8..16]), (expected(8), &b"abcdefgh"[..]));
         let (got, memory) = read_of(&chunk(2, 1, &data_at(512, &[0, 0, 0, 8])));

@@ -16,7 +16,7 @@ impl Null {
 
 impl Engine for Null {
     fn queue(&mut self, request: Request) {
-        self.queued.push(Completion { seat: request.seat, result: request.length as i32 });
+        self.queued.push(Completion { tag: request.tag, result: request.length as i32 });
     }
 
     fn submit(&mut self) -> Result<(), Error> {

@@ -33,7 +33,7 @@ impl Psync {
         };
         let errno = || -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
         let result = if result < 0 { errno() } else { i32::try_from(result).unwrap_or(i32::MAX) };
-        Completion { seat: request.seat, result }
+        Completion { tag: request.tag, result }
     }
 }
 

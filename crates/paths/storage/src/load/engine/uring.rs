@@ -34,7 +34,7 @@ impl Uring {
     }
 
     fn entry(&self, request: Request) -> squeue::Entry {
-        let Request { seat, is_write, offset, buffer, length } = request;
+        let Request { tag, is_write, offset, buffer, length } = request;
         let fixed = Fixed(0);
         let plain = Fd(self.file.as_raw_fd());
         let entry = match (is_write, self.has_fixed_buffers, self.has_fixed_file) {
@@ -47,12 +47,12 @@ impl Uring {
             (true, false, true) => opcode::Write::new(fixed, buffer, length).offset(offset).build(),
             (true, false, false) => opcode::Write::new(plain, buffer, length).offset(offset).build(),
         };
-        entry.user_data(seat.into())
+        entry.user_data(tag.into())
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {
         let completion = |entry: io_uring::cqueue::Entry| Completion {
-            seat: entry.user_data() as u32,
+            tag: entry.user_data() as u32,
             result: entry.result(),
         };
         completions.extend(self.ring.completion().map(completion));

@@ -12,7 +12,7 @@ use super::*;
 const UNTOUCHED: u8 = 0xa5;
 const BLOCK_BYTES: usize = 4096;
 const GUARD_BYTES: usize = 64;
-/// Offsets of the requests by seat, and whether they write.
+/// Offsets of the requests by tag, and whether they write.
 const REQUESTS: [(u64, bool); 4] = [(0, false), (512, false), (8192, true), (1 << 40, true)];
 
 fn option(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
@@ -102,9 +102,9 @@ fn take(client: &mut Nbd, replies: &[u8], piece: usize) -> Outcome {
     client.requests.fill(None);
     client.filled = 0;
     client.input = vec![0; INPUT_BYTES];
-    for (seat, (offset, is_write)) in (0_u32..).zip(REQUESTS) {
-        let buffer = begin.wrapping_add(seat as usize * stride + GUARD_BYTES);
-        client.queue(Request { seat, is_write, offset, buffer, length: BLOCK_BYTES as u32 });
+    for (tag, (offset, is_write)) in (0_u32..).zip(REQUESTS) {
+        let buffer = begin.wrapping_add(tag as usize * stride + GUARD_BYTES);
+        client.queue(Request { tag, is_write, offset, buffer, length: BLOCK_BYTES as u32 });
     }
     let mut completions = Vec::new();
     let mut error = None;
@@ -124,31 +124,31 @@ fn take(client: &mut Nbd, replies: &[u8], piece: usize) -> Outcome {
         "{} bytes wait for the rest of a reply",
         client.input.len()
     );
-    for (seat, (_, is_write)) in REQUESTS.iter().enumerate() {
-        let guard = &memory[seat * stride..][..GUARD_BYTES];
-        assert!(*guard == [UNTOUCHED; GUARD_BYTES], "it wrote before the block of seat {seat}");
-        let block = &memory[seat * stride + GUARD_BYTES..][..BLOCK_BYTES];
+    for (tag, (_, is_write)) in REQUESTS.iter().enumerate() {
+        let guard = &memory[tag * stride..][..GUARD_BYTES];
+        assert!(*guard == [UNTOUCHED; GUARD_BYTES], "it wrote before the block of tag {tag}");
+        let block = &memory[tag * stride + GUARD_BYTES..][..BLOCK_BYTES];
         let is_untouched = *block == [UNTOUCHED; BLOCK_BYTES];
-        assert!(!is_write || is_untouched, "it wrote what seat {seat} writes");
+        assert!(!is_write || is_untouched, "it wrote what tag {tag} writes");
     }
     let behind = &memory[REQUESTS.len() * stride..];
     assert!(*behind == [UNTOUCHED; GUARD_BYTES], "it wrote behind the last block");
     for completion in &completions {
-        let times = completions.iter().filter(|other| other.seat == completion.seat).count();
-        assert_eq!(times, 1, "seat {} is complete more than once", completion.seat);
+        let times = completions.iter().filter(|other| other.tag == completion.tag).count();
+        assert_eq!(times, 1, "tag {} is complete more than once", completion.tag);
         assert!(completion.result == BLOCK_BYTES as i32 || completion.result < 0, "{completion:?}");
     }
     Outcome { completions, error, memory }
 }
 
-/// Checks the bytes that `queue` wrote for each seat.
+/// Checks the bytes that `queue` wrote for each tag.
 fn check_requests(output: &[u8]) {
     let mut rest = output;
-    for (seat, (offset, is_write)) in (0_u64..).zip(REQUESTS) {
+    for (tag, (offset, is_write)) in (0_u64..).zip(REQUESTS) {
         let (head, behind) = rest.split_at(28);
         let field = |at, length| number(head, at, length).unwrap();
         assert_eq!((field(0, 4), field(4, 2)), (u64::from(REQUEST_MAGIC), 0));
-        assert_eq!((field(6, 2), field(8, 8)), (u64::from(is_write), seat));
+        assert_eq!((field(6, 2), field(8, 8)), (u64::from(is_write), tag));
         assert_eq!((field(16, 8), field(24, 4)), (offset, BLOCK_BYTES as u64));
         rest = if is_write { &behind[BLOCK_BYTES..] } else { behind };
     }
