@@ -74,7 +74,7 @@ impl Tuner {
                 (None, None) => shown(original),
             };
             add(&mut expected, &words);
-            let [before, opened, closed, after] = [0, 1, 2, 3].map(|sight| values[sight].0[at].as_ref());
+            let [before, opened, closed, after] = [0, 1, 2, 3].map(|moment| values[moment].0[at].as_ref());
             let is_due = |value: Option<&String>| {
                 value.is_some_and(|value| match wanted {
                     Some(wanted) => wanted.is_met_by(value),

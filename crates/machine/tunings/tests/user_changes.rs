@@ -121,9 +121,9 @@ fn changes_are_made_in_order_and_undone_in_reverse() {
     assert_eq!((bench.text("root/proc/sys/vm/swappiness").trim(), bench.text("state").trim()), ("7", "on"));
     assert_eq!(bench.text("root/etc/new.conf"), "made\n");
     let during = tuner.look();
-    let sights = [before.clone(), during.clone(), during.clone(), during];
-    assert!(tuner.evidence(of(&changes), true, &sights).iter().all(|evidence| evidence.holds));
-    assert!(tuner.evidence(Treatment::default(), false, &sights).iter().all(|evidence| !evidence.holds));
+    let looks = [before.clone(), during.clone(), during.clone(), during];
+    assert!(tuner.evidence(of(&changes), true, &looks).iter().all(|evidence| evidence.holds));
+    assert!(tuner.evidence(Treatment::default(), false, &looks).iter().all(|evidence| !evidence.holds));
     assert_eq!(tuner.put_back().unwrap().sentences(), Vec::<String>::new());
     assert_eq!(tuner.look(), before);
     assert_eq!(bench.text("root/etc/app.conf"), "# app\nmode slow\ncache off\n");
@@ -186,13 +186,13 @@ fn a_reader_of_a_file_shows_that_it_uses_the_change() {
     let before = tuner.look();
     tuner.apply(of(&changes)).unwrap();
     let during = tuner.look();
-    let sights = [before.clone(), during.clone(), during.clone(), during];
-    let evidence = tuner.evidence(of(&changes), true, &sights);
+    let looks = [before.clone(), during.clone(), during.clone(), during];
+    let evidence = tuner.evidence(of(&changes), true, &looks);
     assert_eq!(
         evidence.iter().map(|it| (it.observed.contains("mode fast during"), it.holds)).collect::<Vec<_>>(),
         [(false, true), (true, true)]
     );
-    assert!(tuner.evidence(Treatment::default(), false, &sights).iter().all(|it| !it.holds));
+    assert!(tuner.evidence(Treatment::default(), false, &looks).iter().all(|it| !it.holds));
     assert_eq!(tuner.put_back().unwrap().sentences(), Vec::<String>::new());
     assert_eq!(tuner.look(), before, "the next slot begins once the reader is back as well");
     drop(tuner);
