@@ -7,12 +7,12 @@
 //! directory may come from another user, and is escaped wherever it is shown.
 
 mod access;
-mod answer;
 mod asked;
 mod error;
 mod fault;
 mod launch;
 mod live;
+mod page_response;
 mod pages;
 mod routes;
 mod samples;

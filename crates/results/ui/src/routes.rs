@@ -1,12 +1,12 @@
 //! The routes from addresses to pages. A new page needs only a row here.
 
-use crate::answer::Answer;
 use crate::asked::{Asked, Method};
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::pages::{assets, compare, history, hosts, metrics, run, runs, series, start, stop};
 use crate::site::Site;
 
-type Page = fn(&Site, &Asked) -> Result<Answer, RequestError>;
+type Page = fn(&Site, &Asked) -> Result<PageResponse, RequestError>;
 
 /// Method, address and page; `*` stands for one part of the address.
 const ROUTES: &[(Method, &str, Page)] = &[
@@ -38,7 +38,7 @@ pub fn events_of(path: &str) -> Option<&str> {
 ///
 /// # Errors
 /// When no such page exists, or the page refuses the request.
-pub fn answer(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn answer(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let fitting = || ROUTES.iter().filter(|(_, address, _)| fits(address, &asked.path));
     match fitting().find(|(method, ..)| *method == asked.method) {
         Some((_, _, page)) => page(site, asked),

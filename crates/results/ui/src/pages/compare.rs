@@ -6,9 +6,9 @@ use maud::{Markup, html};
 use plumb_judge::contrast;
 
 use super::layout::{Part, made, page};
-use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::shelf::{Listing, Opened, State, Summary};
 use crate::site::Site;
 
@@ -19,7 +19,7 @@ const CHOICES: usize = 200;
 ///
 /// # Errors
 /// When the request names more than two runs or one run twice, or a run cannot be read.
-pub fn compare(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn compare(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let ids: Vec<&str> = asked.query.all("run").filter(|id| !id.is_empty()).collect();
     match ids[..] {
         [first, second] if first == second => Err(RequestError::bad("Choose two different runs to compare.")),
@@ -29,7 +29,7 @@ pub fn compare(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     }
 }
 
-fn both(site: &Site, ids: [&str; 2]) -> Result<Answer, RequestError> {
+fn both(site: &Site, ids: [&str; 2]) -> Result<PageResponse, RequestError> {
     let (first, second) = (opened(site, ids[0])?, opened(site, ids[1])?);
     // Locks one run at a time, and copies it. Two requests that hold the runs in different orders would
     // deadlock.
@@ -62,7 +62,7 @@ pub fn opened(site: &Site, id: &str) -> Result<Arc<Mutex<Opened>>, RequestError>
     }
 }
 
-fn choose(site: &Site, chosen: Option<&str>) -> Answer {
+fn choose(site: &Site, chosen: Option<&str>) -> PageResponse {
     let Listing { mut runs, .. } = site.shelf.list();
     runs.retain(|run| run.state != State::Unreadable);
     runs.sort_by(|one, other| other.started_at.cmp(&one.started_at));

@@ -6,9 +6,9 @@ use plumb_host::time::rfc3339_of;
 use plumb_report::plural;
 
 use super::layout::{Part, page, time};
-use crate::answer::Answer;
 use crate::asked::{Asked, Fields, encoded};
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::site::Site;
 
 const ROWS: u32 = 50;
@@ -30,7 +30,7 @@ pub fn open(site: &Site) -> Result<Option<Database>, RequestError> {
 ///
 /// # Errors
 /// When the history cannot be read, or a field of the query makes no sense.
-pub fn history(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn history(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let Some(mut history) = open(site)? else { return Ok(nothing(site)) };
     match asked.query.get("experiment") {
         Some(name) => one(site, &mut history, name, &asked.query),
@@ -38,7 +38,7 @@ pub fn history(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
     }
 }
 
-fn nothing(site: &Site) -> Answer {
+fn nothing(site: &Site) -> PageResponse {
     let content = html! {
         h1 { "History" }
         p { "Nothing is recorded yet. " code { "plumb run EXPERIMENT --record" } " records a run, and " code { "plumb history add DIR" } " one that you have." }
@@ -47,7 +47,7 @@ fn nothing(site: &Site) -> Answer {
     page(site, Part::History, "History", &content)
 }
 
-fn all(site: &Site, history: &mut Database) -> Result<Answer, RequestError> {
+fn all(site: &Site, history: &mut Database) -> Result<PageResponse, RequestError> {
     let experiments = history.experiments().map_err(RequestError::broken)?;
     let hosts = history.hosts().map_err(RequestError::broken)?;
     let content = html! {
@@ -72,7 +72,12 @@ fn all(site: &Site, history: &mut Database) -> Result<Answer, RequestError> {
     Ok(page(site, Part::History, &format!("History, {}", plural(experiments.len(), "experiment")), &content))
 }
 
-fn one(site: &Site, history: &mut Database, name: &str, query: &Fields) -> Result<Answer, RequestError> {
+fn one(
+    site: &Site,
+    history: &mut Database,
+    name: &str,
+    query: &Fields,
+) -> Result<PageResponse, RequestError> {
     let filter = RunFilter {
         experiment: Some(name.to_owned()),
         text: query.get("q").map(str::to_owned),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use maud::{Markup, html};
 
 use super::layout::{Part, page, time};
-use crate::answer::Answer;
 use crate::asked::{Asked, encoded};
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::shelf::Summary;
 use crate::site::Site;
 
@@ -17,7 +17,7 @@ use crate::site::Site;
 ///
 /// # Errors
 /// None so far.
-pub fn hosts(site: &Site, _: &Asked) -> Result<Answer, RequestError> {
+pub fn hosts(site: &Site, _: &Asked) -> Result<PageResponse, RequestError> {
     let mut hosts: BTreeMap<String, Vec<Arc<Summary>>> = BTreeMap::new();
     for run in site.shelf.list().runs.into_iter().filter(|run| !run.facts.is_empty()) {
         hosts.entry(run.host.clone()).or_default().push(run);

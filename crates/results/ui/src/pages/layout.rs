@@ -3,8 +3,8 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plumb_model::{Verdict, printable_lines};
 
-use crate::answer::Answer;
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::shelf::{State, Summary};
 use crate::site::Site;
 
@@ -29,13 +29,13 @@ const PARTS: [(Part, &str, &str); 5] = [
 
 /// A whole page. The title includes the state, so that a browser tab shows it.
 #[must_use]
-pub fn page(site: &Site, part: Part, title: &str, content: &Markup) -> Answer {
+pub fn page(site: &Site, part: Part, title: &str, content: &Markup) -> PageResponse {
     page_with(site, (part, 200), title, content)
 }
 
 /// A whole page with another status.
 #[must_use]
-pub fn page_with(site: &Site, (part, status): (Part, u16), title: &str, content: &Markup) -> Answer {
+pub fn page_with(site: &Site, (part, status): (Part, u16), title: &str, content: &Markup) -> PageResponse {
     let html = html! {
         (DOCTYPE)
         html lang="en" {
@@ -63,12 +63,12 @@ pub fn page_with(site: &Site, (part, status): (Part, u16), title: &str, content:
             }
         }
     };
-    Answer::page(status, printable_lines(&html.into_string()).into_owned())
+    PageResponse::page(status, printable_lines(&html.into_string()).into_owned())
 }
 
 /// The page of a request that was refused or failed.
 #[must_use]
-pub fn fault(site: &Site, fault: &RequestError) -> Answer {
+pub fn fault(site: &Site, fault: &RequestError) -> PageResponse {
     let content = html! {
         h1 { (fault.heading()) }
         p.lead { (fault.words) }

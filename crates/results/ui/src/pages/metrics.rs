@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plumb_export::{PROMETHEUS_TYPE, RunSamples};
 
-use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::shelf::{State, Summary};
 use crate::site::Site;
 
@@ -15,10 +15,10 @@ use crate::site::Site;
 ///
 /// # Errors
 /// None so far.
-pub fn metrics(site: &Site, _: &Asked) -> Result<Answer, RequestError> {
+pub fn metrics(site: &Site, _: &Asked) -> Result<PageResponse, RequestError> {
     let runs = newest(site.shelf.list().runs);
     let samples = site.samples.of(&site.shelf, &runs);
-    Ok(Answer::asset(PROMETHEUS_TYPE, &RunSamples::text(samples.iter().map(Arc::as_ref))))
+    Ok(PageResponse::asset(PROMETHEUS_TYPE, &RunSamples::text(samples.iter().map(Arc::as_ref))))
 }
 
 /// The newest ended run and the newest run without an end of each experiment. The text shows no others.

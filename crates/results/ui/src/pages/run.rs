@@ -9,9 +9,9 @@ use plumb_store::now;
 use super::compare::opened;
 use super::layout::{Part, made, page, state};
 use super::live;
-use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::shelf::State;
 use crate::site::Site;
 
@@ -19,7 +19,7 @@ use crate::site::Site;
 ///
 /// # Errors
 /// When no such run exists, or it cannot be read.
-pub fn run(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn run(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let id = id(asked)?;
     let run = opened(site, id)?;
     let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,9 +8,9 @@ use plumb_model::Verdict;
 use plumb_report::{figures, plural};
 
 use super::layout::{Part, page, state, time, verdicts};
-use crate::answer::Answer;
 use crate::asked::{Asked, Fields};
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::shelf::{Listing, State, Summary};
 use crate::site::Site;
 
@@ -30,7 +30,7 @@ const ORDERS: [(&str, &str, bool); 5] = [
 ///
 /// # Errors
 /// When a field of the query makes no sense.
-pub fn runs(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn runs(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let Listing { runs, unread } = site.shelf.list();
     let all = runs.len();
     let mut found = filtered(runs, &asked.query)?;

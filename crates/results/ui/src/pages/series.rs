@@ -12,9 +12,9 @@ use plumb_report::{Scale, centred, level as level_line, path, percent, pixels, p
 
 use super::history::{moment, open};
 use super::layout::{Part, form_token, page};
-use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::site::Site;
 
 const HEIGHT: f64 = 260.0;
@@ -35,7 +35,7 @@ struct Known {
 ///
 /// # Errors
 /// When no such series exists, or the history cannot be read.
-pub fn series(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn series(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let (mut history, known) = find(site, asked)?;
     let of = &known.row.identity;
     let title = format!("{} of {}", of.metric_key(), of.sides());
@@ -67,7 +67,7 @@ pub fn series(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
 ///
 /// # Errors
 /// When the series has no such run, or the history cannot be written.
-pub fn accept(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn accept(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let (mut history, known) = find(site, asked)?;
     let run = asked.form.get("run").ok_or_else(|| RequestError::bad("The form names no run."))?;
     let note: String = asked.form.get("note").unwrap_or_default().chars().take(NOTE_CHARACTERS_MAX).collect();
@@ -75,7 +75,7 @@ pub fn accept(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
         return Err(RequestError::missing("The series has no value of this run."));
     }
     history.accept(known.row.id, run, "", &note, wall_clock_us()).map_err(RequestError::broken)?;
-    Ok(Answer::see(format!("/series/{}", known.row.id)))
+    Ok(PageResponse::see(format!("/series/{}", known.row.id)))
 }
 
 fn find(site: &Site, asked: &Asked) -> Result<(Database, Known), RequestError> {

@@ -12,10 +12,10 @@ use plumb_store::Stamp;
 use super::compare::opened;
 use super::layout::{Part, form_token, page, page_with};
 use super::run::id;
-use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::RequestError;
 use crate::launch::{Launched, Order, launch};
+use crate::page_response::PageResponse;
 use crate::shelf::id_of;
 use crate::site::Site;
 
@@ -30,7 +30,7 @@ const EXPERIMENT_BYTES_MAX: u64 = 2 << 20;
 ///
 /// # Errors
 /// None so far.
-pub fn form(site: &Site, _: &Asked) -> Result<Answer, RequestError> {
+pub fn form(site: &Site, _: &Asked) -> Result<PageResponse, RequestError> {
     let files = files(site);
     let content = html! {
         h1 { "Start a run" }
@@ -58,7 +58,7 @@ pub fn form(site: &Site, _: &Asked) -> Result<Answer, RequestError> {
 ///
 /// # Errors
 /// When the experiment was not offered, or the run cannot be started.
-pub fn start(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn start(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let experiment = asked.form.get("experiment").unwrap_or_default();
     let is_built_in = site.settings.experiments.iter().any(|(name, _)| *name == experiment);
     let experiment = PathBuf::from(experiment);
@@ -84,7 +84,7 @@ pub fn start(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
 ///
 /// # Errors
 /// When no such run exists, or it cannot be repeated from here.
-pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let id = id(asked)?;
     let Repeated { order, text } = repeated(site, id, None)?;
     let content = html! {
@@ -106,7 +106,7 @@ pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, RequestError
 ///
 /// # Errors
 /// As [`confirm_repeat`], when the experiment has changed, and when the run cannot be started.
-pub fn repeat(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn repeat(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let Some(shown) = asked.form.get("digest") else {
         return Err(RequestError::bad("The form does not say which experiment it showed."));
     };
@@ -180,9 +180,9 @@ fn recorded(site: &Site, id: &str) -> Result<Repeated, RequestError> {
     Ok(Repeated { order, text: experiment_text.clone() })
 }
 
-fn begin(site: &Site, order: &Order) -> Result<Answer, RequestError> {
+fn begin(site: &Site, order: &Order) -> Result<PageResponse, RequestError> {
     match launch(site, order)? {
-        Launched::Begun(directory) => Ok(Answer::see(format!("/runs/{}", id_of(&directory)))),
+        Launched::Begun(directory) => Ok(PageResponse::see(format!("/runs/{}", id_of(&directory)))),
         Launched::Preparing => {
             let content = html! {
                 h1 { "The run prepares itself" }

@@ -5,17 +5,17 @@ use plumb_store::now;
 
 use super::layout::{Part, form_token, page};
 use super::run::id;
-use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::RequestError;
 use crate::launch;
+use crate::page_response::PageResponse;
 use crate::site::Site;
 
 /// The page that asks for confirmation.
 ///
 /// # Errors
 /// When no such run exists.
-pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn confirm(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let id = id(asked)?;
     let path = site.shelf.path(id).ok_or_else(|| RequestError::missing("There is no such run."))?;
     let pid = now(&path).map(|now| now.pid);
@@ -39,9 +39,9 @@ pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
 ///
 /// # Errors
 /// When the run is not under way, or belongs to another user.
-pub fn stop(site: &Site, asked: &Asked) -> Result<Answer, RequestError> {
+pub fn stop(site: &Site, asked: &Asked) -> Result<PageResponse, RequestError> {
     let id = id(asked)?;
     let path = site.shelf.path(id).ok_or_else(|| RequestError::missing("There is no such run."))?;
     launch::interrupt(&path)?;
-    Ok(Answer::see(format!("/runs/{id}")))
+    Ok(PageResponse::see(format!("/runs/{id}")))
 }

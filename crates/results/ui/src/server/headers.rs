@@ -3,7 +3,7 @@
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
-use crate::answer::HEADERS;
+use crate::page_response::HEADERS;
 
 /// Adds the headers that every answer has.
 pub fn add_common(headers: &mut HeaderMap) {

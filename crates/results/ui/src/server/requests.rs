@@ -18,9 +18,9 @@ use tokio::time::timeout;
 use super::events::{self, Content};
 use super::headers::add_common;
 use crate::access::AccessHeaders;
-use crate::answer::Answer;
 use crate::asked::{Asked, Fields, Method, decoded};
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::pages::layout;
 use crate::routes;
 use crate::site::Site;
@@ -47,7 +47,7 @@ pub async fn respond(
     site.touch();
     let answer = match enter(&site, &visitor, request).await {
         Ok(Entry::Welcome(location)) => {
-            Ok(Answer { cookie: Some(site.door.cookie()), ..Answer::see(location) })
+            Ok(PageResponse { cookie: Some(site.door.cookie()), ..PageResponse::see(location) })
         }
         Ok(Entry::Events(id, asked)) => match events::follow(&site, id, &asked).await {
             Ok(response) => return Ok(response),
@@ -64,7 +64,7 @@ pub async fn respond(
 }
 
 /// Makes a page on a thread that may block. A panic becomes a page, too.
-async fn page(site: &Arc<Site>, asked: Asked) -> Result<Answer, RequestError> {
+async fn page(site: &Arc<Site>, asked: Asked) -> Result<PageResponse, RequestError> {
     let shared = Arc::clone(site);
     let made = spawn_blocking(move || routes::answer(&shared, &asked)).await;
     let rest = Arc::clone(site);
@@ -165,7 +165,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn response(answer: Answer) -> Response<Content> {
+fn response(answer: PageResponse) -> Response<Content> {
     let mut response = Response::new(Content::whole(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

@@ -19,7 +19,7 @@ pub const HEADERS: [(&str, &str); 6] = [
 
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct PageResponse {
     /// The HTTP status.
     pub status: u16,
     /// The content type.
@@ -32,7 +32,7 @@ pub struct Answer {
     pub cookie: Option<String>,
 }
 
-impl Answer {
+impl PageResponse {
     /// A page.
     #[must_use]
     pub fn page(status: u16, html: String) -> Self {
