@@ -5,7 +5,7 @@
 
 use plumb_model::{Histogram, Metric, NoticeKind, Statistic};
 
-use crate::figure::{Fault, counted, figure, has_three_decimals, printed};
+use crate::figure::{Unreadable, counted, figure, has_three_decimals, printed};
 use crate::metrics::{
     DATA_RECEIVED, HTTP_REQ_BLOCKED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQ_WAITING, HTTP_REQS,
     ITERATION_DURATION,
@@ -51,7 +51,7 @@ pub(crate) fn table_key(line: &str) -> Option<&str> {
         .filter(|line| is_times(line) || is_percentiles(line))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("ab", "http", "requests");
     run.version = after(text, "This is ApacheBench, Version ")
         .map(|rest| rest.split(" <$Revision").next().unwrap_or(rest).trim().to_owned());
@@ -112,7 +112,7 @@ fn read_options(run: &mut ToolRun, text: &str) {
 }
 
 /// An answer whose length differs from the first one's is a good answer, unless the first one was the bad one.
-fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<(), Fault<'t>> {
+fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<(), Unreadable<'t>> {
     let failed = counted(after(text, "Failed requests:"))?;
     let kinds = all_after(text, "(").find(|rest| rest.starts_with("Connect:")).unwrap_or_default();
     let kinds = kinds.trim_end_matches(')');
@@ -150,7 +150,7 @@ fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
 }
 
 /// A row of the table of connection times.
-fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     let rows: [(&str, &Metric); 4] = [
         ("Total:", &ITERATION_DURATION),
         ("Processing:", &HTTP_REQ_DURATION),
@@ -169,7 +169,7 @@ fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         let (min, mean, median, max) = match *columns.as_slice() {
             [min, mean, _, median, max] => (min, mean, Some(median), max),
             [min, mean, max] if is_short => (min, mean, None, max),
-            _ => return Err(Fault::Row(row)),
+            _ => return Err(Unreadable::Row(row)),
         };
         let mut statistics = vec![(Statistic::Avg, mean), (Statistic::Min, min), (Statistic::Max, max)];
         statistics.extend(median.map(|median| (Statistic::Med, median)));
@@ -205,7 +205,7 @@ fn known_ns(ms: f64) -> Option<f64> {
 }
 
 /// The table of percentiles, which are those of Total.
-fn percentiles(text: &str) -> Result<Vec<(Statistic, f64)>, Fault<'_>> {
+fn percentiles(text: &str) -> Result<Vec<(Statistic, f64)>, Unreadable<'_>> {
     let table = text.split_once("Percentage of the requests served").map_or("", |(_, rest)| rest);
     let mut known = Vec::new();
     let rows = table.lines().skip(1).take_while(|line| !line.trim().is_empty());
@@ -233,7 +233,7 @@ pub(crate) fn is_whole_csv(text: &str) -> bool {
 }
 
 /// The CSV of `-e`: what share of requests took at most how many ms, with three decimals.
-pub(crate) fn read_percentiles(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_percentiles(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("ab", "http", "requests");
     let mut known = Vec::new();
     for (percent, ms) in rows_of_percentiles(text) {
@@ -257,7 +257,7 @@ pub(crate) fn is_times(text: &str) -> bool {
 }
 
 /// The table of `-g`: a line a request, in whole ms, in the order of their total time.
-pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("ab", "http", "requests");
     let lines = text.lines().filter(|line| line.contains('\t') && !is_times(line));
     let rows: Vec<[f64; 5]> = lines.map(row).collect::<Result<_, _>>()?;
@@ -284,8 +284,8 @@ pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> 
 }
 
 /// Seconds since 1970, then connect, processing, total and wait in ms.
-fn row(line: &str) -> Result<[f64; 5], Fault<'_>> {
+fn row(line: &str) -> Result<[f64; 5], Unreadable<'_>> {
     let columns: Vec<f64> =
         line.split('\t').skip(1).map(|column| figure(column, positive)).collect::<Result<_, _>>()?;
-    <[f64; 5]>::try_from(columns).map_err(|_| Fault::Row(line))
+    <[f64; 5]>::try_from(columns).map_err(|_| Unreadable::Row(line))
 }

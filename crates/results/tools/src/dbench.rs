@@ -6,7 +6,7 @@
 
 use plumb_model::{Metric, Statistic};
 
-use crate::figure::{Fault, printed};
+use crate::figure::{Unreadable, printed};
 use crate::metrics::{
     READ_BW, READ_IOPS, READ_LATENCY, READ_SEQ, RW_MIX_READ_IOPS, RW_MIX_WRITE_IOPS, WRITE_BW, WRITE_IOPS,
     WRITE_LATENCY, WRITE_SEQ,
@@ -36,7 +36,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
     matches!(pair(mixed, kilo), Ok([Some(_), Some(_)]))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("dbench", "storage", "summaries");
     run.worked(None, None);
     let random = after(text, "Random Read/Write IOPS:").ok_or("it has no line `Random Read/Write IOPS:`")?;
@@ -66,7 +66,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
 type Pair = [Option<f64>; 2];
 
 /// `a/b`, each read by itself; a unit such as `MiB/s` has a slash as well.
-fn pair(text: &str, form: fn(&str) -> Option<f64>) -> Result<Pair, Fault<'_>> {
+fn pair(text: &str, form: fn(&str) -> Option<f64>) -> Result<Pair, Unreadable<'_>> {
     let between = text.match_indices('/').map(|(at, _)| at).find(|at| !text[at + 1..].starts_with('s'));
     let (read, write) = between.map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
     Ok([printed(Some(read), form)?, printed(Some(write), form)?])
@@ -87,7 +87,7 @@ fn put(run: &mut ToolRun, metrics: [&Metric; 2], values: Pair) {
 }
 
 /// A latency is read where only one unit agrees with the IOPS of the same direction.
-fn read_latency<'t>(run: &mut ToolRun, text: &'t str, iops: Pair) -> Result<(), Fault<'t>> {
+fn read_latency<'t>(run: &mut ToolRun, text: &'t str, iops: Pair) -> Result<(), Unreadable<'t>> {
     if text.is_empty() {
         return Ok(());
     }

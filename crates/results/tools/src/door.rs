@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::figure::Fault;
+use crate::figure::Unreadable;
 
 /// Decodes a file as UTF-8 or UTF-16, with or without a byte order mark. Invalid bytes become U+FFFD, which no number contains.
 #[must_use]
@@ -285,7 +285,7 @@ impl Part<'_> {
     }
 
     /// Why it cannot be read, with the place.
-    pub(crate) fn why_unread(self, fault: &Fault<'_>) -> String {
+    pub(crate) fn why_unread(self, fault: &Unreadable<'_>) -> String {
         fault.in_words(self.text, self.first_line)
     }
 }

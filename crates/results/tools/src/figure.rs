@@ -6,7 +6,7 @@ use crate::text::{count, first_word, is_unclear, number};
 
 /// Why a part of a text cannot be read.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Fault<'t> {
+pub(crate) enum Unreadable<'t> {
     /// A figure in a form that the tool does not print: a slice of the text, or a copy of one.
     Figure(Cow<'t, str>),
     /// A row that has another number of figures than the tool prints: a slice of the text.
@@ -17,19 +17,19 @@ pub(crate) enum Fault<'t> {
     Other(String),
 }
 
-impl From<String> for Fault<'_> {
+impl From<String> for Unreadable<'_> {
     fn from(reason: String) -> Self {
         Self::Other(reason)
     }
 }
 
-impl From<&str> for Fault<'_> {
+impl From<&str> for Unreadable<'_> {
     fn from(reason: &str) -> Self {
         Self::Other(reason.to_owned())
     }
 }
 
-impl Fault<'_> {
+impl Unreadable<'_> {
     /// The reason in words, with its place in `text`, whose first line has this number.
     pub(crate) fn in_words(&self, text: &str, first_line: usize) -> String {
         let found = match self {
@@ -39,7 +39,8 @@ impl Fault<'_> {
             }
             Self::Row(row) => {
                 let reason = "this row has another number of figures than the tool prints".to_owned();
-                return Fault::at(text, place(row.trim_start(), text), reason).in_words(text, first_line);
+                return Unreadable::at(text, place(row.trim_start(), text), reason)
+                    .in_words(text, first_line);
             }
             Self::Figure(found) => found.trim_start(),
         };
@@ -49,7 +50,7 @@ impl Fault<'_> {
         } else {
             "is not a figure in a form that the tool prints"
         };
-        Fault::at(text, place(found, text), format!("`{word}` {reason}")).in_words(text, first_line)
+        Unreadable::at(text, place(found, text), format!("`{word}` {reason}")).in_words(text, first_line)
     }
 
     /// A reason at an offset of a text.
@@ -69,15 +70,15 @@ pub(crate) fn place(found: &str, text: &str) -> usize {
 }
 
 /// A figure in the form that the tool prints, such as [`positive`].
-pub(crate) fn figure<'t, T>(text: &'t str, form: impl Fn(&str) -> Option<T>) -> Result<T, Fault<'t>> {
-    form(text).ok_or(Fault::Figure(Cow::Borrowed(text)))
+pub(crate) fn figure<'t, T>(text: &'t str, form: impl Fn(&str) -> Option<T>) -> Result<T, Unreadable<'t>> {
+    form(text).ok_or(Unreadable::Figure(Cow::Borrowed(text)))
 }
 
 /// As [`figure`]; `None` if the tool printed nothing here, or that it has no value.
 pub(crate) fn printed<'t, T>(
     found: Option<&'t str>,
     form: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Fault<'t>> {
+) -> Result<Option<T>, Unreadable<'t>> {
     found.map(str::trim).filter(|text| !is_absent(text)).map(|text| figure(text, form)).transpose()
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn has_three_decimals(text: &str) -> bool {
 }
 
 /// A count that is 0 if it was not printed.
-pub(crate) fn counted(found: Option<&str>) -> Result<u64, Fault<'_>> {
+pub(crate) fn counted(found: Option<&str>) -> Result<u64, Unreadable<'_>> {
     Ok(printed(found, count)?.unwrap_or_default())
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
 use serde_json::Value;
 
-use crate::figure::Fault;
+use crate::figure::Unreadable;
 use crate::json::{Documents, count, documents, items, positive, scalar, text};
 use crate::metrics::{
     READ_BW, READ_COMPLETION_LATENCY, READ_IOPS, READ_LATENCY, WRITE_BW, WRITE_COMPLETION_LATENCY,
@@ -36,7 +36,7 @@ fn of_fio(value: &Value) -> Option<&Value> {
         .find(|it| it.get("fio version").is_some())
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let Documents { found, around, broken, .. } = documents(text);
     if let Some(broken) = broken {
         return Err(broken);
@@ -82,7 +82,7 @@ fn is_same_run(one: &Value, next: &Value) -> bool {
 }
 
 /// The last report of a run.
-fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, Fault<'static>> {
+fn report(whole: &[&Value], around: &[&str]) -> Result<Vec<ToolRun>, Unreadable<'static>> {
     let Some(last) = whole.last() else { return Ok(Vec::new()) };
     let jobs = jobs(last);
     let mut groups: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use crate::door::{Part, fenced, parts, plain, unfenced};
 use crate::error::ReadError;
-use crate::figure::Fault;
+use crate::figure::Unreadable;
 use crate::json::{documents, quoted_figures, unquoted};
 use crate::nearest::likeliest;
 use crate::tool_run::{CUT, NoReading, ToolRun};
@@ -35,7 +35,7 @@ pub struct Format {
     is_at_start: bool,
 }
 
-type Reader = fn(&str) -> Result<Vec<ToolRun>, Fault<'_>>;
+type Reader = fn(&str) -> Result<Vec<ToolRun>, Unreadable<'_>>;
 
 /// The lines that a run prints once: when one comes again, the next run has begun.
 #[derive(Clone, Copy)]
@@ -356,7 +356,7 @@ pub fn only(mut runs: Vec<ToolRun>) -> Result<ToolRun, ReadError> {
 /// Reads each part of a text, and notes whether its end can be seen. A part that cannot be read becomes a failed run, unless no part can be
 /// read.
 fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<ToolRun>, ReadError> {
-    let read: Vec<(Part<'_>, Result<Vec<ToolRun>, Fault<'_>>)> = format
+    let read: Vec<(Part<'_>, Result<Vec<ToolRun>, Unreadable<'_>>)> = format
         .key
         .parts(text)
         .into_iter()
@@ -371,7 +371,7 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
     };
     let runs = read.into_iter().flat_map(|(part, runs)| {
         let unread =
-            |fault: Fault<'_>| ToolRun::without(tool, path, NoReading::Unread(part.why_unread(&fault)));
+            |fault: Unreadable<'_>| ToolRun::without(tool, path, NoReading::Unread(part.why_unread(&fault)));
         let mut runs = runs.unwrap_or_else(|fault| vec![unread(fault)]);
         for run in &mut runs {
             run.line += part.run_line - 1;
@@ -382,7 +382,7 @@ fn read_plain(format: &Format, text: &str, first_line: usize) -> Result<Vec<Tool
     Ok(runs.collect())
 }
 
-fn read_part<'t>(format: &Format, part: Part<'t>) -> Result<Vec<ToolRun>, Fault<'t>> {
+fn read_part<'t>(format: &Format, part: Part<'t>) -> Result<Vec<ToolRun>, Unreadable<'t>> {
     if let Some(fault) = quoted_figure(format, part.text) {
         return Err(fault);
     }
@@ -402,7 +402,7 @@ fn read_part<'t>(format: &Format, part: Part<'t>) -> Result<Vec<ToolRun>, Fault<
 }
 
 /// The first text in JSON that takes the place of a number: as a number it would change what is read.
-fn quoted_figure<'t>(format: &Format, text: &'t str) -> Option<Fault<'t>> {
+fn quoted_figure<'t>(format: &Format, text: &'t str) -> Option<Unreadable<'t>> {
     let quoted = if text.contains('{') { quoted_figures(text) } else { Vec::new() };
     // Names, versions and options may be texts.
     let result = |run: ToolRun| (run.metrics, run.measurement, run.sums, run.failure);
@@ -417,7 +417,7 @@ fn quoted_figure<'t>(format: &Format, text: &'t str) -> Option<Fault<'t>> {
     let counts: Vec<usize> = (1..=quoted.len()).collect();
     let first = &quoted[counts.partition_point(|count| read(*count) == as_written)];
     let reason = format!("`{}` is in quotes, where the tool prints a number", &text[first.clone()]);
-    Some(Fault::at(text, first.start, reason))
+    Some(Unreadable::at(text, first.start, reason))
 }
 
 /// All but the last line of a text, if that one has no end.
@@ -443,7 +443,7 @@ fn read_open<'t>(
     lines: &str,
     figure: usize,
     is_whole: bool,
-) -> Result<Vec<ToolRun>, Fault<'t>> {
+) -> Result<Vec<ToolRun>, Unreadable<'t>> {
     let read = |text: &str| (format.read)(text).ok();
     let is_wrong = |runs: &Vec<ToolRun>| runs.iter().any(|run| run.wrong_sums().next().is_some());
     let (all, changed) = (read(text), read(&with_other_figure(text, figure)));
@@ -463,7 +463,7 @@ fn with_other_figure(text: &str, figure: usize) -> String {
 }
 
 /// The runs that have a value or a reason why not; the last one gets the warning. A part may have no run.
-fn with_values(mut runs: Vec<ToolRun>, warning: Option<&str>) -> Result<Vec<ToolRun>, Fault<'static>> {
+fn with_values(mut runs: Vec<ToolRun>, warning: Option<&str>) -> Result<Vec<ToolRun>, Unreadable<'static>> {
     if runs.is_empty() {
         return Ok(runs);
     }

@@ -6,7 +6,7 @@
 use plumb_model::{Histogram, Metric, NoticeKind, Statistic};
 use serde_json::Value;
 
-use crate::figure::{Fault, counted, figure, printed};
+use crate::figure::{Unreadable, counted, figure, printed};
 use crate::json::{count as json_count, documents, objects, positive as json_positive, text as json_text};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
 use crate::text::{after, between, count, key_exchange_group, positive, scaled, time_ns};
@@ -50,7 +50,7 @@ pub(crate) fn is_excerpt(text: &str) -> bool {
     !after(text, "req/s ").is_some_and(|row| row.ends_with('%'))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("h2load", "http", "requests");
     let finished = after(text, "finished in ").ok_or("it has no line `finished in`")?;
     let mut parts = finished.split(", ");
@@ -91,7 +91,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn of<'t>(of: impl Fn(&str) -> Result<u64, Fault<'t>>) -> Result<Self, Fault<'t>> {
+    fn of<'t>(of: impl Fn(&str) -> Result<u64, Unreadable<'t>>) -> Result<Self, Unreadable<'t>> {
         Ok(Self {
             done: of("done")?,
             succeeded: of("succeeded")?,
@@ -124,7 +124,7 @@ fn read_failures(run: &mut ToolRun, requests: &Requests, statuses: u64) {
     }
 }
 
-fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     if let Some(clients) = printed(between(text, ": ", " total client(s)"), count)? {
         run.option("connections", clients.to_string());
     }
@@ -152,20 +152,20 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
 }
 
 /// The rows have `min max mean sd +/-sd`, and from 1.69 on `min max median p95 p99 mean sd +/-sd`.
-fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_times<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     let is_new = text.lines().any(|line| line.contains("median") && line.contains("p95"));
     let statistics: &[Statistic] = if is_new {
         &[Statistic::Min, Statistic::Max, Statistic::Med, Statistic::P95, Statistic::P99, Statistic::Avg]
     } else {
         &[Statistic::Min, Statistic::Max, Statistic::Avg]
     };
-    let row = |labels: [&str; 2]| -> Result<Vec<(Statistic, Option<f64>)>, Fault<'t>> {
+    let row = |labels: [&str; 2]| -> Result<Vec<(Statistic, Option<f64>)>, Unreadable<'t>> {
         let Some(found) = labels.iter().find_map(|label| after(text, label)) else { return Ok(Vec::new()) };
         let words = found.trim_start_matches([':', ' ']).split_whitespace().take(statistics.len());
         let columns: Vec<Option<f64>> =
             words.map(|word| printed(Some(word), time_ns)).collect::<Result<_, _>>()?;
         if columns.len() < statistics.len() {
-            return Err(Fault::Row(found));
+            return Err(Unreadable::Row(found));
         }
         // h2load does not measure HTTP/3 connections, and prints zeros for them.
         let is_measured = columns.iter().flatten().any(|ns| *ns > 0.0);
@@ -184,14 +184,14 @@ pub(crate) fn is_json(text: &str) -> bool {
 }
 
 /// The object of `--output-file`, from 1.69 on; its times are in seconds.
-pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let reports: Vec<&Value> =
         found.iter().filter(|value| value.pointer("/measurements/performance").is_some()).collect();
     reports.into_iter().map(report).collect()
 }
 
-fn report(document: &Value) -> Result<ToolRun, Fault<'static>> {
+fn report(document: &Value) -> Result<ToolRun, Unreadable<'static>> {
     let all = &document["measurements"];
     let mut run = ToolRun::new("h2load", "http", "requests");
     run.version = json_text(document, "/metadata/generator")
@@ -238,13 +238,13 @@ fn log_line(line: &str) -> Option<[&str; 3]> {
     <[&str; 3]>::try_from(line.split('\t').collect::<Vec<_>>()).ok()
 }
 
-fn logged([start_us, status, time_us]: [&str; 3]) -> Result<(f64, i64, f64), Fault<'_>> {
+fn logged([start_us, status, time_us]: [&str; 3]) -> Result<(f64, i64, f64), Unreadable<'_>> {
     let whole = |text: &str| text.trim().parse().ok();
     Ok((figure(start_us, positive)?, figure(status, whole)?, figure(time_us, positive)?))
 }
 
 /// The file of `--log-file`: the true distribution, and the rate in each second.
-pub(crate) fn read_log(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_log(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let rows = text.lines().filter_map(log_line).map(logged);
     let mut rows: Vec<(f64, i64, f64)> = rows.collect::<Result<_, _>>()?;
     let mut run = ToolRun::new("h2load", "http", "requests");

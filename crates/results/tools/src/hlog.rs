@@ -15,7 +15,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLo
 use hdrhistogram::serialization::{DeserializeError, Deserializer};
 use plumb_model::Histogram;
 
-use crate::figure::{Fault, figure};
+use crate::figure::{Unreadable, figure};
 use crate::text::positive;
 use crate::tool_run::{record, seconds_to_ns};
 
@@ -47,13 +47,13 @@ pub(crate) fn is(text: &str) -> bool {
 }
 
 /// A log alone does not say in which unit it is.
-pub(crate) fn unit_is_missing<T>(_text: &str) -> Result<T, Fault<'_>> {
+pub(crate) fn unit_is_missing<T>(_text: &str) -> Result<T, Unreadable<'_>> {
     Err("its unit is not in the file; name the metric and the unit of the recorded values, as in --column latency:ns"
         .into())
 }
 
 /// Reads every interval; `to_ns` is how many ns one recorded unit is.
-pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, Fault<'_>> {
+pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, Unreadable<'_>> {
     text.lines().try_for_each(check)?;
     // The library takes a line without its end for one that is cut.
     let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
@@ -100,7 +100,7 @@ pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, Fault<'_>> {
 }
 
 /// The library does not say which figure it cannot read, and takes a line `#[StartTime` that it cannot read for a comment.
-fn check(line: &str) -> Result<(), Fault<'_>> {
+fn check(line: &str) -> Result<(), Unreadable<'_>> {
     if let Some(time) =
         ["#[StartTime: ", "#[BaseTime: "].into_iter().find_map(|label| line.strip_prefix(label))
     {
@@ -114,7 +114,7 @@ fn check(line: &str) -> Result<(), Fault<'_>> {
         figures.strip_prefix("Tag=").map(|tagged| tagged.split_once(',').map_or("", |(_, rest)| rest));
     let figures = tagged.unwrap_or(figures);
     if figures.matches(',').count() != 2 {
-        return Err(Fault::Figure(figures.into()));
+        return Err(Unreadable::Figure(figures.into()));
     }
     figures.split(',').try_for_each(|word| figure(word, positive).map(|_| ()))
 }

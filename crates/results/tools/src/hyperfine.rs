@@ -5,7 +5,7 @@
 use plumb_model::{Histogram, NoticeKind, Reading, Statistic};
 use serde_json::{Value, json};
 
-use crate::figure::{Fault, printed};
+use crate::figure::{Unreadable, printed};
 use crate::json::{documents, items, number, objects, positive, scalar};
 use crate::metrics::{MEMORY_MAX, SYSTEM_TIME, USER_TIME, WALL_TIME};
 use crate::text::{after, time_ns};
@@ -19,7 +19,7 @@ pub(crate) fn is(text: &str) -> bool {
     })
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let results: Vec<Value> = found.iter().flat_map(|value| items(value, "/results")).cloned().collect();
     each(&results)
@@ -45,7 +45,7 @@ pub(crate) fn is_open_text(text: &str) -> bool {
 }
 
 /// Turns hyperfine's text into the object of `--export-json`.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut results = Vec::new();
     for part in crate::door::parts(text, |line| line.starts_with("Benchmark ").then_some("Benchmark")) {
         let Some((_, part)) = part.text.split_once("Benchmark ") else { continue };
@@ -89,7 +89,7 @@ pub(crate) fn is_markdown(text: &str) -> bool {
 }
 
 /// Turns the table of `--export-markdown` into the object of `--export-json`.
-pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let head = text.lines().find(|line| line.starts_with(MARKDOWN_HEAD[0])).unwrap_or_default();
     let unit = head.split(['[', ']']).nth(1).unwrap_or_default();
     let rows = text.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
@@ -98,7 +98,7 @@ pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
         let cells: Vec<&str> = row.trim_end().trim_end_matches('|').rsplit('|').collect();
         // The command may have bars, which are escaped.
         let [_, max, min, mean, name @ ..] = cells.as_slice() else {
-            return Err(Fault::Row(row));
+            return Err(Unreadable::Row(row));
         };
         let name = name.iter().rev().skip(1).copied().collect::<Vec<_>>().join("|").replace("\\|", "|");
         let mut pair = mean.split('±');
@@ -111,7 +111,7 @@ pub(crate) fn read_markdown(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     each(&results)
 }
 
-fn each(results: &[Value]) -> Result<Vec<ToolRun>, Fault<'static>> {
+fn each(results: &[Value]) -> Result<Vec<ToolRun>, Unreadable<'static>> {
     if results.is_empty() {
         return Err("it has no time of any command".into());
     }
@@ -129,7 +129,7 @@ fn each(results: &[Value]) -> Result<Vec<ToolRun>, Fault<'static>> {
     results.iter().map(read).collect()
 }
 
-fn command(result: &Value) -> Result<ToolRun, Fault<'static>> {
+fn command(result: &Value) -> Result<ToolRun, Unreadable<'static>> {
     let mut run = ToolRun::new("hyperfine", "command", "runs");
     let name = scalar(result, "/command").ok_or("a result has no `command`")?;
     run.option("command", name.clone());

@@ -5,7 +5,7 @@
 use plumb_model::{Metric, Reading};
 use serde_json::{Value, json};
 
-use crate::figure::{Fault, figure, printed};
+use crate::figure::{Unreadable, figure, printed};
 use crate::json::{count, documents, items, objects, positive, scalar, text};
 use crate::metrics::{
     TCP_BW, TCP_RETRANSMITS, TCP_RTT, TCP_SEND_BW, UDP_BW, UDP_JITTER, UDP_LOSS, UDP_SEND_BW,
@@ -36,7 +36,7 @@ fn is_event(value: &Value) -> bool {
         && value.get("data").is_some()
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let whole: Vec<&Value> = found.iter().filter(|value| is_whole(value)).collect();
     if whole.is_empty() {
@@ -106,7 +106,7 @@ struct Line<'t> {
 
 impl<'t> Line<'t> {
     /// `None` for a line of another form.
-    fn read(line: &'t str) -> Result<Option<Self>, Fault<'t>> {
+    fn read(line: &'t str) -> Result<Option<Self>, Unreadable<'t>> {
         let parts = || {
             let (stream, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
             let (interval, rest) = rest.trim_start().split_once(" sec ")?;
@@ -116,7 +116,7 @@ impl<'t> Line<'t> {
         };
         let Some((stream, interval, sizes, unit, rest)) = parts() else { return Ok(None) };
         let [_, _, rate] = sizes.split_whitespace().collect::<Vec<_>>()[..] else {
-            return Err(Fault::Row(sizes));
+            return Err(Unreadable::Row(sizes));
         };
         let bits = |rate: &str| scaled(&format!("{rate} {unit}"), "bits/sec", 1000.0);
         let ends = |interval: &str| {
@@ -131,7 +131,7 @@ impl<'t> Line<'t> {
         self.seconds[1] - self.seconds[0]
     }
 
-    fn sum(&self) -> Result<Value, Fault<'t>> {
+    fn sum(&self) -> Result<Value, Unreadable<'t>> {
         let mut sum = json!({ "seconds": self.length_s(), "bits_per_second": self.bits_per_s });
         let words: Vec<&str> = self.rest.split_whitespace().collect();
         match words.as_slice() {
@@ -144,7 +144,7 @@ impl<'t> Line<'t> {
                 }
             }
             [retransmits, "sender"] => sum["retransmits"] = printed(Some(retransmits), whole_number)?.into(),
-            [_, .., "sender" | "receiver"] => return Err(Fault::Row(self.rest)),
+            [_, .., "sender" | "receiver"] => return Err(Unreadable::Row(self.rest)),
             _ => {}
         }
         Ok(sum)
@@ -155,7 +155,7 @@ impl<'t> Line<'t> {
 const ROLES: [&str; 4] = ["][TX-C]", "][RX-C]", "][TX-S]", "][RX-S]"];
 
 /// Turns iperf3's text, whose figures have three digits, into the object of `-J`.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     if text
         .lines()
         .any(|line| line.trim_start().starts_with('[') && ROLES.iter().any(|role| line.contains(role)))
@@ -197,7 +197,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     Ok(vec![run])
 }
 
-fn one(value: &Value) -> Result<ToolRun, Fault<'static>> {
+fn one(value: &Value) -> Result<ToolRun, Unreadable<'static>> {
     if let Some(error) = text(value, "/error") {
         let failure = NoReading::Failed(format!("iperf3 itself failed: {error}"));
         return Ok(ToolRun::without("iperf3", "network", failure));

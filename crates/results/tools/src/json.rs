@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::figure::Fault;
+use crate::figure::Unreadable;
 use crate::text::MARKS;
 
 /// The JSON objects in a text that begin at the start of a line.
@@ -16,7 +16,7 @@ pub(crate) struct Documents<'t> {
     /// Whether the last object is incomplete.
     pub(crate) is_cut: bool,
     /// The first error within an object.
-    pub(crate) broken: Option<Fault<'static>>,
+    pub(crate) broken: Option<Unreadable<'static>>,
 }
 
 /// Finds the objects in a text. Whatever does not parse is other text.
@@ -52,13 +52,13 @@ pub(crate) fn documents(text: &str) -> Documents<'_> {
 }
 
 /// The objects of a text, none of which has an error.
-pub(crate) fn objects(text: &str) -> Result<Vec<Value>, Fault<'static>> {
+pub(crate) fn objects(text: &str) -> Result<Vec<Value>, Unreadable<'static>> {
     let documents = documents(text);
     documents.broken.map_or(Ok(documents.found), Err)
 }
 
 /// An error in the JSON behind `before`.
-pub(crate) fn not_json(error: &serde_json::Error, before: &str) -> Fault<'static> {
+pub(crate) fn not_json(error: &serde_json::Error, before: &str) -> Unreadable<'static> {
     let words = error.to_string();
     let reason = words.rsplit_once(" at line ").map_or(words.as_str(), |(reason, _)| reason);
     let line = before.matches('\n').count() + error.line();
@@ -67,7 +67,7 @@ pub(crate) fn not_json(error: &serde_json::Error, before: &str) -> Fault<'static
     let is_other_type = error.classify() == serde_json::error::Category::Data;
     let what =
         if is_other_type { "a value has another type than the tool writes" } else { "this is not JSON" };
-    Fault::At { line, column, reason: format!("{what}: {reason}") }
+    Unreadable::At { line, column, reason: format!("{what}: {reason}") }
 }
 
 /// The texts that begin as a number does and are values of JSON, but not options: as ranges of bytes, with their quotes.

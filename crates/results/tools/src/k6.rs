@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Better, Metric, MetricKind, NoticeKind, Reading, Statistic, Unit};
 
-use crate::figure::{Fault, figure};
+use crate::figure::{Unreadable, figure};
 use crate::metrics::{
     CHECKS, DATA_RECEIVED, DATA_SENT, HTTP_REQ_BLOCKED, HTTP_REQ_CONNECTING, HTTP_REQ_DURATION,
     HTTP_REQ_FAILED, HTTP_REQ_RECEIVING, HTTP_REQ_SENDING, HTTP_REQ_TLS_HANDSHAKING, HTTP_REQ_WAITING,
@@ -112,7 +112,7 @@ impl Summary {
         self.seconds.or_else(|| of("iterations")).or_else(|| of("http_reqs"))
     }
 
-    fn into_run(self) -> Result<ToolRun, Fault<'static>> {
+    fn into_run(self) -> Result<ToolRun, Unreadable<'static>> {
         let mut run = ToolRun::new("k6", "http", "requests");
         let seconds = self.seconds();
         let work = self.count("http_reqs").or_else(|| self.count("iterations"));
@@ -285,7 +285,7 @@ fn put_trend(
 }
 
 /// `p(99.9)`, `p99`, `avg` and so on; `None` for `count` and percentiles that Plumbline does not name.
-fn statistic(name: &str) -> Result<Option<Statistic>, Fault<'_>> {
+fn statistic(name: &str) -> Result<Option<Statistic>, Unreadable<'_>> {
     let percent = name.strip_prefix("p(").and_then(|rest| rest.strip_suffix(')'));
     match percent {
         Some(percent) => Ok(percentile(figure(percent, positive)?)),

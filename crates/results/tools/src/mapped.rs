@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::door::{plain, unfenced, without_terminal};
 use crate::error::ReadError;
-use crate::figure::{Fault, figure, place, printed};
+use crate::figure::{Unreadable, figure, place, printed};
 use crate::hlog;
 use crate::json::{documents, items, objects, positive, text as json_text};
 use crate::text::{between, count, positive as positive_number};
@@ -89,7 +89,7 @@ pub fn read_mapped(raw: &str, columns: &[Column]) -> Result<ToolRun, ReadError> 
     let text = unfenced(&plain(raw)).into_owned();
     // Of a CSV, only terminal sequences are stripped: the first cell may be empty, or look like a log prefix.
     let table = without_terminal(raw);
-    type Reader = for<'t> fn(&'t str, &[Column]) -> Result<ToolRun, Fault<'t>>;
+    type Reader = for<'t> fn(&'t str, &[Column]) -> Result<ToolRun, Unreadable<'t>>;
     let (format, text, read): (_, &str, Reader) = match &*text {
         text if is_hgrm(text) => ("hgrm", text, hgrm),
         text if hlog::is(text) => ("hlog", text, log_of_intervals),
@@ -112,24 +112,24 @@ pub(crate) fn is_hgrm(text: &str) -> bool {
 }
 
 /// A histogram alone does not say in which unit it is.
-pub(crate) fn read_hgrm(_text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_hgrm(_text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     Err("its unit is not in the file; name the metric and the unit, as in --column latency:us".into())
 }
 
 /// Reads HdrHistogram's table of percentiles, which wrk2 prints as its spectrum, into a histogram in ns, with its last total.
 /// Counts come by difference of the totals. Values are already rounded.
-pub(crate) fn spectrum(text: &str, ms_per_unit: f64) -> Result<(Histogram, u64), Fault<'_>> {
+pub(crate) fn spectrum(text: &str, ms_per_unit: f64) -> Result<(Histogram, u64), Unreadable<'_>> {
     let (mut histogram, mut counted) = (Histogram::new(), 0_u64);
     let rows = text.lines().skip_while(|line| !is_hgrm(line)).skip(1);
     for line in rows.take_while(|line| !line.starts_with("#[")) {
         // `1.001     0.500000         5000         2.00`; the last row ends with `inf` or its total.
         let words: Vec<&str> = line.split_whitespace().collect();
         let ([value, "1.000000000000", total] | [value, _, total, _]) = words[..] else {
-            if words.is_empty() { continue } else { return Err(Fault::Row(line)) }
+            if words.is_empty() { continue } else { return Err(Unreadable::Row(line)) }
         };
         let (value, total) = (figure(value, positive_number)?, figure(total, count)?);
         let added = total.checked_sub(counted).ok_or_else(|| {
-            Fault::at(
+            Unreadable::at(
                 text,
                 place(line, text),
                 "the total of this row is below that of the row before".to_owned(),
@@ -141,7 +141,7 @@ pub(crate) fn spectrum(text: &str, ms_per_unit: f64) -> Result<(Histogram, u64),
     Ok((histogram, counted))
 }
 
-fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
+fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Unreadable<'t>> {
     let [column] = columns else { return Err("it has one metric; name it by one --column".into()) };
     if !column.is_time() {
         return Err(format!("`{}` is not in a unit of time, such as us or ms", column.name).into());
@@ -162,7 +162,7 @@ fn hgrm<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
 }
 
 /// Each tag is a metric, because a tag is another kind of work.
-fn log_of_intervals<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
+fn log_of_intervals<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Unreadable<'t>> {
     let [column] = columns else { return Err("it has one metric; name it by one --column".into()) };
     if !column.is_time() {
         return Err(format!("`{}` is not in a unit of time, such as ns or us", column.name).into());
@@ -189,12 +189,12 @@ pub(crate) fn is_prometheus(text: &str) -> bool {
 }
 
 /// Neither do the numbers of a query.
-pub(crate) fn read_prometheus(_text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_prometheus(_text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     Err("it does not say what its numbers are; name the metric and the unit, as in --column rps:1/s".into())
 }
 
 /// One series, or several that their labels tell apart.
-fn prometheus<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
+fn prometheus<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Unreadable<'t>> {
     let [column] = columns else {
         return Err("it has one query; name its metric by one --column".into());
     };
@@ -245,9 +245,9 @@ fn gauge_or_rate(column: &Column) -> MetricKind {
 }
 
 /// `[1700000000.5, "12.5"]`.
-fn point(value: &Value) -> Result<Option<(f64, f64)>, Fault<'static>> {
+fn point(value: &Value) -> Result<Option<(f64, f64)>, Unreadable<'static>> {
     let Some((at_s, text)) = positive(value, "/0").zip(json_text(value, "/1")) else { return Ok(None) };
-    let number: f64 = text.parse().map_err(|_| Fault::Figure(text.to_owned().into()))?;
+    let number: f64 = text.parse().map_err(|_| Unreadable::Figure(text.to_owned().into()))?;
     Ok(number.is_finite().then_some((at_s, number)))
 }
 
@@ -259,7 +259,7 @@ fn labelled(name: &str, series: &Value) -> String {
 }
 
 /// The separator is the one that the head has most of.
-fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
+fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Unreadable<'t>> {
     let head = text.lines().next().unwrap_or_default();
     let often = |separator: &u8| head.bytes().filter(|byte| byte == separator).count();
     let separator = *b",;\t".iter().max_by_key(|separator| often(separator)).unwrap_or(&b',');
@@ -322,10 +322,10 @@ fn csv<'t>(text: &'t str, columns: &[Column]) -> Result<ToolRun, Fault<'t>> {
 }
 
 /// A field that is not a number, where it stands in its row.
-fn in_row<'t>(text: &'t str, row: &csv::StringRecord, field: &str) -> Fault<'t> {
+fn in_row<'t>(text: &'t str, row: &csv::StringRecord, field: &str) -> Unreadable<'t> {
     let rest = row.position().and_then(|at| text.get(at.byte() as usize..)).unwrap_or_default();
     let at = rest.find(field);
-    Fault::Figure(at.map_or_else(|| field.to_owned().into(), |at| rest[at..at + field.len()].into()))
+    Unreadable::Figure(at.map_or_else(|| field.to_owned().into(), |at| rest[at..at + field.len()].into()))
 }
 
 fn reading(column: &Column, values: &[f64]) -> Reading {

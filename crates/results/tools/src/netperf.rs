@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Metric, Statistic};
 
-use crate::figure::{Fault, figure, printed};
+use crate::figure::{Unreadable, figure, printed};
 use crate::metrics::{
     TCP_BW, TCP_CRR, TCP_CRR_LATENCY, TCP_LAT, TCP_SEND_BW, UDP_BW, UDP_LAT, UDP_LOSS, UDP_SEND_BW,
 };
@@ -53,7 +53,7 @@ pub(crate) fn key(line: &str) -> Option<&str> {
 }
 
 /// Reads one test; a table instead of lines is left to [`read_text`].
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let values = values(text);
     if values.is_empty() && is_text(text) {
         return Ok(Vec::new());
@@ -91,7 +91,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// The figures of a row.
-fn row(line: &str) -> Result<Vec<f64>, Fault<'_>> {
+fn row(line: &str) -> Result<Vec<f64>, Unreadable<'_>> {
     line.split_whitespace().map(|word| figure(word, positive)).collect()
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn text_key(line: &str) -> Option<&str> {
 }
 
 /// Reads the table that netperf prints of a test without `-k`, which prints its lines below the same title.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut lines = text.lines().skip_while(|line| title(line).is_none());
     let Some(title) = lines.next().and_then(title).filter(|_| values(text).is_empty()) else {
         return Ok(Vec::new());
@@ -110,7 +110,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     Ok(vec![table(title, &lines.collect::<Vec<_>>())?])
 }
 
-fn table<'t>(title: &str, lines: &[&'t str]) -> Result<ToolRun, Fault<'t>> {
+fn table<'t>(title: &str, lines: &[&'t str]) -> Result<ToolRun, Unreadable<'t>> {
     // The units stand in the last line of the head.
     let body = lines.iter().skip_while(|line| !line.trim_start().starts_with("bytes ")).skip(1);
     let counts: &[usize] = match title {
@@ -122,7 +122,7 @@ fn table<'t>(title: &str, lines: &[&'t str]) -> Result<ToolRun, Fault<'t>> {
     for (line, count) in body.filter(|line| !line.trim().is_empty()).zip(counts) {
         rows.push(row(line)?);
         if rows.last().is_some_and(|row| row.len() != *count) {
-            return Err(Fault::Row(line));
+            return Err(Unreadable::Row(line));
         }
     }
     let mut run = ToolRun::new("netperf", "network", "tests");
@@ -169,7 +169,7 @@ fn table<'t>(title: &str, lines: &[&'t str]) -> Result<ToolRun, Fault<'t>> {
     Ok(run)
 }
 
-fn one<'t>(values: &Values<'t>) -> Result<ToolRun, Fault<'t>> {
+fn one<'t>(values: &Values<'t>) -> Result<ToolRun, Unreadable<'t>> {
     let of = |key: &str| printed(values.get(key).copied(), positive);
     let counted = |key: &str| printed(values.get(key).copied(), count);
     let is_udp = values["PROTOCOL"] == "UDP";

@@ -6,7 +6,7 @@
 use plumb_model::{NoticeKind, Statistic};
 use serde_json::{Value, json};
 
-use crate::figure::{Fault, figure, printed};
+use crate::figure::{Unreadable, figure, printed};
 use crate::json::{count, documents, objects, positive};
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATION};
 use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
@@ -23,7 +23,7 @@ pub(crate) fn is(text: &str) -> bool {
     documents(text).found.iter().any(is_one)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let runs: Vec<ToolRun> = found.iter().filter(|value| is_one(value)).map(one).collect();
     if runs.is_empty() { Err("it has no `latencyPercentiles`".into()) } else { Ok(runs) }
@@ -48,7 +48,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// Turns oha's text into the object of `--output-format json`.
-pub(crate) fn read_text<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
+pub(crate) fn read_text<'t>(text: &'t str) -> Result<Vec<ToolRun>, Unreadable<'t>> {
     let seconds = |said: &str| time_ns(&said.replace("secs", "s")).map(|ns| ns / 1e9);
     let of = |label: &str| printed(after(text, label), seconds);
     let mut value = json!({

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plumb_model::{Better, MetricKind, NoticeKind, Reading, Unit};
 
 use crate::door::BLOCK;
-use crate::figure::{Fault, figure, is_absent, printed};
+use crate::figure::{Unreadable, figure, is_absent, printed};
 use crate::text::{after, count, positive};
 use crate::tool_run::{RATE_AND_COUNT, ToolRun, identifier};
 
@@ -53,7 +53,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
     !is_head(last) && !last.starts_with("Doing ") && !sizes.is_some_and(is_short)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("openssl speed", "crypto", "operations");
     run.worked(None, None);
     let version =
@@ -77,7 +77,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
 }
 
 /// A number of bits or bytes within a name.
-fn whole(text: &str) -> Result<&str, Fault<'_>> {
+fn whole(text: &str) -> Result<&str, Unreadable<'_>> {
     figure(text, count).map(|_| text)
 }
 
@@ -104,7 +104,7 @@ fn bytes(run: &mut ToolRun, name: &str, size: &str, per_s: Option<f64>) {
 }
 
 /// `+F2:2:2048:450.4:19154.3` and its siblings: a number for the kind, an index, then bits or a name, then values.
-fn read_machine_readable<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_machine_readable<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     // With -multi only the processes name the sizes: `Got: +H:1024 from 0`.
     let heads = after(text, "+H:")
         .or_else(|| after(text, "Got: +H:"))
@@ -145,7 +145,7 @@ fn read_machine_readable<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fau
 /// By metric, how often it was done, and in how many seconds: `+DTP:2048:private:rsa:1` or `+DT:sha256:1:1024` says what is measured, and the next
 /// `+R1:3062:2048:1.00` how often that was. The processes of `-multi` write theirs in between, but the first line with a tag comes after
 /// the announcement that it belongs to and before the next one.
-fn counts(text: &str) -> Result<BTreeMap<String, (u64, f64)>, Fault<'_>> {
+fn counts(text: &str) -> Result<BTreeMap<String, (u64, f64)>, Unreadable<'_>> {
     let mut doing = None;
     let mut by_tag: BTreeMap<(&str, &str), (Announced, u64, f64)> = BTreeMap::new();
     let mut sizes = BTreeSet::new();
@@ -211,7 +211,7 @@ fn rate(value: f64) -> f64 {
 }
 
 /// `rsa 2048 bits 0.000221s 0.000013s   4516.0  74854.2`, or one pair of columns for key exchanges.
-fn read_keys<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_keys<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     let mut columns = 0;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -227,10 +227,10 @@ fn read_keys<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         }
         whole(words[bits - 1])?;
         if words[..bits - 1].iter().any(|word| count(word).is_some()) {
-            return Err(Fault::Row(line));
+            return Err(Unreadable::Row(line));
         }
         let names = words.len().checked_sub(columns).filter(|names| *names > bits);
-        let (names, figures) = words.split_at(names.ok_or_else(|| Fault::Figure(line.into()))?);
+        let (names, figures) = words.split_at(names.ok_or_else(|| Unreadable::Figure(line.into()))?);
         let name = names.iter().filter(|word| **word != "bits").copied().collect::<Vec<_>>().join(" ");
         let (times, rates) = figures.split_at(columns / 2);
         for time in times {
@@ -251,7 +251,7 @@ fn read_keys<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
 }
 
 /// `AES-128-GCM     406610.12k` below `type           1024 bytes`.
-fn read_blocks<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_blocks<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     let mut sizes: Vec<&str> = Vec::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("type ") {
@@ -272,7 +272,7 @@ fn read_blocks<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
         let (name, values) = words.split_at(names);
         if values.first().is_some_and(|value| is_of_blocks(value)) {
             if name.last().is_some_and(|word| count(word).is_some()) {
-                return Err(Fault::Row(line));
+                return Err(Unreadable::Row(line));
             }
             for (size, value) in sizes.iter().zip(values) {
                 bytes(run, &name.join(" "), size, printed(Some(value), bytes_per_s)?);
@@ -328,7 +328,7 @@ struct Done {
 
 /// `Doing sha256 for 3s on 64 size blocks: 1234 sha256's in 3.00s`, or of a key:
 /// `Doing 2048 bits private rsa's for 10s: 11290 2048 bits private RSA's in 10.00s`.
-fn done(line: &str) -> Result<Option<Done>, Fault<'_>> {
+fn done(line: &str) -> Result<Option<Done>, Unreadable<'_>> {
     let parts = || {
         let (what, rest) = line.strip_prefix("Doing ")?.split_once(": ")?;
         let ((name, asked), (counted, worked)) = (what.split_once(" for ")?, rest.rsplit_once(" in ")?);
@@ -360,7 +360,7 @@ fn done(line: &str) -> Result<Option<Done>, Fault<'_>> {
 }
 
 /// The lines `Doing …`. The processes of `-multi` write theirs into each other, so that some of those cannot be read.
-fn all_done(text: &str, is_of_several: bool) -> Result<Vec<Done>, Fault<'_>> {
+fn all_done(text: &str, is_of_several: bool) -> Result<Vec<Done>, Unreadable<'_>> {
     let found = text.lines().map(done).filter(|done| done.is_ok() || !is_of_several);
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }

@@ -7,7 +7,7 @@ use plumb_model::Metric;
 use serde_json::Value;
 
 use crate::door::{Part, parts};
-use crate::figure::{Fault, printed};
+use crate::figure::{Unreadable, printed};
 use crate::json::{count as json_count, documents, objects, positive as json_positive, text as json_text};
 use crate::metrics::{
     CONVERGED, DOWNTIME, PAGES_PER_SECOND, ROUNDS, SETUP_TIME, THROUGHPUT, TOTAL_TIME, WIRE_BYTES,
@@ -60,13 +60,13 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// Successive polls of one migration are one run; the last poll covers all of it.
-pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
+pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Unreadable<'t>> {
     let found = objects(text)?;
     let polls: Vec<(usize, Migration)> = if found.iter().any(|value| of_json(value).is_some()) {
         found.iter().filter_map(of_json).map(|value| (1, json(value))).collect()
     } else {
         let of_part = |part: Part<'t>| Ok((part.run_line, of_text(part.text)?));
-        parts(text, key).into_iter().map(of_part).collect::<Result<_, Fault<'t>>>()?
+        parts(text, key).into_iter().map(of_part).collect::<Result<_, Unreadable<'t>>>()?
     };
     let mut migrations: Vec<(usize, Migration)> = Vec::new();
     for (line, poll) in polls.into_iter().filter(|(_, poll)| !poll.status.is_empty()) {
@@ -93,7 +93,7 @@ fn key(line: &str) -> Option<&str> {
     labels.into_iter().find(|label| line.starts_with(label))
 }
 
-fn of_text(text: &str) -> Result<Migration, Fault<'_>> {
+fn of_text(text: &str) -> Result<Migration, Unreadable<'_>> {
     if text.contains("Time (ms):") { new_text(text) } else { old_text(text) }
 }
 
@@ -124,9 +124,9 @@ fn json(value: &Value) -> Migration {
     }
 }
 
-fn old_text(text: &str) -> Result<Migration, Fault<'_>> {
+fn old_text(text: &str) -> Result<Migration, Unreadable<'_>> {
     let of = |label: &str| printed(after(text, label), positive);
-    let kib = |label: &str| Ok::<_, Fault<'_>>(of(label)?.map(|kib| kib * 1024.0));
+    let kib = |label: &str| Ok::<_, Unreadable<'_>>(of(label)?.map(|kib| kib * 1024.0));
     Ok(Migration {
         status: status(after(text, "Migration status:")),
         error: error(text, "Migration status:"),
@@ -155,7 +155,7 @@ fn error(text: &str, label: &str) -> Option<String> {
 }
 
 /// `Time (ms): total=1234, setup=3, down=12`, and sizes such as `1.2 GiB`.
-fn new_text(text: &str) -> Result<Migration, Fault<'_>> {
+fn new_text(text: &str) -> Result<Migration, Unreadable<'_>> {
     let item = |label: &str, name: &str| {
         let line = after(text, label)?;
         line.split(", ").find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='))
@@ -178,7 +178,7 @@ fn new_text(text: &str) -> Result<Migration, Fault<'_>> {
     })
 }
 
-fn run(migration: &Migration) -> Result<ToolRun, Fault<'static>> {
+fn run(migration: &Migration) -> Result<ToolRun, Unreadable<'static>> {
     let has_begun = migration.total_ms.is_none_or(|ms| ms > 0.0);
     let failure = match migration.status.as_str() {
         "failed" => {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use plumb_model::{Better, Metric, MetricKind, Reading, Statistic, Unit};
 
-use crate::figure::{Fault, printed};
+use crate::figure::{Unreadable, printed};
 use crate::metrics::{TCP_BW, TCP_LAT, UDP_BW, UDP_LAT, UDP_SEND_BW};
 use crate::text::{positive, scaled, time_ns};
 use crate::tool_run::{ToolRun, seconds_to_ns};
@@ -60,7 +60,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// A sweep (`-oo`) has a test more than once, with another parameter each time.
-pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
+pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Unreadable<'t>> {
     let mut turns: Vec<Vec<Section<'_>>> = Vec::new();
     for section in sections(text) {
         let free = turns.iter_mut().find(|turn| turn.iter().all(|known| known.test != section.test));
@@ -70,7 +70,7 @@ pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
         }
     }
     let is_several = turns.len() > 1;
-    let read = |turn: &Vec<Section<'t>>| -> Result<ToolRun, Fault<'t>> {
+    let read = |turn: &Vec<Section<'t>>| -> Result<ToolRun, Unreadable<'t>> {
         let mut run = one(turn)?;
         run.line = turn[0].line;
         let sizes = run.options.iter().find(|(name, _)| name.ends_with("msg_size"));
@@ -82,7 +82,7 @@ pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Fault<'t>> {
     if runs.is_empty() { Err("it has no line such as `latency = 13.1 us`".into()) } else { Ok(runs) }
 }
 
-fn one<'t>(sections: &[Section<'t>]) -> Result<ToolRun, Fault<'t>> {
+fn one<'t>(sections: &[Section<'t>]) -> Result<ToolRun, Unreadable<'t>> {
     let mut run = ToolRun::new("qperf", "network", "tests");
     run.worked(None, None);
     let tests: Vec<&str> = sections.iter().map(|section| section.test).collect();
@@ -138,7 +138,7 @@ fn messages_per_s(value: &str) -> Option<f64> {
     scaled(&value, "/sec", 1000.0).or_else(|| positive(&value))
 }
 
-fn put<'t>(run: &mut ToolRun, test: &str, key: &str, value: &'t str) -> Result<(), Fault<'t>> {
+fn put<'t>(run: &mut ToolRun, test: &str, key: &str, value: &'t str) -> Result<(), Unreadable<'t>> {
     let metric: Option<&Metric> = match (test, key) {
         ("tcp_lat", "latency") => Some(&TCP_LAT),
         ("udp_lat", "latency") => Some(&UDP_LAT),

@@ -5,7 +5,7 @@
 
 use plumb_model::{Better, Histogram, Metric, MetricKind, NoticeKind, Reading, Statistic, Unit};
 
-use crate::figure::{Fault, counted, figure, has_three_decimals, printed};
+use crate::figure::{Unreadable, counted, figure, has_three_decimals, printed};
 use crate::metrics::{TCP_LAT, TCP_SEND_BW, UDP_LAT, UDP_SEND_BW};
 use crate::text::{after, between, count, positive};
 use crate::tool_run::{ToolRun, percentile, seconds_to_ns};
@@ -49,7 +49,7 @@ pub(crate) fn is_excerpt(text: &str) -> bool {
     !text.contains("BandWidth is") && !text.contains("<MIN> observation =")
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("sockperf", "network", "messages");
     run.version = between(text, "== version #", " ==").map(str::to_owned);
     let is_udp = protocol(&mut run, text);
@@ -116,7 +116,7 @@ fn is_round_trip(text: &str) -> bool {
 }
 
 /// How long it counted, and how many messages.
-fn extent(text: &str) -> Result<(Option<f64>, Option<u64>), Fault<'_>> {
+fn extent(text: &str) -> Result<(Option<f64>, Option<u64>), Unreadable<'_>> {
     let valid = text.lines().find(|line| line.contains("[Valid Duration]")).unwrap_or_default();
     let total = text.lines().find(|line| line.contains("messages sent in")).unwrap_or_default();
     let seconds = between(valid, "RunTime=", " sec").or_else(|| between(total, "sent in ", " sec"));
@@ -124,14 +124,14 @@ fn extent(text: &str) -> Result<(Option<f64>, Option<u64>), Fault<'_>> {
     Ok((printed(seconds, positive)?, printed(messages.map(|(_, rest)| rest), count)?))
 }
 
-fn read_latency<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Fault<'t>> {
+fn read_latency<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Unreadable<'t>> {
     let half = if is_round_trip(text) { 500.0 } else { 1000.0 };
     let average = rest_of_line(text, "avg-latency=").or_else(|| rest_of_line(text, "avg-rtt="));
     let average = printed(average, positive)?;
     let ns = |printed: Option<f64>| printed.map(|us| us * half);
     let observation = |name: &str| {
         let line = text.lines().find_map(|line| line.split_once(name)?.1.split_once('='));
-        Ok::<_, Fault<'t>>(ns(printed(line.map(|(_, value)| value), positive)?))
+        Ok::<_, Unreadable<'t>>(ns(printed(line.map(|(_, value)| value), positive)?))
     };
     let mut statistics = vec![
         (Statistic::Avg, ns(average)),
@@ -154,13 +154,13 @@ fn read_latency<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result
 }
 
 /// `packet, txTime, rxTime, latency`, one line a message.
-fn read_log<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Fault<'t>> {
+fn read_log<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Unreadable<'t>> {
     let rows = text.split_once(LOG_HEAD).map_or("", |(_, rest)| rest);
     let half = if is_round_trip(text) { 0.5 } else { 1.0 };
     let mut histogram = Histogram::new();
     for row in rows.lines().filter(|line| line.contains(", ")) {
         let [_, _, _, us] = row.split(", ").collect::<Vec<_>>()[..] else {
-            return Err(Fault::Row(row));
+            return Err(Unreadable::Row(row));
         };
         histogram.record(seconds_to_ns(figure(us, positive)? * half / 1e6));
     }
@@ -168,7 +168,7 @@ fn read_log<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(),
     Ok(())
 }
 
-fn read_bandwidth<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Fault<'t>> {
+fn read_bandwidth<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Result<(), Unreadable<'t>> {
     let bandwidth = printed(between(text, "BandWidth is ", " MBps"), positive)?.map(|mib| mib * MIB);
     // `--giga-size` divides MiB by 1,000.
     let giga = printed(between(text, "BandWidth is ", " GBps"), positive)?.map(|gb| gb * 1000.0 * MIB);
@@ -187,7 +187,7 @@ fn read_bandwidth<'t>(run: &mut ToolRun, text: &'t str, metric: &Metric) -> Resu
     Ok(())
 }
 
-fn read_losses<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_losses<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     let of = |name: &str| {
         let line = text.lines().find(|line| line.contains("# dropped messages")).unwrap_or_default();
         counted(line.split_once(name).map(|(_, rest)| rest.trim_start_matches([' ', '='])))

@@ -6,7 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::door::decoded;
 use crate::error::ReadError;
-use crate::figure::Fault;
+use crate::figure::Unreadable;
 use crate::format::{format_named, read, read_as};
 use crate::k6;
 use crate::mapped::{Column, read_mapped};
@@ -94,7 +94,7 @@ fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, Rea
 /// A format that is read line by line.
 struct Lines {
     name: &'static str,
-    read: fn(&mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<'static>>,
+    read: fn(&mut dyn BufRead) -> Result<Vec<ToolRun>, Unreadable<'static>>,
 }
 
 /// `None` for all but k6's points as k6 wrote them.

@@ -6,7 +6,7 @@
 use plumb_model::{Statistic, rfc3339};
 use serde_json::{Value, json};
 
-use crate::figure::{Fault, figure};
+use crate::figure::{Unreadable, figure};
 use crate::json::{count, documents, items, objects, positive, text};
 use crate::metrics::{DATA_RECEIVED, DATA_SENT, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATION};
 use crate::text::{after, count as whole_number, positive as positive_number, time_ns};
@@ -23,7 +23,7 @@ pub(crate) fn is(text: &str) -> bool {
     documents(text).found.iter().any(is_one)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let reports: Vec<ToolRun> = found.iter().filter(|value| is_one(value)).map(one).collect();
     if reports.is_empty() { Err("it has no `latencies` with a `99th`".into()) } else { Ok(reports) }
@@ -42,7 +42,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// Turns the text of `vegeta report` into the object of `-type=json`.
-pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut value =
         json!({ "latencies": {}, "bytes_in": {}, "bytes_out": {}, "status_codes": {}, "errors": [] });
     for (label, form) in [
@@ -86,7 +86,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     let codes =
         after(text, "Status Codes ").and_then(|rest| rest.split_once(']')).map_or("", |(_, codes)| codes);
     for word in codes.split_whitespace() {
-        let (code, often) = word.split_once(':').ok_or(Fault::Row(codes))?;
+        let (code, often) = word.split_once(':').ok_or(Unreadable::Row(codes))?;
         figure(code, whole_number)?;
         value["status_codes"][code] = figure(often, whole_number)?.into();
     }

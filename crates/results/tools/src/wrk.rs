@@ -5,7 +5,7 @@
 
 use plumb_model::{NoticeKind, Statistic};
 
-use crate::figure::{Fault, counted, figure, printed};
+use crate::figure::{Unreadable, counted, figure, printed};
 use crate::mapped::spectrum;
 use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
 use crate::text::{after, between, count, positive, scaled, time_ns};
@@ -38,7 +38,7 @@ struct Work {
     bytes: Option<f64>,
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let is_wrk2 = text.contains("HdrHistogram - ") || text.contains("Thread calibration: ");
     let mut run = ToolRun::new(if is_wrk2 { "wrk2" } else { "wrk" }, "http", "requests");
     read_options(&mut run, text)?;
@@ -71,7 +71,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
     Ok(vec![run])
 }
 
-fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     let target = text.lines().find_map(|line| line.strip_prefix("Running ")?.split_once(" test @ "));
     let threads = text.lines().find_map(|line| {
         let (threads, rest) = line.trim().split_once(" threads and ")?;
@@ -96,7 +96,7 @@ fn read_options<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
 }
 
 /// `22464657 requests in 30.00s, 17.76GB read`.
-fn work(text: &str) -> Result<Option<Work>, Fault<'_>> {
+fn work(text: &str) -> Result<Option<Work>, Unreadable<'_>> {
     let found = text.lines().find_map(|line| {
         let (requests, rest) = line.trim().split_once(" requests in ")?;
         let (time, bytes) = rest.strip_suffix(" read")?.split_once(", ")?;
@@ -108,7 +108,7 @@ fn work(text: &str) -> Result<Option<Work>, Fault<'_>> {
 }
 
 /// Returns how many answers were too late to be in the latency.
-fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<u64, Fault<'t>> {
+fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<u64, Unreadable<'t>> {
     let sockets = after(text, "Socket errors:").unwrap_or_default();
     let of = |kind: &str| {
         let found = sockets.split(", ").find_map(|part| part.trim().strip_prefix(kind)?.strip_prefix(' '));
@@ -133,13 +133,13 @@ fn read_failures<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<
 }
 
 /// wrk's own statistics; `Req/Sec` beside them is that of one thread.
-fn read_latency<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_latency<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     read_statistics(run, text)?;
     run.remedy(&HTTP_REQ_DURATION, "wrk --latency prints the median, p90 and p99, and no other percentile");
     Ok(())
 }
 
-fn read_statistics<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>> {
+fn read_statistics<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Unreadable<'t>> {
     let stats = text.lines().filter_map(|line| line.trim().strip_prefix("Latency ")).find_map(|rest| {
         let mut columns = rest.split_whitespace();
         let (average, _, max) = (columns.next()?, columns.next()?, columns.next()?);
@@ -161,7 +161,7 @@ fn read_statistics<'t>(run: &mut ToolRun, text: &'t str) -> Result<(), Fault<'t>
 }
 
 /// wrk2's spectrum: how many requests took at most how long. The first one is timed from the intended start.
-fn read_spectrum<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<(), Fault<'t>> {
+fn read_spectrum<'t>(run: &mut ToolRun, text: &'t str, requests: u64) -> Result<(), Unreadable<'t>> {
     let is_corrected = |line: &&str| !line.contains("Uncorrected Latency");
     let corrected: usize = text.split_inclusive('\n').take_while(is_corrected).map(str::len).sum();
     let (corrected, uncorrected) = text.split_at(corrected);

@@ -10,7 +10,7 @@ use plumb_model::{Better, Histogram, MetricKind, NoticeKind, Reading, Unit, rfc3
 use serde::Deserialize;
 
 use super::{COUNTERS, Said, TRENDS, put};
-use crate::figure::{Fault, figure};
+use crate::figure::{Unreadable, figure};
 use crate::json::not_json;
 use crate::metrics::{HTTP_REQ_DURATION, HTTP_REQS};
 use crate::text::number;
@@ -119,12 +119,12 @@ struct Points {
     line: usize,
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     read_lines(&mut text.as_bytes())
 }
 
 /// A test defines each metric once, so a second definition begins the next test.
-pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<'static>> {
+pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Unreadable<'static>> {
     let mut tests = vec![Points { line: 1, ..Points::default() }];
     for_each_line(input, |number, line| {
         let Some(points) = tests.last_mut() else { return Ok(()) };
@@ -158,8 +158,8 @@ pub(crate) fn read_lines(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<
 /// Calls `take` for each line that is not empty, with its number.
 fn for_each_line(
     input: &mut dyn BufRead,
-    mut take: impl FnMut(usize, &[u8]) -> Result<(), Fault<'static>>,
-) -> Result<(), Fault<'static>> {
+    mut take: impl FnMut(usize, &[u8]) -> Result<(), Unreadable<'static>>,
+) -> Result<(), Unreadable<'static>> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -181,12 +181,12 @@ fn for_each_line(
     Ok(())
 }
 
-pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read_csv(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     read_csv_rows(&mut text.as_bytes())
 }
 
 /// The rows of `--out csv`, which lacks types: only k6's own metrics are known.
-pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fault<'static>> {
+pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Unreadable<'static>> {
     let mut columns = Columns::default();
     let mut tests: Vec<Points> = Vec::new();
     for_each_line(input, |number, line| {
@@ -198,7 +198,7 @@ pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Fau
         } else if row.len() > columns.count {
             let (found, due) = (row.len(), columns.count);
             let reason = format!("the row has {found} cells, and the head {due}");
-            return Err(Fault::At { line: number, column: 1, reason });
+            return Err(Unreadable::At { line: number, column: 1, reason });
         } else if let Some(points) = tests.last_mut() {
             let taken = points.take_row(&columns, &row);
             return taken.map_err(|fault| fault.in_words(&line, number).into());
@@ -263,7 +263,7 @@ fn tally(texts: &mut BTreeMap<String, u64>, text: &str) {
 }
 
 impl Points {
-    fn take_row<'r>(&mut self, columns: &Columns, row: &'r [Cow<'_, str>]) -> Result<(), Fault<'r>> {
+    fn take_row<'r>(&mut self, columns: &Columns, row: &'r [Cow<'_, str>]) -> Result<(), Unreadable<'r>> {
         self.is_cut = row.len() < columns.count;
         let [_, time, value, ..] = row else {
             self.malformed += 1;
@@ -281,7 +281,7 @@ impl Points {
         Ok(())
     }
 
-    fn take<'l>(&mut self, name: &str, is_definition: bool, data: Data<'l>) -> Result<(), Fault<'l>> {
+    fn take<'l>(&mut self, name: &str, is_definition: bool, data: Data<'l>) -> Result<(), Unreadable<'l>> {
         if is_definition {
             self.define(
                 name,
@@ -294,7 +294,7 @@ impl Points {
             self.malformed += 1;
             return Ok(());
         };
-        let at_s = rfc3339(&time).ok_or(Fault::Figure(time))?;
+        let at_s = rfc3339(&time).ok_or(Unreadable::Figure(time))?;
         self.value(name, value, at_s, &data.tags.unwrap_or_default());
         Ok(())
     }
@@ -342,7 +342,7 @@ impl Points {
         }
     }
 
-    fn into_run(mut self) -> Result<ToolRun, Fault<'static>> {
+    fn into_run(mut self) -> Result<ToolRun, Unreadable<'static>> {
         let mut run = ToolRun::new("k6", "http", "requests");
         run.line = self.line;
         let first_s = self.first_s.ok_or("it has no line of the type Point with a time and a value")?;

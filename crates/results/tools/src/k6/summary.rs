@@ -6,7 +6,7 @@ use plumb_model::rfc3339;
 use serde_json::Value;
 
 use super::{Said, Summary, statistic};
-use crate::figure::Fault;
+use crate::figure::Unreadable;
 use crate::json::{documents, items, objects, positive, text};
 use crate::tool_run::ToolRun;
 
@@ -33,7 +33,7 @@ pub(crate) fn is(text: &str) -> bool {
     documents(text).found.iter().any(is_one)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let summaries: Vec<&Value> = found.iter().filter(|value| is_one(value)).collect();
     if summaries.is_empty() {
@@ -46,7 +46,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
 }
 
 /// The legacy export has a metric's numbers in it, `handleSummary` has them under `values`.
-fn with_metrics(value: &Value) -> Result<ToolRun, Fault<'static>> {
+fn with_metrics(value: &Value) -> Result<ToolRun, Unreadable<'static>> {
     let mut summary = Summary {
         seconds: positive(value, "/state/testRunDurationMs").map(|ms| ms / 1e3),
         ..Summary::default()
@@ -89,7 +89,7 @@ fn with_metrics(value: &Value) -> Result<ToolRun, Fault<'static>> {
     Ok(run)
 }
 
-fn machine_readable(value: &Value) -> Result<ToolRun, Fault<'static>> {
+fn machine_readable(value: &Value) -> Result<ToolRun, Unreadable<'static>> {
     let mut summary = Summary { seconds: positive(value, "/config/duration"), ..Summary::default() };
     let of_checks = items(value, "/results/checks/metrics").iter();
     for metric in items(value, "/results/metrics").iter().chain(of_checks) {

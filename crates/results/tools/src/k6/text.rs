@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{Said, Summary, statistic};
-use crate::figure::{Fault, figure, is_absent, printed};
+use crate::figure::{Unreadable, figure, is_absent, printed};
 use crate::text::{number, positive, scaled, time_ns};
 use crate::tool_run::ToolRun;
 
@@ -47,7 +47,7 @@ pub(crate) fn is_open(text: &str) -> bool {
     !behind.map(str::trim_start).any(|line| line.starts_with("running (") && line.contains(" VUs, "))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Fault<'_>> {
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let total = text.split_once("TOTAL RESULTS").map_or(text, |(_, rest)| rest);
     let is_part = |line: &str| line.contains("█ GROUP") || line.contains("█ SCENARIO");
     let mut summary = Summary::default();
@@ -92,7 +92,7 @@ fn crossed(text: &str) -> Vec<String> {
     found
 }
 
-fn said<'t>(name: &str, rest: &'t str) -> Result<Option<Said>, Fault<'t>> {
+fn said<'t>(name: &str, rest: &'t str) -> Result<Option<Said>, Unreadable<'t>> {
     if is_absent(rest) {
         return Ok(None);
     }
@@ -119,7 +119,7 @@ fn said<'t>(name: &str, rest: &'t str) -> Result<Option<Said>, Fault<'t>> {
 }
 
 /// The size of `357 kB 58 kB/s`.
-fn size<'t>(number: &'t str, unit: &str, rate: &[&'t str]) -> Result<Said, Fault<'t>> {
+fn size<'t>(number: &'t str, unit: &str, rate: &[&'t str]) -> Result<Said, Unreadable<'t>> {
     let bytes = |number: &str| scaled(&format!("{number} {unit}"), "B", 1000.0);
     let rate_unit = rate.get(1).copied().unwrap_or_default();
     let per_s = |number: &str| scaled(&format!("{number} {rate_unit}"), "B/s", 1000.0);
@@ -128,7 +128,7 @@ fn size<'t>(number: &'t str, unit: &str, rate: &[&'t str]) -> Result<Said, Fault
 }
 
 /// The last value of a gauge, which has a unit if it is a time.
-fn gauge(number: &str) -> Result<Said, Fault<'_>> {
+fn gauge(number: &str) -> Result<Said, Unreadable<'_>> {
     match time_ms(number) {
         Some(ms) => Ok(Said::Time(ms)),
         None => figure(number, positive).map(Said::Gauge),
@@ -139,9 +139,9 @@ fn time_ms(text: &str) -> Option<f64> {
     time_ns(text).map(|ns| ns / 1e6)
 }
 
-fn trend(rest: &str) -> Result<Option<Said>, Fault<'_>> {
+fn trend(rest: &str) -> Result<Option<Said>, Unreadable<'_>> {
     // A time without its unit is one that was cut.
-    let values = rest.split_whitespace().map(|word| word.split_once('=').ok_or(Fault::Row(rest)));
+    let values = rest.split_whitespace().map(|word| word.split_once('=').ok_or(Unreadable::Row(rest)));
     let values: Vec<(&str, &str)> = values.collect::<Result<_, _>>()?;
     let is_time = values.iter().any(|(_, value)| time_ns(value).is_some());
     let mut statistics = BTreeMap::new();
@@ -156,7 +156,7 @@ fn trend(rest: &str) -> Result<Option<Said>, Fault<'_>> {
 }
 
 /// `1.99%  176 out of 8843`, or before v1 `100.00% ✓ 8667 ✗ 0`.
-fn share(rest: &str) -> Result<Said, Fault<'_>> {
+fn share(rest: &str) -> Result<Said, Unreadable<'_>> {
     let number = |text| figure(text, positive).map(|number| number as u64);
     let counts = rest.split_once('%').map_or("", |(_, counts)| counts.trim());
     if let Some((yes, all)) = counts.split_once(" out of ") {
