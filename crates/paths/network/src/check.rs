@@ -4,7 +4,7 @@ use plumb_path::{Fault, PathError};
 
 use crate::options::Placement;
 use crate::settings::{Driver, NetworkSettings, SystemKind, SystemSettings, Test};
-use crate::{load, system, tools};
+use crate::{driver, load, system};
 
 /// The settings with the tool as the driver whose server is to answer a command.
 #[must_use]
@@ -72,7 +72,7 @@ pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
     }
     system::check(&settings.system)?;
     load::check(&settings.load)?;
-    tools::check(settings)
+    driver::check(settings)
 }
 
 /// Where an external server is: either an address, or a Service of a cluster.

@@ -11,6 +11,7 @@
 //! `check.rs` knows which settings go together, and builds a network once to find out what this host can do.
 
 mod check;
+mod driver;
 pub mod evidence;
 mod family;
 mod far;
@@ -23,7 +24,6 @@ pub mod server;
 pub mod settings;
 mod share;
 pub mod system;
-mod tools;
 mod wire;
 
 pub use family::NETWORK;

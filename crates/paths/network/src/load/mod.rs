@@ -28,9 +28,9 @@ use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_pe
 use self::control::Control;
 pub(crate) use self::error::Error;
 pub(crate) use self::shared_pages::{COPIED, SHARED};
+use crate::driver;
 use crate::options::{Receive, ZeroCopy};
 use crate::settings::{Driver, LoadSettings, NetworkTarget, Test};
-use crate::tools;
 use crate::wire::bounds::{check_flows, check_size};
 
 const BATCH_MAX: u32 = 1024;
@@ -99,7 +99,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 /// # Errors
 /// When the tool is not there, or Plumbline's server does not answer.
 pub(crate) fn any_load(spec: &LoadSettings, target: &NetworkTarget) -> Result<Box<dyn Load>, PathError> {
-    match tools::driven_load(spec, target)? {
+    match driver::driven_load(spec, target)? {
         Some(load) => Ok(load),
         None => Ok(Box::new(network_load(spec, target)?)),
     }
