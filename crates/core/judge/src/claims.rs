@@ -174,7 +174,7 @@ fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<St
     Some(format!(
         "in {} of {slots} slots of {name} a load thread wanted a CPU but {}, so its rates and times are not the system's",
         causes.len(),
-        cause.words()
+        cause.clause()
     ))
 }
 
@@ -246,7 +246,7 @@ fn judge_ratio(
             format!("{} has no value above 0{both} in any block, so there is no ratio{why}", claim.left),
         );
     }
-    let Some(effect) = stats::Effect::of(sample, level) else {
+    let Some(effect) = stats::Effect::shown_by(sample, level) else {
         return Finding::new(Verdict::Undecided, "no block is complete yet");
     };
     let (Some(known), Some(interval), Ok(question)) =
@@ -280,8 +280,9 @@ fn lacks(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
     let words: Vec<String> = names
         .into_iter()
         .flat_map(|name| {
-            let all = table.of(cell, name).len() as u32;
-            let words = move |(lack, slots): (Lack, u32)| lack.words(name, &table.plan.units, (slots, all));
+            let all = table.slots_of(cell, name).len() as u32;
+            let words =
+                move |(lack, slots): (Lack, u32)| lack.sentence_about(name, &table.plan.units, (slots, all));
             table.lacks(cell, name).into_iter().map(words)
         })
         .collect();
@@ -291,7 +292,7 @@ fn lacks(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
 /// The words for how the blocks without a value count.
 fn counted_as(table: &Table<'_>, cell: usize, claim: &Claim, missing: usize) -> &'static str {
     let names = claim.variants().into_iter();
-    let mut slots = names.flat_map(|name| table.of(cell, name));
+    let mut slots = names.flat_map(|name| table.slots_of(cell, name));
     if slots.any(|slot| table.lack(slot) == Some(Lack::Unmeasured)) {
         "may have had any"
     } else if missing == 1 {
@@ -425,7 +426,7 @@ fn in_unit(table: &Table<'_>, term: &Term, value: f64) -> String {
 /// Judges shares and counts as they stand, in every slot. They can be 0, which has no ratio.
 fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -> Finding {
     let term = &claim.left;
-    let all = table.of(cell, &term.variant);
+    let all = table.slots_of(cell, &term.variant);
     let values: Vec<f64> = all
         .iter()
         .filter_map(|slot| slot.result())

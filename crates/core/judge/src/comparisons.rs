@@ -44,7 +44,7 @@ fn compare(
     let (above, below) = (term(&table.plan.variants[variant].name), term(baseline));
     let sample = table.sample(cell, &above, &below);
     let level = shares.of_ratio(cell, &above, &below);
-    let effect = stats::Effect::of(&sample, level)?;
+    let effect = stats::Effect::shown_by(&sample, level)?;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(Comparison {
         cell,

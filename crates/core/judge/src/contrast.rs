@@ -83,7 +83,7 @@ impl<'a> Side<'a> {
             self.table.sample(cell, &term(&plan.variants[variant].name), &term(plan.baseline_name()));
         // Each run gets half of α, so that a statement about both errs with probability α at most.
         let level: Level = self.table.level(Plan::ALPHA / 2.0);
-        let Effect { ratio, low, high, .. } = Effect::of(&sample, level)?;
+        let Effect { ratio, low, high, .. } = Effect::shown_by(&sample, level)?;
         Some(Bounded { ratio, low, high: high.is_finite().then_some(high) })
     }
 }

@@ -78,7 +78,7 @@ impl Sides<'_> {
         let (sample, level) = (self.sample(), self.table.level(alpha));
         // A missing cost leaves the upper bound open for good, so that more blocks would only take time.
         let no_more = sample.is_high_open() || self.table.complete_blocks(self.cell) >= plan.blocks.max;
-        let Some(effect) = stats::Effect::of(&sample, level) else {
+        let Some(effect) = stats::Effect::shown_by(&sample, level) else {
             let reason =
                 format!("no block has the {} of both {} and {}", self.saving.what, self.name, self.than);
             let state =
@@ -142,7 +142,7 @@ impl Sides<'_> {
 
     /// The costs of a variant's two slots in a block. A slot without a cost may have cost anything.
     fn pair(self, block: u32, variant: &str) -> Option<[Value; 2]> {
-        let of_block = self.table.of(self.cell, variant).iter().filter(|slot| slot.block == block);
+        let of_block = self.table.slots_of(self.cell, variant).iter().filter(|slot| slot.block == block);
         let cost = |slot: &Slot| {
             let result = slot.result().filter(|_| self.table.lack(slot).is_none())?;
             cost_us(result, self.saving)

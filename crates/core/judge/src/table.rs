@@ -99,13 +99,13 @@ impl<'a> Table<'a> {
     }
 
     /// All slots of a variant in a cell.
-    pub(crate) fn of(&self, cell: usize, variant: &str) -> &[&'a Slot] {
+    pub(crate) fn slots_of(&self, cell: usize, variant: &str) -> &[&'a Slot] {
         self.by_variant[cell].get(variant).map_or(&[], Vec::as_slice)
     }
 
     /// All results of a variant in a cell.
     pub(crate) fn results(&self, cell: usize, variant: &str) -> impl Iterator<Item = &'a SlotResult> {
-        self.of(cell, variant).iter().filter_map(|slot| slot.result())
+        self.slots_of(cell, variant).iter().filter_map(|slot| slot.result())
     }
 
     /// How many blocks of a cell are complete: every variant that is not skipped has all of its slots.
@@ -155,7 +155,7 @@ impl<'a> Table<'a> {
 
     /// The two values of a term's variant in a block; `None` if slots are missing.
     fn pair(&self, cell: usize, block: u32, term: &Term) -> Option<[Value; 2]> {
-        let of_block = self.of(cell, &term.variant).iter().filter(|slot| slot.block == block);
+        let of_block = self.slots_of(cell, &term.variant).iter().filter(|slot| slot.block == block);
         // A load may also wait for its own system, and blocks must not be chosen by what that does.
         let is_loud =
             |slot: &Slot| slot.result().is_some_and(|result| result.noise.others > self.plan.others_max);
@@ -192,7 +192,7 @@ impl<'a> Table<'a> {
 
     /// How many slots of a variant lack a value, by reason.
     pub(crate) fn lacks(&self, cell: usize, variant: &str) -> Vec<(Lack, u32)> {
-        let slots = self.of(cell, variant);
+        let slots = self.slots_of(cell, variant);
         let count = |lack: Lack| slots.iter().filter(|slot| self.lack(slot) == Some(lack)).count() as u32;
         let all = [Lack::Idle, Lack::Failed, Lack::Unmeasured, Lack::Replaced];
         all.map(|lack| (lack, count(lack))).into_iter().filter(|(_, slots)| *slots > 0).collect()

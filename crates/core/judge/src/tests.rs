@@ -27,7 +27,7 @@ fn plan(claims: &[&str]) -> Plan {
     ];
     let names = ["a".to_owned(), "b".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };
-    let claims = claims.iter().map(|text| scope.read(text).unwrap()).collect();
+    let claims = claims.iter().map(|text| scope.read_claim(text).unwrap()).collect();
     let plan = Plan::new("x", "test", names.iter().map(|name| Variant::new(name)).collect());
     let mut cell = plan.cells[0].clone();
     cell.variants.iter_mut().for_each(|planned| planned.differs = Some(Vec::new()));

@@ -19,7 +19,7 @@ pub(crate) fn summarise(table: &Table<'_>) -> Vec<VariantSummary> {
 
 fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> VariantSummary {
     let name = &table.plan.variants[planned.variant].name;
-    let slots = table.of(cell, name);
+    let slots = table.slots_of(cell, name);
     let results = || slots.iter().filter_map(|slot| slot.result());
     // A slot without work negotiated nothing and moved no counter of a treatment. It is an outcome, but does
     // not show whether the treatment was in effect.

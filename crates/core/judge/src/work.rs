@@ -176,7 +176,7 @@ fn differences(
 }
 
 fn measured<'a>(table: &Table<'a>, cell: usize, variant: &str, block: u32) -> Vec<&'a Measurement> {
-    let of_block = table.of(cell, variant).iter().filter(|slot| slot.block == block);
+    let of_block = table.slots_of(cell, variant).iter().filter(|slot| slot.block == block);
     of_block.filter_map(|slot| Some(&slot.result()?.measurement)).collect()
 }
 

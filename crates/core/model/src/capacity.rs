@@ -179,7 +179,7 @@ mod tests {
         ]
     }
 
-    fn read(text: &str) -> Result<Objective, ClaimError> {
+    fn read_objective(text: &str) -> Result<Objective, ClaimError> {
         Scope { variants: &[], metrics: &metrics() }.read_objective(text, &["iteration_duration"])
     }
 
@@ -194,21 +194,23 @@ mod tests {
 
     #[test]
     fn a_statistic_alone_is_one_of_the_paths_latency() {
-        let (short, long) =
-            (read("p99.9 < 10 ms").unwrap(), read("iteration_duration.p99.9 < 10 ms").unwrap());
+        let (short, long) = (
+            read_objective("p99.9 < 10 ms").unwrap(),
+            read_objective("iteration_duration.p99.9 < 10 ms").unwrap(),
+        );
         assert_eq!(
             Objective { text: String::new(), ..short },
             Objective { text: String::new(), ..long.clone() }
         );
         assert_eq!(long.limit_ns(), Some(10e6));
-        let failed = read("http_req_failed <= 0.1%").unwrap();
+        let failed = read_objective("http_req_failed <= 0.1%").unwrap();
         assert_eq!((failed.limit, failed.limit_ns()), (0.001, None));
     }
 
     #[test]
     fn a_text_that_is_no_objective_says_where() {
         let at = |text: &str| {
-            let error = read(text).unwrap_err();
+            let error = read_objective(text).unwrap_err();
             (text[error.offset..error.offset + error.length].to_owned(), error.message)
         };
         assert_eq!(at("p98 < 10 ms").0, "p98");
@@ -228,18 +230,19 @@ mod tests {
     #[test]
     fn a_statistic_of_several_times_needs_the_name_of_one() {
         let metrics = metrics();
-        let read = |text: &str| Scope { variants: &[], metrics: &metrics }.read_objective(text, &[]);
-        let error = read("p99 < 10 ms").unwrap_err();
+        let without_latency =
+            |text: &str| Scope { variants: &[], metrics: &metrics }.read_objective(text, &[]);
+        let error = without_latency("p99 < 10 ms").unwrap_err();
         assert_eq!(
             error.message,
             "several times have a `p99` here; name one, such as `iteration_duration.p99`"
         );
-        assert!(!read("iteration_duration.p99 < 10 ms").unwrap().is_of_all);
+        assert!(!without_latency("iteration_duration.p99 < 10 ms").unwrap().is_of_all);
     }
 
     #[test]
     fn an_answer_that_is_missing_is_over_the_objective() {
-        let objective = read("p99 < 10 ms").unwrap();
+        let objective = read_objective("p99 < 10 ms").unwrap();
         let is_met = |measurement: &Measurement| objective.is_met(measurement.value_of(&objective));
         assert!(is_met(&measured(995, 5, 0)) && is_met(&measured(991, 0, 9)));
         assert!(!is_met(&measured(985, 15, 0)) && !is_met(&measured(985, 0, 15)));

@@ -399,7 +399,7 @@ pub enum WorkDifference {
 impl Lack {
     /// Says what happened to a variant, and in how many of its slots.
     #[must_use]
-    pub fn words(self, variant: &str, units: &str, (slots, of): (u32, u32)) -> String {
+    pub fn sentence_about(self, variant: &str, units: &str, (slots, of): (u32, u32)) -> String {
         let what = match self {
             Self::Idle => format!("{variant} completed no {units}"),
             Self::Failed => format!("{variant} failed"),

@@ -153,7 +153,7 @@ impl Scope<'_> {
     ///
     /// # Errors
     /// When the text is not of the grammar, or names a variant, a metric or a statistic that there is not.
-    pub fn read(self, text: &str) -> Result<Claim, ClaimError> {
+    pub fn read_claim(self, text: &str) -> Result<Claim, ClaimError> {
         let whole = Piece { text, offset: 0 }.trimmed();
         let (at, symbol) = find_relation(whole)?;
         let left_piece = whole.part(0, at).trimmed();
@@ -186,7 +186,7 @@ impl Scope<'_> {
     /// Reads what a run is to estimate, and how closely.
     ///
     /// # Errors
-    /// As [`Scope::read`].
+    /// As [`Scope::read_claim`].
     pub fn read_estimate(self, text: &str) -> Result<Claim, ClaimError> {
         const FORM: &str =
             "an estimate is a ratio of two metrics, such as `b.http_reqs / a.http_reqs within 5%`";
@@ -218,7 +218,7 @@ impl Scope<'_> {
     /// metrics `latency`, which have a time for each unit of work.
     ///
     /// # Errors
-    /// As [`Scope::read`].
+    /// As [`Scope::read_claim`].
     pub fn read_objective(self, text: &str, latency: &[&str]) -> Result<Objective, ClaimError> {
         let whole = Piece { text, offset: 0 }.trimmed();
         let (at, symbol) = find_relation(whole)?;
@@ -554,38 +554,39 @@ mod tests {
         )
     }
 
-    fn read(text: &str) -> Result<Claim, ClaimError> {
+    fn read_claim(text: &str) -> Result<Claim, ClaimError> {
         let (variants, metrics) = scope_data();
-        Scope { variants: &variants, metrics: &metrics }.read(text)
+        Scope { variants: &variants, metrics: &metrics }.read_claim(text)
     }
 
     #[test]
     fn the_forms_of_the_grammar_are_read() {
-        let claim = read("multi-buffer.http_reqs >= 1.2 * software.http_reqs").unwrap();
+        let claim = read_claim("multi-buffer.http_reqs >= 1.2 * software.http_reqs").unwrap();
         assert_eq!(claim.relation, Relation::AtLeast);
         assert!(matches!(claim.right, Operand::Term { factor, .. } if (factor - 1.2).abs() < 1e-12));
-        let claim = read("multi-buffer.http_req_duration.p99.9<software.http_req_duration.p95").unwrap();
+        let claim =
+            read_claim("multi-buffer.http_req_duration.p99.9<software.http_req_duration.p95").unwrap();
         assert_eq!(claim.left.statistic, Some(Statistic::P999));
         assert_eq!(claim.relation, Relation::Below);
-        let claim = read("software.http_req_duration.p95 < 200 ms").unwrap();
+        let claim = read_claim("software.http_req_duration.p95 < 200 ms").unwrap();
         assert!(matches!(claim.right, Operand::Value(value) if (value - 200.0).abs() < 1e-9));
-        let claim = read("software.http_reqs <= 500 /s within 1%").unwrap();
+        let claim = read_claim("software.http_reqs <= 500 /s within 1%").unwrap();
         assert_eq!(claim.right, Operand::Cap { value: 500.0, tolerance: 0.01 });
-        let claim = read("software.http_reqs == multi-buffer.http_reqs within 2%").unwrap();
+        let claim = read_claim("software.http_reqs == multi-buffer.http_reqs within 2%").unwrap();
         assert_eq!(claim.relation, Relation::EqualWithin(0.02));
-        let claim = read("software.checks >= 99.9%").unwrap();
+        let claim = read_claim("software.checks >= 99.9%").unwrap();
         assert_eq!(claim.right, Operand::Value(0.999));
-        assert_eq!(read("software.http_reqs > 500").unwrap().right, Operand::Value(500.0));
-        assert!(matches!(read("software.handshakes_resumed <= 0").unwrap().right, Operand::Value(_)));
+        assert_eq!(read_claim("software.http_reqs > 500").unwrap().right, Operand::Value(500.0));
+        assert!(matches!(read_claim("software.handshakes_resumed <= 0").unwrap().right, Operand::Value(_)));
     }
 
     #[test]
     fn an_estimate_is_a_ratio_and_how_closely_it_is_to_be_known() {
         let (variants, metrics) = scope_data();
-        let read = |text: &str| Scope { variants: &variants, metrics: &metrics }.read_estimate(text);
-        let estimate = read("multi-buffer.http_reqs / software.http_reqs within 5%").unwrap();
+        let read_estimate = |text: &str| Scope { variants: &variants, metrics: &metrics }.read_estimate(text);
+        let estimate = read_estimate("multi-buffer.http_reqs / software.http_reqs within 5%").unwrap();
         assert_eq!(estimate.relation, Relation::KnownWithin(0.05));
-        let apart = read("multi-buffer.http_reqs / software.http_reqs within 5% or apart").unwrap();
+        let apart = read_estimate("multi-buffer.http_reqs / software.http_reqs within 5% or apart").unwrap();
         assert_eq!((apart.relation, &apart.right), (Relation::KnownWithinOrApart(0.05), &estimate.right));
         assert_eq!(estimate.variants(), ["multi-buffer", "software"]);
         for (text, part, message) in [
@@ -603,7 +604,7 @@ mod tests {
             ),
             ("software.http_reqs / software.http_rqs within 1%", "http_rqs", "did you mean"),
         ] {
-            let error = read(text).unwrap_err();
+            let error = read_estimate(text).unwrap_err();
             assert_eq!(&text[error.offset..error.offset + error.length], part, "{text}");
             assert!(error.message.contains(message), "{text}: {}", error.message);
         }
@@ -622,7 +623,7 @@ mod tests {
             ("120% multi-buffer.http_reqs", "1.2"),
             ("1.25x multi-buffer.http_reqs", "1.25"),
         ] {
-            let error = read(&format!("software.http_reqs > {right}")).unwrap_err();
+            let error = read_claim(&format!("software.http_reqs > {right}")).unwrap_err();
             let written = format!("; write `{suggested} * multi-buffer.http_reqs`");
             assert!(error.message.ends_with(&written), "{right}: {}", error.message);
             assert_eq!((error.offset, error.length), ("software.http_reqs > ".len(), right.len()));
@@ -649,19 +650,19 @@ mod tests {
             "1.2 multi-buffer.http_reqs * 2",
             "1.2 multi-buffer.http_reqs within 5%",
         ] {
-            let message = read(&format!("software.http_reqs > {right}")).unwrap_err().message;
+            let message = read_claim(&format!("software.http_reqs > {right}")).unwrap_err().message;
             assert!(message.ends_with(PRODUCT) && !message.contains(char::is_numeric), "{right}: {message}");
         }
-        let of_share = read("software.checks > multi-buffer.checks + 5%").unwrap_err().message;
+        let of_share = read_claim("software.checks > multi-buffer.checks + 5%").unwrap_err().message;
         assert!(of_share.ends_with(PRODUCT), "{of_share}");
-        let on_the_left = read("software.http_reqs * 2 > multi-buffer.http_reqs").unwrap_err().message;
+        let on_the_left = read_claim("software.http_reqs * 2 > multi-buffer.http_reqs").unwrap_err().message;
         assert!(!on_the_left.contains(char::is_numeric), "{on_the_left}");
     }
 
     #[test]
     fn an_error_points_at_the_offending_part() {
         let check = |text: &str, part: &str, message: &str| {
-            let error = read(text).unwrap_err();
+            let error = read_claim(text).unwrap_err();
             assert_eq!(&text[error.offset..(error.offset + error.length).min(text.len())], part, "{text}");
             assert!(error.message.contains(message), "{text}: {}", error.message);
         };
@@ -711,12 +712,12 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,60}") {
-            let _ = read(&text);
+            let _ = read_claim(&text);
         }
 
         #[test]
         fn near_claims_do_not_panic(text in "(software|multi-buffer|x)?\\.?(http_reqs|checks)?\\.?(p95)? ?(>=|<|==|=)? ?([0-9.*-]){0,6}( within )?( ms|%|é)?") {
-            let _ = read(&text);
+            let _ = read_claim(&text);
         }
     }
 }

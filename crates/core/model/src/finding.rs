@@ -238,7 +238,7 @@ pub enum Change {
 impl Change {
     /// The answer of a comparison's interval.
     #[must_use]
-    pub fn of(comparison: &Comparison, better: Better) -> Self {
+    pub fn shown_by(comparison: &Comparison, better: Better) -> Self {
         let up = comparison.low > 1.0;
         let down = comparison.high.is_some_and(|high| high < 1.0);
         // Too few blocks leave both sides open; a block without a value opens one, or both.
@@ -376,7 +376,7 @@ mod tests {
             (1.05, None, Better::Higher, Change::Better),
         ];
         for (low, high, better, expected) in cases {
-            assert_eq!(Change::of(&comparison(low, high), better), expected);
+            assert_eq!(Change::shown_by(&comparison(low, high), better), expected);
         }
     }
 }

@@ -81,14 +81,14 @@ impl Histogram {
             Form::Dense(values) => {
                 dense.add(values).expect("an auto-resizing histogram takes every value of another");
             }
-            Form::Packed(bytes) => Unpacked::of(bytes).for_each(|(value, count)| add(dense, value, count)),
+            Form::Packed(bytes) => Unpacked::new(bytes).for_each(|(value, count)| add(dense, value, count)),
         }
     }
 
     fn dense_mut(&mut self) -> &mut Hdr<u64> {
         if let Form::Packed(bytes) = &self.form {
             let mut dense = empty();
-            Unpacked::of(bytes).for_each(|(value, count)| add(&mut dense, value, count));
+            Unpacked::new(bytes).for_each(|(value, count)| add(&mut dense, value, count));
             self.form = Form::Dense(dense);
         }
         match &mut self.form {
@@ -102,7 +102,7 @@ impl Histogram {
     pub fn count(&self) -> u64 {
         match &self.form {
             Form::Dense(dense) => dense.len(),
-            Form::Packed(bytes) => Unpacked::of(bytes).map(|(_, count)| count).sum(),
+            Form::Packed(bytes) => Unpacked::new(bytes).map(|(_, count)| count).sum(),
         }
     }
 
@@ -115,11 +115,12 @@ impl Histogram {
         }
         match statistic {
             Statistic::Avg => {
-                let share = |(value, of_bin)| Bin::of(value).middle() as f64 * of_bin as f64 / count as f64;
+                let share =
+                    |(value, of_bin)| Bin::holding(value).middle() as f64 * of_bin as f64 / count as f64;
                 Some(self.bins().map(share).sum())
             }
-            Statistic::Min => self.bins().next().map(|(value, _)| Bin::of(value).first as f64),
-            Statistic::Max => self.bins().last().map(|(value, _)| Bin::of(value).last() as f64),
+            Statistic::Min => self.bins().next().map(|(value, _)| Bin::holding(value).first as f64),
+            Statistic::Max => self.bins().last().map(|(value, _)| Bin::holding(value).last() as f64),
             _ => statistic.quantile().map(|quantile| self.quantile_ns(quantile)),
         }
     }
@@ -136,7 +137,7 @@ impl Histogram {
             counted += count;
             counted >= least
         });
-        reached.map_or(0.0, |(value, _)| Bin::of(value).last() as f64)
+        reached.map_or(0.0, |(value, _)| Bin::holding(value).last() as f64)
     }
 
     /// An estimate of what an open loop would have seen: had requests been due every `interval_ns` while one took longer, those
@@ -196,7 +197,7 @@ impl Histogram {
             if length > 10 || (length == 10 && number[9] > 1) {
                 return Err("a number of it is too large");
             }
-            numbers.extend(Unpacked::of(number).number());
+            numbers.extend(Unpacked::new(number).number());
             left = rest;
         }
         Self::from_flat(&numbers)
@@ -220,7 +221,7 @@ impl Histogram {
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (dense, packed) = match &self.form {
             Form::Dense(dense) => (Some(dense), None),
-            Form::Packed(bytes) => (None, Some(Unpacked::of(bytes))),
+            Form::Packed(bytes) => (None, Some(Unpacked::new(bytes))),
         };
         let recorded = dense.into_iter().flat_map(|dense| dense.iter_recorded());
         let recorded = recorded.map(|bin| (bin.value_iterated_to(), bin.count_at_value()));
@@ -235,7 +236,7 @@ struct Bin {
 }
 
 impl Bin {
-    fn of(value: u64) -> Self {
+    fn holding(value: u64) -> Self {
         let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT_BITS);
         Self { first: value >> dropped << dropped, width: 1 << dropped }
     }
@@ -265,7 +266,7 @@ struct Unpacked<'a> {
 }
 
 impl<'a> Unpacked<'a> {
-    fn of(bytes: &'a [u8]) -> Self {
+    fn new(bytes: &'a [u8]) -> Self {
         Self { numbers: bytes.iter(), value: 0 }
     }
 

@@ -112,7 +112,7 @@ pub enum Shortage {
 impl Shortage {
     /// The cause, as a clause.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn clause(self) -> &'static str {
         match self {
             Self::Quota => "a CPU quota stopped it",
             Self::Neighbour => "other threads held its CPU",

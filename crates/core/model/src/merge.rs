@@ -154,7 +154,7 @@ mod tests {
     }
 
     impl Everything {
-        fn of(values: &[u64]) -> Self {
+        fn recording(values: &[u64]) -> Self {
             let mut all = Self::default();
             values.iter().for_each(|value| all.record(*value));
             all
@@ -181,9 +181,9 @@ mod tests {
             one in prop::collection::vec(0_u64..1 << 40, 0..20),
             other in prop::collection::vec(0_u64..1 << 40, 0..20),
         ) {
-            let mut sum = Everything::of(&one);
-            sum.add(&Everything::of(&other));
-            prop_assert_eq!(sum, Everything::of(&[one, other].concat()));
+            let mut sum = Everything::recording(&one);
+            sum.add(&Everything::recording(&other));
+            prop_assert_eq!(sum, Everything::recording(&[one, other].concat()));
         }
     }
 }

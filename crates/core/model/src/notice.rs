@@ -256,7 +256,7 @@ impl Notice {
 
     /// The same notice of one agent, host or job.
     #[must_use]
-    pub fn of(self, part: &str) -> Self {
+    pub fn attributed_to(self, part: &str) -> Self {
         let of = self.of.map_or_else(|| part.to_owned(), |inner| format!("{part}: {inner}"));
         Self { of: Some(of), ..self }
     }
@@ -323,13 +323,19 @@ mod tests {
     fn notices_that_differ_in_figures_only_are_one_with_their_ranges() {
         let few = |resumed| NoticeKind::FewResumptions.with([resumed, 1000.0]);
         let stall = |metric| Notice::from(NoticeKind::HiddenStall).about([metric]);
-        let all =
-            [few(31.0), stall("time"), few(12.0), few(31.0).of("client1"), stall("time"), stall("other")];
+        let all = [
+            few(31.0),
+            stall("time"),
+            few(12.0),
+            few(31.0).attributed_to("client1"),
+            stall("time"),
+            stall("other"),
+        ];
         let merged = Notice::merged(&all);
         let range = |least, most| Range { least, most };
         assert_eq!(merged.len(), 4, "{merged:?}");
         assert_eq!(merged[0].figures, [range(12.0, 31.0), range(1000.0, 1000.0)]);
-        assert_eq!(merged[1..], [stall("time"), few(31.0).of("client1"), stall("other")]);
+        assert_eq!(merged[1..], [stall("time"), few(31.0).attributed_to("client1"), stall("other")]);
         assert_eq!(Notice::merged(&merged), merged);
     }
 
@@ -342,7 +348,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&read).unwrap(), old);
         let infinite = NoticeKind::RateNotReached.with([0.5, f64::INFINITY]);
         assert_eq!(infinite, NoticeKind::RateNotReached.with([0.5]));
-        let typed = vec![Notice::text("slow").of("a"), infinite];
+        let typed = vec![Notice::text("slow").attributed_to("a"), infinite];
         let typed = Measurement { notices: typed, ..read };
         let written = serde_json::to_string(&typed).unwrap();
         assert_eq!(serde_json::from_str::<Measurement>(&written).unwrap(), typed);

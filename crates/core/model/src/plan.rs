@@ -165,7 +165,7 @@ pub enum OrderSource {
 impl OrderSource {
     /// The name, to follow "the runs are in the order of".
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::Stamps => "the times in the files",
             Self::Files => "the times at which the files were modified",

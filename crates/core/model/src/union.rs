@@ -214,10 +214,10 @@ fn notices(parts: &[(String, Measurement)], left_out: &BTreeSet<&str>) -> Vec<No
     for (name, part) in parts {
         let is_of_all = |notice: &Notice| parts.iter().all(|(_, other)| other.notices.contains(notice));
         let own = |notice: &Notice| {
-            if is_of_all(notice) { notice.clone() } else { notice.clone().of(name) }
+            if is_of_all(notice) { notice.clone() } else { notice.clone().attributed_to(name) }
         };
         notices.extend(part.notices.iter().map(own));
-        notices.extend(limit(&part.health).map(|limit| limit.of(name)));
+        notices.extend(limit(&part.health).map(|limit| limit.attributed_to(name)));
     }
     if !left_out.is_empty() {
         notices.push(Notice::from(NoticeKind::NoUnion).about(left_out.iter().copied()));
@@ -440,7 +440,7 @@ mod tests {
         let all = union([of(idle.clone()), of(busy)]);
         assert!(all.health.is_load_bound());
         assert_eq!(all.health.threads, 5);
-        assert_eq!(all.notices, [NoticeKind::LoadBusy.with([0.99]).of("client2")]);
+        assert_eq!(all.notices, [NoticeKind::LoadBusy.with([0.99]).attributed_to("client2")]);
         let quota = LoadHealth { waited: 0.2, shortage: Some(Shortage::Quota), ..idle.clone() };
         let neighbour = LoadHealth { waited: 0.4, shortage: Some(Shortage::Neighbour), ..idle };
         for pair in [[quota.clone(), neighbour.clone()], [neighbour, quota]] {
@@ -462,7 +462,7 @@ mod tests {
             ..part(&[1])
         };
         let all = union([says(&["cold"]), says(&["slow", "cold"])]);
-        assert_eq!(all.notices, [Notice::text("cold"), Notice::text("slow").of("client2")]);
+        assert_eq!(all.notices, [Notice::text("cold"), Notice::text("slow").attributed_to("client2")]);
         assert_eq!(all.tables.keys().collect::<Vec<_>>(), ["client1: limiter", "client2: limiter"]);
     }
 }

@@ -20,7 +20,7 @@ impl Effect {
     /// The effect that a sample shows, with bounds at `level` that hold for all that its missing values may have been.
     ///
     /// `None` exactly where [`Sample::interval`] has none.
-    pub fn of(sample: &Sample, level: Level) -> Option<Self> {
+    pub fn shown_by(sample: &Sample, level: Level) -> Option<Self> {
         Some(Self::bounded_by(&sample.interval(level)?, sample.logs().len()))
     }
 

@@ -66,7 +66,7 @@ impl Claiming<'_> {
         if text.len() > LONG_CLAIM {
             return Err((None, format!("a claim is at most {LONG_CLAIM} bytes long")));
         }
-        let read = if is_estimate { scope.read_estimate(text) } else { scope.read(text) };
+        let read = if is_estimate { scope.read_estimate(text) } else { scope.read_claim(text) };
         let claim = read.map_err(|error| (Some((error.offset, error.length)), error.message))?;
         if let Some(message) = self.undeclared(&claim) {
             return Err((None, message));

@@ -121,7 +121,7 @@ impl Proof {
     pub fn on(self, host: &str) -> Self {
         Self {
             evidence: self.evidence.into_iter().map(|evidence| evidence.on(host)).collect(),
-            notices: self.notices.into_iter().map(|notice| notice.of(host)).collect(),
+            notices: self.notices.into_iter().map(|notice| notice.attributed_to(host)).collect(),
         }
     }
 

@@ -95,7 +95,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
     let metrics: Vec<MetricInfo> = NULL.metrics.iter().map(MetricInfo::from).collect();
     let names: Vec<String> = variants.iter().map(|(name, _)| (*name).to_owned()).collect();
     let scope = Scope { variants: &names, metrics: &metrics };
-    let claims: Vec<Claim> = claims.iter().map(|text| scope.read(text).unwrap()).collect();
+    let claims: Vec<Claim> = claims.iter().map(|text| scope.read_claim(text).unwrap()).collect();
     let planned = variants.iter().enumerate().map(|(variant, (_, system))| {
         PlannedVariant::new(variant, json!({ "system": system, "load": {} }).to_string())
     });

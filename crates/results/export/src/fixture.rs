@@ -68,7 +68,7 @@ fn plan() -> Plan {
         "threads.http_reqs >= 1.2 * software.http_reqs",
         "threads.http_req_duration.p99.9 < software.http_req_duration.p99.9",
     ];
-    let claims = claims.map(|text| scope.read(text).unwrap()).to_vec();
+    let claims = claims.map(|text| scope.read_claim(text).unwrap()).to_vec();
     Plan {
         title: "Does offloading help?".to_owned(),
         cells: vec![cell("20"), cell("50")],

@@ -288,7 +288,7 @@ impl Page<'_> {
             &[String; 4],
             &(usize, Row<'_>, usize, &Comparison),
         )| {
-            let change = Change::of(comparison, row.metric.better);
+            let change = Change::shown_by(comparison, row.metric.better);
             let (_, tone) = change_words(view, *cell, *variant, change);
             let mut line = "  ".to_owned();
             for (at, part) in label.iter().enumerate().filter(|(at, _)| widths[*at] > 0) {
@@ -339,7 +339,7 @@ impl Page<'_> {
 
     /// The cell where there are several, the metric with the variant, the effect, and the word for it.
     fn effect_words(&self, (cell, row, variant, found): (usize, Row<'_>, usize, &Comparison)) -> [String; 4] {
-        let change = Change::of(found, row.metric.better);
+        let change = Change::shown_by(found, row.metric.better);
         let (word, _) = change_words(self.view, cell, variant, change);
         let place =
             if self.view.plan().cells.len() > 1 { self.view.short_label(cell) } else { String::new() };

@@ -36,7 +36,7 @@ fn remarks(health: &LoadHealth) -> String {
         && health.waited >= WORTH_SHOWING
     {
         let wanted = figures::share_coarse(health.wanted);
-        remarks = format!(", and one wanted {wanted} of a CPU but {}", shortage.words());
+        remarks = format!(", and one wanted {wanted} of a CPU but {}", shortage.clause());
     }
     if health.limit() == Some(LoadLimit::Late) {
         let (late, lag) = (figures::share(health.late_share), figures::time_ns(health.lag_ns_max as f64));

@@ -178,7 +178,7 @@ fn comparison(view: &View<'_>, cell: usize) -> String {
     let effect = |row: Row<'_>, variant: usize| match view.comparison(cell, variant, row) {
         None => "–".to_owned(),
         Some(found) => {
-            let change = match Change::of(found, row.metric.better) {
+            let change = match Change::shown_by(found, row.metric.better) {
                 _ if !view.is_measured(cell, variant) => "void",
                 change => change.word(),
             };

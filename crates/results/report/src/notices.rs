@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_sentence_names_its_part_and_shows_what_is_lacking() {
-        let notice = Notice::from(NoticeKind::HiddenStall).of("job1").of("client2");
+        let notice = Notice::from(NoticeKind::HiddenStall).attributed_to("job1").attributed_to("client2");
         let text = sentence(&notice);
         assert!(text.starts_with("client2: job1: nothing completed for –, "), "{text}");
         let unknown = sentence(&NoticeKind::Unanswered.with([f64::NAN]));

@@ -90,7 +90,7 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
         return vec![text("No effect can be stated")];
     };
     let is_open = |(_, comparisons): &(usize, Vec<&Comparison>)| {
-        comparisons.iter().all(|found| Change::of(found, row.metric.better) == Change::Open)
+        comparisons.iter().all(|found| Change::shown_by(found, row.metric.better) == Change::Open)
     };
     let nothing_decided = found.iter().all(is_open);
     let mut pieces = if nothing_decided {
@@ -180,7 +180,7 @@ fn strongest_cost<'a>(view: &View<'a>, variant: usize, cell: usize, main: Row<'a
     let of_row = |row: Row<'a>| {
         let found = view.comparison(cell, variant, row)?;
         let is_cost = [CPU_SYSTEM.name, MEMORY_SYSTEM.name].contains(&row.metric.name.as_str());
-        let is_worse = Change::of(found, row.metric.better) == Change::Worse && found.low >= COST_MIN;
+        let is_worse = Change::shown_by(found, row.metric.better) == Change::Worse && found.low >= COST_MIN;
         (is_cost && is_worse && row != main).then_some((found, row))
     };
     let worst = view.effect_rows().into_iter().filter_map(of_row);
@@ -191,11 +191,11 @@ fn strongest_cost<'a>(view: &View<'a>, variant: usize, cell: usize, main: Row<'a
 /// One comparison as the rest of a sentence that begins with the variant's name.
 fn phrase(view: &View<'_>, comparison: &Comparison, row: Row<'_>) -> String {
     let (key, ratio, low) = (row.key(), comparison.ratio, comparison.low);
-    let decided = Some(comparison).filter(|found| Change::of(found, row.metric.better) != Change::Open);
+    let decided = Some(comparison).filter(|found| Change::shown_by(found, row.metric.better) != Change::Open);
     let Some(high) = decided.and_then(|found| found.high).filter(|_| low > 0.0) else {
         return format!("{} on {key}, not yet decided", so_far(comparison));
     };
-    if Change::of(comparison, row.metric.better) == Change::Unclear {
+    if Change::shown_by(comparison, row.metric.better) == Change::Unclear {
         return format!("shows no clear change of {key} ({})", figures::effect(ratio, low, Some(high)));
     }
     let from_to = from_to(view, comparison, row);
@@ -233,7 +233,10 @@ fn range(comparisons: &[&Comparison], row: Row<'_>) -> String {
     let ratios = comparisons.iter().map(|comparison| comparison.ratio);
     let (low, high) = (ratios.clone().fold(f64::INFINITY, f64::min), ratios.fold(0.0, f64::max));
     let count = |change: Change| {
-        comparisons.iter().filter(|comparison| Change::of(comparison, row.metric.better) == change).count()
+        comparisons
+            .iter()
+            .filter(|comparison| Change::shown_by(comparison, row.metric.better) == change)
+            .count()
     };
     let parts: Vec<String> =
         [Change::Better, Change::Worse, Change::Different, Change::Unclear, Change::Open]

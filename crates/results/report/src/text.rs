@@ -193,7 +193,7 @@ impl Page<'_> {
         found: &Comparison,
         scale: &Scale,
     ) -> String {
-        let change = Change::of(found, row.metric.better);
+        let change = Change::shown_by(found, row.metric.better);
         let (word, tone) = change_words(self.view, cell, variant, change);
         let effect = figures::effect(found.ratio, found.low, found.high);
         let picture = interval_picture(found, scale, self.sheet.width.saturating_sub(Self::EFFECT_LEAD));

@@ -116,7 +116,7 @@ fn measured(share: f64) -> Run {
     plan.variants.iter_mut().for_each(|variant| name(&mut variant.name));
     let names = ["base".to_owned(), "head".to_owned()];
     let scope = plumb_model::claim::Scope { variants: &names, metrics: &plan.metrics };
-    plan.claims = vec![scope.read("head.throughput >= 0.95 * base.throughput").unwrap()];
+    plan.claims = vec![scope.read_claim("head.throughput >= 0.95 * base.throughput").unwrap()];
     run.slots.iter_mut().for_each(|slot| name(&mut slot.variant));
     run
 }

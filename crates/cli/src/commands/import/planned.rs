@@ -185,7 +185,7 @@ fn metrics(sides: &[Side]) -> Result<Vec<MetricInfo>, Failure> {
 
 fn claim(scope: Scope<'_>, text: &str, sides: &[Side]) -> Result<Claim, Failure> {
     let failed = |reason: String| Failure::usage(format!("failed to judge the claim `{text}`: {reason}"));
-    let claim = scope.read(text).map_err(|error| failed(error.to_string()))?;
+    let claim = scope.read_claim(text).map_err(|error| failed(error.to_string()))?;
     for term in claim.terms() {
         let side = sides.iter().find(|side| side.name == term.variant);
         check_term(scope, term, side, &failed)?;

@@ -149,7 +149,7 @@ fn listing(
 ) -> String {
     let mut text = format!(
         "# `plumb import` made this run of files, so there is nothing to run again.\n# The runs are in the order of {}.\nruns:\n",
-        order.source.words()
+        order.source.in_words()
     );
     for index in &order.runs {
         let (variant, run) = runs[*index];
@@ -209,7 +209,7 @@ fn host_lines(plan: &Plan) -> Vec<(String, String)> {
     let imported = plan.imported.iter().flat_map(|imported| {
         [
             ("measured by", imported.tool.clone()),
-            ("order of runs", format!("that of {}", imported.order.words())),
+            ("order of runs", format!("that of {}", imported.order.in_words())),
         ]
     });
     let unknown = ("host", "not known: the files do not say".to_owned());

@@ -113,7 +113,7 @@ fn about_failures(table: &Table<'_>, summary: &VariantSummary) -> Option<Caution
 /// Each reason why slots failed. If all failed for one reason, the variant is void and states it.
 fn about_failed_slots(table: &Table<'_>, summary: &VariantSummary) -> Vec<Caution> {
     let variant = &table.plan.variants[summary.variant].name;
-    let slots = table.of(summary.cell, variant);
+    let slots = table.slots_of(summary.cell, variant);
     let mut reasons: Vec<(String, &str, usize)> = Vec::new();
     for slot in slots {
         let SlotOutcome::Failed { reason, .. } = &slot.outcome else { continue };
@@ -140,7 +140,7 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<Caution> {
     match &summary.state {
         VariantState::Pending => Vec::new(),
         VariantState::Measured => {
-            let of = table.of(summary.cell, variant).len() as u32;
+            let of = table.slots_of(summary.cell, variant).len() as u32;
             let units = &table.plan.units;
             let caution = |(lack, slots)| {
                 let (cell, variant, units) = (cell.clone(), variant.clone(), units.clone());

@@ -160,7 +160,7 @@ fn system_waits(table: &Table<'_>) -> Vec<Caution> {
         let names = [plan.variants[variant].name.as_str(), plan.baseline_name()].map(str::to_owned);
         let waited = |name: &str, block: u32| {
             let mut waits = Moments::default();
-            let slots = table.of(cell, name).iter().filter(|slot| slot.block == block);
+            let slots = table.slots_of(cell, name).iter().filter(|slot| slot.block == block);
             let results = slots.filter_map(|slot| slot.result());
             results
                 .filter_map(|result| table.number(result, metric::RUN_DELAY_SYSTEM.name, None))
@@ -272,7 +272,7 @@ pub(super) fn coarsest(table: &Table<'_>, cell: usize, term: &Term) -> f64 {
 /// How exactly a variant's slots tell the rate of their first second.
 fn coarsest_second(table: &Table<'_>, cell: usize, variant: &str) -> f64 {
     let of = |slot: &&Slot| Some(1.0 / seconds(table, slot)?.first()?.max(1.0));
-    table.of(cell, variant).iter().filter_map(of).fold(0.0, f64::max)
+    table.slots_of(cell, variant).iter().filter_map(of).fold(0.0, f64::max)
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -70,7 +70,7 @@ fn point(
     Some(Point {
         number: level.parse().ok()?,
         level,
-        change: Change::of(comparison, found.better),
+        change: Change::shown_by(comparison, found.better),
         comparison: comparison.clone(),
         usable: sides.into_iter().flatten().all(is_sound),
     })

@@ -21,7 +21,7 @@ fn plan(than: Option<usize>) -> Plan {
     }];
     let names = ["software".to_owned(), "engine".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };
-    let claims: Vec<Claim> = vec![scope.read("engine.reqs >= 0.5 * software.reqs").unwrap()];
+    let claims: Vec<Claim> = vec![scope.read_claim("engine.reqs >= 0.5 * software.reqs").unwrap()];
     let saving = RequiredSaving {
         what: "CPU time of the server per full handshake".to_owned(),
         component: "ingress".to_owned(),
@@ -100,7 +100,7 @@ fn state(plan: &Plan, slots: &[Slot]) -> VariantState {
 }
 
 /// The state's first letter and its reason.
-fn words(state: &VariantState) -> String {
+fn state_in_words(state: &VariantState) -> String {
     match state {
         VariantState::Measured => "measured".to_owned(),
         VariantState::Void { reason } => format!("void: {reason}"),
@@ -127,7 +127,7 @@ fn an_engine_that_does_nothing_is_void_once_that_is_decided() {
     let plan = plan(Some(0));
     let slots = slots(8, 1.0, 0.005, 1, &[]);
     assert!(is_proven(&plan, &slots, 0));
-    insta::assert_snapshot!(words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 1001 us against 999 us, ratio 1.002 [0.997, 1.007] over 8 blocks; this engine works only on other machines");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 1001 us against 999 us, ratio 1.002 [0.997, 1.007] over 8 blocks; this engine works only on other machines");
     assert_eq!(judge(&plan, &slots).claims[0].verdict, Verdict::Void);
 }
 
@@ -142,16 +142,16 @@ fn nothing_is_void_before_there_are_enough_blocks() {
         assert_eq!(claim.verdict, Verdict::Undecided);
         assert!(claim.reason.starts_with("engine is not proven yet: "), "{}", claim.reason);
     }
-    insta::assert_snapshot!(words(&state(&plan, &slots(1, 1.0, 0.001, 1, &[]))), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1001 us against 1000 us, ratio 1.001 (too few blocks for an interval) over 1 block so far");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots(1, 1.0, 0.001, 1, &[]))), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1001 us against 1000 us, ratio 1.001 (too few blocks for an interval) over 1 block so far");
     // Too noisy to tell, and more blocks may come.
     let noisy = slots(12, 1.0, 0.2, 3, &[]);
-    insta::assert_snapshot!(words(&state(&plan, &noisy)), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1034 us against 1053 us, ratio 0.981 [0.799, 1.204] over 12 blocks so far");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &noisy)), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1034 us against 1053 us, ratio 0.981 [0.799, 1.204] over 12 blocks so far");
 }
 
 #[test]
 fn what_is_not_proven_when_no_more_blocks_come_is_void() {
     let plan = plan(Some(0));
-    insta::assert_snapshot!(words(&state(&plan, &slots(20, 0.97, 0.2, 3, &[]))), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 1011 us against 1047 us, ratio 0.968 [0.856, 1.094] over 20 blocks; this engine works only on other machines");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots(20, 0.97, 0.2, 3, &[]))), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 1011 us against 1047 us, ratio 0.968 [0.856, 1.094] over 20 blocks; this engine works only on other machines");
     let mut plan = plan;
     plan.blocks = Blocks { min: 2, max: 2 };
     assert!(matches!(state(&plan, &slots(2, 0.5, 0.2, 1, &[])), VariantState::Void { .. }));
@@ -175,7 +175,7 @@ fn a_device_that_counted_needs_no_saving() {
 
 #[test]
 fn without_a_variant_to_compare_with_nothing_can_be_proven() {
-    insta::assert_snapshot!(words(&state(&plan(None), &slots(1, 0.5, 0.01, 1, &[]))), @"void: nothing can prove that the treatment was in effect: no device counted it, and the experiment has no variant that is the same but for the treatment, with which to compare the CPU time of the server per full handshake; this engine works only on other machines");
+    insta::assert_snapshot!(state_in_words(&state(&plan(None), &slots(1, 0.5, 0.01, 1, &[]))), @"void: nothing can prove that the treatment was in effect: no device counted it, and the experiment has no variant that is the same but for the treatment, with which to compare the CPU time of the server per full handshake; this engine works only on other machines");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_missing_cost_ends_the_proof_at_once_as_no_block_makes_up_for_it() {
         SlotOutcome::Failed { reason: "start".to_owned(), cause: plumb_model::FailureCause::System };
     assert_eq!(slots[5].variant, "engine");
     assert!(is_proven(&plan, &slots, 0), "nothing is open any more");
-    insta::assert_snapshot!(words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 704 us against 995 us, ratio 0.708 (no interval, because 1 more block has no value) over 6 blocks; this engine works only on other machines");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 704 us against 995 us, ratio 0.708 (no interval, because 1 more block has no value) over 6 blocks; this engine works only on other machines");
     assert!(!is_proven(&plan, &slots[..4], 0), "the first block is whole");
 }
 
@@ -199,7 +199,7 @@ fn slots_without_handshakes_prove_nothing() {
             result.measurement.observed.clear();
         }
     }
-    insta::assert_snapshot!(words(&state(&plan, &idle)), @"void: no block has the CPU time of the server per full handshake of both engine and software");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &idle)), @"void: no block has the CPU time of the server per full handshake of both engine and software");
 }
 
 /// Runs of 20 blocks, looked at after every block as a run does; the share in which the engine was ever proven.

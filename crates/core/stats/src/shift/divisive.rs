@@ -55,7 +55,7 @@ fn weak_splits(values: &[f64]) -> Vec<usize> {
     while from < values.len() {
         let window = &values[from..values.len().min(from + WINDOW_RUNS)];
         let mut found = Vec::new();
-        divide(window, &Distances::of(window), (0, window.len()), &mut found);
+        divide(window, &Distances::in_window(window), (0, window.len()), &mut found);
         splits.extend(found.iter().map(|split| from + split));
         from = (from + WINDOW_RUNS / 2).max(splits.last().copied().unwrap_or(0));
     }
@@ -116,7 +116,7 @@ struct Distances {
 }
 
 impl Distances {
-    fn of(window: &[f64]) -> Self {
+    fn in_window(window: &[f64]) -> Self {
         let mut sums = vec![vec![0.0; window.len() + 1]; window.len() + 1];
         for (row, one) in window.iter().enumerate() {
             let mut along = 0.0;
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn energy_of_two_pairs() {
-        let distances = Distances::of(&[0.0, 0.0, 1.0, 1.0]);
+        let distances = Distances::in_window(&[0.0, 0.0, 1.0, 1.0]);
         assert_eq!(distances.energy(0, 2, 4), 2.0);
         assert_eq!(distances.likeliest_split(0, 4), Some(2));
         assert_eq!(distances.likeliest_split(0, 1), None);
@@ -236,7 +236,7 @@ mod tests {
         ) {
             let split = 1 + (split * (values.len() - 1) as f64) as usize;
             prop_assume!(split < values.len());
-            let found = Distances::of(&values).energy(0, split, values.len());
+            let found = Distances::in_window(&values).energy(0, split, values.len());
             let (left, right) = values.split_at(split);
             prop_assert!((found - energy_as_written(left, right)).abs() < 1e-9);
         }

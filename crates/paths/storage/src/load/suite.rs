@@ -171,7 +171,7 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
         }
     }
     sum.errors.add(&measured.errors);
-    sum.notices.extend(measured.notices.into_iter().map(|notice| notice.of(job.name)));
+    sum.notices.extend(measured.notices.into_iter().map(|notice| notice.attributed_to(job.name)));
 }
 
 /// Refuses what the nine jobs leave no room for.

@@ -76,7 +76,7 @@ fn plan(experiment: &str, number: u32) -> Plan {
         title: format!("Is b faster in {experiment}?"),
         cells: vec![Cell { values: BTreeMap::new(), variants: vec![planned(0), planned(1)] }],
         blocks: Blocks { min: BLOCKS, max: BLOCKS },
-        claims: vec![scope.read("b.throughput >= 1.5 * a.throughput").unwrap()],
+        claims: vec![scope.read_claim("b.throughput >= 1.5 * a.throughput").unwrap()],
         metrics: metrics.clone(),
         seed: u64::from(number),
         synthetic: true,

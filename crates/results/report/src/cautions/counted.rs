@@ -25,7 +25,7 @@ pub fn sentence(caution: &Caution) -> String {
         Caution::SingleRuns => SINGLE_RUNS.to_owned(),
         Caution::NoTurns { order } => no_turns(*order),
         Caution::UnstampedOrder { order } => {
-            format!("the runs are in the order of {}; the output itself has no times", order.words())
+            format!("the runs are in the order of {}; the output itself has no times", order.in_words())
         }
         Caution::NoCounterpart { variant, runs } => no_counterpart(variant, *runs),
         Caution::ClaimNote { note } => note.clone(),
@@ -37,7 +37,7 @@ pub fn sentence(caution: &Caution) -> String {
             format!("{variant}{} {}", in_cell(cell), unusable(state))
         }
         Caution::Valueless { cell, variant, units, lack, slots, of } => {
-            let what = lack.words(variant, units, (*slots, *of));
+            let what = lack.sentence_about(variant, units, (*slots, *of));
             format!("{what}{}; {}", in_cell(cell), counts(*lack, variant))
         }
         Caution::SlotsFailed { cell, variant, reason, slots, of } => {
@@ -184,7 +184,7 @@ fn why_load_bound(health: &LoadHealth, threads_key: Option<&str>) -> String {
                 Shortage::Neighbour => "give the load more CPUs, or stop what else runs on this host",
                 Shortage::Steal => "move to a host whose CPUs are not shared",
             };
-            let cause = shortage.words();
+            let cause = shortage.clause();
             format!("the busiest thread ran {ran} of the time, and one wanted {wanted} but {cause}; {remedy}")
         }
         Some(LoadLimit::Late) => {
@@ -228,7 +228,7 @@ fn no_turns(order: OrderSource) -> String {
     format!(
         "the variants did not take turns (the runs are in the order of {}), so every interval holds only if nothing drifted from \
          the runs of one variant to those of the next",
-        order.words()
+        order.in_words()
     )
 }
 

@@ -120,7 +120,7 @@ fn effect_row(
     scale: &Scale,
 ) -> Markup {
     let is_void = !view.is_measured(cell, variant);
-    let change = Change::of(found, row.metric.better);
+    let change = Change::shown_by(found, row.metric.better);
     let (word, tone) = match change {
         _ if is_void => ("void", "quiet"),
         Change::Better => ("better", "good"),
