@@ -188,23 +188,24 @@ mod tests {
 
     const HEAD: &str = "apiVersion: plumbline.dev/v1alpha1\nkind: Places\n";
 
-    fn read(text: &str) -> Result<Places, String> {
+    fn read_body(text: &str) -> Result<Places, String> {
         read_places("lab.yaml", format!("{HEAD}{text}").as_bytes()).map_err(|error| error.plain())
     }
 
     #[test]
     fn places_are_read() {
         let places =
-            read("system: { ssh: root@s, cpus: 2-7 }\nload: [{ ssh: c1 }, { ssh: c2, cpus: 0 }]").unwrap();
+            read_body("system: { ssh: root@s, cpus: 2-7 }\nload: [{ ssh: c1 }, { ssh: c2, cpus: 0 }]")
+                .unwrap();
         assert_eq!((places.system.name(), places.system.cpus.as_deref()), ("root@s", Some("2-7")));
         let names: Vec<&str> = places.others().iter().map(|place| place.name()).collect();
         assert_eq!(names, ["root@s", "c1", "c2"]);
-        assert!(read("").unwrap().are_here());
+        assert!(read_body("").unwrap().are_here());
     }
 
     #[test]
     fn pods_are_read_with_what_kubernetes_knows_of_them() {
-        let places = read(
+        let places = read_body(
             "kubernetes: { namespace: lab, image: \"plumb:1\" }\n\
              system: { pod: { nodeSelector: { role: ingress }, resources: { limits: { cpu: 2, qat.intel.com/generic: 1 } } } }\n\
              load: { pods: 2, pod: { tolerations: [{ key: a, tolerationSeconds: 5, value: \"1\" }] } }",
@@ -213,7 +214,7 @@ mod tests {
         let pod = places.system.pod.unwrap();
         assert_eq!(pod.resources.unwrap().limits["cpu"], "2");
         assert_eq!(places.load.len(), 2);
-        let named = read("kubernetes: { image: i }\nload: { pods: 2, pod: { name: a } }").unwrap();
+        let named = read_body("kubernetes: { image: i }\nload: { pods: 2, pod: { name: a } }").unwrap();
         assert_eq!(named.load.iter().map(PlaceOf::name).collect::<Vec<_>>(), ["a-1", "a-2"]);
         let tolerations = &places.load[1].pod.as_ref().unwrap().tolerations;
         let json = serde_json::json!([{ "key": "a", "tolerationSeconds": 5, "value": "1" }]);
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
-        let wrong = |text: &str| read(text).unwrap_err();
+        let wrong = |text: &str| read_body(text).unwrap_err();
         assert!(
             wrong("system: { ssh: -oProxyCommand=x }")
                 .starts_with("lab.yaml:3:16: `-oProxyCommand=x` is not a host")

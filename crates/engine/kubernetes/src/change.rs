@@ -215,7 +215,7 @@ impl ChangedObject {
         let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={}", pairs.join("%2C"));
         let pods = self.cluster.get(&path).ok()?;
         pods["items"].as_array()?.iter().find_map(|pod| {
-            let (reason, _) = Status::of(pod).trouble?;
+            let (reason, _) = Status::from_pod(pod).trouble?;
             Some(format!("pod {}: {reason}", pod["metadata"]["name"].as_str().unwrap_or_default()))
         })
     }

@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    fn words(found: Result<Endpoint, Unfound>) -> String {
+    fn endpoint_in_words(found: Result<Endpoint, Unfound>) -> String {
         found.map_or_else(|reason| format!("error: {reason}"), |endpoint| endpoint.to_string())
     }
 
@@ -200,23 +200,23 @@ mod tests {
                     "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.9" }] } } })
         };
         let one = service("LoadBalancer", "10.96.0.7", json!([{ "port": 8080 }]));
-        assert_eq!(words(of_service(&one, None, true)), "http://10.96.0.7:8080/");
-        assert_eq!(words(of_service(&one, None, false)), "http://192.0.2.9:8080/");
+        assert_eq!(endpoint_in_words(of_service(&one, None, true)), "http://10.96.0.7:8080/");
+        assert_eq!(endpoint_in_words(of_service(&one, None, false)), "http://192.0.2.9:8080/");
         let ports = json!([{ "name": "http", "port": 80 }, { "name": "https", "port": 8443 }]);
         let two = service("ClusterIP", "10.96.0.7", ports);
-        assert_eq!(words(of_service(&two, Some("https"), true)), "https://10.96.0.7:8443/");
-        assert_eq!(words(of_service(&two, Some("80"), true)), "http://10.96.0.7/");
+        assert_eq!(endpoint_in_words(of_service(&two, Some("https"), true)), "https://10.96.0.7:8443/");
+        assert_eq!(endpoint_in_words(of_service(&two, Some("80"), true)), "http://10.96.0.7/");
         assert_eq!(
-            words(of_service(&two, None, true)),
+            endpoint_in_words(of_service(&two, None, true)),
             "error: it has several ports, so one has to be named as `NAME:PORT`: 80 (http), 8443 (https)"
         );
         assert_eq!(
-            words(of_service(&two, Some("81"), true)),
+            endpoint_in_words(of_service(&two, Some("81"), true)),
             "error: it has no port `81`, but 80 (http), 8443 (https)"
         );
         let headless = service("ClusterIP", "None", json!([{ "port": 80 }]));
         assert_eq!(
-            words(of_service(&headless, None, true)),
+            endpoint_in_words(of_service(&headless, None, true)),
             "error: the Service is headless, so it has no address"
         );
     }
@@ -229,13 +229,16 @@ mod tests {
         };
         let status = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.9" }] } });
         let plain = ingress(Value::Null, status.clone());
-        assert_eq!(words(of_ingress(&plain)), "http://shop.example/cart at 192.0.2.9");
+        assert_eq!(endpoint_in_words(of_ingress(&plain)), "http://shop.example/cart at 192.0.2.9");
         let tls = ingress(json!([{ "hosts": ["shop.example"] }]), status.clone());
-        assert_eq!(words(of_ingress(&tls)), "https://shop.example/cart at 192.0.2.9");
+        assert_eq!(endpoint_in_words(of_ingress(&tls)), "https://shop.example/cart at 192.0.2.9");
         let of_other = ingress(json!([{ "hosts": ["other.example"] }]), status);
-        assert!(words(of_ingress(&of_other)).starts_with("http://"));
+        assert!(endpoint_in_words(of_ingress(&of_other)).starts_with("http://"));
         let without = ingress(Value::Null, json!({}));
-        assert!(words(of_ingress(&without)).starts_with("error: no controller has given it an address"));
+        assert!(
+            endpoint_in_words(of_ingress(&without))
+                .starts_with("error: no controller has given it an address")
+        );
     }
 
     #[test]
@@ -245,8 +248,11 @@ mod tests {
                     "status": { "ingress": [{ "host": "shop.apps.example", "routerCanonicalHostname": "router.apps.example",
                         "conditions": [{ "type": "Admitted", "status": admitted }] }] } })
         };
-        assert_eq!(words(of_route(&route("True"))), "https://shop.apps.example/ at router.apps.example");
-        assert_eq!(words(of_route(&route("False"))), "error: no router has admitted it");
+        assert_eq!(
+            endpoint_in_words(of_route(&route("True"))),
+            "https://shop.apps.example/ at router.apps.example"
+        );
+        assert_eq!(endpoint_in_words(of_route(&route("False"))), "error: no router has admitted it");
     }
 
     #[test]
@@ -266,12 +272,15 @@ mod tests {
                         "rules": [{ "matches": [{ "path": { "type": "PathPrefix", "value": "/cart" } }] }] } },
         ] });
         assert_eq!(
-            words(of_gateway(&gateway, Some("tls"), &routes)),
+            endpoint_in_words(of_gateway(&gateway, Some("tls"), &routes)),
             "https://shop.example:8443/cart at 192.0.2.9"
         );
-        assert_eq!(words(of_gateway(&gateway, Some("80"), &routes)), "http://192.0.2.9/");
-        assert!(words(of_gateway(&gateway, None, &routes)).contains("several ports"));
+        assert_eq!(endpoint_in_words(of_gateway(&gateway, Some("80"), &routes)), "http://192.0.2.9/");
+        assert!(endpoint_in_words(of_gateway(&gateway, None, &routes)).contains("several ports"));
         let pending = json!({ "spec": {}, "status": {} });
-        assert!(words(of_gateway(&pending, None, &routes)).starts_with("error: no controller has given it"));
+        assert!(
+            endpoint_in_words(of_gateway(&pending, None, &routes))
+                .starts_with("error: no controller has given it")
+        );
     }
 }

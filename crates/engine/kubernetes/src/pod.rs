@@ -200,7 +200,7 @@ const HOPELESS: [&str; 5] = [
 ];
 
 impl Status {
-    pub fn of(pod: &Value) -> Self {
+    pub fn from_pod(pod: &Value) -> Self {
         let text = |at: &str| pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let container = &pod["status"]["containerStatuses"][0];
         Self {
@@ -325,16 +325,19 @@ mod tests {
         let pending = json!({ "status": { "phase": "Pending", "conditions": [
             { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes are available" }
         ] } });
-        let trouble = Status::of(&pending).trouble;
+        let trouble = Status::from_pod(&pending).trouble;
         assert_eq!(trouble, Some(("Unschedulable: 0/2 nodes are available".to_owned(), true)));
         let no_image = json!({ "status": { "phase": "Pending", "containerStatuses": [
             { "state": { "waiting": { "reason": "ErrImageNeverPull", "message": "no image" } } }
         ] } });
-        assert_eq!(Status::of(&no_image).trouble, Some(("ErrImageNeverPull: no image".to_owned(), false)));
+        assert_eq!(
+            Status::from_pod(&no_image).trouble,
+            Some(("ErrImageNeverPull: no image".to_owned(), false))
+        );
         let killed = json!({ "status": { "phase": "Failed", "containerStatuses": [
             { "state": { "terminated": { "reason": "OOMKilled", "exitCode": 137 } } }
         ] } });
-        let trouble = Status::of(&killed).trouble;
+        let trouble = Status::from_pod(&killed).trouble;
         assert_eq!(trouble, Some(("its container ended with code 137 (OOMKilled)".to_owned(), false)));
     }
 

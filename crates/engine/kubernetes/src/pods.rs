@@ -91,7 +91,7 @@ impl Pods {
         let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);
         let there = self.name_of(name, now);
         match self.cluster.get(&self.path(&there)) {
-            Ok(pod) if Status::of(&pod).is_ready() && !is_going(&pod) => return self.seen(&there),
+            Ok(pod) if Status::from_pod(&pod).is_ready() && !is_going(&pod) => return self.seen(&there),
             Ok(_) => self.cluster.delete(&self.path(&there), &format!("pod {there}"))?,
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
@@ -147,7 +147,7 @@ impl Pods {
         let first_ns = monotonic_ns();
         let failed = |reason: String| Error::Pod { pod: name.to_owned(), reason };
         loop {
-            let status = Status::of(&self.read_pod(name)?);
+            let status = Status::from_pod(&self.read_pod(name)?);
             if status.is_ready() {
                 return self.seen(name);
             }
@@ -188,7 +188,7 @@ impl Pods {
     /// When it is gone, is being deleted, or does not run.
     pub fn seen(&self, pod: &str) -> Result<PodSeen, Error> {
         let object = self.read_pod(pod)?;
-        let status = Status::of(&object);
+        let status = Status::from_pod(&object);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
         if is_going(&object) {
             return Err(self.deleted(pod));

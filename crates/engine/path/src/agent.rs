@@ -298,7 +298,7 @@ mod tests {
         String::from_utf8(output).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn words(replies: &[Value]) -> Vec<&str> {
+    fn reply_kinds(replies: &[Value]) -> Vec<&str> {
         replies.iter().map(|reply| reply["reply"].as_str().unwrap()).collect()
     }
 
@@ -315,7 +315,7 @@ mod tests {
             ),
             r#"{"request":"measure","window":{"warmup_ns":0,"window_ns":1000000000,"seed":7,"index":0,"attempt":0}}"#
         ));
-        assert_eq!(words(&replies), ["ready", "mark", "mark", "measured", "stopped"]);
+        assert_eq!(reply_kinds(&replies), ["ready", "mark", "mark", "measured", "stopped"]);
         assert!(replies[3]["measurement"]["work"].as_u64().unwrap() > 0);
     }
 
@@ -326,7 +326,7 @@ mod tests {
             format_args!(r#"{{"request":"prepare-system","path":"null","settings":{{}},"place":{PLACE}}}"#),
             r#"{"request":"snapshot","at_ns":0}"#
         ));
-        assert_eq!(words(&replies), ["ready", "snapshot", "stopped"]);
+        assert_eq!(reply_kinds(&replies), ["ready", "snapshot", "stopped"]);
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
         serve(&[NULL], std::io::BufReader::new(input), &mut output).unwrap();
         writer.join().unwrap();
         let replies = lines(output);
-        assert_eq!(words(&replies), ["ready", "snapshot"]);
+        assert_eq!(reply_kinds(&replies), ["ready", "snapshot"]);
         assert!(replies[1]["at_ns"].as_u64().unwrap() >= soon_ns);
     }
 
@@ -378,7 +378,7 @@ mod tests {
         let replies = talk(&format!(
             "{PREPARE_SYSTEM}\n{{\"request\":\"snapshot\",\"at_ns\":{never_ns}}}\n{{\"request\":\"hurry\"}}"
         ));
-        assert_eq!(words(&replies), ["ready", "snapshot", "stopped"]);
+        assert_eq!(reply_kinds(&replies), ["ready", "snapshot", "stopped"]);
         assert!(replies[1]["at_ns"].as_u64().unwrap() < never_ns);
     }
 
@@ -392,7 +392,7 @@ mod tests {
                 r#"{{"request":"prepare-system","path":"storage","settings":{{}},"place":{PLACE}}}"#
             ),
         ));
-        assert_eq!(words(&replies), ["failed", "failed", "failed", "stopped"]);
+        assert_eq!(reply_kinds(&replies), ["failed", "failed", "failed", "stopped"]);
         let causes: Vec<&str> = replies[..3].iter().map(|reply| reply["cause"].as_str().unwrap()).collect();
         assert_eq!(causes, ["harness", "system", "system"]);
         assert!(replies[2]["reason"].as_str().unwrap().contains("no data path `storage`"));

@@ -64,7 +64,7 @@ impl CapacitySettings {
     ///
     /// # Errors
     /// The first fault, with its key.
-    pub fn read(&self, metrics: &[Metric], latency: &[&str]) -> Result<Capacity, Fault> {
+    pub fn to_capacity(&self, metrics: &[Metric], latency: &[&str]) -> Result<Capacity, Fault> {
         let fault = |key: &str, message: String| Fault::new(format!("load.capacity.{key}"), message);
         if self.objective.is_empty() {
             return Err(fault("objective", "name at least one limit, such as `p99 < 10 ms`".to_owned()));
@@ -135,14 +135,15 @@ mod tests {
     use super::*;
     use crate::null::METRICS;
 
-    fn read(json: serde_json::Value) -> Result<Capacity, Fault> {
+    fn capacity_from(json: serde_json::Value) -> Result<Capacity, Fault> {
         let settings: CapacitySettings = serde_json::from_value(json).unwrap();
-        settings.read(METRICS, &["latency"])
+        settings.to_capacity(METRICS, &["latency"])
     }
 
     #[test]
     fn the_rest_of_a_search_has_defaults() {
-        let capacity = read(serde_json::json!({"objective": ["p99 < 10 ms", "throughput > 5 /s"]})).unwrap();
+        let capacity =
+            capacity_from(serde_json::json!({"objective": ["p99 < 10 ms", "throughput > 5 /s"]})).unwrap();
         assert_eq!((capacity.trials, capacity.step, capacity.limit_ns()), (8, 0.05, Some(10e6)));
         assert_eq!(capacity.objectives[0].metric, "latency");
     }
@@ -165,7 +166,7 @@ mod tests {
             ),
             (serde_json::json!({"objective": ["p99 < 1 s"], "step": "0%"}), "step: a step is 0.1% to 50%"),
         ] {
-            let fault = read(json).unwrap_err().to_string();
+            let fault = capacity_from(json).unwrap_err().to_string();
             assert!(fault.starts_with(&format!("load.capacity.{key}")), "{fault}");
         }
     }

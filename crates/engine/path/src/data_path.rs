@@ -1,7 +1,7 @@
 //! Data paths without their types: the one value through which the runner, agents and commands use `http`,
 //! `null` and the others.
 //!
-//! Each has its own type of [`Settings`]. [`DataPath::of`] hides it once, and the rest of the code is
+//! Each has its own type of [`Settings`]. [`DataPath::with_settings`] hides it once, and the rest of the code is
 //! common to all data paths. Each process reads settings once and passes them on as [`PathSettings`].
 
 use plumb_model::ArrayVolume;
@@ -49,7 +49,7 @@ impl std::fmt::Debug for DataPath {
 impl DataPath {
     /// The data path with settings of the type `T`.
     #[must_use]
-    pub const fn of<T>(about: About) -> Self
+    pub const fn with_settings<T>(about: About) -> Self
     where
         T: Settings + Serialize + DeserializeOwned + JsonSchema + Clone + 'static,
     {

@@ -137,7 +137,10 @@ impl Settings for NullSettings {
         if self.load.duration.0 == 0 {
             return Err(Fault::new("load.duration", "the duration must be longer than 0, such as `1 s`"));
         }
-        self.load.capacity.as_ref().map_or(Ok(()), |capacity| capacity.read(METRICS, &[LATENCY]).map(drop))
+        self.load
+            .capacity
+            .as_ref()
+            .map_or(Ok(()), |capacity| capacity.to_capacity(METRICS, &[LATENCY]).map(drop))
     }
 
     fn share(&self, _number: u32, of: u32) -> Result<PathSettings, Fault> {
@@ -162,7 +165,7 @@ impl Settings for NullSettings {
         let ends_its_process = matches!(self.system.fail, Failure::CrashOnce | Failure::KillOnce);
         let in_process = !ends_its_process && !self.load.real_time;
         let capacity =
-            self.load.capacity.as_ref().and_then(|capacity| capacity.read(METRICS, &[LATENCY]).ok());
+            self.load.capacity.as_ref().and_then(|capacity| capacity.to_capacity(METRICS, &[LATENCY]).ok());
         Facts {
             system: SystemFacts { in_process, ..SystemFacts::default() },
             load: LoadFacts {
@@ -215,7 +218,7 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// The data path `null`.
-pub const NULL: DataPath = DataPath::of::<NullSettings>(About {
+pub const NULL: DataPath = DataPath::with_settings::<NullSettings>(About {
     synthetic: true,
     system_is_unprivileged: true,
     load_is_unprivileged: true,

@@ -164,7 +164,7 @@ pub trait Tool {
     ///
     /// # Errors
     /// When the output holds nothing that can be read.
-    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
+    fn read_run(&self, said: &str) -> Result<ToolRun, AnyError> {
         Ok(plumb_tools::read_one(said)?)
     }
 
@@ -292,7 +292,7 @@ impl<T: Tool> DrivenLoad<T> {
             }
             None => text(&finished.stdout),
         };
-        let run = self.tool.results(output).and_then(|said| self.tool.read(&said)).map_err(failed)?;
+        let run = self.tool.results(output).and_then(|said| self.tool.read_run(&said)).map_err(failed)?;
         Ok(Ran { finished, run, options: invocation.as_recorded(), demands: demand.demands() })
     }
 

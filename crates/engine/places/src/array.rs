@@ -31,7 +31,7 @@ impl Array {
     ///
     /// # Errors
     /// When there is no account.
-    pub(super) fn of(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<Self, AccountError> {
+    pub(super) fn from_place(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<Self, AccountError> {
         let (user, password) = account(place, cluster)?;
         let ArrayPlace { url, certificate, insecure, svm, .. } = place.clone();
         let access = ArrayAccess { url, certificate, insecure, user, password };

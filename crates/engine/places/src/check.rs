@@ -55,9 +55,9 @@ pub fn check(places: &Places, build: &str) -> Result<CheckedHosts, HostError> {
     for place in places.others() {
         let connected = Remote::connect(place, build, pods);
         nodes.extend(connected.as_ref().ok().and_then(Remote::node).map(str::to_owned));
-        machines.extend(connected.as_ref().ok().map(|remote| Machine::of(place, remote)));
+        machines.extend(connected.as_ref().ok().map(|remote| Machine::elsewhere(place, remote)));
         let host = place.ssh.clone().unwrap_or_else(|| place.name().to_owned());
-        hosts.push(CheckedHost::of(host, connected.map(|remote| facts(&remote))));
+        hosts.push(CheckedHost::new(host, connected.map(|remote| facts(&remote))));
     }
     if let Some(asked) = places.kubernetes.as_ref().and_then(|cluster| cluster.readers.as_ref()) {
         let of_node = |node: &String| CheckedHost::of_reader(node, asked, build, pods);
@@ -71,7 +71,7 @@ impl CheckedHost {
         Self { host: "cluster".to_owned(), trouble: None, facts: cluster.facts() }
     }
 
-    fn of(host: String, facts: Result<Vec<(String, String)>, HostError>) -> Self {
+    fn new(host: String, facts: Result<Vec<(String, String)>, HostError>) -> Self {
         match facts {
             Ok(facts) => Self { host, trouble: None, facts },
             Err(error) => Self { host, trouble: Some(error.to_string()), facts: Vec::new() },
@@ -83,7 +83,7 @@ impl CheckedHost {
             let sight = reader.remote.look()?.node;
             Ok(sight.map(|sight| sight.facts()).unwrap_or_default())
         });
-        Self::of(format!("reader on {node}"), facts)
+        Self::new(format!("reader on {node}"), facts)
     }
 }
 

@@ -77,10 +77,10 @@ impl Hosts {
         let given = places.clone();
         let on_cluster = places.kubernetes.as_ref();
         let readers = on_cluster.and_then(|cluster| cluster.readers.clone());
-        let mut connections = Connections::of(build, readers, pods);
+        let mut connections = Connections::new(build, readers, pods);
         let array = on_cluster.and_then(|cluster| cluster.array.as_ref());
-        let array = array.map(|array| Array::of(array, cluster.as_ref())).transpose()?;
-        let objects = Objects::of(cluster.clone());
+        let array = array.map(|array| Array::from_place(array, cluster.as_ref())).transpose()?;
+        let objects = Objects::in_cluster(cluster.clone());
         connections.add_missing(&places)?;
         let layout = Layout { given, places };
         Ok(Self { layout, cluster, objects, array, connections, ..Self::default() })

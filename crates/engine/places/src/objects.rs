@@ -27,7 +27,7 @@ pub struct Objects {
 
 impl Objects {
     /// No changes yet, of a cluster's objects.
-    pub(crate) fn of(cluster: Option<Cluster>) -> Self {
+    pub(crate) fn in_cluster(cluster: Option<Cluster>) -> Self {
         Self { cluster, known: Vec::new(), changed: Vec::new() }
     }
 

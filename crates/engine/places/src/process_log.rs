@@ -40,20 +40,20 @@ struct Last {
 impl ProcessLog {
     /// The log of a process on this host.
     pub fn here(process: &str) -> Self {
-        Self::of(process, Arc::new(Mutex::new(Some(ClockOffset::default()))))
+        Self::with_clock(process, Arc::new(Mutex::new(Some(ClockOffset::default()))))
     }
 
     /// The log of a process on another host, whose clock is still unknown.
     pub fn elsewhere(process: &str) -> Self {
-        Self::of(process, SharedClock::default())
+        Self::with_clock(process, SharedClock::default())
     }
 
     /// The log of another process on the same host.
     pub fn beside(&self, process: &str) -> Self {
-        Self::of(process, Arc::clone(&self.0.clock))
+        Self::with_clock(process, Arc::clone(&self.0.clock))
     }
 
-    fn of(process: &str, clock: SharedClock) -> Self {
+    fn with_clock(process: &str, clock: SharedClock) -> Self {
         Self(Arc::new(Inner { process: process.to_owned(), clock, last: Mutex::default() }))
     }
 

@@ -463,7 +463,7 @@ fn begin(
         // A profile may print something first, but not without end.
         match line(Duration::from_nanos(last_ns.saturating_sub(monotonic_ns())), Step::Reach) {
             Ok(Ok(line)) => {
-                if let Some(shell) = Shell::read(&line) {
+                if let Some(shell) = Shell::parse(&line) {
                     break shell;
                 }
             }

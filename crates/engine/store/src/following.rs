@@ -40,7 +40,7 @@ type FileStamp = (u64, u64, i64);
 impl Stamp {
     /// Reads the stamp of the files of a directory.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
+    pub fn of_directory(path: &Path) -> Self {
         let file = |name: &str| {
             let found = std::fs::symlink_metadata(path.join(name));
             found.map_or((0, 0, 0), |it| {
@@ -79,9 +79,9 @@ impl Following {
     /// Reads the run in a directory, unless its slots file has more than `slots_bytes_max` bytes.
     ///
     /// # Errors
-    /// As [`crate::read`].
+    /// As [`crate::read_run`].
     pub fn open(path: &Path, slots_bytes_max: u64) -> Result<Self, StoreError> {
-        let seen = Stamp::of(path);
+        let seen = Stamp::of_directory(path);
         let folder = Folder::open_to_read(path).map_err(|error| no_run(error, path))?;
         let slots_bytes_max = slots_bytes_max.min(bounds::SLOTS_BYTES_MAX);
         let (run, read_bytes) = read_counting(&folder, slots_bytes_max)?;
@@ -109,9 +109,9 @@ impl Following {
     /// Reads added slots. Returns whether there were any, or the ending changed.
     ///
     /// # Errors
-    /// As [`crate::read`].
+    /// As [`crate::read_run`].
     pub fn go_on(&mut self) -> Result<bool, StoreError> {
-        let now = Stamp::of(&self.path);
+        let now = Stamp::of_directory(&self.path);
         if now == self.seen {
             return Ok(false);
         }

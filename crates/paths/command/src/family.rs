@@ -11,7 +11,7 @@ use crate::settings::CommandSettings;
 use crate::{check, evidence, load, metrics, system, target};
 
 /// The data path `command`.
-pub const COMMAND: DataPath = DataPath::of::<CommandSettings>(About {
+pub const COMMAND: DataPath = DataPath::with_settings::<CommandSettings>(About {
     units: "runs",
     metrics_key: Some("load.metrics"),
     runs_commands: true,

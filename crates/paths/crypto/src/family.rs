@@ -15,7 +15,7 @@ use crate::settings::{CryptoSettings, CryptoTarget, Driver};
 use crate::{check, driver, evidence, load, metrics, system};
 
 /// The data path `crypto`.
-pub const CRYPTO: DataPath = DataPath::of::<CryptoSettings>(About {
+pub const CRYPTO: DataPath = DataPath::with_settings::<CryptoSettings>(About {
     units: "operations",
     questions: &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("in_flight")]) }],
     system_is_unprivileged: true,

@@ -14,7 +14,7 @@ use crate::target::Target;
 use crate::{check, evidence, load, metrics, share, system};
 
 /// The data path `http`.
-pub const HTTP: DataPath = DataPath::of::<HttpSettings>(About {
+pub const HTTP: DataPath = DataPath::with_settings::<HttpSettings>(About {
     units: "requests",
     threads_key: Some("load.threads"),
     questions: &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("connections")]) }],

@@ -12,7 +12,7 @@ use crate::settings::{MigrationSettings, SystemKind};
 use crate::{check, engine, evidence, metrics, qemu};
 
 /// The data path `migration`.
-pub const MIGRATION: DataPath = DataPath::of::<MigrationSettings>(About {
+pub const MIGRATION: DataPath = DataPath::with_settings::<MigrationSettings>(About {
     questions: &[
         Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("channels")]) },
         Question::Sweep {

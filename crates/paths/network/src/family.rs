@@ -13,7 +13,7 @@ use crate::settings::{LoadSettings, NetworkSettings, NetworkTarget, SystemKind};
 use crate::{check, driver, evidence, far, load, metrics, share, system};
 
 /// The data path `network`.
-pub const NETWORK: DataPath = DataPath::of::<NetworkSettings>(About {
+pub const NETWORK: DataPath = DataPath::with_settings::<NetworkSettings>(About {
     threads_key: Some("load.flows"),
     questions: &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("flows")]) }],
     ..About::new("network", metrics::METRICS)

@@ -275,7 +275,7 @@ impl LoadSettings {
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
         let latency = self.tests.first().and_then(|test| test.latency()).map(|metric| metric.name);
         let latency = latency.as_slice();
-        self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
+        self.capacity.as_ref().map(|capacity| capacity.to_capacity(metrics::METRICS, latency)).transpose()
     }
 
     /// Whether both ends of a test's flows are to run on one CPU.

@@ -13,7 +13,7 @@ use crate::settings::{LoadSettings, NULL, StorageSettings, StorageTarget, Suite,
 use crate::{check, evidence, load, metrics, share, system};
 
 /// The data path `storage`.
-pub const STORAGE: DataPath = DataPath::of::<StorageSettings>(About {
+pub const STORAGE: DataPath = DataPath::with_settings::<StorageSettings>(About {
     units: "requests",
     threads_key: Some("load.jobs"),
     questions: &[

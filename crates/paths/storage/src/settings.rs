@@ -220,7 +220,7 @@ impl LoadSettings {
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
         self.capacity
             .as_ref()
-            .map(|capacity| capacity.read(metrics::METRICS, self.latency().as_slice()))
+            .map(|capacity| capacity.to_capacity(metrics::METRICS, self.latency().as_slice()))
             .transpose()
     }
 

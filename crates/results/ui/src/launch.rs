@@ -77,7 +77,7 @@ pub fn launch(site: &Site, order: &Order) -> Result<Launched, RequestError> {
     site.started(process);
     let until_ns = monotonic_ns() + PATIENCE_NS;
     while monotonic_ns() < until_ns {
-        if Stamp::of(&directory).has_run() {
+        if Stamp::of_directory(&directory).has_run() {
             site.shelf.look_again();
             return Ok(Launched::Begun(directory));
         }
@@ -116,7 +116,7 @@ fn plain(name: &str) -> String {
 /// The folder for new runs: the first served folder, or the parent of the first served run.
 fn folder(site: &Site) -> PathBuf {
     let roots = site.shelf.roots();
-    let is_folder = |root: &&PathBuf| !Stamp::of(root).has_run();
+    let is_folder = |root: &&PathBuf| !Stamp::of_directory(root).has_run();
     let around = || roots.first().and_then(|root| root.parent()).unwrap_or(Path::new(".")).to_owned();
     roots.iter().find(is_folder).cloned().unwrap_or_else(around)
 }

@@ -87,7 +87,7 @@ impl Follower {
         {
             return (String::new(), look(closes_ms - at_ms + SOON_MS / 2, true));
         }
-        let stamp = Stamp::of(&self.path);
+        let stamp = Stamp::of_directory(&self.path);
         let is_over = stamp.has_ended() || !is_being_written(&self.path);
         let is_grown = stamp != self.seen;
         let is_news = is_grown || self.is_behind || is_worth_telling(self.now.as_ref(), now.as_ref(), at_ms);

@@ -180,7 +180,7 @@ const fn metric(name: &'static str, unit: Unit, kind: MetricKind) -> Metric {
 }
 
 /// The data path with these settings.
-pub const TEST: DataPath = DataPath::of::<TestSettings>(About::new(
+pub const TEST: DataPath = DataPath::with_settings::<TestSettings>(About::new(
     "http",
     &[
         metric("http_reqs", Unit::PerSecond, MetricKind::Rate),

@@ -48,7 +48,7 @@ pub struct Connections {
 
 impl Connections {
     /// No connections yet, of a program of this build.
-    pub(super) fn of(build: &str, asked_readers: Option<Readers>, pods: Option<Arc<Pods>>) -> Self {
+    pub(super) fn new(build: &str, asked_readers: Option<Readers>, pods: Option<Arc<Pods>>) -> Self {
         Self { build: build.to_owned(), asked_readers, pods, ..Self::default() }
     }
 

@@ -61,7 +61,7 @@ impl Hosts {
         }
         let are_running = !found.is_empty() && found.values().all(|(is_running, _)| *is_running);
         let systems: Vec<CpuSet> = found.into_values().map(|(_, cpus)| cpus).collect();
-        self.running = Running::of(&available, &systems, are_running);
+        self.running = Running::new(&available, &systems, are_running);
     }
 
     /// The CPUs of all loads on the system's host.

@@ -27,7 +27,7 @@ impl Machine {
     }
 
     /// The machine of a place that is not here.
-    pub fn of(place: &PlaceOf, remote: &Remote) -> Self {
+    pub fn elsewhere(place: &PlaceOf, remote: &Remote) -> Self {
         let boot = remote.hello().boot.clone();
         Self { name: remote.name().to_owned(), boot, cpus: cpus(place) }
     }
@@ -66,7 +66,8 @@ impl Hosts {
     pub fn on_one_machine(&self) -> Vec<Vec<String>> {
         let sides: Vec<&PlaceOf> =
             std::iter::once(&self.layout.places.system).chain(&self.layout.places.load).collect();
-        let others = self.connections.others.iter().map(|other| Machine::of(&other.place, &other.remote));
+        let others =
+            self.connections.others.iter().map(|other| Machine::elsewhere(&other.place, &other.remote));
         shared(&Machine::here(&sides).into_iter().chain(others).collect::<Vec<_>>())
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Running {
 
 impl Running {
     /// For systems that may run on these CPUs, of the `available` ones. `are_running` says that all of them run already.
-    pub(super) fn of(available: &CpuSet, systems: &[CpuSet], are_running: bool) -> Self {
+    pub(super) fn new(available: &CpuSet, systems: &[CpuSet], are_running: bool) -> Self {
         let all = || systems.iter().flat_map(CpuSet::iter).collect();
         Self { load: clear_of(available, systems, with_siblings), systems: are_running.then(all) }
     }

@@ -174,7 +174,7 @@ pub(crate) struct Shell {
 
 impl Shell {
     /// Parses the shell's first line; `None` for a line of something else, such as a profile.
-    pub(crate) fn read(line: &str) -> Option<Self> {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix(SHELL)?.strip_prefix(' ')?.splitn(3, ' ').map(str::to_owned);
         Some(Self { system: words.next()?, machine: words.next()?, library: words.next()? })
     }
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn a_shell_is_told_from_a_talkative_profile() {
-        let shell = Shell::read("plumb-shell Linux x86_64 glibc 2.36").unwrap();
+        let shell = Shell::parse("plumb-shell Linux x86_64 glibc 2.36").unwrap();
         assert_eq!(shell.library, "glibc 2.36");
-        assert_eq!(Shell::read("Welcome to host1"), None);
+        assert_eq!(Shell::parse("Welcome to host1"), None);
         let other = Shell { machine: "riscv64".to_owned(), ..shell };
         assert!(other.misfit().unwrap().to_string().starts_with("it runs Linux on riscv64"), "{other:?}");
     }

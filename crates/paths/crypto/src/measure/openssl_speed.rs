@@ -132,7 +132,7 @@ impl Tool for OpensslSpeed {
         0.0
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
+    fn read_run(&self, said: &str) -> Result<ToolRun, AnyError> {
         self.check_engine(said)?;
         let format = format_named("openssl").ok_or("its format is not known")?;
         let mut run = only(read_as(format, said)?)?;
@@ -234,16 +234,16 @@ mod tests {
     fn an_engine_that_did_not_load_is_an_error_although_there_are_numbers() {
         let mut tool = OpensslSpeed::new(Algorithm::Rsa2048, Bytes(1));
         let numbers = "+F2:2:2048:930.0:38226.0\n+DTP:2048:private:rsa:1\n+R1:930:2048:1.00\n";
-        let run = tool.read(numbers).unwrap();
+        let run = tool.read_run(numbers).unwrap();
         assert_eq!((run.measurement.work, run.measurement.window_ns), (930, 1_000_000_000));
         tool.engine = Some("foo".to_owned());
-        let failed = tool.read(&format!("{numbers}Invalid engine \"foo\"\n")).unwrap_err();
+        let failed = tool.read_run(&format!("{numbers}Invalid engine \"foo\"\n")).unwrap_err();
         assert_eq!(
             failed.to_string(),
             "it measured without the engine foo and wrote: Invalid engine \"foo\""
         );
-        assert!(tool.read(numbers).is_err());
-        let run = tool.read(&format!("{numbers}Engine \"foo\" set.\n")).unwrap();
+        assert!(tool.read_run(numbers).is_err());
+        let run = tool.read_run(&format!("{numbers}Engine \"foo\" set.\n")).unwrap();
         assert_eq!(run.measurement.observed_count(ENGINE, "foo"), 930);
     }
 
@@ -252,7 +252,7 @@ mod tests {
         let tool = OpensslSpeed::new(Algorithm::Aes128Gcm, Bytes(1024));
         let said =
             "+H:1024\n+F:25:AES-128-GCM:204800.00\n+DT:AES-128-GCM:1:1024\n+R:202:AES-128-GCM:1.010000\n";
-        let run = tool.read(said).unwrap();
+        let run = tool.read_run(said).unwrap();
         assert_eq!(run.measurement.readings["ops"], Reading::Rate { value: 200.0, count: 202 });
     }
 
@@ -267,7 +267,7 @@ mod tests {
             "+F2:2:2048:inf:1",
             "+F2:2:2048:5.0:6.0\n",
         ] {
-            assert!(tool.read(said).is_err(), "{said}");
+            assert!(tool.read_run(said).is_err(), "{said}");
         }
     }
 }

@@ -162,7 +162,7 @@ impl LoadSettings {
     pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
         // In an open loop, both times count from the moment the request was due.
         let latency = &[metrics::ITERATION_DURATION.name, metrics::HTTP_REQ_DURATION.name];
-        self.capacity.as_ref().map(|capacity| capacity.read(metrics::METRICS, latency)).transpose()
+        self.capacity.as_ref().map(|capacity| capacity.to_capacity(metrics::METRICS, latency)).transpose()
     }
 
     /// Whether a request begins when another one ends.

@@ -88,7 +88,7 @@ impl Tool for NetworkTool {
         if user_share > own_share_max(cpu_ns) { 1.0 } else { user_share }
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
+    fn read_run(&self, said: &str) -> Result<ToolRun, AnyError> {
         let mut run = plumb_tools::read_one(said)?;
         let messages = self.messages(&run, said).ok_or(NoMessages)?;
         run.measurement.work = messages;

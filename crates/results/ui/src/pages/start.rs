@@ -205,11 +205,11 @@ fn begin(site: &Site, order: &Order) -> Result<PageResponse, RequestError> {
 /// Experiment files in the served folders, and in folders directly below them that hold no run.
 fn files(site: &Site) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for root in site.shelf.roots().iter().filter(|root| !Stamp::of(root).has_run()) {
+    for root in site.shelf.roots().iter().filter(|root| !Stamp::of_directory(root).has_run()) {
         for (path, is_folder) in entries(root) {
             if !is_folder {
                 found.push(path);
-            } else if !Stamp::of(&path).has_run() {
+            } else if !Stamp::of_directory(&path).has_run() {
                 found.extend(
                     entries(&path).into_iter().filter(|(_, is_folder)| !is_folder).map(|(path, _)| path),
                 );

@@ -182,7 +182,7 @@ impl Shelf {
             return;
         }
         let found: Vec<PathBuf> = self.roots.iter().flat_map(|root| runs_below(root)).collect();
-        let stamped = found.into_iter().map(|path| (Stamp::of(&path), path));
+        let stamped = found.into_iter().map(|path| (Stamp::of_directory(&path), path));
         let stamps: HashMap<PathBuf, Stamp> =
             stamped.filter(|(stamp, _)| stamp.has_run()).map(|(stamp, path)| (path, stamp)).collect();
         let mut known = self.known();
@@ -208,7 +208,7 @@ impl Shelf {
 
 /// The root itself if it is a run, otherwise the directories in it.
 fn runs_below(root: &Path) -> Vec<PathBuf> {
-    if Stamp::of(root).has_run() {
+    if Stamp::of_directory(root).has_run() {
         return vec![root.to_owned()];
     }
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten().take(ENTRIES_MAX);

@@ -55,7 +55,7 @@ impl Opened {
     /// # Errors
     /// When it cannot be read.
     pub fn read(path: &Path) -> Result<Self, OpenError> {
-        let bytes = Stamp::of(path).slots_bytes();
+        let bytes = Stamp::of_directory(path).slots_bytes();
         if bytes > SLOTS_BYTES_MAX {
             return Err(OpenError::TooLarge { path: path.to_owned(), bytes });
         }

@@ -111,7 +111,7 @@ impl Tool for DbenchTool {
         false
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
+    fn read_run(&self, said: &str) -> Result<ToolRun, AnyError> {
         let format = format_named("dbench").ok_or("its format is not known")?;
         Ok(only(read_as(format, said)?)?)
     }

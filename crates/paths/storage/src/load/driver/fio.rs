@@ -104,7 +104,7 @@ impl Tool for FioTool {
         ))
     }
 
-    fn read(&self, said: &str) -> Result<ToolRun, AnyError> {
+    fn read_run(&self, said: &str) -> Result<ToolRun, AnyError> {
         let format = format_named("fio").ok_or("its format is not known")?;
         let runs = read_as(format, said)?;
         if runs.len() > 1 {
