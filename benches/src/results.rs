@@ -110,7 +110,7 @@ pub fn write_text(key: &str, title: &str, body: &str) -> Outcome {
 fn host() -> Outcome<String> {
     let sides = split_sides(&available_cpus()?);
     let mut text = format!("{}, on this host:\n\n", plumb_host::time::wall_clock_rfc3339());
-    for (name, value) in plumb_places::host_lines(&HostFacts::read(), &sides) {
+    for (name, value) in plumb_places::host_lines(&HostFacts::read_now(), &sides) {
         let _ = writeln!(text, "- {name}: {value}");
     }
     Ok(text)

@@ -129,7 +129,7 @@ fn table(data_name: String, data: &[u8], findings: &[Finding], missing: Vec<Code
     CodecTable {
         format: CODEC_FORMAT,
         program: concat!("plumb ", env!("CARGO_PKG_VERSION")).to_owned(),
-        cpu: HostFacts::read().cpu_model,
+        cpu: HostFacts::read_now().cpu_model,
         data: data_name,
         data_bytes: data.len() as u64,
         unit_bytes: UNIT_BYTES as u64,

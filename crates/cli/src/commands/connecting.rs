@@ -60,7 +60,7 @@ pub fn one_machine(names: &[String]) -> String {
 
 /// The places of a file.
 pub fn from_file(file: &Path) -> Result<Places, Failure> {
-    let bytes = named_file::read(file).map_err(Failure::unreadable)?;
+    let bytes = named_file::read_file(file).map_err(Failure::unreadable)?;
     Ok(read_places(&file.display().to_string(), &bytes)?)
 }
 

@@ -74,7 +74,7 @@ fn measure(arguments: &CryptoArguments, each: &[CryptoSettings], sources: &[Sour
     let table = CryptoDocument {
         format: CRYPTO_FORMAT.to_owned(),
         program: concat!("plumb ", env!("CARGO_PKG_VERSION")).to_owned(),
-        cpu: HostFacts::read().cpu_model,
+        cpu: HostFacts::read_now().cpu_model,
         duration_s: duration.seconds(),
         rounds,
         devices,

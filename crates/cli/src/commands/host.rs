@@ -51,7 +51,7 @@ pub fn host(arguments: &HostArguments) -> Outcome {
         output::result(told.trim_end())?;
         return Ok(HOLDS);
     }
-    let facts = HostFacts::read();
+    let facts = HostFacts::read_now();
     let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
     if !arguments.json {
         let lines = plumb_places::host_lines(&facts, &sides);

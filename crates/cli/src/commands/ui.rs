@@ -34,7 +34,7 @@ pub fn ui(arguments: &UiArguments) -> Outcome {
     })?;
     output::result(&server.url())?;
     output::message("open this address in a browser; Ctrl-C ends the page, and no run that it started");
-    let beside = arguments.beside.map(Detached::of);
+    let beside = arguments.beside.map(Detached::with_pid);
     while !interrupts.is_interrupted() {
         let is_over = beside.is_some_and(|run| !run.is_some_and(|run| run.is_running()));
         if is_over && server.watchers() == 0 && server.idle() > LINGER {

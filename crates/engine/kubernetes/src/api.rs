@@ -214,7 +214,7 @@ fn brief(message: &str) -> String {
 /// Checks the files that `KUBECONFIG` names, because the library reads them without a limit.
 fn check_files(named: &OsStr) -> Result<(), plumb_host::Error> {
     let mut files = std::env::split_paths(named).filter(|path| path.exists());
-    files.try_for_each(|path| named_file::read(&path).map(drop))
+    files.try_for_each(|path| named_file::read_file(&path).map(drop))
 }
 
 /// The API server and account of a place, given what the reading of the kubeconfig led to.

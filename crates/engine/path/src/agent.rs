@@ -266,7 +266,7 @@ impl<W: Write> Agent<'_, W> {
 fn own_placement() -> Placement {
     let own = std::process::id();
     let pids: Vec<u32> = std::iter::once(own).chain(plumb_host::process::descendants(own)).collect();
-    Placement::of(&pids)
+    Placement::of_processes(&pids)
 }
 
 fn failed(error: &PathError) -> Reply {

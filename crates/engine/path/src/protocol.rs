@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_with_threads_is_read_back() {
-        let placement = plumb_host::cpu::Placement::of(&[std::process::id()]);
+        let placement = plumb_host::cpu::Placement::of_processes(&[std::process::id()]);
         let snapshot = Snapshot { placement: Some(placement), ..Snapshot::default() };
         let reply = Reply::Snapshot { at_ns: 7, snapshot: Box::new(snapshot) };
         let line = serde_json::to_string(&reply).unwrap();

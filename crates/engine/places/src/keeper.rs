@@ -338,7 +338,7 @@ fn hello() -> Result<Hello, plumb_host::Error> {
         cpus: cpus.to_string(),
         halves: (halves.system.to_string(), halves.load.to_string()),
         is_root: plumb_host::process::is_root(),
-        facts: facts::of_host(&HostFacts::read()),
+        facts: facts::of_host(&HostFacts::read_now()),
         address,
         peer,
     })

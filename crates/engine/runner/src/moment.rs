@@ -19,7 +19,7 @@ impl Moment {
         let pid = std::process::id();
         Self(Now {
             pid,
-            started_ticks: Detached::of(pid).map_or(0, |process| process.started_ticks),
+            started_ticks: Detached::with_pid(pid).map_or(0, |process| process.started_ticks),
             cell: 0,
             block: 0,
             position: 0,

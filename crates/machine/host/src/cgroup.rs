@@ -33,17 +33,17 @@ pub(crate) struct CpuGroups {
 impl CpuGroups {
     /// `None` when no hierarchy with a CPU controller is mounted.
     pub(crate) fn own() -> Option<Self> {
-        locate(&text::read("/proc/self/cgroup")?, &text::read("/proc/self/mountinfo")?)
+        locate(&text::read_trimmed("/proc/self/cgroup")?, &text::read_trimmed("/proc/self/mountinfo")?)
     }
 
     /// How many CPUs' worth of time the tightest level allows; `None` when no level has a limit.
     pub(crate) fn limit_cpus(&self) -> Option<f64> {
         let limit = |directory: &PathBuf| match self.version {
             1 => parse_quota(
-                &text::read(directory.join("cpu.cfs_quota_us"))?,
-                &text::read(directory.join("cpu.cfs_period_us"))?,
+                &text::read_trimmed(directory.join("cpu.cfs_quota_us"))?,
+                &text::read_trimmed(directory.join("cpu.cfs_period_us"))?,
             ),
-            _ => text::read(directory.join("cpu.max"))?
+            _ => text::read_trimmed(directory.join("cpu.max"))?
                 .split_once(' ')
                 .and_then(|(quota, period)| parse_quota(quota, period)),
         };
@@ -52,7 +52,8 @@ impl CpuGroups {
 
     /// Sum over all levels; `None` when no level keeps count.
     pub(crate) fn throttling(&self) -> Option<Throttling> {
-        let levels = self.directories.iter().filter_map(|directory| text::read(directory.join("cpu.stat")));
+        let levels =
+            self.directories.iter().filter_map(|directory| text::read_trimmed(directory.join("cpu.stat")));
         levels.filter_map(|stat| parse_throttling(&stat)).reduce(|a, b| Throttling {
             periods_count: a.periods_count.saturating_add(b.periods_count),
             stopped_ns: a.stopped_ns.saturating_add(b.stopped_ns),

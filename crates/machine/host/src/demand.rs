@@ -67,7 +67,7 @@ impl ThreadAccount {
     pub fn now() -> Self {
         let read = || {
             let from_ns = monotonic_ns();
-            let waits = text::read("/proc/thread-self/schedstat").and_then(|text| parse_waits(&text));
+            let waits = text::read_trimmed("/proc/thread-self/schedstat").and_then(|text| parse_waits(&text));
             let account = Self { at_ns: monotonic_ns(), cpu: current_thread_cpu_time(), waits };
             (account.at_ns - from_ns, account)
         };
@@ -89,7 +89,7 @@ impl ThreadAccount {
     /// The account of any thread, by its directory in /proc; `None` where it has ended, or the kernel does not count. How its CPU time
     /// is divided is not known: all of it counts as user time.
     pub(super) fn of_task(task: &Path) -> Option<Self> {
-        let text = text::read(task.join("schedstat"))?;
+        let text = text::read_trimmed(task.join("schedstat"))?;
         let user_ns = text.split_ascii_whitespace().next()?.parse().ok()?;
         let cpu = CpuTime { user_ns, ..CpuTime::default() };
         Some(Self { at_ns: monotonic_ns(), cpu, waits: Some(parse_waits(&text)?) })

@@ -120,10 +120,10 @@ pub struct IdleState {
 impl HostFacts {
     /// Reads what there is to know now.
     #[must_use]
-    pub fn read() -> Self {
+    pub fn read_now() -> Self {
         let uname = uname();
-        let cpu = CpuInfo::parse(&text::read("/proc/cpuinfo").unwrap_or_default());
-        let memory = text::read("/proc/meminfo").unwrap_or_default();
+        let cpu = CpuInfo::parse(&text::read_trimmed("/proc/cpuinfo").unwrap_or_default());
+        let memory = text::read_trimmed("/proc/meminfo").unwrap_or_default();
         let groups = CpuGroups::own();
         let cpus_online = online_cpus();
         let cpus_usable = available_cpus().unwrap_or_else(|_| cpus_online.clone());
@@ -140,19 +140,22 @@ impl HostFacts {
             accelerators: accelerators(),
             cores: distinct_per_cpu(&cpus_online, "topology/thread_siblings_list"),
             sockets: distinct_per_cpu(&cpus_online, "topology/physical_package_id"),
-            smt: text::read(cpu_file("smt/active")).map(|active| active == "1"),
-            numa_nodes: text::read("/sys/devices/system/node/online").and_then(|list| count_of(&list)),
+            smt: text::read_trimmed(cpu_file("smt/active")).map(|active| active == "1"),
+            numa_nodes: text::read_trimmed("/sys/devices/system/node/online")
+                .and_then(|list| count_of(&list)),
             governor: governor(&cpus_online),
             sides: split_sides(&cpus_usable),
             cpus_online,
             cpus_usable,
             memory_bytes: text::kib_field(&memory, "MemTotal"),
             memory_available_bytes: text::kib_field(&memory, "MemAvailable"),
-            clocksource: text::read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            clocksource: text::read_trimmed(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            ),
             turbo: turbo(),
             idle_states: idle_states(),
             mitigations: mitigations(),
-            transparent_huge_pages: text::read("/sys/kernel/mm/transparent_hugepage/enabled")
+            transparent_huge_pages: text::read_trimmed("/sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|choices| parse_choice(&choices)),
             numa_balancing: text::read_number("/proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
             network_cards: network::cards(),
@@ -160,7 +163,8 @@ impl HostFacts {
             conntrack: network::conntrack(),
             cgroup_version: groups.as_ref().map(|groups| groups.version),
             cpu_limit: groups.and_then(|groups| groups.limit_cpus()),
-            load_average: text::read("/proc/loadavg").and_then(|averages| parse_load_average(&averages)),
+            load_average: text::read_trimmed("/proc/loadavg")
+                .and_then(|averages| parse_load_average(&averages)),
         }
     }
 }
@@ -170,7 +174,7 @@ fn cpu_file(file: &str) -> PathBuf {
 }
 
 fn online_cpus() -> CpuSet {
-    text::read(cpu_file("online")).and_then(|list| list.parse().ok()).unwrap_or_default()
+    text::read_trimmed(cpu_file("online")).and_then(|list| list.parse().ok()).unwrap_or_default()
 }
 
 fn count_of(list: &str) -> Option<usize> {
@@ -179,7 +183,7 @@ fn count_of(list: &str) -> Option<usize> {
 
 /// The different contents of a file that each CPU may have; empty when none has it.
 fn contents_per_cpu(cpus: &CpuSet, file: &str) -> BTreeSet<String> {
-    cpus.iter().filter_map(|cpu| text::read(cpu_file(&format!("cpu{cpu}/{file}")))).collect()
+    cpus.iter().filter_map(|cpu| text::read_trimmed(cpu_file(&format!("cpu{cpu}/{file}")))).collect()
 }
 
 fn distinct_per_cpu(cpus: &CpuSet, file: &str) -> Option<usize> {
@@ -202,7 +206,7 @@ fn idle_states() -> Vec<IdleState> {
     let state = |number: u32| {
         let file = |name: &str| cpu_file(&format!("cpu0/cpuidle/state{number}/{name}"));
         Some(IdleState {
-            name: text::read(file("name"))?,
+            name: text::read_trimmed(file("name"))?,
             latency_us: text::read_number(file("latency"))?,
             enabled: text::read_number(file("disable")) != Some(1),
         })
@@ -216,7 +220,7 @@ fn mitigations() -> Vec<Mitigation> {
         .filter_map(|entry| {
             let path = entry.ok()?.path();
             let name = path.file_name()?.to_string_lossy().into_owned();
-            Some(Mitigation { name, state: text::read(path)? })
+            Some(Mitigation { name, state: text::read_trimmed(path)? })
         })
         .collect();
     mitigations.sort_by(|a, b| a.name.cmp(&b.name));
@@ -225,7 +229,9 @@ fn mitigations() -> Vec<Mitigation> {
 
 /// os-release(5): the first of the two places that has it.
 fn os_name() -> Option<String> {
-    ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| parse_os_name(&text::read(path)?))
+    ["/etc/os-release", "/usr/lib/os-release"]
+        .iter()
+        .find_map(|path| parse_os_name(&text::read_trimmed(path)?))
 }
 
 fn parse_os_name(os_release: &str) -> Option<String> {
@@ -250,7 +256,7 @@ fn container() -> Option<String> {
         return Some("kubernetes".to_owned());
     }
     // systemd notes here what the variable `container` of process 1 says; others set it for all.
-    let named = text::read("/run/systemd/container").or_else(|| env::var("container").ok());
+    let named = text::read_trimmed("/run/systemd/container").or_else(|| env::var("container").ok());
     named
         .or_else(|| exists("/.dockerenv").then(|| "docker".to_owned()))
         .or_else(|| exists("/run/.containerenv").then(|| "podman".to_owned()))
@@ -265,7 +271,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_facts() {
-        let facts = HostFacts::read();
+        let facts = HostFacts::read_now();
         assert!(!facts.kernel.is_empty() && !facts.architecture.is_empty());
         assert!(facts.cpus_usable.iter().all(|cpu| facts.cpus_online.contains(cpu)));
         assert!(facts.memory_bytes.unwrap() > facts.memory_available_bytes.unwrap());

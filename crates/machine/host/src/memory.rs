@@ -56,7 +56,7 @@ pub fn own_pagemap() -> Result<fs::File, Error> {
 /// `None` where it does not count them (`oom_kill` in /proc/vmstat, since Linux 4.13).
 #[must_use]
 pub fn out_of_memory_kills() -> Option<u64> {
-    text::word_field(&text::read("/proc/vmstat")?, "oom_kill")
+    text::word_field(&text::read_trimmed("/proc/vmstat")?, "oom_kill")
 }
 
 #[cfg(test)]

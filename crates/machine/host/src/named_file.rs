@@ -17,14 +17,14 @@ pub const BYTES_MAX: u64 = 16 << 20;
 ///
 /// # Errors
 /// When it cannot be read, has more bytes, or is neither a regular file nor a pipe.
-pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
+pub fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
     read_at_most(path, BYTES_MAX)
 }
 
-/// Like [`read`], with another limit in bytes.
+/// Like [`read_file`], with another limit in bytes.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read_file`].
 pub fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
     bounded(open(path)?, path, bytes_max)
 }
@@ -44,7 +44,7 @@ pub fn open(path: &Path) -> Result<File, Error> {
 /// Reads the text of a file or a pipe of at most [`BYTES_MAX`] bytes.
 ///
 /// # Errors
-/// As [`read`], and when it is not UTF-8.
+/// As [`read_file`], and when it is not UTF-8.
 pub fn text(path: &Path) -> Result<String, Error> {
     text_at_most(path, BYTES_MAX)
 }
@@ -117,7 +117,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let socket = temporary.path().join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
-        let refused = |path: &Path| read(path).unwrap_err().to_string();
+        let refused = |path: &Path| read_file(path).unwrap_err().to_string();
         assert_eq!(refused(Path::new("/dev/zero")), "read /dev/zero: it is a character device, not a file");
         assert_eq!(refused(Path::new("/proc")), "read /proc: it is a directory, not a file");
         assert!(refused(&socket).ends_with("socket: it is a socket, not a file"));
@@ -131,7 +131,7 @@ mod tests {
         let large = temporary.path().join("large");
         // No memory could hold this one.
         File::create(&large).unwrap().set_len(1 << 42).unwrap();
-        assert!(read(&large).unwrap_err().to_string().ends_with("large: it has more than 16 MiB"));
+        assert!(read_file(&large).unwrap_err().to_string().ends_with("large: it has more than 16 MiB"));
         std::fs::write(&large, "12345").unwrap();
         assert_eq!(read_at_most(&large, 5).unwrap(), b"12345");
         assert!(read_at_most(&large, 4).unwrap_err().to_string().ends_with("it has more than 4 bytes"));
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(text(&path).unwrap(), "hello");
         writer.join().unwrap();
         let writer = write(&[b'x'; 4096]);
-        assert!(read(&path).unwrap_err().to_string().ends_with("it has more than 16 MiB"));
+        assert!(read_file(&path).unwrap_err().to_string().ends_with("it has more than 16 MiB"));
         writer.join().unwrap();
     }
 

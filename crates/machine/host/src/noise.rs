@@ -85,7 +85,8 @@ impl Snapshot {
     ///
     /// When /proc is not mounted. Figures that this kernel does not count are left out.
     pub fn take() -> Result<Self, Error> {
-        let pressure = |of: &str| parse_pressure_us(&text::read(Path::new("/proc/pressure").join(of))?);
+        let pressure =
+            |of: &str| parse_pressure_us(&text::read_trimmed(Path::new("/proc/pressure").join(of))?);
         let stat = text::require("/proc/stat", |text| parse_stat(text, ns_per_tick()))?;
         Ok(Self {
             taken_ns: monotonic_ns(),

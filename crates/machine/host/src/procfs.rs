@@ -26,11 +26,11 @@ pub(crate) struct Stat {
 
 impl Stat {
     /// The process `pid` now; `None` when there is none.
-    pub(crate) fn read(pid: u32) -> Option<Self> {
+    pub(crate) fn of_process(pid: u32) -> Option<Self> {
         read_stat(&Path::new("/proc").join(pid.to_string()).join("stat"))
     }
 
-    /// As [`Stat::read`], where /proc is under another root.
+    /// As [`Stat::of_process`], where /proc is under another root.
     pub(crate) fn read_under(root: &Path, pid: u32) -> Option<Self> {
         read_stat(&root.join("proc").join(pid.to_string()).join("stat"))
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn own_process_is_found() {
-        let own = Stat::read(std::process::id()).unwrap();
+        let own = Stat::of_process(std::process::id()).unwrap();
         assert_eq!(own.pid, std::process::id());
         assert!(own.is_same_process(&tree(own.pid)[0]));
     }

@@ -50,12 +50,12 @@ pub fn qat_devices() -> Vec<QatDevice> {
 #[must_use]
 pub fn qat_devices_below(root: &Path) -> Vec<QatDevice> {
     let debug = entries(&root.join("sys/kernel/debug"), "qat_").into_iter().filter_map(|directory| {
-        let counters = read(&directory.join("fw_counters"))?;
+        let counters = read_counters(&directory.join("fw_counters"))?;
         let public_key_percent = telemetry(&directory.join("telemetry"));
         Some(QatDevice { name: name(&directory), counters, public_key_percent })
     });
     let legacy = entries(&root.join("proc"), "icp_").into_iter().filter_map(|directory| {
-        let all = entries(&directory, "qat").into_iter().filter_map(|file| read(&file));
+        let all = entries(&directory, "qat").into_iter().filter_map(|file| read_counters(&file));
         let counters = all.reduce(QatCounters::plus)?;
         Some(QatDevice { name: name(&directory), counters, public_key_percent: None })
     });
@@ -74,7 +74,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn read(file: &Path) -> Option<QatCounters> {
+fn read_counters(file: &Path) -> Option<QatCounters> {
     parse(&fs::read_to_string(file).ok()?)
 }
 

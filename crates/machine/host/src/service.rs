@@ -52,17 +52,19 @@ impl Service {
         // The kernel writes a long table piece by piece, and leaves sockets out when others close between two pieces.
         let look = || {
             // Of the calling thread's network namespace, in which the address is; /proc/net is the main thread's.
-            let table = |name| text::read(Path::new("/proc/thread-self/net").join(name)).unwrap_or_default();
+            let table =
+                |name| text::read_trimmed(Path::new("/proc/thread-self/net").join(name)).unwrap_or_default();
             listeners_at(&["tcp", "tcp6"].map(table).join("\n"), address)
         };
         let inodes = (0..LOOKS).map(|_| look()).find(|inodes| !inodes.is_empty()).unwrap_or_default();
         let owners = owners(&inodes);
-        let others = roots(owners.iter().filter(|pid| **pid != 1).copied().filter_map(Stat::read).collect());
+        let others =
+            roots(owners.iter().filter(|pid| **pid != 1).copied().filter_map(Stat::of_process).collect());
         if !others.is_empty() {
             return Some(Self(Members::Processes(others)));
         }
-        let first = owners.contains(&1).then(|| Stat::read(1)).flatten()?;
-        let name = text::read("/proc/1/comm").unwrap_or_default().trim().to_owned();
+        let first = owners.contains(&1).then(|| Stat::of_process(1)).flatten()?;
+        let name = text::read_trimmed("/proc/1/comm").unwrap_or_default().trim().to_owned();
         // In a container the server itself can be process 1.
         let starts_on_demand = ON_DEMAND.contains(&name.as_str());
         Some(Self(if starts_on_demand {
@@ -82,7 +84,8 @@ impl Service {
     /// The processes that listen on a TCP port of this host, at whatever address; `None` where there are none to be seen.
     #[must_use]
     pub fn listening_on(port: u16) -> Option<Self> {
-        let table = |name| text::read(Path::new("/proc/thread-self/net").join(name)).unwrap_or_default();
+        let table =
+            |name| text::read_trimmed(Path::new("/proc/thread-self/net").join(name)).unwrap_or_default();
         let tables = ["tcp", "tcp6"].map(table).join("\n");
         let listeners = tables.lines().filter_map(parse_listener).map(|(address, _)| address);
         // An unspecified address takes connections to every one, so any of them leads to its socket.
@@ -95,7 +98,7 @@ impl Service {
     /// # Errors
     /// When no such process exists.
     pub fn of_process(pid: u32) -> Result<Self, Error> {
-        Ok(Self(Members::Processes(vec![Stat::read(pid).ok_or(Error::NoProcess { pid })?])))
+        Ok(Self(Members::Processes(vec![Stat::of_process(pid).ok_or(Error::NoProcess { pid })?])))
     }
 
     /// A systemd unit, such as `nginx.service`; without a suffix it is a service.
@@ -129,8 +132,8 @@ impl Service {
             return Ok(Self(Members::Group(group.clone())));
         }
         let members = |group: &PathBuf| -> Vec<Stat> {
-            let pids = text::read(group.join("cgroup.procs")).unwrap_or_default();
-            roots(pids.lines().filter_map(|pid| Stat::read(pid.parse().ok()?)).collect())
+            let pids = text::read_trimmed(group.join("cgroup.procs")).unwrap_or_default();
+            roots(pids.lines().filter_map(|pid| Stat::of_process(pid.parse().ok()?)).collect())
         };
         let found = groups.iter().map(members).find(|members| !members.is_empty());
         found
@@ -163,7 +166,7 @@ impl Service {
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         let of_process = |pid: u32| {
-            let status = text::read(format!("/proc/{pid}/status"))?;
+            let status = text::read_trimmed(format!("/proc/{pid}/status"))?;
             text::colon_field(&status, "VmRSS")?.split_whitespace().next()?.parse::<u64>().ok()
         };
         let kibibytes: u64 = self.pids().into_iter().filter_map(of_process).sum();
@@ -173,7 +176,7 @@ impl Service {
     /// The threads with their CPUs; `None` if none can be seen.
     #[must_use]
     pub fn placement(&self) -> Option<Placement> {
-        Some(Placement::of(&self.pids())).filter(|placement| *placement != Placement::default())
+        Some(Placement::of_processes(&self.pids())).filter(|placement| *placement != Placement::default())
     }
 
     /// The CPUs on which its threads may run, see [`Placement::allowed`]; `None` if none can be seen.
@@ -195,12 +198,12 @@ impl Service {
 
 /// The second number of a schedstat file (Documentation/scheduler/sched-stats.rst).
 fn thread_run_delay_ns(task: &Path) -> Option<u64> {
-    text::read(task.join("schedstat"))?.split_ascii_whitespace().nth(1)?.parse().ok()
+    text::read_trimmed(task.join("schedstat"))?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// The pids of a process with its descendants, as they count for its CPU time.
 fn process_tree(root: &Stat) -> Vec<u32> {
-    if Stat::read(root.pid).is_none_or(|now| !now.is_same_process(root)) {
+    if Stat::of_process(root.pid).is_none_or(|now| !now.is_same_process(root)) {
         return Vec::new();
     }
     if counts_alone(root) {
@@ -216,7 +219,7 @@ fn counts_alone(root: &Stat) -> bool {
 
 /// The processes in a group and in those below it.
 fn group_processes(group: &Path, depth: u32) -> Vec<u32> {
-    let pids = text::read(group.join("cgroup.procs")).unwrap_or_default();
+    let pids = text::read_trimmed(group.join("cgroup.procs")).unwrap_or_default();
     let mut found: Vec<u32> = pids.lines().filter_map(|pid| pid.parse().ok()).collect();
     if depth > 0 {
         found.extend(directories_in(group).iter().flat_map(|below| group_processes(below, depth - 1)));
@@ -226,7 +229,7 @@ fn group_processes(group: &Path, depth: u32) -> Vec<u32> {
 
 /// A process with its descendants. Where this process is among those, and for the first process of all, it counts alone.
 fn process_tree_time(root: &Stat) -> Option<CpuTime> {
-    Stat::read(root.pid).filter(|now| now.is_same_process(root))?;
+    Stat::of_process(root.pid).filter(|now| now.is_same_process(root))?;
     if counts_alone(root) { process_cpu_time(root.pid).ok() } else { tree_cpu_time(root.pid).ok() }
 }
 
@@ -239,7 +242,7 @@ fn roots(processes: Vec<Stat>) -> Vec<Stat> {
 
 /// The process, its parent, and so on.
 fn ancestors(pid: u32) -> Vec<u32> {
-    let next = |pid: &u32| Stat::read(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
+    let next = |pid: &u32| Stat::of_process(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
     std::iter::successors(Some(pid), next).take(ANCESTORS_MAX).collect()
 }
 
@@ -250,7 +253,7 @@ fn group_cpu_time(group: &Path) -> Option<CpuTime> {
         let (user, system) = (number("cpuacct.usage_user"), number("cpuacct.usage_sys"));
         return Some(CpuTime::divided(total_ns, user.unwrap_or(0), system.unwrap_or(0)));
     }
-    let stat = text::read(group.join("cpu.stat"))?;
+    let stat = text::read_trimmed(group.join("cpu.stat"))?;
     let field = |name: &str| text::word_field(&stat, name);
     let total_ns = field("usage_usec")?.saturating_mul(1_000);
     Some(CpuTime::divided(total_ns, field("user_usec").unwrap_or(0), field("system_usec").unwrap_or(0)))
@@ -258,7 +261,7 @@ fn group_cpu_time(group: &Path) -> Option<CpuTime> {
 
 /// Whether a process is in a group or in one below it.
 fn has_processes(group: &Path, depth: u32) -> bool {
-    text::read(group.join("cgroup.procs")).is_some_and(|pids| !pids.is_empty())
+    text::read_trimmed(group.join("cgroup.procs")).is_some_and(|pids| !pids.is_empty())
         || depth > 0 && directories_in(group).iter().any(|below| has_processes(below, depth - 1))
 }
 
@@ -302,7 +305,7 @@ pub fn has_socket(pid: u32, port: u16, is_udp: bool) -> bool {
         let is_there = local.is_some_and(|(_, found)| u16::from_str_radix(found, 16) == Ok(port));
         is_there && (is_udp || fields.nth(1) == Some(LISTENS))
     };
-    let table = |name: &&str| text::read(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    let table = |name: &&str| text::read_trimmed(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
     tables.iter().map(table).any(|table| table.lines().any(has_port))
 }
 
@@ -505,7 +508,7 @@ mod tests {
 
     #[test]
     fn an_ancestor_is_counted_without_this_process() {
-        let parent = Stat::read(std::process::id()).unwrap().parent;
+        let parent = Stat::of_process(std::process::id()).unwrap().parent;
         let service = Service::of_process(parent).unwrap();
         let counted = service.cpu_time().unwrap();
         // With this process, whose time is more than the parent spends between two readings, it would be more.

@@ -32,7 +32,7 @@ impl TcpInfo {
     /// # Errors
     ///
     /// When the socket is not one of TCP.
-    pub fn of(socket: impl AsFd) -> io::Result<Self> {
+    pub fn of_socket(socket: impl AsFd) -> io::Result<Self> {
         let mut bytes = [0; BYTES];
         let mut length = BYTES as libc::socklen_t;
         // SAFETY: the socket is open, and the kernel writes at most `length` bytes into `bytes`, which has as many.
@@ -136,12 +136,12 @@ mod tests {
         let (mut client, mut server) = pair("127.0.0.1:0");
         client.write_all(&[1]).unwrap();
         server.read_exact(&mut [0]).unwrap();
-        let (sent, received) = (TcpInfo::of(&client).unwrap(), TcpInfo::of(&server).unwrap());
+        let (sent, received) = (TcpInfo::of_socket(&client).unwrap(), TcpInfo::of_socket(&server).unwrap());
         assert!(sent.cwnd() > Some(0) && sent.mss() > Some(500) && sent.path_mtu() >= sent.mss(), "{sent:?}");
         assert_eq!((sent.retransmits(), sent.out_of_order()), (Some(0), Some(0)));
         assert_eq!((sent.bytes_sent(), sent.bytes_retransmitted()), (Some(1), Some(0)));
         assert_eq!(received.bytes_received(), Some(1));
-        assert!(TcpInfo::of(UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
+        assert!(TcpInfo::of_socket(UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
     }
 
     #[test]
@@ -181,7 +181,7 @@ table inet lossy {
             client.write_all(&[1]).unwrap();
         }
         server.read_exact(&mut [0; 3]).unwrap();
-        let (sent, received) = (TcpInfo::of(&client).unwrap(), TcpInfo::of(&server).unwrap());
+        let (sent, received) = (TcpInfo::of_socket(&client).unwrap(), TcpInfo::of_socket(&server).unwrap());
         assert!(sent.retransmits() > Some(0) && received.out_of_order() > Some(0), "{sent:?} {received:?}");
         assert_eq!((sent.out_of_order(), received.retransmits()), (Some(0), Some(0)));
     }

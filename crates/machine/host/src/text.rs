@@ -7,14 +7,14 @@ use crate::Error;
 
 /// The text of a file without the blanks around it; `None` when there is none, which in /sys is how a
 /// kernel says that it does not have a feature.
-pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
+pub(crate) fn read_trimmed(path: impl AsRef<Path>) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 /// The number in a file.
 pub(crate) fn read_number(path: impl AsRef<Path>) -> Option<u64> {
-    read(path)?.parse().ok()
+    read_trimmed(path)?.parse().ok()
 }
 
 /// Reads a file that every Linux has, with `parse`.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_nothing_or_named() {
-        assert_eq!(read("/nowhere/x"), None);
+        assert_eq!(read_trimmed("/nowhere/x"), None);
         let message = require("/nowhere/x", |_| Some(())).unwrap_err().to_string();
         assert_eq!(message, "read /nowhere/x: No such file or directory (os error 2)");
         let message = require("/dev/null", |_| None::<()>).unwrap_err().to_string();

@@ -136,7 +136,7 @@ fn civil_date(unix_day: i64) -> (i64, i64, i64) {
 /// The kernel's name for the time since its last boot, which no two hosts have in common.
 #[must_use]
 pub fn boot_id() -> Option<String> {
-    crate::text::read("/proc/sys/kernel/random/boot_id")
+    crate::text::read_trimmed("/proc/sys/kernel/random/boot_id")
 }
 
 #[cfg(test)]

@@ -325,12 +325,12 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
         }
     };
     for Wanted { setting, .. } in &wanted {
-        let now = machine.read(setting)?;
+        let now = machine.value_of(setting)?;
         if setting.is_action() && now != RUNNING {
             return Err(ChangeError::NotRunning(now));
         }
         // A value that changes by itself can never be seen to be back.
-        let again = if setting.is_command() { machine.read(setting).ok() } else { None };
+        let again = if setting.is_command() { machine.value_of(setting).ok() } else { None };
         if let Some(again) = again.filter(|again| *again != now) {
             let [now, again] = [now, again].map(|value| machine.shown(setting, &value));
             return Err(ChangeError::Unstable(now, again));
@@ -389,7 +389,7 @@ fn of_file(change: &FileChange, machine: &Machine, earlier: &[Resolved]) -> Resu
     let mut before = earlier.iter().rev().flat_map(|resolved| &resolved.wanted);
     let now = match before.find(|wanted| wanted.setting == setting) {
         Some(wanted) => wanted.value.clone(),
-        None => machine.read(&setting)?,
+        None => machine.value_of(&setting)?,
     };
     let now = Contents::of_value(&now);
     let text = new_text(change, now.as_ref().map(|now| now.text.as_str()))?;

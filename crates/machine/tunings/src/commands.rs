@@ -43,7 +43,7 @@ pub fn apply_to_stay(
         return Err(TuningError::StillChanged { trouble: left.failed, journal: run_journal(state) });
     }
     let path = staying_journal(state);
-    if journal::read(&path)?.is_some_and(|record| !record.writer.is_of_this_network_namespace()) {
+    if journal::read_record(&path)?.is_some_and(|record| !record.writer.is_of_this_network_namespace()) {
         let reason = "tunings of another network namespace are in effect; put them back there first";
         return Err(TuningError::Name(reason.to_owned()));
     }
@@ -71,10 +71,10 @@ pub fn apply_to_stay(
 /// # Errors
 /// When the journal cannot be read.
 pub fn in_effect(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffect>, TuningError> {
-    let record = journal::read(&staying_journal(state))?;
+    let record = journal::read_record(&staying_journal(state))?;
     let record = record.filter(|record| record.writer.is_of_this_boot());
     let entries = record.map_or_else(Vec::new, |record| record.staying);
-    let look = |entry: Entry| InEffect { now: machine.read(&entry.setting).ok(), entry };
+    let look = |entry: Entry| InEffect { now: machine.value_of(&entry.setting).ok(), entry };
     Ok(entries.into_iter().map(look).collect())
 }
 
@@ -83,10 +83,10 @@ pub fn in_effect(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffe
 /// # Errors
 /// When the journal cannot be read.
 pub fn in_effect_of_run(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffect>, TuningError> {
-    let record = journal::read(&run_journal(state))?;
+    let record = journal::read_record(&run_journal(state))?;
     let entries = record.map_or_else(Vec::new, |record| record.unfinished);
     let has_state = |entry: &Entry| entry.setting.has_state() && !entry.setting.is_action();
-    let look = |entry: Entry| InEffect { now: machine.read(&entry.setting).ok(), entry };
+    let look = |entry: Entry| InEffect { now: machine.value_of(&entry.setting).ok(), entry };
     Ok(entries.into_iter().filter(has_state).map(look).collect())
 }
 
@@ -101,7 +101,7 @@ pub fn revert(machine: &Machine, state: &StateDirectory) -> Result<PutBack, Tuni
     }
     let _lock = state.lock()?;
     let mut outcome = recover_locked(machine, state)?;
-    let Some(record) = journal::read(&path)? else { return Ok(outcome) };
+    let Some(record) = journal::read_record(&path)? else { return Ok(outcome) };
     let done = put_back(machine, state, &reachable(&record.writer, &record.staying, &mut outcome));
     let staying = done.still_due.clone();
     outcome.add(done);

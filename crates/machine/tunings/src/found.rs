@@ -70,7 +70,7 @@ impl Resolved {
     pub fn proven_before(&self, machine: &Machine) -> Option<String> {
         let mut commands = self.wanted.iter().filter(|wanted| wanted.setting.is_command());
         commands.find_map(|wanted| {
-            let now = machine.read(&wanted.setting).ok().filter(|now| wanted.is_met_by(now))?;
+            let now = machine.value_of(&wanted.setting).ok().filter(|now| wanted.is_met_by(now))?;
             Some(format!(
                 "{} {} {:?} without the change, so it cannot prove the change (expected {:?}): either the baseline has it too, or \
                  `verify` shows something else",
@@ -86,7 +86,7 @@ impl Resolved {
     #[must_use]
     pub fn is_in_effect(&self, machine: &Machine) -> bool {
         let mut of_value = self.wanted.iter().filter(|wanted| !wanted.setting.is_action());
-        of_value.all(|wanted| machine.read(&wanted.setting).is_ok_and(|now| wanted.is_met_by(&now)))
+        of_value.all(|wanted| machine.value_of(&wanted.setting).is_ok_and(|now| wanted.is_met_by(&now)))
     }
 }
 
@@ -103,7 +103,7 @@ pub struct Found {
 impl Found {
     /// Wants a setting to have a value, where the machine has such a setting.
     pub(crate) fn want(&mut self, machine: &Machine, label: &str, setting: Setting, value: &str) {
-        match machine.read(&setting) {
+        match machine.value_of(&setting) {
             Ok(_) => self.wanted.push(Wanted::of(label, setting, value)),
             Err(plumb_host::Error::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
                 self.leave_out(label, "this machine has no such setting");

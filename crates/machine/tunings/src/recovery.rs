@@ -92,7 +92,7 @@ impl PutBack {
         machine.tidy(setting);
         let shown = |value: &str| machine.shown(setting, value);
         let (was, became) = (shown(old), shown(new));
-        let now = match machine.read(setting) {
+        let now = match machine.value_of(setting) {
             Ok(now) => Some(now),
             // What cannot be shown any more can be undone all the same.
             Err(_) if setting.is_command() => None,
@@ -128,7 +128,7 @@ impl PutBack {
             }
             return self.leave_alone(setting, "is", sentence);
         }
-        match machine.write(setting, old).and_then(|()| machine.read(setting)) {
+        match machine.write(setting, old).and_then(|()| machine.value_of(setting)) {
             Ok(back) if back == *old => {
                 note("put a setting back", entry);
                 self.restored.push(entry.clone());
@@ -185,7 +185,7 @@ fn changes_by_itself(machine: &Machine, setting: &Setting, first: &str) -> bool 
     let until_ns = monotonic_ns().saturating_add(1_100_000_000);
     while monotonic_ns() < until_ns {
         sleep(Duration::from_millis(50));
-        if machine.read(setting).is_ok_and(|now| now != first) {
+        if machine.value_of(setting).is_ok_and(|now| now != first) {
             return true;
         }
     }
@@ -222,7 +222,7 @@ pub fn recover(machine: &Machine, state: &StateDirectory) -> Result<PutBack, Tun
     }
     let is_left = |record: Option<Record>| record.is_some_and(|record| !record.unfinished.is_empty());
     let mut any = journals[0].exists();
-    any |= is_left(journal::read(&journals[1])?);
+    any |= is_left(journal::read_record(&journals[1])?);
     if !any {
         return Ok(PutBack::default());
     }
@@ -239,7 +239,7 @@ pub fn recover(machine: &Machine, state: &StateDirectory) -> Result<PutBack, Tun
 pub(crate) fn recover_locked(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
     let mut outcome = PutBack::default();
     for path in [run_journal(state), staying_journal(state)] {
-        let Some(mut record) = journal::read(&path)? else {
+        let Some(mut record) = journal::read_record(&path)? else {
             // It may be there with nothing in it, when its writer was killed in the first line.
             journal::replace(&path, &nothing())?;
             continue;

@@ -31,7 +31,7 @@ pub(crate) fn apply(
         if let Err(error) = change(machine, entry, wanted) {
             // A value that the kernel chose instead is this tuning's doing as well, and nobody else's. It chooses none for a file.
             let is_file = matches!(entry.setting, Setting::Contents(_));
-            if let Some(new) = machine.read(&entry.setting).ok().filter(|_| !is_file) {
+            if let Some(new) = machine.value_of(&entry.setting).ok().filter(|_| !is_file) {
                 journal.note(&[Entry { new, ..entry.clone() }])?;
             }
             return Err(TuningError::Refused {
@@ -84,7 +84,7 @@ pub(crate) fn seen(
     let until_ns = monotonic_ns().saturating_add(within_ms.saturating_mul(1_000_000));
     let mut accepted = 0;
     loop {
-        match machine.read(setting) {
+        match machine.value_of(setting) {
             Ok(now) if is_it(&now) => accepted += 1,
             now if monotonic_ns() >= until_ns => return Err(now),
             _ => accepted = 0,
@@ -115,7 +115,7 @@ fn changes(machine: &Machine, tuning: &Resolved) -> Result<Vec<Entry>, TuningErr
             earlier.new.clone_from(value);
             continue;
         }
-        let old = machine.read(setting)?;
+        let old = machine.value_of(setting)?;
         // A command's value is whatever it prints, so one that is met already is as good as the same.
         let new = if wanted.is_met_by(&old) { old.clone() } else { value.clone() };
         entries.push(Entry { tuning: tuning.name.clone(), setting: setting.clone(), old, new });
@@ -144,7 +144,7 @@ fn change(machine: &Machine, entry: &Entry, wanted: Option<&Wanted>) -> Result<(
         Setting::Contents(_) | Setting::Shell(_) | Setting::Action(_) => cause.into(),
         _ => WriteError::Kernel { setting: setting.to_string(), new: new.clone(), cause },
     })?;
-    let now = machine.read(setting)?;
+    let now = machine.value_of(setting)?;
     if wanted.map_or(now == *new, |wanted| wanted.is_met_by(&now)) {
         return Ok(());
     }

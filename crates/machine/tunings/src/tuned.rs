@@ -252,7 +252,7 @@ fn readahead(machine: &Machine, value: &str, found: &mut Found) {
 /// The value to set: `>4096` is at least that much, and `<` at most. A value within its bound stays.
 fn bounded(machine: &Machine, setting: &Setting, value: &str) -> String {
     let Some(bound) = value.strip_prefix(['>', '<']) else { return value.to_owned() };
-    let now = machine.read(setting).unwrap_or_default();
+    let now = machine.value_of(setting).unwrap_or_default();
     let is_within = match (now.parse::<i64>(), bound.trim().parse::<i64>()) {
         (Ok(count), Ok(limit)) if value.starts_with('>') => count >= limit,
         (Ok(count), Ok(limit)) => count <= limit,

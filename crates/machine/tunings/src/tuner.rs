@@ -105,7 +105,7 @@ impl Tuner {
                 self.watched.push(Watched {
                     label: wanted.label.clone(),
                     setting: wanted.setting.clone(),
-                    original: self.machine.read(&wanted.setting)?,
+                    original: self.machine.value_of(&wanted.setting)?,
                 });
             }
         }
@@ -187,7 +187,7 @@ impl Tuner {
     /// The values of all settings that any variant changes, now.
     #[must_use]
     pub fn look(&self) -> SettingValues {
-        SettingValues(self.watched.iter().map(|watched| self.machine.read(&watched.setting).ok()).collect())
+        SettingValues(self.watched.iter().map(|watched| self.machine.value_of(&watched.setting).ok()).collect())
     }
 
     /// The settings that could not be put back and are still changed, in sentences.

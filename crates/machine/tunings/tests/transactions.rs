@@ -466,8 +466,9 @@ fn an_earlier_change_of_a_setting_waits_for_the_later_one() {
     let (machine, state) = (bench.machine(), &bench.state);
     apply_to_stay(&machine, state, &[find("rings").unwrap()]).unwrap();
     // A second change of the same rings, as by a newer card: 4096 becomes 2048.
-    let record =
-        plumb_host::settings::journal::read(&state.path().join("tunings-that-stay.jsonl")).unwrap().unwrap();
+    let record = plumb_host::settings::journal::read_record(&state.path().join("tunings-that-stay.jsonl"))
+        .unwrap()
+        .unwrap();
     let mut journal = Journal::append(&state.path().join("tunings-that-stay.jsonl")).unwrap();
     let again: Vec<Entry> = record
         .staying

@@ -149,7 +149,7 @@ fn text_column(line: &str) -> usize {
 fn possible(resolved: &Resolved, machine: &Machine) -> Here {
     let mut settings: Vec<(String, String, String)> = Vec::new();
     for wanted in &resolved.wanted {
-        let now = machine.read(&wanted.setting).unwrap_or_default();
+        let now = machine.value_of(&wanted.setting).unwrap_or_default();
         let row = (wanted.label.clone(), now, wanted.value.clone());
         if !settings.contains(&row) {
             settings.push(row);

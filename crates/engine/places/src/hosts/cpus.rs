@@ -105,7 +105,7 @@ impl Hosts {
         if self.connections.others.is_empty() && self.layout.places.system.cpus.is_none() {
             let sides = sides(self.has_system)?;
             let load = self.running.load.clone().unwrap_or(sides.load);
-            let mut lines = host_lines(&HostFacts::read(), &Sides { load, ..sides });
+            let mut lines = host_lines(&HostFacts::read_now(), &Sides { load, ..sides });
             let system = lines.iter_mut().find(|(name, _)| name == facts::SYSTEM_ON_CPUS);
             if let (Some((_, value)), Some(words)) = (system, self.running.system_in_words()) {
                 *value = words;
@@ -114,7 +114,7 @@ impl Hosts {
         }
         let mut lines = Vec::new();
         if self.layout.has_one_here() {
-            lines.extend(facts::of_host(&HostFacts::read()));
+            lines.extend(facts::of_host(&HostFacts::read_now()));
         }
         for Other { remote, .. } in &self.connections.others {
             let named =

@@ -33,7 +33,7 @@ pub(super) fn describe(device: &PciDevice) -> Option<Accelerator> {
         id: device.full_id(),
         driver: device.driver(),
         numa_node: device.numa_node(),
-        state: set_up.as_ref().and_then(|directory| text::read(directory.join("state"))),
+        state: set_up.as_ref().and_then(|directory| text::read_trimmed(directory.join("state"))),
         services: queues,
         physical_function: None,
         virtual_functions: device.virtual_functions(),
@@ -51,9 +51,9 @@ pub(super) fn describe(device: &PciDevice) -> Option<Accelerator> {
 /// The enabled work queues as `wq0.0 user`.
 fn work_queues(directory: &Path) -> Vec<String> {
     let queue = |path: &PathBuf| {
-        let is_enabled = text::read(path.join("state"))? == "enabled";
+        let is_enabled = text::read_trimmed(path.join("state"))? == "enabled";
         let name = path.file_name()?.to_string_lossy().into_owned();
-        let kind = text::read(path.join("type")).unwrap_or_else(|| "unknown".to_owned());
+        let kind = text::read_trimmed(path.join("type")).unwrap_or_else(|| "unknown".to_owned());
         is_enabled.then(|| format!("{name} {kind}"))
     };
     numbered_directories(directory, &["wq"]).iter().filter_map(queue).collect()

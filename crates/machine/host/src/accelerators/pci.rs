@@ -20,10 +20,14 @@ pub(super) fn intel_devices(sys: &Path) -> Vec<PciDevice> {
     let Ok(entries) = fs::read_dir(sys.join("bus/pci/devices")) else { return Vec::new() };
     let device = |entry: fs::DirEntry| {
         let directory = entry.path();
-        let id = text::read(directory.join("device"))?;
+        let id = text::read_trimmed(directory.join("device"))?;
         let id = u16::from_str_radix(id.strip_prefix("0x")?, 16).ok()?;
         let address = entry.file_name().into_string().ok()?;
-        (text::read(directory.join("vendor"))? == INTEL).then_some(PciDevice { address, id, directory })
+        (text::read_trimmed(directory.join("vendor"))? == INTEL).then_some(PciDevice {
+            address,
+            id,
+            directory,
+        })
     };
     let mut devices: Vec<PciDevice> = entries.flatten().filter_map(device).collect();
     devices.sort_by(|a, b| a.address.cmp(&b.address));
@@ -41,7 +45,7 @@ impl PciDevice {
 
     /// −1 is how the kernel says that there is only one node.
     pub(super) fn numa_node(&self) -> Option<u32> {
-        self.read("numa_node")?.parse().ok()
+        self.file_text("numa_node")?.parse().ok()
     }
 
     pub(super) fn physical_function(&self) -> Option<String> {
@@ -54,12 +58,12 @@ impl PciDevice {
     }
 
     pub(super) fn virtual_functions_max(&self) -> Option<u32> {
-        self.read("sriov_totalvfs")?.parse().ok()
+        self.file_text("sriov_totalvfs")?.parse().ok()
     }
 
     /// A file of the device; `None` where there is none.
-    pub(super) fn read(&self, file: &str) -> Option<String> {
-        text::read(self.directory.join(file))
+    pub(super) fn file_text(&self, file: &str) -> Option<String> {
+        text::read_trimmed(self.directory.join(file))
     }
 
     fn link(&self, name: &str) -> Option<String> {

@@ -50,7 +50,7 @@ pub(super) fn describe(device: &PciDevice) -> Option<Accelerator> {
     let is_one = |model: &&Model| [model.physical, model.virtual_function].contains(&device.id);
     let model = MODELS.iter().find(is_one)?;
     let is_virtual = device.id == model.virtual_function;
-    let configured = device.read("qat/cfg_services");
+    let configured = device.file_text("qat/cfg_services");
     let services = configured.iter().flat_map(|services| services.split([';', ',', ' ']));
     let mut found = Accelerator {
         kind: AcceleratorKind::Qat,
@@ -59,7 +59,7 @@ pub(super) fn describe(device: &PciDevice) -> Option<Accelerator> {
         id: device.full_id(),
         driver: device.driver(),
         numa_node: device.numa_node(),
-        state: device.read("qat/state"),
+        state: device.file_text("qat/state"),
         services: services.filter(|service| !service.is_empty()).map(str::to_owned).collect(),
         physical_function: is_virtual.then(|| device.physical_function().unwrap_or("unknown".to_owned())),
         virtual_functions: device.virtual_functions(),

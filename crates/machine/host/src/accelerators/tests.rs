@@ -90,7 +90,7 @@ fn a_4xxx_that_is_up_is_usable_and_its_virtual_functions_belong_to_it() {
 }
 
 /// The missing part of one device, or the note about it.
-fn words(id: &str, driver: Option<&str>, files: &[(&str, &str)]) -> String {
+fn lack_or_notes(id: &str, driver: Option<&str>, files: &[(&str, &str)]) -> String {
     let tree = Tree::new();
     tree.device("0000:6b:00.0", id, driver, files);
     let found = tree.one();
@@ -104,19 +104,19 @@ fn what_a_qat_device_lacks_is_said_with_what_to_do() {
     let up_for_nothing = [("qat/state", "up"), ("qat/cfg_services", "")];
     let compressing = [("qat/state", "up"), ("qat/cfg_services", "dc"), ("sriov_totalvfs", "16")];
     let cases = [
-        words("0x4940", None, &[]),
-        words("0x4946", None, &[]),
-        words("0x6f54", None, &[]),
-        words("0x4944", Some("4xxx"), &down),
-        words("0x4948", Some("6xxx"), &unconfigured),
-        words("0x4940", Some("4xxx"), &up_for_nothing),
-        words("0x4942", Some("4xxx"), &[("qat/state", "resetting")]),
-        words("0x4940", Some("4xxx"), &compressing),
-        words("0x37c8", Some("vfio-pci"), &[]),
-        words("0x37c8", Some("c6xx"), &[("sriov_totalvfs", "0")]),
-        words("0x37c9", None, &[]),
-        words("0x4941", None, &[]),
-        words("0x0443", Some("dh895xccvf"), &[]),
+        lack_or_notes("0x4940", None, &[]),
+        lack_or_notes("0x4946", None, &[]),
+        lack_or_notes("0x6f54", None, &[]),
+        lack_or_notes("0x4944", Some("4xxx"), &down),
+        lack_or_notes("0x4948", Some("6xxx"), &unconfigured),
+        lack_or_notes("0x4940", Some("4xxx"), &up_for_nothing),
+        lack_or_notes("0x4942", Some("4xxx"), &[("qat/state", "resetting")]),
+        lack_or_notes("0x4940", Some("4xxx"), &compressing),
+        lack_or_notes("0x37c8", Some("vfio-pci"), &[]),
+        lack_or_notes("0x37c8", Some("c6xx"), &[("sriov_totalvfs", "0")]),
+        lack_or_notes("0x37c9", None, &[]),
+        lack_or_notes("0x4941", None, &[]),
+        lack_or_notes("0x0443", Some("dh895xccvf"), &[]),
     ];
     insta::assert_snapshot!(cases.join("\n"), @"
         no driver is bound to it: `modprobe qat_4xxx`, with its firmware from linux-firmware installed
@@ -171,13 +171,17 @@ fn what_dsa_and_iaa_lack_is_said_with_what_to_do() {
         ("iax1/wq1.1/state", "disabled"),
     ];
     let cases = [
-        words("0x0b25", None, &[]),
-        words("0x0b25", Some("vfio-pci"), &[]),
-        words("0x0b25", Some("idxd"), &[]),
-        words("0x11fb", Some("idxd"), &[("dsa2/state", "disabled"), ("dsa2/wq2.0/state", "disabled")]),
-        words("0x0cfe", Some("idxd"), &[("iax1/state", "enabled"), ("iax1/wq1.0/state", "disabled")]),
-        words("0x0cfe", Some("idxd"), &of_kernel),
-        words("0x0b25", Some("idxd"), &enabled),
+        lack_or_notes("0x0b25", None, &[]),
+        lack_or_notes("0x0b25", Some("vfio-pci"), &[]),
+        lack_or_notes("0x0b25", Some("idxd"), &[]),
+        lack_or_notes(
+            "0x11fb",
+            Some("idxd"),
+            &[("dsa2/state", "disabled"), ("dsa2/wq2.0/state", "disabled")],
+        ),
+        lack_or_notes("0x0cfe", Some("idxd"), &[("iax1/state", "enabled"), ("iax1/wq1.0/state", "disabled")]),
+        lack_or_notes("0x0cfe", Some("idxd"), &of_kernel),
+        lack_or_notes("0x0b25", Some("idxd"), &enabled),
     ];
     insta::assert_snapshot!(cases.join("\n"), @"
         no driver is bound to it: `modprobe idxd`

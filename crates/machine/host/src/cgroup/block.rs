@@ -136,7 +136,7 @@ impl BlockGroup {
     /// The limits as the kernel has them: of reads, and of writes.
     #[must_use]
     pub fn limits(&self) -> [BlockLimits; 2] {
-        let read = |file: &str| text::read(self.directory.join(file)).unwrap_or_default();
+        let read = |file: &str| text::read_trimmed(self.directory.join(file)).unwrap_or_default();
         if self.hierarchy.version == 2 {
             let max = read("io.max");
             let value = |key: &str| device_line(&max, &self.device).and_then(|line| keyed(line, key));
@@ -156,7 +156,7 @@ impl BlockGroup {
     /// The work that went through so far.
     #[must_use]
     pub fn counts(&self) -> BlockCounts {
-        let read = |file: &str| text::read(self.directory.join(file)).unwrap_or_default();
+        let read = |file: &str| text::read_trimmed(self.directory.join(file)).unwrap_or_default();
         if self.hierarchy.version == 2 {
             let stat = read("io.stat");
             let sum = |keys: [&str; 2]| {
@@ -189,9 +189,9 @@ impl Drop for BlockGroup {
 
 impl Hierarchy {
     fn find() -> Option<Self> {
-        let mounts = text::read("/proc/self/mountinfo")?;
+        let mounts = text::read_trimmed("/proc/self/mountinfo")?;
         let has_io = |top: &Path| {
-            let controllers = text::read(top.join("cgroup.controllers"));
+            let controllers = text::read_trimmed(top.join("cgroup.controllers"));
             controllers.is_some_and(|names| names.split(' ').any(|name| name == "io"))
         };
         find_in(&mounts, &has_io)
@@ -200,7 +200,8 @@ impl Hierarchy {
     /// Has the groups at the top of version 2 take part in limits.
     fn switch_on(&self) -> Result<(), Error> {
         let path = self.top.join("cgroup.subtree_control");
-        let is_on = || text::read(&path).is_some_and(|names| names.split(' ').any(|name| name == "io"));
+        let is_on =
+            || text::read_trimmed(&path).is_some_and(|names| names.split(' ').any(|name| name == "io"));
         if self.version != 2 || is_on() {
             return Ok(());
         }
@@ -267,7 +268,7 @@ fn maker_of(name: &str) -> Option<u32> {
 
 /// Whether a process runs. One that has ended and waits for its parent does not.
 fn is_alive(pid: u32) -> bool {
-    let status = text::read(format!("/proc/{pid}/status"));
+    let status = text::read_trimmed(format!("/proc/{pid}/status"));
     status.is_some_and(|status| {
         text::colon_field(&status, "State").is_some_and(|state| !state.starts_with(['Z', 'X']))
     })
@@ -298,7 +299,7 @@ impl Membership {
         let what = "find this process among the control groups of block devices";
         let missing = || Error::System { what, cause: ErrorKind::NotFound.into() };
         let hierarchy = Hierarchy::find().ok_or_else(missing)?;
-        let groups = text::read("/proc/self/cgroup").ok_or_else(missing)?;
+        let groups = text::read_trimmed("/proc/self/cgroup").ok_or_else(missing)?;
         let own = own_group(&groups, hierarchy.version).ok_or_else(missing)?;
         let before = hierarchy.top.join(own.trim_start_matches('/'));
         join(directory).map_err(|cause| Error::Write { path: directory.join("cgroup.procs"), cause })?;
@@ -394,7 +395,7 @@ mod tests {
         let group = BlockGroup::create((7, 0)).unwrap();
         assert!(!dead.exists());
         let own = || {
-            let groups = text::read("/proc/self/cgroup").unwrap();
+            let groups = text::read_trimmed("/proc/self/cgroup").unwrap();
             own_group(&groups, hierarchy.version).unwrap().to_owned()
         };
         let before = own();

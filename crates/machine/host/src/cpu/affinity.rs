@@ -124,7 +124,7 @@ pub fn with_siblings(cpus: &CpuSet) -> CpuSet {
 /// The hardware threads of the core of `cpu`, itself included, where the kernel tells.
 fn siblings(cpu: u32) -> Option<CpuSet> {
     let cpu_directory = Path::new("/sys/devices/system/cpu").join(format!("cpu{cpu}"));
-    text::read(cpu_directory.join("topology/thread_siblings_list"))?.parse().ok()
+    text::read_trimmed(cpu_directory.join("topology/thread_siblings_list"))?.parse().ok()
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ struct ThreadSight {
 
 impl ThreadSight {
     /// `None` when the thread has ended.
-    fn read(task: &Path) -> Option<Self> {
+    fn of_task(task: &Path) -> Option<Self> {
         let tid = task.file_name()?.to_str()?.parse().ok()?;
         let ran_ns = scheduled_ns(task)?;
         Some(Self { tid, ran_ns, cpu: Stat::of_task(task)?.cpu, allowed: affinity_of(tid).ok()? })
@@ -45,11 +45,11 @@ impl ThreadSight {
 impl Placement {
     /// The threads of these processes now.
     #[must_use]
-    pub fn of(pids: &[u32]) -> Self {
+    pub fn of_processes(pids: &[u32]) -> Self {
         let tasks =
             pids.iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten());
         let threads = tasks.flatten().take(THREADS_MAX);
-        Self(threads.filter_map(|task| ThreadSight::read(&task.path())).collect())
+        Self(threads.filter_map(|task| ThreadSight::of_task(&task.path())).collect())
     }
 
     /// The CPUs on which the busy threads may run, by their CPU time so far. Those of all threads if none has run.
@@ -114,15 +114,15 @@ mod tests {
             gone.recv().unwrap_err();
         });
         is_ready.recv().unwrap();
-        let before = Placement::of(&[std::process::id()]);
+        let before = Placement::of_processes(&[std::process::id()]);
         go.send(()).unwrap();
         is_ready.recv().unwrap();
-        let after = Placement::of(&[std::process::id()]);
+        let after = Placement::of_processes(&[std::process::id()]);
         assert_eq!(after.ran_since(&before), (one.clone(), one));
         assert_eq!(after.ran_since(&after), (CpuSet::default(), CpuSet::default()), "nothing ran");
         drop(go);
         thread.join().unwrap();
-        assert_eq!(Placement::of(&[u32::MAX]), Placement::default());
+        assert_eq!(Placement::of_processes(&[u32::MAX]), Placement::default());
     }
 
     /// Threads that each had so much CPU time, on a CPU to which it is pinned unless that is 9.

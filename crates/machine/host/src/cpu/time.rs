@@ -96,7 +96,7 @@ impl std::iter::Sum for CpuTime {
 ///
 /// When no such process exists; one that ended and was not waited for still counts as one.
 pub fn process_cpu_time(pid: u32) -> Result<CpuTime, Error> {
-    let stat = Stat::read(pid).ok_or_else(|| unread(pid))?;
+    let stat = Stat::of_process(pid).ok_or_else(|| unread(pid))?;
     own_time(&stat).ok_or_else(|| unread(pid))
 }
 
@@ -200,7 +200,7 @@ pub fn thread_cpu_times_of(pid: u32) -> Vec<(u32, u64)> {
 
 /// CPU time of a thread in ns, from its directory in /proc (Documentation/scheduler/sched-stats.rst); `None` when it has ended.
 pub(super) fn scheduled_ns(task: &Path) -> Option<u64> {
-    text::read(task.join("schedstat"))?.split_ascii_whitespace().next()?.parse().ok()
+    text::read_trimmed(task.join("schedstat"))?.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// `None` when the thread has ended.
@@ -305,7 +305,7 @@ mod tests {
         let mut line = String::new();
         let mut output = std::io::BufReader::new(root.take_stdout().unwrap());
         std::io::BufRead::read_line(&mut output, &mut line).unwrap();
-        let ended = Stat::read(root.pid()).unwrap();
+        let ended = Stat::of_process(root.pid()).unwrap();
         assert!(ended.waited_user_ticks > 0, "{ended:?}");
         let waited_ns = ended.waited_user_ticks * ns_per_tick();
         while tree_cpu_time(root.pid()).unwrap().total_ns() < waited_ns + 30_000_000 {}

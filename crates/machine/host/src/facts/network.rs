@@ -86,7 +86,7 @@ fn offloads(name: &str) -> io::Result<BTreeMap<String, bool>> {
 
 fn interrupts(machine: &Machine, name: &str) -> Vec<CardInterrupt> {
     let as_fact = |(number, name): (u32, String)| {
-        let cpus = text::read(format!("/proc/irq/{number}/smp_affinity_list")).unwrap_or_default();
+        let cpus = text::read_trimmed(format!("/proc/irq/{number}/smp_affinity_list")).unwrap_or_default();
         CardInterrupt { number, name, cpus }
     };
     machine.card_interrupts(name).into_iter().map(as_fact).collect()

@@ -12,8 +12,8 @@ pub(super) fn hypervisor(has_flag: bool) -> Option<String> {
         return Some(name.unwrap_or("unknown").to_owned());
     }
     // The control domain of Xen is privileged, but runs on a hypervisor too.
-    let tree_name = text::read("/proc/device-tree/hypervisor/compatible");
-    let tells_itself = text::read("/sys/hypervisor/type").or(tree_name);
+    let tree_name = text::read_trimmed("/proc/device-tree/hypervisor/compatible");
+    let tells_itself = text::read_trimmed("/sys/hypervisor/type").or(tree_name);
     let by_firmware = || platform().and_then(|platform| name_of_platform(&platform).map(str::to_owned));
     tells_itself
         .map(|name| name.trim_matches('\0').to_owned())
@@ -22,7 +22,7 @@ pub(super) fn hypervisor(has_flag: bool) -> Option<String> {
 
 /// Maker and product as the firmware has them.
 pub(super) fn platform() -> Option<String> {
-    let part = |name: &str| text::read(format!("/sys/class/dmi/id/{name}"));
+    let part = |name: &str| text::read_trimmed(format!("/sys/class/dmi/id/{name}"));
     let parts: Vec<String> = ["sys_vendor", "product_name"].into_iter().filter_map(part).collect();
     let platform = parts.join(" ").trim().to_owned();
     (!platform.is_empty()).then_some(platform)

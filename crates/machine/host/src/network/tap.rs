@@ -28,7 +28,7 @@ impl Tap {
     /// # Errors
     ///
     /// When the device is gone.
-    pub(super) fn read(&self, frame: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(super) fn take_frame(&self, frame: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.0, frame) {
             Ok(length) => Ok(Some(length)),
             Err(error) if error == rustix::io::Errno::AGAIN => Ok(None),

@@ -162,7 +162,7 @@ impl Child {
             return Ok(exit);
         }
         // When the child has ended its descendants have another parent and are not found any more.
-        let tree = KnownTree::of(self.pid());
+        let tree = KnownTree::with_root(self.pid());
         self.signal(Signal::TERM)?;
         let exit = self.wait_timeout(grace)?;
         tree.kill_descendants();
@@ -271,9 +271,9 @@ mod tests {
     fn a_child_is_killed_and_reaped_on_drop() {
         let child = Command::new("sleep").arg("600").spawn().unwrap();
         let pid = child.pid();
-        assert!(Stat::read(pid).is_some());
+        assert!(Stat::of_process(pid).is_some());
         drop(child);
-        assert_eq!(Stat::read(pid), None);
+        assert_eq!(Stat::of_process(pid), None);
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl Command {
             return Err(self.failure(io::Error::other("this process is about to end")));
         }
         let child = self.inner.spawn().map_err(|cause| self.failure(cause))?;
-        Detached::of(child.id()).ok_or(Error::NoProcess { pid: child.id() })
+        Detached::with_pid(child.id()).ok_or(Error::NoProcess { pid: child.id() })
     }
 
     /// Has the child change what only it can change itself, between fork and exec.

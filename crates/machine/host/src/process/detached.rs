@@ -29,14 +29,15 @@ pub struct Detached {
 impl Detached {
     /// The process that has this pid now; `None` when there is none.
     #[must_use]
-    pub fn of(pid: u32) -> Option<Self> {
-        Stat::read(pid).map(|stat| Self { pid, started_ticks: stat.started_ticks })
+    pub fn with_pid(pid: u32) -> Option<Self> {
+        Stat::of_process(pid).map(|stat| Self { pid, started_ticks: stat.started_ticks })
     }
 
     /// Whether it runs. One that has ended is reaped where it is a child of this process.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let Some(stat) = Stat::read(self.pid).filter(|stat| stat.started_ticks == self.started_ticks) else {
+        let Some(stat) = Stat::of_process(self.pid).filter(|stat| stat.started_ticks == self.started_ticks)
+        else {
             return false;
         };
         if stat.state != 'Z' {

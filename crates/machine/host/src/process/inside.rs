@@ -50,7 +50,7 @@ impl TcpSocket {
     /// When the kernel is older than 4.19 and does not count.
     pub fn counters(&self) -> Result<TcpCounters, Error> {
         let failed = |cause| Error::System { what: "read the counters of a TCP socket", cause };
-        let info = TcpInfo::of(&self.stream).map_err(failed)?;
+        let info = TcpInfo::of_socket(&self.stream).map_err(failed)?;
         let counters = || {
             let sent_bytes = info.bytes_sent()?.saturating_sub(info.bytes_retransmitted()?);
             Some(TcpCounters { sent_bytes, received_bytes: info.bytes_received()? })
@@ -136,7 +136,7 @@ impl Memory {
     /// # Errors
     ///
     /// When no such memory exists, or the process has ended.
-    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Error> {
+    pub fn read_at(&self, address: u64, out: &mut [u8]) -> Result<(), Error> {
         self.file.read_exact_at(out, address).map_err(|cause| self.failed(cause))
     }
 
@@ -246,9 +246,9 @@ mod tests {
         let memory = child.memory().unwrap();
         memory.write(address, b"written").unwrap();
         let mut read = [0; 7];
-        memory.read(address, &mut read).unwrap();
+        memory.read_at(address, &mut read).unwrap();
         assert_eq!(&read, b"written");
-        let error = memory.read(8, &mut read).unwrap_err().to_string();
+        let error = memory.read_at(8, &mut read).unwrap_err().to_string();
         assert!(error.starts_with(&format!("read /proc/{}/mem: ", child.pid())), "{error}");
     }
 }

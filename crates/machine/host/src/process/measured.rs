@@ -57,7 +57,7 @@ pub struct WrittenBytes {
 
 impl WrittenBytes {
     /// The bytes written so far by a process that has not been reaped; `None` where the kernel does not count it.
-    fn of(pid: u32) -> Option<Self> {
+    fn by_process(pid: u32) -> Option<Self> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
         let number = |name: &str| -> Option<u64> {
             text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
@@ -104,7 +104,7 @@ pub fn run_measured(
     let command = command.stdout(stdout.stream()?).stderr(stderr.stream()?);
     let mut child = command.own_group().spawn_unlogged()?;
     let ended_ns = follow(&child, [&mut stdout, &mut stderr], timeout, while_running)?;
-    let wrote = ended_ns.and_then(|_| WrittenBytes::of(child.pid()));
+    let wrote = ended_ns.and_then(|_| WrittenBytes::by_process(child.pid()));
     let exit = if ended_ns.is_some() { child.wait()? } else { child.kill()? };
     let wall_ns = ended_ns.unwrap_or_else(monotonic_ns).saturating_sub(child.started_ns());
     Ok(Finished {
@@ -143,7 +143,7 @@ fn follow(
         }
         drop(polled);
         for capture in &mut captures {
-            capture.read(1)?;
+            capture.take_written(1)?;
         }
         if while_running(child.pid()).is_break() {
             return Ok(None);
@@ -188,7 +188,7 @@ impl Capture {
     }
 
     /// Takes what there is, in at most this many readings.
-    fn read(&mut self, readings_max: usize) -> Result<(), Error> {
+    fn take_written(&mut self, readings_max: usize) -> Result<(), Error> {
         let Some(Pipe { reader, .. }) = &mut self.pipe else { return Ok(()) };
         let mut buffer = [0; READ_BYTES];
         for _ in 0..readings_max {
@@ -205,7 +205,7 @@ impl Capture {
 
     /// What is still in the pipe belongs to the run, too.
     fn finish(mut self) -> Result<Written, Error> {
-        self.read(LAST_READS_MAX)?;
+        self.take_written(LAST_READS_MAX)?;
         if let Keep::Tail(bytes_max) = self.keep {
             let surplus = self.written.bytes.len().saturating_sub(bytes_max);
             self.written.bytes.drain(..surplus);

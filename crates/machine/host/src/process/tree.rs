@@ -70,7 +70,7 @@ pub(super) struct KnownTree {
 }
 
 impl KnownTree {
-    pub(super) fn of(root: u32) -> Self {
+    pub(super) fn with_root(root: u32) -> Self {
         let processes = procfs::tree(root).iter().filter_map(|stat| Some((stat.pid, open(stat)?))).collect();
         Self { root, processes }
     }
@@ -102,7 +102,7 @@ impl KnownTree {
 fn open(listed: &Stat) -> Option<OwnedFd> {
     let process = pidfd_open(kernel_pid(listed.pid)?, PidfdFlags::empty()).ok()?;
     // The process with this pid now is the opened one, or is younger than the listed one.
-    Stat::read(listed.pid).filter(|now| now.is_same_process(listed)).map(|_| process)
+    Stat::of_process(listed.pid).filter(|now| now.is_same_process(listed)).map(|_| process)
 }
 
 #[cfg(test)]

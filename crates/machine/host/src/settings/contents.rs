@@ -33,7 +33,7 @@ impl Contents {
     ///
     /// # Errors
     /// When it cannot be read, or is not a file of text.
-    pub fn read(path: &Path) -> io::Result<Option<Self>> {
+    pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -135,9 +135,9 @@ pub(super) fn tidy(path: &Path) {
 /// A file's state, as a value.
 ///
 /// # Errors
-/// As [`Contents::read`].
-pub fn read(path: &Path) -> io::Result<String> {
-    Ok(Contents::read(path)?.map_or_else(|| ABSENT.to_owned(), |contents| contents.value()))
+/// As [`Contents::of_file`].
+pub fn value_of_file(path: &Path) -> io::Result<String> {
+    Ok(Contents::of_file(path)?.map_or_else(|| ABSENT.to_owned(), |contents| contents.value()))
 }
 
 /// The file that becomes the new one. A process that was killed may have left it.
@@ -174,17 +174,17 @@ mod tests {
     fn a_file_is_replaced_whole_and_comes_back_as_it_was() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.conf");
-        assert_eq!(read(&path).unwrap(), ABSENT);
+        assert_eq!(value_of_file(&path).unwrap(), ABSENT);
         fs::write(&path, "old\n").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-        let old = read(&path).unwrap();
+        let old = value_of_file(&path).unwrap();
         let contents = Contents::of_value(&old).unwrap();
         assert_eq!((contents.mode, contents.text.as_str()), (0o640, "old\n"));
         write(&path, &Contents { text: "new\n\n".to_owned(), mode: 0o604, ..contents }.value()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new\n\n");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o604);
         write(&path, &old).unwrap();
-        assert_eq!(read(&path).unwrap(), old);
+        assert_eq!(value_of_file(&path).unwrap(), old);
         write(&path, ABSENT).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(write(&path, "nonsense").is_err());
@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn what_is_not_a_file_of_text_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(read(directory.path()).unwrap_err().to_string().contains("not a regular file"));
+        assert!(value_of_file(directory.path()).unwrap_err().to_string().contains("not a regular file"));
         let path = directory.path().join("binary");
         fs::write(&path, [0xff, 0xfe]).unwrap();
-        assert_eq!(read(&path).unwrap_err().to_string(), "it is not UTF-8 text");
+        assert_eq!(value_of_file(&path).unwrap_err().to_string(), "it is not UTF-8 text");
     }
 
     #[test]

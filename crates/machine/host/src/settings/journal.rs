@@ -55,7 +55,7 @@ impl Writer {
         Self {
             format: FORMAT.to_owned(),
             pid,
-            started_ticks: Stat::read(pid).map_or(0, |stat| stat.started_ticks),
+            started_ticks: Stat::of_process(pid).map_or(0, |stat| stat.started_ticks),
             boot: crate::time::boot_id().unwrap_or_default(),
             network_namespace: namespace.to_string_lossy().into_owned(),
         }
@@ -192,7 +192,7 @@ impl Journal {
 ///
 /// # Errors
 /// When it cannot be read, or is not a journal of this form.
-pub fn read(path: &Path) -> Result<Option<Record>, Error> {
+pub fn read_record(path: &Path) -> Result<Option<Record>, Error> {
     match fs::read_to_string(path) {
         Ok(text) => parse(&text).map_err(|cause| Error::Read { path: path.to_owned(), cause }),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -266,7 +266,7 @@ mod tests {
     fn what_was_noted_is_read_back_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.jsonl");
-        assert_eq!(read(&path).unwrap(), None);
+        assert_eq!(read_record(&path).unwrap(), None);
         let [a, b, c] =
             ["vm.swappiness", "vm.dirty_bytes", "net.ipv4.tcp_rmem"].map(|key| entry(key, "1", "2"));
         let mut journal = Journal::create(&path).unwrap();
@@ -274,12 +274,12 @@ mod tests {
         journal.stay().unwrap();
         drop(journal);
         Journal::append(&path).unwrap().note(std::slice::from_ref(&c)).unwrap();
-        let record = read(&path).unwrap().unwrap();
+        let record = read_record(&path).unwrap().unwrap();
         assert_eq!(record.writer, Writer::this());
         assert_eq!((&record.staying, &record.unfinished), (&vec![a.clone(), b.clone()], &vec![c]));
         assert!(Journal::create(&path).is_err());
         replace(&path, &Record { unfinished: Vec::new(), ..record.clone() }).unwrap();
-        assert_eq!(read(&path).unwrap().unwrap().staying, [a, b]);
+        assert_eq!(read_record(&path).unwrap().unwrap().staying, [a, b]);
         replace(&path, &Record { staying: Vec::new(), unfinished: Vec::new(), ..record }).unwrap();
         assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
     }
@@ -293,7 +293,7 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         for cut in 0..text.len() {
             fs::write(&path, &text[..cut]).unwrap();
-            let unfinished = read(&path).unwrap().map(|record| record.unfinished.len());
+            let unfinished = read_record(&path).unwrap().map(|record| record.unfinished.len());
             let lines = text[..cut].matches('\n').count();
             assert_eq!(unfinished, lines.checked_sub(1), "{cut}");
         }
@@ -304,13 +304,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.jsonl");
         fs::write(&path, "hello\n").unwrap();
-        let message = read(&path).unwrap_err().to_string();
+        let message = read_record(&path).unwrap_err().to_string();
         assert!(message.contains("run.jsonl: line 1 does not belong in a journal"), "{message}");
         let mut foreign = entry("vm.swappiness", "1", "2");
         foreign.setting = Setting::File("/etc/passwd".to_owned());
         fs::remove_file(&path).unwrap();
         Journal::create(&path).unwrap().note(&[foreign]).unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("line 2"));
+        assert!(read_record(&path).unwrap_err().to_string().contains("line 2"));
     }
 
     proptest! {

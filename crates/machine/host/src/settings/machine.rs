@@ -53,7 +53,7 @@ struct Kernel;
 
 impl Calls for Kernel {
     fn rings(&self, interface: &str) -> io::Result<RingSizes> {
-        rings::read(interface)
+        rings::sizes_of(interface)
     }
 
     fn set_ring(&self, interface: &str, ring: Ring, length: u32) -> io::Result<()> {
@@ -61,7 +61,7 @@ impl Calls for Kernel {
     }
 
     fn daemon(&self, pid: u32, started_ticks: u64) -> &'static str {
-        match Stat::read(pid).filter(|stat| stat.started_ticks == started_ticks) {
+        match Stat::of_process(pid).filter(|stat| stat.started_ticks == started_ticks) {
             None => "gone",
             Some(stat) if stat.state == 'T' => "paused",
             Some(stat) if matches!(stat.state, 'Z' | 'X') => "gone",
@@ -147,23 +147,23 @@ impl Machine {
     ///
     /// # Errors
     /// When this machine has no such setting.
-    pub fn read(&self, setting: &Setting) -> Result<String, Error> {
+    pub fn value_of(&self, setting: &Setting) -> Result<String, Error> {
         match setting {
             Setting::File(path) => self.read_file(path),
             Setting::OneOf(paths) => self.read_one_of(paths),
             Setting::Ring { interface, ring } => {
                 let sizes = self.calls.rings(interface).map_err(|cause| read_error(setting, cause))?;
-                Ok(sizes.of(*ring).0.to_string())
+                Ok(sizes.length_and_max(*ring).0.to_string())
             }
             Setting::Daemon { pid, started_ticks, .. } => {
                 Ok(self.calls.daemon(*pid, *started_ticks).to_owned())
             }
             Setting::Contents(path) => {
-                let read = contents::read(&self.place(path));
+                let read = contents::value_of_file(&self.place(path));
                 read.map_err(|cause| Error::Read { path: path.into(), cause })
             }
-            Setting::Shell(shell) => shell.read(&self.secrets),
-            Setting::Action(action) => action.read(&self.secrets),
+            Setting::Shell(shell) => shell.read_value(&self.secrets),
+            Setting::Action(action) => action.read_state(&self.secrets),
         }
     }
 
@@ -279,7 +279,7 @@ impl Machine {
     /// The text of a file below /sys, without the blanks around it.
     #[must_use]
     pub fn sys(&self, path: &str) -> Option<String> {
-        crate::text::read(self.place(&format!("{SYS}{path}")))
+        crate::text::read_trimmed(self.place(&format!("{SYS}{path}")))
     }
 
     /// The names in a directory below /sys, in order; none where no such directory exists.
@@ -303,7 +303,7 @@ impl Machine {
     /// The flags of the first CPU.
     #[must_use]
     pub fn cpu_flags(&self) -> Vec<String> {
-        let text = crate::text::read(self.place("/proc/cpuinfo")).unwrap_or_default();
+        let text = crate::text::read_trimmed(self.place("/proc/cpuinfo")).unwrap_or_default();
         let flags = crate::text::colon_field(&text, "flags").unwrap_or_default();
         flags.split(' ').map(str::to_owned).collect()
     }
@@ -312,7 +312,8 @@ impl Machine {
     #[must_use]
     pub fn daemons(&self, name: &str) -> Vec<Setting> {
         let is_named = |pid: &str| {
-            crate::text::read(self.place(&format!("/proc/{pid}/comm"))).is_some_and(|comm| comm == name)
+            crate::text::read_trimmed(self.place(&format!("/proc/{pid}/comm")))
+                .is_some_and(|comm| comm == name)
         };
         let pids =
             self.names("/proc").into_iter().filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
@@ -416,9 +417,9 @@ mod tests {
     fn a_file_has_a_value_and_takes_another() {
         let (_directory, machine) = machine(&[("/proc/sys/vm/swappiness", "60\n")]);
         let setting = Setting::sysctl("vm.swappiness");
-        assert_eq!(machine.read(&setting).unwrap(), "60");
+        assert_eq!(machine.value_of(&setting).unwrap(), "60");
         machine.write(&setting, "7").unwrap();
-        assert_eq!(machine.read(&setting).unwrap(), "7");
+        assert_eq!(machine.value_of(&setting).unwrap(), "7");
     }
 
     #[test]
@@ -426,9 +427,9 @@ mod tests {
         let (_directory, machine) =
             machine(&[("/proc/sys/vm/dirty_ratio", "20\n"), ("/proc/sys/vm/dirty_bytes", "0\n")]);
         let setting = Setting::sysctl("vm.dirty_bytes");
-        assert_eq!(machine.read(&setting).unwrap(), "dirty_ratio=20");
+        assert_eq!(machine.value_of(&setting).unwrap(), "dirty_ratio=20");
         machine.write(&setting, "dirty_bytes=8192").unwrap();
-        assert_eq!(machine.read(&setting).unwrap(), "dirty_bytes=8192");
+        assert_eq!(machine.value_of(&setting).unwrap(), "dirty_bytes=8192");
         assert!(machine.write(&setting, "8192").is_err());
     }
 
@@ -436,7 +437,7 @@ mod tests {
     fn what_is_not_there_is_named() {
         let (_directory, machine) = machine(&[]);
         let setting = Setting::sysctl("net.core.nosuch");
-        let message = machine.read(&setting).unwrap_err().to_string();
+        let message = machine.value_of(&setting).unwrap_err().to_string();
         assert_eq!(message, "read /proc/sys/net/core/nosuch: No such file or directory (os error 2)");
         // Nothing is ever created.
         assert!(machine.write(&setting, "1").is_err());
@@ -446,17 +447,17 @@ mod tests {
     #[test]
     fn a_daemon_is_paused_and_goes_on() {
         let mut child = crate::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let stat = Stat::read(child.pid()).unwrap();
+        let stat = Stat::of_process(child.pid()).unwrap();
         let setting =
             Setting::Daemon { name: "sleep".to_owned(), pid: stat.pid, started_ticks: stat.started_ticks };
         let machine = Machine::at(Path::new("/"), Box::new(Kernel));
         for value in ["paused", "running"] {
             machine.write(&setting, value).unwrap();
-            assert_eq!(machine.read(&setting).unwrap(), value);
+            assert_eq!(machine.value_of(&setting).unwrap(), value);
         }
         assert!(machine.daemons("sleep").contains(&setting));
         child.kill().unwrap();
-        assert_eq!(machine.read(&setting).unwrap(), "gone");
+        assert_eq!(machine.value_of(&setting).unwrap(), "gone");
         assert!(machine.write(&setting, "paused").is_err());
     }
 }

@@ -47,7 +47,7 @@ pub struct RingSizes {
 impl RingSizes {
     /// One ring's length and the longest possible.
     #[must_use]
-    pub fn of(self, ring: Ring) -> (u32, u32) {
+    pub fn length_and_max(self, ring: Ring) -> (u32, u32) {
         match ring {
             Ring::Receive => (self.receive, self.receive_max),
             Ring::Transmit => (self.transmit, self.transmit_max),
@@ -74,7 +74,7 @@ struct RingParameters {
 unsafe impl Argument for RingParameters {}
 
 /// The rings of an interface now.
-pub(super) fn read(interface: &str) -> io::Result<RingSizes> {
+pub(super) fn sizes_of(interface: &str) -> io::Result<RingSizes> {
     let found = get(interface)?;
     Ok(RingSizes {
         receive: found.rx,
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn an_interface_without_rings_or_without_existence_is_an_error() {
-        assert_eq!(read("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
-        assert_eq!(read("nosuch0").unwrap_err().raw_os_error(), Some(libc::ENODEV));
-        assert_eq!(read("a-name-that-is-too-long").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(sizes_of("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(sizes_of("nosuch0").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(sizes_of("a-name-that-is-too-long").unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

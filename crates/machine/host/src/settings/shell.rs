@@ -44,7 +44,7 @@ impl Shell {
     }
 
     /// The output of `verify`, as words with single blanks between them.
-    pub(super) fn read(&self, secrets: &Secrets) -> Result<String, Error> {
+    pub(super) fn read_value(&self, secrets: &Secrets) -> Result<String, Error> {
         let Written { bytes, is_cut } = run(("verify", &self.verify), self.timeout_ms, secrets)?.stdout;
         if is_cut {
             let what = format!("read what `verify` (`{}`) prints", self.verify);
@@ -114,7 +114,7 @@ impl Action {
         matches!(self, Self::Service { .. })
     }
 
-    pub(super) fn read(&self, secrets: &Secrets) -> Result<String, Error> {
+    pub(super) fn read_state(&self, secrets: &Secrets) -> Result<String, Error> {
         match self {
             Self::Reload { .. } => Ok(RUNNING.to_owned()),
             Self::Service { name, is_systemd, timeout_ms, .. } => {
@@ -259,17 +259,17 @@ mod tests {
             &format!("if test -e {file}; then cat {file}; else echo old; fi"),
         );
         let secrets = Secrets::default();
-        assert_eq!(it.read(&secrets).unwrap(), "old");
+        assert_eq!(it.read_value(&secrets).unwrap(), "old");
         it.write(true, &secrets).unwrap();
-        assert_eq!(it.read(&secrets).unwrap(), "new value");
+        assert_eq!(it.read_value(&secrets).unwrap(), "new value");
         it.write(false, &secrets).unwrap();
-        assert_eq!(it.read(&secrets).unwrap(), "old");
+        assert_eq!(it.read_value(&secrets).unwrap(), "old");
     }
 
     #[test]
     fn a_failure_says_which_command_and_its_last_words() {
         let secrets = Secrets::default();
-        let message = |it: Shell| it.read(&secrets).unwrap_err().to_string();
+        let message = |it: Shell| it.read_value(&secrets).unwrap_err().to_string();
         assert_eq!(
             message(shell("", "", "echo no such bridge >&2; exit 2")),
             "run `verify` (`echo no such bridge >&2; exit 2`): exit code 2: no such bridge"
@@ -287,7 +287,7 @@ mod tests {
         let reference = format!("${{file:{}}}", key.display());
         let secrets = Secrets::default();
         let it = shell("", "", &format!("test \"{reference}\" = hunter2 && echo \"it is {reference}\""));
-        assert_eq!(it.read(&secrets).unwrap(), format!("it is {reference}"));
+        assert_eq!(it.read_value(&secrets).unwrap(), format!("it is {reference}"));
         let fails = shell(&format!("echo wrong {reference} >&2; exit 1"), "", "");
         let message = fails.write(true, &secrets).unwrap_err().to_string();
         assert!(message.contains("wrong ${file:") && !message.contains("hunter2"), "{message}");
@@ -297,14 +297,14 @@ mod tests {
             "",
             &format!(": {reference}; tr '\\0' ' ' < /proc/$$/cmdline | grep -c [h]unter || true"),
         );
-        assert_eq!(looks.read(&secrets).unwrap(), "0");
+        assert_eq!(looks.read_value(&secrets).unwrap(), "0");
     }
 
     #[test]
     fn a_service_that_is_not_there_is_refused() {
         if Path::new(SYSTEMD).exists() {
             let it = Action::service("no-such-service", false, 5_000).unwrap();
-            assert_ne!(it.read(&Secrets::default()).unwrap(), RUNNING);
+            assert_ne!(it.read_state(&Secrets::default()).unwrap(), RUNNING);
         } else {
             let message = Action::service("no-such-service", false, 5_000).unwrap_err().to_string();
             assert!(message.contains("there is no /etc/init.d/no-such-service"), "{message}");

@@ -16,7 +16,7 @@ pub(crate) fn rings(machine: &Machine, argument: Option<&str>) -> Found {
             }
         };
         for ring in [Ring::Receive, Ring::Transmit] {
-            let (now, max) = sizes.of(ring);
+            let (now, max) = sizes.length_and_max(ring);
             if max <= now {
                 found.leave_out(&card, &format!("its {ring} ring has {now} packets, which is the maximum"));
                 continue;

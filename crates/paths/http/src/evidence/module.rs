@@ -56,7 +56,7 @@ impl HttpSettings {
             per: ("handshakes".to_owned(), "full".to_owned()),
             than: None,
             unless: DEVICE.kind.to_owned(),
-            hint: hint(asked, &HostFacts::read()),
+            hint: hint(asked, &HostFacts::read_now()),
         };
         Some((without, saving))
     }

@@ -19,7 +19,7 @@ impl SegmentCounts {
     /// The counts of a connection since it began.
     #[must_use]
     pub fn of(socket: impl AsFd) -> Self {
-        let info = TcpInfo::of(socket).ok();
+        let info = TcpInfo::of_socket(socket).ok();
         let count = |kind| match kind {
             Segments::Retransmitted => info.as_ref()?.retransmits(),
             Segments::OutOfOrder => info.as_ref()?.out_of_order(),

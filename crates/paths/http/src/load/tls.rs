@@ -144,7 +144,7 @@ impl Offer {
     /// When a file cannot be read, or what was asked for cannot be offered.
     pub fn new(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Self, PathError> {
         let asked = versions_and_names(spec).map_err(|fault| PathError::new(fault.message))?;
-        let read = |path: &String| named_file::read(Path::new(path));
+        let read = |path: &String| named_file::read_file(Path::new(path));
         let trust = match (&spec.ca, &target.ca_pem) {
             _ if spec.insecure => Trust::Anything,
             (Some(path), _) => Trust::Authorities(read(path)?),

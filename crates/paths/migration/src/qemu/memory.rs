@@ -73,7 +73,7 @@ impl GuestMemory {
         let (mut at, end) = (region * REGION_BYTES, ((region + 1) * REGION_BYTES).min(self.bytes));
         while at < end {
             let length = CHUNK_BYTES.min(end - at);
-            self.process.read(self.begin + at as u64, &mut chunk[..length])?;
+            self.process.read_at(self.begin + at as u64, &mut chunk[..length])?;
             hasher.write(&chunk[..length]);
             at += length;
         }

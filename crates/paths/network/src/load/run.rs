@@ -246,7 +246,7 @@ impl Watch for RunningTest<'_, '_> {
                 Mark::Closed => {
                     self.series.close(sample.messages - self.before, self.is_last);
                     let sockets = self.prepared.sockets.iter().flatten();
-                    self.infos = sockets.filter_map(|socket| TcpInfo::of(socket).ok()).collect();
+                    self.infos = sockets.filter_map(|socket| TcpInfo::of_socket(socket).ok()).collect();
                 }
             }
         }

@@ -49,7 +49,7 @@ impl Identity {
             }
         };
         let fail = |path: &Path, cause: String| ServerError::Identity { path: path.to_owned(), cause };
-        let pem = |path: &Path| named_file::read(path).map_err(ServerError::Unreadable);
+        let pem = |path: &Path| named_file::read_file(path).map_err(ServerError::Unreadable);
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem(&certificate)?).collect();
         let chain = chain.map_err(|error| fail(&certificate, error.to_string()))?;
         let secret = PrivateKeyDer::from_pem_slice(&pem(&key)?);

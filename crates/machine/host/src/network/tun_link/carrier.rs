@@ -99,7 +99,7 @@ impl Carrier {
     fn receive(&mut self) -> std::io::Result<bool> {
         for _ in 0..BATCH {
             let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; self.frame_bytes]);
-            let Some(length) = self.from.read(&mut bytes)? else {
+            let Some(length) = self.from.take_frame(&mut bytes)? else {
                 self.spare.push(bytes);
                 self.empty_ns = monotonic_ns();
                 return Ok(true);

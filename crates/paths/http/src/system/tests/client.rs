@@ -73,7 +73,7 @@ impl Client {
     /// How many segments with data came so far. On the loopback device, each write of less than 32 KiB on the other side is one
     /// segment.
     pub(super) fn segments(&self) -> u32 {
-        TcpInfo::of(self.tcp()).unwrap().data_segments_received().unwrap()
+        TcpInfo::of_socket(self.tcp()).unwrap().data_segments_received().unwrap()
     }
 
     pub(super) fn handshake(&self) -> Option<HandshakeKind> {

@@ -102,7 +102,7 @@ pub struct SocketBytes {
 /// Reads `TCP_INFO`. Returns zeros if the kernel has none.
 #[must_use]
 pub fn socket_bytes(stream: impl AsFd) -> SocketBytes {
-    let Ok(info) = TcpInfo::of(stream) else { return SocketBytes::default() };
+    let Ok(info) = TcpInfo::of_socket(stream) else { return SocketBytes::default() };
     SocketBytes {
         sent: info.bytes_sent().unwrap_or(0),
         repeated: info.bytes_retransmitted().unwrap_or(0),

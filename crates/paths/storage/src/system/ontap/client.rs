@@ -151,7 +151,7 @@ impl Client {
 fn roots(array: &ArrayAccess) -> Result<RootCerts, PathError> {
     let trusted: Vec<CertificateDer<'static>> = match &array.certificate {
         Some(path) => {
-            let pem = named_file::read(path)?;
+            let pem = named_file::read_file(path)?;
             let read: Result<_, _> = CertificateDer::pem_slice_iter(&pem).collect();
             read.map_err(|error| PathError::new(format!("read {}: {error}", path.display())))?
         }
