@@ -286,7 +286,7 @@ impl<'a> AgentExecutor<'a> {
             Err(error) => Err(error),
         };
         if !order.treatment.is_empty() {
-            self.tell_if_interrupted(|| PuttingBack::Changes(order.treatment.words()));
+            self.tell_if_interrupted(|| PuttingBack::Changes(order.treatment.in_words()));
         }
         let proof = self.end_treatment(attempted.is_ok());
         let mut measured = attempted?;

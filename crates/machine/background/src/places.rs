@@ -122,18 +122,18 @@ impl Places {
 
 impl Held {
     /// The numbers and peers of the connections of a standing, the oldest first.
-    fn of(&self, standing: Standing) -> impl Iterator<Item = (u64, IpAddr)> {
+    fn connections_of(&self, standing: Standing) -> impl Iterator<Item = (u64, IpAddr)> {
         let of_standing = self.connections.iter().filter(move |(_, one)| one.standing == standing);
         of_standing.map(|(number, one)| (*number, one.peer))
     }
 
     /// Asks one connection of this standing to leave if there are `limit`: the oldest of the peer that has the most.
     fn make_room(&mut self, standing: Standing, limit: usize) {
-        if self.of(standing).count() < limit {
+        if self.connections_of(standing).count() < limit {
             return;
         }
         let mut peers: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
-        for (number, peer) in self.of(standing) {
+        for (number, peer) in self.connections_of(standing) {
             peers.entry(peer).or_insert((0, number)).0 += 1;
         }
         let busiest = peers.into_values().max_by_key(|(count, _)| *count);
@@ -163,7 +163,7 @@ impl Visitor {
     #[must_use]
     pub fn admit(&self) -> bool {
         let (limits, mut held) = (self.places.limits, self.places.held());
-        let (all, of_one) = (held.of(Standing::Known).count(), self.known_of_peer(&held));
+        let (all, of_one) = (held.connections_of(Standing::Known).count(), self.known_of_peer(&held));
         let Some(connection) = held.connections.get_mut(&self.number) else { return false };
         if all < limits.known && of_one < limits.known_of_one {
             connection.standing = Standing::Known;
@@ -179,7 +179,7 @@ impl Visitor {
     }
 
     fn known_of_peer(&self, held: &Held) -> usize {
-        held.of(Standing::Known).filter(|(_, peer)| *peer == self.peer).count()
+        held.connections_of(Standing::Known).filter(|(_, peer)| *peer == self.peer).count()
     }
 
     /// Notes that the client has sent something. If no place among the strangers is free, another stranger has to leave.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn numbers(places: &Places, standing: Standing) -> Vec<u64> {
-        places.held().of(standing).map(|(number, _)| number).collect()
+        places.held().connections_of(standing).map(|(number, _)| number).collect()
     }
 
     #[test]

@@ -314,13 +314,13 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
         UserChange::Sysctl(SysctlChange { values, .. }) => {
             let of_pair = |(key, value): (&String, &String)| {
                 let setting = Setting::sysctl(key);
-                Wanted::of(&setting.to_string(), setting, &Setting::sysctl_value(key, value))
+                Wanted::exactly(&setting.to_string(), setting, &Setting::sysctl_value(key, value))
             };
             values.iter().map(of_pair).collect()
         }
         UserChange::Service(ServiceChange { name, action, timeout, verify, .. }) => {
             let action = Action::service(name, *action == ServiceAction::Restart, timeout_ms(*timeout))?;
-            let service = Wanted::of(&format!("service {name}"), Setting::Action(action), RUNNING);
+            let service = Wanted::exactly(&format!("service {name}"), Setting::Action(action), RUNNING);
             [Some(service), of_verify(verify.as_ref(), *timeout)?].into_iter().flatten().collect()
         }
     };
@@ -346,8 +346,8 @@ fn of_command(change: &CommandChange) -> Wanted {
     let setting = Setting::Shell(Shell { apply, revert, verify, timeout_ms: timeout_ms(*timeout) });
     let label = setting.to_string();
     match (expect, matches) {
-        (_, Some(pattern)) => Wanted { is_pattern: true, ..Wanted::of(&label, setting, pattern) },
-        (text, None) => Wanted::of(&label, setting, &normal_words(text.as_deref().unwrap_or_default())),
+        (_, Some(pattern)) => Wanted { is_pattern: true, ..Wanted::exactly(&label, setting, pattern) },
+        (text, None) => Wanted::exactly(&label, setting, &normal_words(text.as_deref().unwrap_or_default())),
     }
 }
 
@@ -377,8 +377,8 @@ fn of_verify(verify: Option<&Verify>, timeout: Option<Span>) -> Result<Option<Wa
     };
     let setting = Setting::Shell(Shell::look(line, timeout_ms(timeout)));
     Ok(Some(match &verify.matches {
-        Some(pattern) => Wanted { is_pattern: true, ..Wanted::of(&label, setting, pattern) },
-        None => Wanted::of(&label, setting, &normal_words(&expect)),
+        Some(pattern) => Wanted { is_pattern: true, ..Wanted::exactly(&label, setting, pattern) },
+        None => Wanted::exactly(&label, setting, &normal_words(&expect)),
     }))
 }
 
@@ -408,10 +408,10 @@ fn of_file(change: &FileChange, machine: &Machine, earlier: &[Resolved]) -> Resu
         contents.uid = number(user, false)?;
         contents.gid = group.map_or(Ok(contents.gid), |group| number(group, true))?;
     }
-    let mut wanted = vec![Wanted::of(&setting.to_string(), setting, &contents.value())];
+    let mut wanted = vec![Wanted::exactly(&setting.to_string(), setting, &contents.value())];
     if let Some(command) = change.reload.clone() {
         let action = Action::Reload { command, timeout_ms: timeout_ms(change.timeout) };
-        wanted.push(Wanted::of(&action.to_string(), Setting::Action(action), RUNNING));
+        wanted.push(Wanted::exactly(&action.to_string(), Setting::Action(action), RUNNING));
     }
     wanted.extend(of_verify(change.verify.as_ref(), change.timeout)?);
     Ok(wanted)

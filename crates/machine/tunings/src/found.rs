@@ -20,7 +20,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// A setting with the very value that it should have.
-    pub(crate) fn of(label: &str, setting: Setting, value: &str) -> Self {
+    pub(crate) fn exactly(label: &str, setting: Setting, value: &str) -> Self {
         Self { label: label.to_owned(), setting, value: value.to_owned(), is_pattern: false }
     }
 
@@ -104,7 +104,7 @@ impl Found {
     /// Wants a setting to have a value, where the machine has such a setting.
     pub(crate) fn want(&mut self, machine: &Machine, label: &str, setting: Setting, value: &str) {
         match machine.value_of(&setting) {
-            Ok(_) => self.wanted.push(Wanted::of(label, setting, value)),
+            Ok(_) => self.wanted.push(Wanted::exactly(label, setting, value)),
             Err(plumb_host::Error::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
                 self.leave_out(label, "this machine has no such setting");
             }

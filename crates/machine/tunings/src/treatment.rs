@@ -16,7 +16,7 @@ pub struct Treatment<'a> {
 impl Treatment<'_> {
     /// Each tuning and change, in words.
     #[must_use]
-    pub fn words(&self) -> Vec<String> {
+    pub fn in_words(&self) -> Vec<String> {
         self.tunings.iter().cloned().chain(self.changes.iter().map(ToString::to_string)).collect()
     }
 

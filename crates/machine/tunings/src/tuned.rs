@@ -74,7 +74,7 @@ pub(crate) fn network_throughput(machine: &Machine, _: Option<&str>) -> Found {
 /// Any profile that is installed.
 pub(crate) fn installed(machine: &Machine, argument: Option<&str>) -> Found {
     let name = argument.unwrap_or_default();
-    match read(machine, name) {
+    match installed_profile(machine, name) {
         Ok(Some(profile)) => Found { source: Some(FROM_FILES), ..settings(machine, &profile) },
         Ok(None) => nothing(name, "no profile of that name is installed"),
         Err(error) => nothing(name, &error.to_string()),
@@ -82,7 +82,7 @@ pub(crate) fn installed(machine: &Machine, argument: Option<&str>) -> Found {
 }
 
 fn installed_or(machine: &Machine, name: &str, own_list: &str) -> Found {
-    match read(machine, name) {
+    match installed_profile(machine, name) {
         Ok(Some(profile)) => Found { source: Some(FROM_FILES), ..settings(machine, &profile) },
         Ok(None) => Found { source: Some(FROM_LIST), ..settings(machine, &Profile::parse(own_list)) },
         Err(error) => nothing(name, &error.to_string()),
@@ -96,8 +96,8 @@ fn nothing(name: &str, reason: &str) -> Found {
 }
 
 /// A profile with all that it includes.
-fn read(machine: &Machine, name: &str) -> Result<Option<Profile>, NotWhole> {
-    profile::read(name, &|name| {
+fn installed_profile(machine: &Machine, name: &str) -> Result<Option<Profile>, NotWhole> {
+    profile::with_includes(name, &|name| {
         let files =
             DIRECTORIES.iter().map(|directory| PathBuf::from(directory).join(name).join("tuned.conf"));
         files.into_iter().find_map(|file: PathBuf| machine.text(Path::new(&file)))

@@ -45,7 +45,7 @@ impl Bench {
     }
 
     fn tuner(&self, changes: &[UserChange]) -> Result<Tuner, TuningError> {
-        Tuner::open(self.machine(), self.state(), &[of(changes)])
+        Tuner::open(self.machine(), self.state(), &[treatment_with(changes)])
     }
 
     /// A command that writes down what is done, and changes the file `state`.
@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-fn of(changes: &[UserChange]) -> Treatment<'_> {
+fn treatment_with(changes: &[UserChange]) -> Treatment<'_> {
     Treatment { tunings: &[], changes }
 }
 
@@ -115,15 +115,17 @@ fn changes_are_made_in_order_and_undone_in_reverse() {
     ];
     let mut tuner = bench.tuner(&changes).unwrap();
     let before = tuner.look();
-    tuner.apply(of(&changes)).unwrap();
-    assert!(tuner.is_still_applied(of(&changes)) && !tuner.is_still_applied(Treatment::default()));
+    tuner.apply(treatment_with(&changes)).unwrap();
+    assert!(
+        tuner.is_still_applied(treatment_with(&changes)) && !tuner.is_still_applied(Treatment::default())
+    );
     assert_eq!(bench.text("root/etc/app.conf"), "# app\nmode fast\ncache on\n");
     assert_eq!((bench.text("root/proc/sys/vm/swappiness").trim(), bench.text("state").trim()), ("7", "on"));
     assert_eq!(bench.text("root/etc/new.conf"), "made\n");
     let during = tuner.look();
-    let looks = [before.clone(), during.clone(), during.clone(), during];
-    assert!(tuner.evidence(of(&changes), true, &looks).iter().all(|evidence| evidence.holds));
-    assert!(tuner.evidence(Treatment::default(), false, &looks).iter().all(|evidence| !evidence.holds));
+    let values = [before.clone(), during.clone(), during.clone(), during];
+    assert!(tuner.evidence(treatment_with(&changes), true, &values).iter().all(|evidence| evidence.holds));
+    assert!(tuner.evidence(Treatment::default(), false, &values).iter().all(|evidence| !evidence.holds));
     assert_eq!(tuner.put_back().unwrap().sentences(), Vec::<String>::new());
     assert_eq!(tuner.look(), before);
     assert_eq!(bench.text("root/etc/app.conf"), "# app\nmode slow\ncache off\n");
@@ -139,7 +141,7 @@ fn a_change_that_fails_half_way_undoes_what_was_done() {
     let bench = Bench::new();
     let changes = [bench.line("^mode ", "mode fast"), bench.command("half", Some("on"), None)];
     let mut tuner = bench.tuner(&changes).unwrap();
-    let error = tuner.apply(of(&changes)).unwrap_err().to_string();
+    let error = tuner.apply(treatment_with(&changes)).unwrap_err().to_string();
     assert!(error.contains("prints \"half\", and should print \"on\"; all of it is put back"), "{error}");
     assert_eq!(
         (bench.text("root/etc/app.conf").as_str(), bench.text("state").trim()),
@@ -157,7 +159,7 @@ fn a_change_that_fails_half_way_undoes_what_was_done() {
 
 fn bench_after(tuner: Tuner, bench: &Bench, changes: &[UserChange]) -> String {
     drop(tuner);
-    bench.tuner(changes).unwrap().apply(of(changes)).unwrap_err().to_string()
+    bench.tuner(changes).unwrap().apply(treatment_with(changes)).unwrap_err().to_string()
 }
 
 /// A file whose reader answers with its mode, once `reload` has it read the file.
@@ -184,15 +186,15 @@ fn a_reader_of_a_file_shows_that_it_uses_the_change() {
     let changes = [read_by(&bench, late, Span(30_000_000_000), prints(cat.clone(), "mode fast"))];
     let mut tuner = bench.tuner(&changes).unwrap();
     let before = tuner.look();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     let during = tuner.look();
-    let looks = [before.clone(), during.clone(), during.clone(), during];
-    let evidence = tuner.evidence(of(&changes), true, &looks);
+    let values = [before.clone(), during.clone(), during.clone(), during];
+    let evidence = tuner.evidence(treatment_with(&changes), true, &values);
     assert_eq!(
         evidence.iter().map(|it| (it.observed.contains("mode fast during"), it.holds)).collect::<Vec<_>>(),
         [(false, true), (true, true)]
     );
-    assert!(tuner.evidence(Treatment::default(), false, &looks).iter().all(|it| !it.holds));
+    assert!(tuner.evidence(Treatment::default(), false, &values).iter().all(|it| !it.holds));
     assert_eq!(tuner.put_back().unwrap().sentences(), Vec::<String>::new());
     assert_eq!(tuner.look(), before, "the next slot begins once the reader is back as well");
     drop(tuner);
@@ -200,7 +202,7 @@ fn a_reader_of_a_file_shows_that_it_uses_the_change() {
     // The reload succeeds, and the reader keeps its old configuration.
     let changes = [read_by(&bench, "true", Span(1_000_000_000), prints(cat.clone(), "mode fast"))];
     let mut tuner = bench.tuner(&changes).unwrap();
-    let error = tuner.apply(of(&changes)).unwrap_err().to_string();
+    let error = tuner.apply(treatment_with(&changes)).unwrap_err().to_string();
     assert!(
         error.contains("shows \"mode slow\", and should show \"mode fast\": the change is not used; all"),
         "{error}"
@@ -208,7 +210,7 @@ fn a_reader_of_a_file_shows_that_it_uses_the_change() {
     assert!(bench.text("root/etc/app.conf").contains("mode slow"));
 
     let vain = [read_by(&bench, "true", Span(1_000_000_000), prints(cat, "mode slow"))];
-    let resolved = resolve(of(&vain), &bench.machine()).unwrap();
+    let resolved = resolve(treatment_with(&vain), &bench.machine()).unwrap();
     let vain = resolved[0].proven_before(&bench.machine()).unwrap();
     assert!(vain.contains("already shows \"mode slow\" without the change"), "{vain}");
 }
@@ -248,9 +250,10 @@ fn a_regular_expression_matches_what_a_command_prints() {
     let changes = [bench.command("flows=17", None, Some("^flows=[0-9]+$"))];
     let mut tuner = bench.tuner(&changes).unwrap();
     let before = tuner.look();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     let during = tuner.look();
-    let evidence = tuner.evidence(of(&changes), true, &[before, during.clone(), during.clone(), during]);
+    let evidence =
+        tuner.evidence(treatment_with(&changes), true, &[before, during.clone(), during.clone(), during]);
     assert_eq!(evidence[0].expected, "what matches `^flows=[0-9]+$`");
     assert_eq!((evidence[0].observed.as_str(), evidence[0].holds), ("flows=17 during", true));
     tuner.put_back().unwrap();
@@ -263,13 +266,13 @@ fn a_change_that_does_not_last_until_the_window_closes_is_no_evidence() {
     let changes = [bench.command("on", Some("on"), None)];
     let mut tuner = bench.tuner(&changes).unwrap();
     let before = tuner.look();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     let opened = tuner.look();
     // Something else on the host undoes it while the window is open.
     fs::write(bench.path("state"), "off\n").unwrap();
     let closed = tuner.look();
     tuner.put_back().unwrap();
-    let evidence = tuner.evidence(of(&changes), false, &[before, opened, closed, tuner.look()]);
+    let evidence = tuner.evidence(treatment_with(&changes), false, &[before, opened, closed, tuner.look()]);
     assert_eq!(
         (evidence[0].observed.as_str(), evidence[0].holds),
         ("off before, on when the window opened, off when it closed, off afterwards", false)
@@ -285,7 +288,7 @@ fn what_a_kill_left_is_undone_at_the_next_start() {
         whole("/etc/new.conf", "made\n"),
     ];
     let mut tuner = bench.tuner(&changes).unwrap();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     // A kill runs no destructor. The journal is the same with a lock or without.
     let journal = bench.text("journals/tunings-of-a-run.jsonl");
     drop(tuner);
@@ -327,7 +330,7 @@ fn a_change_whose_verify_fails_afterwards_is_undone_all_the_same() {
     let revert = format!("{}; rm -f {}", command.revert, broken.display());
     let changes = [UserChange::Command(CommandChange { verify, revert, ..command })];
     let mut tuner = bench.tuner(&changes).unwrap();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     fs::write(&broken, "").unwrap();
     let done = tuner.put_back().unwrap();
     assert_eq!((done.restored.len(), done.sentences()), (1, Vec::new()));
@@ -354,7 +357,7 @@ fn a_verify_whose_output_changes_by_itself_keeps_no_change_due() {
     let verify = format!("{}; test ! -e {} || date +%N", command.verify, file.display());
     let changes = [UserChange::Command(CommandChange { verify, ..command })];
     let mut tuner = bench.tuner(&changes).unwrap();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     fs::write(&file, "").unwrap();
     let done = tuner.put_back().unwrap();
     let [sentence] = &done.sentences()[..] else { panic!("{:?}", done.sentences()) };
@@ -370,7 +373,7 @@ fn a_file_that_somebody_else_alters_or_removes_is_left_with_its_old_text_kept() 
     for (number, theirs) in [(1, Some("mode theirs\n")), (2, None)] {
         fs::write(bench.path("root/etc/app.conf"), "mode slow\n").unwrap();
         let mut tuner = bench.tuner(&changes).unwrap();
-        tuner.apply(of(&changes)).unwrap();
+        tuner.apply(treatment_with(&changes)).unwrap();
         match theirs {
             Some(text) => fs::write(bench.path("root/etc/app.conf"), text).unwrap(),
             None => fs::remove_file(bench.path("root/etc/app.conf")).unwrap(),
@@ -393,7 +396,7 @@ fn of_two_changes_to_a_file_the_text_from_before_both_is_kept() {
     let bench = Bench::new();
     let changes = [bench.line("^mode ", "mode fast"), bench.line("^cache ", "cache on")];
     let mut tuner = bench.tuner(&changes).unwrap();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     fs::write(bench.path("root/etc/app.conf"), "theirs\n").unwrap();
     let done = tuner.put_back().unwrap();
     assert_eq!((done.overwritten.len(), tuner.overwritten()), (1, &done.overwritten[..]));
@@ -410,7 +413,7 @@ fn a_reload_that_fails_is_tried_again_once() {
     let reload = Some(format!("test -e {}", gate.display()));
     let changes = [UserChange::File(FileChange { reload, ..line })];
     let mut tuner = bench.tuner(&changes).unwrap();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     fs::remove_file(&gate).unwrap();
     let done = tuner.put_back().unwrap();
     assert!(done.failed[0].starts_with("all is back, but the `test -e "), "{done:?}");
@@ -440,7 +443,7 @@ fn secrets_are_in_the_file_and_in_nothing_else() {
     ];
     let mut tuner = bench.tuner(&changes).unwrap();
     let before = tuner.look();
-    tuner.apply(of(&changes)).unwrap();
+    tuner.apply(treatment_with(&changes)).unwrap();
     assert_eq!(
         (bench.text("root/etc/app.conf").as_str(), bench.text("state").trim()),
         ("password hunter2hunter2\n", "hunter2hunter2")
@@ -449,7 +452,8 @@ fn secrets_are_in_the_file_and_in_nothing_else() {
     let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&journal).unwrap());
     assert_eq!(mode & 0o777, 0o600);
     let during = tuner.look();
-    let evidence = tuner.evidence(of(&changes), true, &[before, during.clone(), during.clone(), during]);
+    let evidence =
+        tuner.evidence(treatment_with(&changes), true, &[before, during.clone(), during.clone(), during]);
     let text = format!("{evidence:?}");
     assert!(evidence.iter().all(|evidence| evidence.holds), "{text}");
     assert!(
@@ -462,7 +466,7 @@ fn secrets_are_in_the_file_and_in_nothing_else() {
 fn what_this_machine_cannot_have_is_said() {
     let bench = Bench::new();
     let said = |change: UserChange| {
-        let error = resolve(of(&[change]), &bench.machine()).unwrap_err().to_string();
+        let error = resolve(treatment_with(&[change]), &bench.machine()).unwrap_err().to_string();
         error.replace(&bench.0.path().display().to_string(), "")
     };
     insta::assert_snapshot!(said(bench.line("^nothing", "x")), @"apply file /etc/app.conf: `x`: no line of /etc/app.conf matches `^nothing`");

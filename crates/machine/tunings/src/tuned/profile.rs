@@ -90,7 +90,10 @@ pub(super) enum NotWhole {
 }
 
 /// A profile with all that it includes; `None` where there is none of that name. `find` has the texts.
-pub(super) fn read(name: &str, find: &dyn Fn(&str) -> Option<String>) -> Result<Option<Profile>, NotWhole> {
+pub(super) fn with_includes(
+    name: &str,
+    find: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Profile>, NotWhole> {
     match find(name) {
         Some(text) => whole(&Profile::parse(&text), find, 0).map(Some),
         None => Ok(None),
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_included_comes_first_and_is_overlaid() {
-        let profile = read("child", &find).unwrap().unwrap();
+        let profile = with_includes("child", &find).unwrap().unwrap();
         let printed: Vec<String> = profile
             .sections
             .iter()
@@ -157,13 +160,16 @@ mod tests {
 
     #[test]
     fn loops_and_missing_includes_are_said() {
-        assert_eq!(read("nosuch", &find), Ok(None));
-        assert_eq!(read("loop", &find).unwrap_err().to_string(), "its includes are more than 10 deep");
+        assert_eq!(with_includes("nosuch", &find), Ok(None));
         assert_eq!(
-            read("orphan", &find).unwrap_err().to_string(),
+            with_includes("loop", &find).unwrap_err().to_string(),
+            "its includes are more than 10 deep"
+        );
+        assert_eq!(
+            with_includes("orphan", &find).unwrap_err().to_string(),
             "it includes nosuch, which is not installed"
         );
-        assert_eq!(read("maybe", &find).unwrap().unwrap().sections.len(), 2);
+        assert_eq!(with_includes("maybe", &find).unwrap().unwrap().sections.len(), 2);
     }
 
     proptest! {
