@@ -33,14 +33,14 @@ impl Access {
     /// When it is absent or incomplete, or asks for something that the driver does not support.
     pub fn required(capability: Option<&VolumeCapability>) -> Result<Self, CallError> {
         let absent = || CallError::Invalid("the request has no volume capability".to_owned());
-        Self::of(capability.ok_or_else(absent)?)
+        Self::from_capability(capability.ok_or_else(absent)?)
     }
 
     /// Reads a capability.
     ///
     /// # Errors
     /// As [`Access::required`].
-    pub fn of(capability: &VolumeCapability) -> Result<Self, CallError> {
+    pub fn from_capability(capability: &VolumeCapability) -> Result<Self, CallError> {
         let invalid = |text: String| Err(CallError::Invalid(text));
         let usage = match &capability.access_type {
             None => return invalid("the volume capability has no access type".to_owned()),
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn one_node_may_mount_ext4_or_have_a_device() {
-        let access = Access::of(&mounted("", AccessMode::SingleNodeSingleWriter)).unwrap();
+        let access = Access::from_capability(&mounted("", AccessMode::SingleNodeSingleWriter)).unwrap();
         assert_eq!(access.usage, Usage::Mounted(vec!["noatime".to_owned()]));
         assert!(access.is_exclusive && !access.is_read_only);
         let block = VolumeCapability {
             access_type: Some(AccessType::Block(Empty {})),
             ..mounted("", AccessMode::SingleNodeReaderOnly)
         };
-        let access = Access::of(&block).unwrap();
+        let access = Access::from_capability(&block).unwrap();
         assert!(access.usage == Usage::Block && access.is_read_only);
     }
 
@@ -105,7 +105,10 @@ mod tests {
             none,
         ];
         for capability in refused {
-            assert!(matches!(Access::of(&capability), Err(CallError::Invalid(_))), "{capability:?}");
+            assert!(
+                matches!(Access::from_capability(&capability), Err(CallError::Invalid(_))),
+                "{capability:?}"
+            );
         }
         assert!(Access::required(None).is_err());
     }

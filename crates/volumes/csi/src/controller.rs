@@ -36,7 +36,7 @@ impl Controller {
     /// The service to a state.
     #[must_use]
     pub fn new(common: Arc<Common>) -> Self {
-        let records = Records::of(&common);
+        let records = Records::in_directory_of(&common);
         Self { common, records }
     }
 
@@ -82,7 +82,7 @@ impl Controller {
     fn info(&self, row: &VolumeRow) -> VolumeInfo {
         VolumeInfo {
             capacity_bytes: row.size_bytes.cast_signed(),
-            volume_id: VolumeId::of(&self.common.node, row),
+            volume_id: VolumeId::text_for(&self.common.node, row),
             volume_context: Texts::new(),
             accessible_topology: vec![self.common.node.topology()],
         }
@@ -113,7 +113,7 @@ impl Controller {
             Err(fault) => return Err(fault),
         };
         let _reserved = self.common.reserve(&uuid)?;
-        if self.records.read(&uuid)?.is_some() {
+        if self.records.record_of(&uuid)?.is_some() {
             let id = &request.volume_id;
             return Err(CallError::Precondition(format!("the volume `{id}` is staged; unstage it first")));
         }
@@ -135,7 +135,7 @@ impl Controller {
             return Err(CallError::Invalid("the request has no volume capabilities".to_owned()));
         }
         self.common.volume(&request.volume_id)?;
-        let unmet = request.volume_capabilities.iter().find_map(|asked| Access::of(asked).err());
+        let unmet = request.volume_capabilities.iter().find_map(|asked| Access::from_capability(asked).err());
         if let Some(unmet) = unmet {
             return Ok(ValidateResponse { confirmed: None, message: unmet.to_string() });
         }
@@ -181,7 +181,8 @@ impl Controller {
     /// When the file system cannot be queried.
     pub fn capacity(&self, request: &GetCapacityRequest) -> Result<GetCapacityResponse, CallError> {
         let is_here = request.accessible_topology.as_ref().is_none_or(|place| self.common.node.is_in(place));
-        let is_possible = request.volume_capabilities.iter().all(|asked| Access::of(asked).is_ok());
+        let is_possible =
+            request.volume_capabilities.iter().all(|asked| Access::from_capability(asked).is_ok());
         if !is_here || !is_possible {
             return Ok(GetCapacityResponse { available_capacity: 0 });
         }
@@ -238,7 +239,7 @@ fn check_capabilities(asked: &[VolumeCapability]) -> Result<(), CallError> {
     if asked.is_empty() {
         return Err(CallError::Invalid("the request has no volume capabilities".to_owned()));
     }
-    asked.iter().try_for_each(|asked| Access::of(asked).map(drop))
+    asked.iter().try_for_each(|asked| Access::from_capability(asked).map(drop))
 }
 
 /// Whether an existing volume matches a request, which callers may repeat.

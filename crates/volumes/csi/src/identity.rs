@@ -76,7 +76,7 @@ pub struct VolumeId {
 impl VolumeId {
     /// The identity of a volume of this node.
     #[must_use]
-    pub fn of(node: &NodeName, row: &VolumeRow) -> String {
+    pub fn text_for(node: &NodeName, row: &VolumeRow) -> String {
         format!("{}/{}", node.0, row.uuid)
     }
 

@@ -46,8 +46,8 @@ impl Node {
     /// The node service of a state directory.
     #[must_use]
     pub fn new(common: Arc<Common>) -> Self {
-        let records = Records::of(&common);
-        let server = VolumeServer::of(common.state_directory(), &common.directory());
+        let records = Records::in_directory_of(&common);
+        let server = VolumeServer::new(common.state_directory(), &common.directory());
         Self { common, records, server, starting: Mutex::new(()) }
     }
 
@@ -78,7 +78,7 @@ impl Node {
 
     /// A volume's record. A record of an earlier boot is removed, since nothing that it names still exists.
     fn record(&self, uuid: &str) -> Result<Option<Record>, CallError> {
-        let Some(record) = self.records.read(uuid)? else { return Ok(None) };
+        let Some(record) = self.records.record_of(uuid)? else { return Ok(None) };
         if record.boot == time::boot_id() {
             return Ok(Some(record));
         }
@@ -159,7 +159,7 @@ impl Node {
         if defect.is_some() {
             self.build(row, record)?;
         }
-        Ok(defect.map(Defect::words))
+        Ok(defect.map(Defect::into_words))
     }
 
     /// Takes apart the layers that staging built. A volume that is not staged is left alone.
@@ -376,7 +376,7 @@ impl Node {
 
     fn look_after_one(&self, uuid: &str) -> Option<String> {
         // Reserve the volume only if there is something to repair, so that calls need not wait.
-        if let Ok(Some(record)) = self.records.read(uuid)
+        if let Ok(Some(record)) = self.records.record_of(uuid)
             && record.boot == time::boot_id()
             && matches!(self.stack(uuid).defect(&record), Ok(None))
         {

@@ -54,7 +54,7 @@ pub struct Records {
 impl Records {
     /// The records of a state directory.
     #[must_use]
-    pub fn of(common: &Common) -> Self {
+    pub fn in_directory_of(common: &Common) -> Self {
         Self { directory: common.directory().join(VOLUMES) }
     }
 
@@ -88,7 +88,7 @@ impl Records {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(&self, uuid: &str) -> Result<Option<Record>, CallError> {
+    pub fn record_of(&self, uuid: &str) -> Result<Option<Record>, CallError> {
         let path = self.directory_of(uuid).join(FILE);
         match std::fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -151,8 +151,8 @@ mod tests {
     fn a_record_is_there_until_it_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let common = Common::open(directory.path(), NodeName::new("a").unwrap()).unwrap();
-        let records = Records::of(&common);
-        assert_eq!((records.all().unwrap(), records.read("u-1").unwrap()), (Vec::new(), None));
+        let records = Records::in_directory_of(&common);
+        assert_eq!((records.all().unwrap(), records.record_of("u-1").unwrap()), (Vec::new(), None));
         let record = Record {
             boot: Some("b".to_owned()),
             staging: "/staging".into(),
@@ -163,10 +163,10 @@ mod tests {
             targets: vec![PublishedPath { path: "/target".into(), is_read_only: true }],
         };
         records.write("u-1", &record).unwrap();
-        assert_eq!(records.read("u-1").unwrap(), Some(record));
+        assert_eq!(records.record_of("u-1").unwrap(), Some(record));
         assert_eq!(records.all().unwrap(), ["u-1"]);
         records.remove("u-1").unwrap();
         records.remove("u-1").unwrap();
-        assert_eq!(records.read("u-1").unwrap(), None);
+        assert_eq!(records.record_of("u-1").unwrap(), None);
     }
 }

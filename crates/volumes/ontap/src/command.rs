@@ -36,7 +36,7 @@ pub fn run(state: &State, command: &str) -> Result<String, RestError> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let options_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
     let (verb, rest) = words.split_at(options_at);
-    let mut options = Options::read(rest)?;
+    let mut options = Options::parse(rest)?;
     let done = state.atomically(|| {
         let said = match *verb {
             ["qos", "policy-group", "create"] => create(state, &mut options, fixed),
@@ -93,7 +93,7 @@ const FLAG: &str = "force";
 struct Options<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Options<'a> {
-    fn read(words: &[&'a str]) -> Result<Self, RestError> {
+    fn parse(words: &[&'a str]) -> Result<Self, RestError> {
         let mut options = BTreeMap::new();
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
@@ -192,12 +192,12 @@ fn fixed(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, R
         }
     };
     if let Some(Throughput { iops, bytes_per_s }) =
-        options.read_as("max-throughput", Throughput::DUE, Throughput::read)?
+        options.read_as("max-throughput", Throughput::DUE, Throughput::parse)?
     {
         (fixed.max_iops, fixed.max_bytes_per_s) = (iops, bytes_per_s);
     }
     if let Some(Throughput { iops, bytes_per_s }) =
-        options.read_as("min-throughput", Throughput::DUE, Throughput::read)?
+        options.read_as("min-throughput", Throughput::DUE, Throughput::parse)?
     {
         (fixed.min_iops, fixed.min_bytes_per_s) = (iops, bytes_per_s);
     }

@@ -45,7 +45,7 @@ pub const fn set(name: &'static str, kind: FieldKind) -> Field {
 }
 
 /// A field that is there to be read.
-pub const fn read(name: &'static str, kind: FieldKind) -> Field {
+pub const fn read_only(name: &'static str, kind: FieldKind) -> Field {
     Field { name, kind, settable: false }
 }
 
@@ -258,7 +258,7 @@ mod tests {
         set("shared", FieldKind::Flag),
         set("size", FieldKind::Size),
         set("color", FieldKind::Choice(&["red", "blue"])),
-        read("uuid", FieldKind::Text),
+        read_only("uuid", FieldKind::Text),
     ];
 
     #[test]

@@ -388,15 +388,15 @@ pub fn decoded(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::read;
+    use crate::fields::read_only;
 
     const THINGS: Collection = Collection {
         path: "/api/things",
         fields: &[
-            read("uuid", FieldKind::Text),
-            read("name", FieldKind::Text),
-            read("svm.name", FieldKind::Text),
-            read("limit", FieldKind::Count),
+            read_only("uuid", FieldKind::Text),
+            read_only("name", FieldKind::Text),
+            read_only("svm.name", FieldKind::Text),
+            read_only("limit", FieldKind::Count),
         ],
         always: &["uuid", "name"],
     };

@@ -30,7 +30,7 @@ impl Throughput {
     pub const DUE: &str = "500iops, 100MB/s, or both separated by a comma";
 
     /// Reads it.
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (mut iops, mut bytes_per_s) = (None, None);
         if matches!(text.to_ascii_lowercase().as_str(), "none" | "inf" | "0") {
             return Some(Self { iops, bytes_per_s });
@@ -85,17 +85,17 @@ mod tests {
             ("5000IOPS,500KB/s", Some(5_000), Some(500 << 10), "5000IOPS,500KB/s"),
             ("100MB/s,2500iops", Some(2_500), Some(100 << 20), "2500IOPS,100MB/s"),
         ] {
-            let throughput = Throughput::read(text).unwrap();
+            let throughput = Throughput::parse(text).unwrap();
             assert_eq!(throughput, Throughput { iops, bytes_per_s }, "{text}");
             assert_eq!(throughput.text().as_deref(), Some(said), "{text}");
         }
         for none in ["none", "INF", "0"] {
-            assert_eq!(Throughput::read(none).unwrap().text(), None, "{none}");
+            assert_eq!(Throughput::parse(none).unwrap().text(), None, "{none}");
         }
         for wrong in
             ["", "500", "500 iops", "1iops,2iops", "1MB/s,2KB/s", "fast", "5iops,", "99999999999999GB/s"]
         {
-            assert_eq!(Throughput::read(wrong), None, "{wrong}");
+            assert_eq!(Throughput::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -409,7 +409,7 @@ mod tests {
         );
         a.write(&[7; 512], 0).unwrap();
         let mut other = [1; 512];
-        find(&service, "b").unwrap().read(&mut other, 0).unwrap();
+        find(&service, "b").unwrap().read_at(&mut other, 0).unwrap();
         assert_eq!(other, [0; 512]);
     }
 

@@ -170,7 +170,7 @@ impl Volume {
         std::mem::replace(&mut place, limiter)
     }
 
-    pub(crate) fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+    pub(crate) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(into, offset)
     }
 
@@ -178,7 +178,7 @@ impl Volume {
     /// tell (tmpfs, which has no disk, and some on a network) it waits for all of it.
     pub(crate) fn read_cached(&self, into: &mut [u8], offset: u64) -> io::Result<bool> {
         if !self.tells_cold {
-            return self.read(into, offset).map(|()| true);
+            return self.read_at(into, offset).map(|()| true);
         }
         match read_nowait(&self.file, into, offset) {
             Ok(count) => Ok(count == into.len()),
@@ -195,7 +195,7 @@ impl Volume {
             if scratch.len() < part {
                 scratch.resize(part, 0);
             }
-            if let Err(error) = self.read(&mut scratch[..part], start) {
+            if let Err(error) = self.read_at(&mut scratch[..part], start) {
                 // The file's end may have come closer in the meantime.
                 return self.check(offset, bytes).and(Err(VolumeError::File(error)));
             }

@@ -15,33 +15,33 @@ type Read = fn(&[u8]) -> String;
 /// Every message that the driver reads.
 const MESSAGES: [Read; 15] = [
     |bytes| {
-        read::<CreateVolumeRequest>(bytes, |it| {
+        read_and_write_back::<CreateVolumeRequest>(bytes, |it| {
             [capabilities(&it.volume_capabilities), policy(&[&it.parameters, &it.mutable_parameters])]
                 .concat()
         })
     },
     |bytes| {
-        read::<ValidateRequest>(bytes, |it| {
+        read_and_write_back::<ValidateRequest>(bytes, |it| {
             [capabilities(&it.volume_capabilities), policy(&[&it.parameters])].concat()
         })
     },
-    |bytes| read::<ModifyRequest>(bytes, |it| policy(&[&it.mutable_parameters])),
-    |bytes| read::<StageRequest>(bytes, |it| capability(it.volume_capability.as_ref())),
-    |bytes| read::<PublishRequest>(bytes, |it| capability(it.volume_capability.as_ref())),
-    |bytes| read::<GetCapacityRequest>(bytes, |it| capabilities(&it.volume_capabilities)),
-    |bytes| read::<DeleteVolumeRequest>(bytes, |_| String::new()),
-    |bytes| read::<ListVolumesRequest>(bytes, |_| String::new()),
-    |bytes| read::<ControllerExpandRequest>(bytes, |_| String::new()),
-    |bytes| read::<UnstageRequest>(bytes, |_| String::new()),
-    |bytes| read::<UnpublishRequest>(bytes, |_| String::new()),
-    |bytes| read::<StatsRequest>(bytes, |_| String::new()),
-    |bytes| read::<NodeExpandRequest>(bytes, |_| String::new()),
-    |bytes| read::<ListVolumesResponse>(bytes, |_| String::new()),
-    |bytes| read::<PluginCapabilities>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<ModifyRequest>(bytes, |it| policy(&[&it.mutable_parameters])),
+    |bytes| read_and_write_back::<StageRequest>(bytes, |it| capability(it.volume_capability.as_ref())),
+    |bytes| read_and_write_back::<PublishRequest>(bytes, |it| capability(it.volume_capability.as_ref())),
+    |bytes| read_and_write_back::<GetCapacityRequest>(bytes, |it| capabilities(&it.volume_capabilities)),
+    |bytes| read_and_write_back::<DeleteVolumeRequest>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<ListVolumesRequest>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<ControllerExpandRequest>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<UnstageRequest>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<UnpublishRequest>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<StatsRequest>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<NodeExpandRequest>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<ListVolumesResponse>(bytes, |_| String::new()),
+    |bytes| read_and_write_back::<PluginCapabilities>(bytes, |_| String::new()),
 ];
 
 /// Reads a message, and compares it with what it is written as. Returns what `inspect` says of it, or the error.
-fn read<M: Message + Default + PartialEq>(bytes: &[u8], inspect: fn(&M) -> String) -> String {
+fn read_and_write_back<M: Message + Default + PartialEq>(bytes: &[u8], inspect: fn(&M) -> String) -> String {
     let message = match M::decode(bytes) {
         Ok(message) => message,
         Err(error) => return error.to_string().chars().filter(char::is_ascii_alphabetic).take(80).collect(),

@@ -34,7 +34,7 @@ pub struct VolumeServer {
 impl VolumeServer {
     /// The server of a state directory, with the driver's directory in it.
     #[must_use]
-    pub fn of(state: &Path, directory: &Path) -> Self {
+    pub fn new(state: &Path, directory: &Path) -> Self {
         Self { state: state.to_owned(), directory: directory.to_owned(), socket: directory.join("nbd.sock") }
     }
 

@@ -33,7 +33,7 @@ pub enum Defect {
 
 impl Defect {
     /// In words.
-    pub fn words(self) -> String {
+    pub fn into_words(self) -> String {
         match self {
             Self::Broken(words) | Self::Missing(words) => words,
         }

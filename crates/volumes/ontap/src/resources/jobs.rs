@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use super::resource::{JOBS_PATH, Resource};
 use crate::asked::Asked;
 use crate::fault::RestError;
-use crate::fields::{FieldKind, read};
+use crate::fields::{FieldKind, read_only};
 use crate::query::Collection;
 
 pub static JOBS: Resource = Resource {
     collection: Collection {
         path: JOBS_PATH,
         fields: &[
-            read("uuid", FieldKind::Text),
-            read("description", FieldKind::Text),
-            read("state", FieldKind::Text),
-            read("message", FieldKind::Text),
-            read("code", FieldKind::Count),
-            read("start_time", FieldKind::Text),
-            read("end_time", FieldKind::Text),
+            read_only("uuid", FieldKind::Text),
+            read_only("description", FieldKind::Text),
+            read_only("state", FieldKind::Text),
+            read_only("message", FieldKind::Text),
+            read_only("code", FieldKind::Count),
+            read_only("start_time", FieldKind::Text),
+            read_only("end_time", FieldKind::Text),
         ],
         always: &["uuid"],
     },

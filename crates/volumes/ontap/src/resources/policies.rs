@@ -15,7 +15,7 @@ use super::resource::{Changes, Resource};
 use super::{svm_of, svm_record};
 use crate::asked::Asked;
 use crate::fault::{self, RestError};
-use crate::fields::{Body, Field, FieldKind, read, set};
+use crate::fields::{Body, Field, FieldKind, read_only, set};
 use crate::query::Collection;
 use crate::throughput::{MB_BYTES, Throughput};
 
@@ -30,28 +30,28 @@ pub static POLICIES: Resource = Resource {
     collection: Collection {
         path: "/api/storage/qos/policies",
         fields: &[
-            read("uuid", FieldKind::Text),
-            read("name", FieldKind::Text),
-            read("svm.name", FieldKind::Text),
-            read("svm.uuid", FieldKind::Text),
-            read("scope", FieldKind::Text),
-            read("policy_class", FieldKind::Text),
-            read("object_count", FieldKind::Count),
-            read("fixed.capacity_shared", FieldKind::Flag),
-            read("fixed.max_throughput", FieldKind::Text),
-            read("fixed.max_throughput_iops", FieldKind::Count),
-            read("fixed.max_throughput_mbps", FieldKind::Count),
-            read("fixed.min_throughput", FieldKind::Text),
-            read("fixed.min_throughput_iops", FieldKind::Count),
-            read("fixed.min_throughput_mbps", FieldKind::Count),
-            read("adaptive.absolute_min_iops", FieldKind::Count),
-            read("adaptive.block_size", FieldKind::Text),
-            read("adaptive.expected_iops", FieldKind::Count),
-            read("adaptive.expected_iops_allocation", FieldKind::Text),
-            read("adaptive.peak_iops", FieldKind::Count),
-            read("adaptive.peak_iops_allocation", FieldKind::Text),
-            read("plumbline.preferred", FieldKind::Text),
-            read("plumbline.not_enforced", FieldKind::Text),
+            read_only("uuid", FieldKind::Text),
+            read_only("name", FieldKind::Text),
+            read_only("svm.name", FieldKind::Text),
+            read_only("svm.uuid", FieldKind::Text),
+            read_only("scope", FieldKind::Text),
+            read_only("policy_class", FieldKind::Text),
+            read_only("object_count", FieldKind::Count),
+            read_only("fixed.capacity_shared", FieldKind::Flag),
+            read_only("fixed.max_throughput", FieldKind::Text),
+            read_only("fixed.max_throughput_iops", FieldKind::Count),
+            read_only("fixed.max_throughput_mbps", FieldKind::Count),
+            read_only("fixed.min_throughput", FieldKind::Text),
+            read_only("fixed.min_throughput_iops", FieldKind::Count),
+            read_only("fixed.min_throughput_mbps", FieldKind::Count),
+            read_only("adaptive.absolute_min_iops", FieldKind::Count),
+            read_only("adaptive.block_size", FieldKind::Text),
+            read_only("adaptive.expected_iops", FieldKind::Count),
+            read_only("adaptive.expected_iops_allocation", FieldKind::Text),
+            read_only("adaptive.peak_iops", FieldKind::Count),
+            read_only("adaptive.peak_iops_allocation", FieldKind::Text),
+            read_only("plumbline.preferred", FieldKind::Text),
+            read_only("plumbline.not_enforced", FieldKind::Text),
         ],
         always: &["uuid", "name"],
     },
@@ -79,10 +79,10 @@ fn settable(is_made: bool) -> Vec<Field> {
         set("adaptive.expected_iops_allocation", FieldKind::Choice(SPACES)),
         set("adaptive.peak_iops", FieldKind::Count),
         set("adaptive.peak_iops_allocation", FieldKind::Choice(SPACES)),
-        read("uuid", FieldKind::Text),
-        read("scope", FieldKind::Text),
-        read("policy_class", FieldKind::Text),
-        read("object_count", FieldKind::Count),
+        read_only("uuid", FieldKind::Text),
+        read_only("scope", FieldKind::Text),
+        read_only("policy_class", FieldKind::Text),
+        read_only("object_count", FieldKind::Count),
     ]
 }
 
@@ -232,7 +232,7 @@ fn throughput(body: &Body, name: &str, numbers: &[&str]) -> Result<Option<Throug
         let message = format!("\"{name}\" cannot be used in combination with \"{number}\"");
         return Err(RestError::bad(fault::POLICY_FIELDS, message).about(name));
     }
-    Throughput::read(text).map(Some).ok_or_else(|| RestError::value(name, text, Throughput::DUE))
+    Throughput::parse(text).map(Some).ok_or_else(|| RestError::value(name, text, Throughput::DUE))
 }
 
 /// Checks the two maxima against each other, where there are two; see [`OPERATION_BYTES`].

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use super::resource::Resource;
 use crate::asked::Asked;
 use crate::fault::RestError;
-use crate::fields::{FieldKind, read};
+use crate::fields::{FieldKind, read_only};
 use crate::query::Collection;
 
 pub static SVMS: Resource = Resource {
     collection: Collection {
         path: "/api/svm/svms",
         fields: &[
-            read("uuid", FieldKind::Text),
-            read("name", FieldKind::Text),
-            read("state", FieldKind::Text),
+            read_only("uuid", FieldKind::Text),
+            read_only("name", FieldKind::Text),
+            read_only("state", FieldKind::Text),
         ],
         always: &["uuid", "name"],
     },

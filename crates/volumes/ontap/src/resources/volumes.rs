@@ -14,7 +14,7 @@ use super::resource::{Changes, Resource};
 use super::{policies, svm_of, svm_record};
 use crate::asked::Asked;
 use crate::fault::{self, RestError};
-use crate::fields::{Body, Field, FieldKind, read, set};
+use crate::fields::{Body, Field, FieldKind, read_only, set};
 use crate::query::Collection;
 
 /// The name that stands for no policy, as ONTAP has it.
@@ -24,32 +24,32 @@ pub static VOLUMES: Resource = Resource {
     collection: Collection {
         path: "/api/storage/volumes",
         fields: &[
-            read("uuid", FieldKind::Text),
-            read("name", FieldKind::Text),
-            read("svm.name", FieldKind::Text),
-            read("svm.uuid", FieldKind::Text),
-            read("size", FieldKind::Size),
-            read("state", FieldKind::Text),
-            read("style", FieldKind::Text),
-            read("type", FieldKind::Text),
-            read("create_time", FieldKind::Text),
-            read("space.size", FieldKind::Size),
-            read("space.used", FieldKind::Size),
-            read("space.available", FieldKind::Size),
-            read("qos.policy.name", FieldKind::Text),
-            read("qos.policy.uuid", FieldKind::Text),
-            read("qos.policy.max_throughput_iops", FieldKind::Count),
-            read("qos.policy.max_throughput_mbps", FieldKind::Count),
-            read("qos.policy.min_throughput_iops", FieldKind::Count),
-            read("qos.policy.min_throughput_mbps", FieldKind::Count),
-            read("plumbline.nbd", FieldKind::Text),
-            read("plumbline.limits.iops", FieldKind::Count),
-            read("plumbline.limits.bytes_per_s", FieldKind::Count),
-            read("plumbline.account.operations", FieldKind::Count),
-            read("plumbline.account.bytes", FieldKind::Count),
-            read("plumbline.account.delayed", FieldKind::Count),
-            read("plumbline.account.bound_by_iops_ns", FieldKind::Count),
-            read("plumbline.account.bound_by_bytes_ns", FieldKind::Count),
+            read_only("uuid", FieldKind::Text),
+            read_only("name", FieldKind::Text),
+            read_only("svm.name", FieldKind::Text),
+            read_only("svm.uuid", FieldKind::Text),
+            read_only("size", FieldKind::Size),
+            read_only("state", FieldKind::Text),
+            read_only("style", FieldKind::Text),
+            read_only("type", FieldKind::Text),
+            read_only("create_time", FieldKind::Text),
+            read_only("space.size", FieldKind::Size),
+            read_only("space.used", FieldKind::Size),
+            read_only("space.available", FieldKind::Size),
+            read_only("qos.policy.name", FieldKind::Text),
+            read_only("qos.policy.uuid", FieldKind::Text),
+            read_only("qos.policy.max_throughput_iops", FieldKind::Count),
+            read_only("qos.policy.max_throughput_mbps", FieldKind::Count),
+            read_only("qos.policy.min_throughput_iops", FieldKind::Count),
+            read_only("qos.policy.min_throughput_mbps", FieldKind::Count),
+            read_only("plumbline.nbd", FieldKind::Text),
+            read_only("plumbline.limits.iops", FieldKind::Count),
+            read_only("plumbline.limits.bytes_per_s", FieldKind::Count),
+            read_only("plumbline.account.operations", FieldKind::Count),
+            read_only("plumbline.account.bytes", FieldKind::Count),
+            read_only("plumbline.account.delayed", FieldKind::Count),
+            read_only("plumbline.account.bound_by_iops_ns", FieldKind::Count),
+            read_only("plumbline.account.bound_by_bytes_ns", FieldKind::Count),
         ],
         always: &["uuid", "name"],
     },
@@ -70,9 +70,9 @@ fn settable(is_made: bool) -> Vec<Field> {
         set("size", FieldKind::Size),
         set("qos.policy.name", FieldKind::Text),
         set("qos.policy.uuid", FieldKind::Text),
-        read("uuid", FieldKind::Text),
-        read("state", FieldKind::Text),
-        read("create_time", FieldKind::Text),
+        read_only("uuid", FieldKind::Text),
+        read_only("state", FieldKind::Text),
+        read_only("create_time", FieldKind::Text),
     ]
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// For a process that may have `open_files` files open.
-    pub(super) fn of(open_files: u64) -> Self {
+    pub(super) fn for_open_files(open_files: u64) -> Self {
         let spare = open_files.saturating_sub(KEPT_DESCRIPTORS).max(open_files / 2);
         let connections = usize::try_from(spare).unwrap_or(usize::MAX).clamp(2, CONNECTIONS_MAX);
         let address_connections = (connections / 2).min(ADDRESS_CONNECTIONS_MAX);
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn an_address_has_its_share_and_descriptors_are_left() {
-        assert_eq!(Bounds::of(1 << 20).connections, 32 << 10);
-        let few = Bounds::of(256);
+        assert_eq!(Bounds::for_open_files(1 << 20).connections, 32 << 10);
+        let few = Bounds::for_open_files(256);
         assert_eq!((few.connections, few.address_connections), (128, 64));
         let places = Arc::new(Places::new(Bounds { connections: 3, address_connections: 2, ..few }));
         let take = |address: &str| {
@@ -171,8 +171,11 @@ mod tests {
 
     #[test]
     fn a_connection_that_has_not_chosen_makes_room() {
-        let places =
-            Arc::new(Places::new(Bounds { connections: 3, address_connections: 2, ..Bounds::of(64) }));
+        let places = Arc::new(Places::new(Bounds {
+            connections: 3,
+            address_connections: 2,
+            ..Bounds::for_open_files(64)
+        }));
         let take = |address: &str, connection| {
             let taken = places.take(address.parse().unwrap(), Waiter { thread: 0, connection });
             taken.map(|(place, leaving)| (place, leaving.map(|waiter| waiter.connection)))

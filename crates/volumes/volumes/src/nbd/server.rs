@@ -50,7 +50,7 @@ impl Server {
     /// # Errors
     /// When the address cannot be listened on.
     pub fn bind(address: &Address, threads: usize, exports: Arc<Exports>) -> Result<Self, ServerError> {
-        Self::bind_within(Bounds::of(raise_open_files_limit()), address, threads, exports)
+        Self::bind_within(Bounds::for_open_files(raise_open_files_limit()), address, threads, exports)
     }
 
     /// As [`Server::bind`], with other bounds for clients.

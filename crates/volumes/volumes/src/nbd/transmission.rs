@@ -236,7 +236,7 @@ impl Transmission {
             _ => (request.offset, u64::from(request.length)),
         };
         let fault = self.volume.check(offset, bytes).err()?;
-        Some(Refusal::of(&fault, request.command == Command::Read))
+        Some(Refusal::from_fault(&fault, request.command == Command::Read))
     }
 
     fn refuse(&mut self, request: Request, refusal: Refusal, tools: &mut Tools<'_>) {
@@ -323,7 +323,7 @@ impl Transmission {
         let into = &mut room[head.len()..wanted];
         let found = match at {
             Place::Fetched { until } if done + length <= until => {
-                self.volume.read(into, offset).map(|()| true)
+                self.volume.read_at(into, offset).map(|()| true)
             }
             Place::Unknown | Place::Fetched { .. } => self.volume.read_cached(into, offset),
             Place::Coming => return Progress::Blocked(None),
@@ -397,7 +397,7 @@ impl Transmission {
         // The whole request again for each piece: the volume may have changed while the request waited.
         let refusal = refusal.or_else(|| self.outside(&request)).or_else(|| {
             let written = self.volume.write(data, request.offset + u64::from(done));
-            written.err().map(|fault| Refusal::of(&fault, false))
+            written.err().map(|fault| Refusal::from_fault(&fault, false))
         });
         tools.input.consume(length as usize);
         if done + length < request.length {

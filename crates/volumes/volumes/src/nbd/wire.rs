@@ -45,7 +45,7 @@ impl From<&std::io::Error> for Refusal {
 
 impl Refusal {
     /// The number for a volume's error in the reply to a read, or to any other command.
-    pub(super) fn of(fault: &VolumeError, is_read: bool) -> Self {
+    pub(super) fn from_fault(fault: &VolumeError, is_read: bool) -> Self {
         match fault {
             VolumeError::Offline => Self::Shutdown,
             VolumeError::Outside if is_read => Self::Invalid,
@@ -126,7 +126,7 @@ impl Head {
         &self.bytes[..self.length]
     }
 
-    fn of(parts: &[&[u8]]) -> Self {
+    fn joined(parts: &[&[u8]]) -> Self {
         let mut head = Self { bytes: [0; 32], length: 0 };
         for part in parts {
             head.bytes[head.length..head.length + part.len()].copy_from_slice(part);
@@ -138,12 +138,12 @@ impl Head {
     /// A simple reply; data of a read follows it.
     pub(super) fn simple(cookie: [u8; 8], refusal: Option<Refusal>) -> Self {
         let code = refusal.map_or(0, |refusal| refusal as u32);
-        Self::of(&[&SIMPLE_REPLY_MAGIC.to_be_bytes(), &code.to_be_bytes(), &cookie])
+        Self::joined(&[&SIMPLE_REPLY_MAGIC.to_be_bytes(), &code.to_be_bytes(), &cookie])
     }
 
     fn chunk(flags: u16, kind: u16, cookie: [u8; 8], length: u32, payload: &[u8]) -> Self {
         let magic = STRUCTURED_REPLY_MAGIC.to_be_bytes();
-        Self::of(&[
+        Self::joined(&[
             &magic,
             &flags.to_be_bytes(),
             &kind.to_be_bytes(),

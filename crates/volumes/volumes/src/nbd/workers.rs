@@ -120,7 +120,7 @@ impl Workers {
         let mut scratch = Vec::new();
         while let Some(job) = self.next() {
             let is_read = matches!(job.work, Work::Fetch { .. });
-            let refusal = perform(&job, &mut scratch).err().map(|fault| Refusal::of(&fault, is_read));
+            let refusal = perform(&job, &mut scratch).err().map(|fault| Refusal::from_fault(&fault, is_read));
             let Job { waiter: Waiter { thread, connection }, work, cookie, .. } = job;
             mailboxes[thread].post(Letter::Done { connection, cookie, work, refusal });
         }

@@ -18,7 +18,7 @@ pub enum Space {
 }
 
 impl Space {
-    fn of(self, size: Size) -> u64 {
+    fn bytes_of(self, size: Size) -> u64 {
         match self {
             Self::AllocatedSpace => size.allocated,
             Self::UsedSpace => size.used,
@@ -76,14 +76,14 @@ impl Adaptive {
 
     /// Expected operations, or the absolute minimum where that is more.
     pub(super) fn floor_iops(&self, size: Size) -> u64 {
-        let expected = proportion(self.expected_iops_per_tb, self.expected_iops_allocation.of(size));
+        let expected = proportion(self.expected_iops_per_tb, self.expected_iops_allocation.bytes_of(size));
         expected.max(self.absolute_min_iops)
     }
 
     /// The greatest of expected, peak and absolute minimum, as NetApp's knowledge base has it ("throughput ceiling"), and
     /// at least one operation per second, so that an empty volume can be begun with.
     fn ceiling_iops(&self, size: Size) -> NonZeroU64 {
-        let peak = proportion(self.peak_iops_per_tb, self.peak_iops_allocation.of(size));
+        let peak = proportion(self.peak_iops_per_tb, self.peak_iops_allocation.bytes_of(size));
         NonZeroU64::new(peak.max(self.floor_iops(size))).unwrap_or(NonZeroU64::MIN)
     }
 

@@ -68,7 +68,7 @@ fn who_is_below_their_floor_has_the_first_turn() {
     let mailboxes: Arc<[Mailbox]> = Arc::from([Mailbox::new().unwrap()]);
     let common = Common {
         listener: Arc::new(Listener::Tcp(listener)),
-        places: Arc::new(Places::new(Bounds::of(1 << 20))),
+        places: Arc::new(Places::new(Bounds::for_open_files(1 << 20))),
         mailboxes: Arc::clone(&mailboxes),
         disk: Arc::default(),
         readers: Arc::default(),
@@ -99,7 +99,7 @@ fn who_is_below_their_floor_has_the_first_turn() {
             assert_eq!(client.receive(WRITE), Reply::Done(Vec::new()));
         }
         let mut found = [9; 1];
-        free.read(&mut found, 0).unwrap();
+        free.read_at(&mut found, 0).unwrap();
         written_last[usize::from(found[0])] += 1;
     }
     // The kernel may bring the two to the loop one after the other now and then.

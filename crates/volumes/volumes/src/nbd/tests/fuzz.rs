@@ -281,7 +281,8 @@ impl<'e> Side<'e> {
         let mut scratch = Vec::new();
         for (is_read, workers) in [(false, &self.disk), (true, &self.readers)] {
             for job in workers.take_all() {
-                let refusal = perform(&job, &mut scratch).err().map(|fault| Refusal::of(&fault, is_read));
+                let refusal =
+                    perform(&job, &mut scratch).err().map(|fault| Refusal::from_fault(&fault, is_read));
                 transmission.finish(job.cookie, job.work, refusal);
                 self.steps.insert(if is_read { 106 } else { 107 });
             }

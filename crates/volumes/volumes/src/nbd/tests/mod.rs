@@ -357,7 +357,7 @@ fn served_within(bounds: Bounds, address: &str) -> (TempDir, Server) {
 
 #[test]
 fn a_client_that_chooses_no_volume_is_left_and_one_that_did_may_be_idle() {
-    let bounds = Bounds { handshake: Duration::from_millis(50), ..Bounds::of(1 << 20) };
+    let bounds = Bounds { handshake: Duration::from_millis(50), ..Bounds::for_open_files(1 << 20) };
     let (_directory, server) = served_within(bounds, "127.0.0.1:0");
     let mut chosen = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     let mut silent = client::Handshake::begin(server.address().tcp().unwrap());
@@ -369,7 +369,7 @@ fn a_client_that_chooses_no_volume_is_left_and_one_that_did_may_be_idle() {
 
 #[test]
 fn an_address_that_has_its_share_keeps_no_other_out_and_a_free_place_is_taken_again() {
-    let bounds = Bounds { connections: 4, address_connections: 3, ..Bounds::of(1 << 20) };
+    let bounds = Bounds { connections: 4, address_connections: 3, ..Bounds::for_open_files(1 << 20) };
     let (_directory, server) = served_within(bounds, "[::]:0");
     let at = |host: &str| format!("{host}:{}", server.address().tcp().unwrap().port()).parse().unwrap();
     let mut idle: Vec<_> = (0..3).map(|_| Client::connect(at("127.0.0.1"), "vol1", true)).collect();
@@ -389,7 +389,7 @@ fn an_address_that_has_its_share_keeps_no_other_out_and_a_free_place_is_taken_ag
 
 #[test]
 fn silent_clients_make_room_for_each_other_and_for_one_that_chooses() {
-    let bounds = Bounds { connections: 8, address_connections: 3, ..Bounds::of(1 << 20) };
+    let bounds = Bounds { connections: 8, address_connections: 3, ..Bounds::for_open_files(1 << 20) };
     let (_directory, server) = served_within(bounds, "127.0.0.1:0");
     let address = server.address().tcp().unwrap();
     let mut chosen = Client::connect(address, "vol1", true);
