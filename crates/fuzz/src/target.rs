@@ -50,7 +50,7 @@ impl Target {
 
     /// Adds words of the format, which are inserted at random places.
     #[must_use]
-    pub fn words<B: Into<Vec<u8>>>(mut self, words: impl IntoIterator<Item = B>) -> Self {
+    pub fn with_words<B: Into<Vec<u8>>>(mut self, words: impl IntoIterator<Item = B>) -> Self {
         self.words.extend(words.into_iter().map(Into::into));
         self
     }
@@ -77,7 +77,7 @@ impl Target {
         let mut trial = Trial::new(self.name, seed, self.memory_bytes_max);
         let mut found: Vec<Vec<u8>> = Vec::new();
         for input in &self.seeds {
-            trial.of(input, &mut read);
+            trial.finds_new_outcome(input, &mut read);
         }
         let mut mutator = Mutator::new(seed, self.words, INPUT_BYTES_MAX);
         let end_ns = monotonic_ns().saturating_add(seconds.saturating_mul(1_000_000_000));
@@ -87,7 +87,7 @@ impl Target {
                 let other = pick(&self.seeds, &found, &mut mutator);
                 mutator.mutate(original, other)
             };
-            if trial.of(&input, &mut read) {
+            if trial.finds_new_outcome(&input, &mut read) {
                 match found.len() {
                     FOUND_MAX => found[mutator.below(FOUND_MAX)] = input,
                     _ => found.push(input),
@@ -130,7 +130,7 @@ impl Trial {
     }
 
     /// Calls the reader. Whether the outcome is a new one.
-    fn of<T: Hash>(&mut self, input: &[u8], read: &mut impl FnMut(&[u8]) -> T) -> bool {
+    fn finds_new_outcome<T: Hash>(&mut self, input: &[u8], read: &mut impl FnMut(&[u8]) -> T) -> bool {
         self.calls += 1;
         self.file.hold(input).unwrap_or_else(|error| panic!("keep the input: {error}"));
         match catch_unwind(AssertUnwindSafe(|| bounded(input, self.memory_bytes_max, read))) {

@@ -47,7 +47,7 @@ fn fuzz_experiment_files() {
     // The example is what most changes leave valid, so it is there as often as all others.
     let files = files();
     let good = vec![GOOD; files.len()];
-    let target = Target::new("fuzz_experiment_files").seeds(files).seeds(good).words(WORDS);
+    let target = Target::new("fuzz_experiment_files").seeds(files).seeds(good).with_words(WORDS);
     target.run(|bytes| match read_experiment("x.yaml", bytes, &ReadOptions::default(), &paths()) {
         Ok(experiment) => {
             let plan = experiment.plan;

@@ -39,7 +39,7 @@ fn fuzz_hpack_blocks() {
     }
     let words =
         [&[0x20][..], &[0x3f, 0xe1, 0x1f], &[0xbe], &[0x82], &[0x40, 1, b'a', 1, b'b'], &[0xff, 0xff, 0x7f]];
-    Target::new("fuzz_hpack_blocks").seeds([seed]).words(words).run(|input| {
+    Target::new("fuzz_hpack_blocks").seeds([seed]).with_words(words).run(|input| {
         let (mut decoder, mut encoder, mut other) = (Decoder::new(), Encoder::new(), Decoder::new());
         let mut outcome = Vec::new();
         for block in blocks(input) {
@@ -171,7 +171,7 @@ fn check_own(mut out: &[u8]) {
     assert!(out.is_empty());
 }
 
-fn words() -> Vec<Vec<u8>> {
+fn format_words() -> Vec<Vec<u8>> {
     let mut words = vec![Vec::new(); 7];
     encode::settings_ack(&mut words[0]);
     encode::window_update(1, 1 << 30, &mut words[1]);
@@ -187,7 +187,7 @@ fn fuzz(name: &'static str, side: Side) {
     let seeds = illegal::all().into_iter().filter(|case| case.side == side && case.bytes.len() < 4000);
     Target::new(name)
         .seeds(seeds.map(|case| case.bytes))
-        .words(words().into_iter().chain([PREFACE.to_vec()]))
+        .with_words(format_words().into_iter().chain([PREFACE.to_vec()]))
         .run(|input| received(side, input));
 }
 

@@ -53,16 +53,18 @@ fn frames(bytes: &[u8], piece_bytes: usize) -> (Vec<(FrameKind, Vec<u8>)>, bool)
 /// Frames do not depend on the cuts, and are read as they were written.
 #[test]
 fn fuzz_h3_frames() {
-    Target::new("fuzz_h3_frames").seeds(streams(Side::Client, true)).words(words()).run(|input| {
-        let (whole, is_whole) = frames(input, usize::MAX);
-        assert_eq!(frames(input, 1), (whole.clone(), is_whole));
-        let mut written = Vec::new();
-        for (kind, payload) in &whole {
-            encode::frame(*kind, payload, &mut written);
-        }
-        assert_eq!(frames(&written, 3), (whole.clone(), true));
-        (whole.iter().map(|frame| frame.0).collect::<Vec<_>>(), is_whole)
-    });
+    Target::new("fuzz_h3_frames").seeds(streams(Side::Client, true)).with_words(format_words()).run(
+        |input| {
+            let (whole, is_whole) = frames(input, usize::MAX);
+            assert_eq!(frames(input, 1), (whole.clone(), is_whole));
+            let mut written = Vec::new();
+            for (kind, payload) in &whole {
+                encode::frame(*kind, payload, &mut written);
+            }
+            assert_eq!(frames(&written, 3), (whole.clone(), true));
+            (whole.iter().map(|frame| frame.0).collect::<Vec<_>>(), is_whole)
+        },
+    );
 }
 
 /// The events of a message, with its content joined, and how it ends.
@@ -87,7 +89,7 @@ fn message(side: Side, input: &[u8], piece_bytes: usize) -> (Vec<String>, usize,
 }
 
 fn fuzz_messages(name: &'static str, side: Side) {
-    Target::new(name).seeds(streams(side, true)).words(words()).run(|input| {
+    Target::new(name).seeds(streams(side, true)).with_words(format_words()).run(|input| {
         let whole = message(side, input, usize::MAX);
         assert_eq!(message(side, input, 1), whole);
         (whole.0.len(), whole.1 > 0, whole.2)
@@ -156,7 +158,7 @@ fn fuzz_peers(name: &'static str, side: Side) {
         [begins(StreamKind::Unknown(0x21)), vec![1, 2, 3]].concat(),
     ];
     let illegal = streams(side, false).map(|stream| pieces(&[stream]));
-    Target::new(name).seeds(illegal.chain([pieces(&legal)])).words(words()).run(|input| {
+    Target::new(name).seeds(illegal.chain([pieces(&legal)])).with_words(format_words()).run(|input| {
         let whole = unidirectional(side, input, usize::MAX);
         assert_eq!(unidirectional(side, input, 1), whole);
         whole.map(|events| events.iter().map(std::mem::discriminant).collect::<Vec<_>>())
@@ -195,7 +197,7 @@ fn go_away(id: u64) -> Vec<u8> {
     out
 }
 
-fn words() -> Vec<Vec<u8>> {
+fn format_words() -> Vec<Vec<u8>> {
     vec![
         headers(&GET),
         headers(&OK),

@@ -119,7 +119,7 @@ fn check_another_form(text: &str) {
 
 #[test]
 fn fuzz_tool_outputs() {
-    let target = Target::new("fuzz_tool_outputs").seeds(fixtures()).words(WORDS);
+    let target = Target::new("fuzz_tool_outputs").seeds(fixtures()).with_words(WORDS);
     target.run(|bytes| {
         let Some((way, rest)) = bytes.split_first() else { return [String::new(), String::new()] };
         let text = String::from_utf8_lossy(rest);
@@ -133,7 +133,7 @@ fn fuzz_tool_columns() {
     let columns = MAPPED.map(columns);
     let seeds = MAPPED.iter().enumerate().map(|(way, name)| input(way, &fixture(name)));
     // A histogram with five digits over all that 64 bits hold has 47 MiB.
-    let target = Target::new("fuzz_tool_columns").seeds(seeds).words(WORDS).memory(64 << 20);
+    let target = Target::new("fuzz_tool_columns").seeds(seeds).with_words(WORDS).memory(64 << 20);
     target.run(|bytes| {
         let Some((way, rest)) = bytes.split_first() else { return String::new() };
         let run = read_mapped(&String::from_utf8_lossy(rest), &columns[usize::from(*way) % MAPPED.len()]);

@@ -208,7 +208,7 @@ fn messages() -> Vec<Vec<u8>> {
 #[test]
 fn fuzz_csi_messages() {
     let keys = ["\x0a\x09qosPolicy", "\x12\x04gold", "adaptiveQosPolicy", "ext4", "csi.storage.k8s.io/"];
-    Target::new("fuzz_csi_messages").seeds(messages()).words(keys).run(|bytes| {
+    Target::new("fuzz_csi_messages").seeds(messages()).with_words(keys).run(|bytes| {
         let Some((number, message)) = bytes.split_first() else { return (0, String::new()) };
         let number = usize::from(*number) % MESSAGES.len();
         (number, MESSAGES[number](message))

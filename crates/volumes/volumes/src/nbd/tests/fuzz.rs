@@ -320,8 +320,9 @@ fn fuzz_nbd_requests() {
     exports.add(Arc::clone(&volume));
     let requests = [READ, WRITE, FLUSH, TRIM, WRITE_ZEROES, 2, 5].map(|it| request(it, 0, 0, 4096));
     let options = [1, 2, 3, 6, 7, 8, 9].map(|number| option(number, b"\0\0\0\x04vol1\0\0"));
-    let target = Target::new("fuzz_nbd_requests").seeds(conversations()).words(requests).words(options);
-    target.words([COOKIE]).run(|bytes| {
+    let target =
+        Target::new("fuzz_nbd_requests").seeds(conversations()).with_words(requests).with_words(options);
+    target.with_words([COOKIE]).run(|bytes| {
         check_heads(bytes);
         let [whole, pieces] = [BUFFER_BYTES / 4, 1 + bytes.len() % 61].map(|piece| {
             volume.discard(0, VOLUME_BYTES).unwrap();

@@ -180,7 +180,7 @@ fn fuzz_nbd_replies() {
     let (mut client, _server) = client();
     let words =
         [chunk(0, 1, 1, &data(512, 64)), simple(0, 0, &[]), simple(1, 1, &[]), option(GO, INFO, &[0; 12])];
-    Target::new("fuzz_nbd_replies").seeds(conversations()).words(words).run(|bytes| {
+    Target::new("fuzz_nbd_replies").seeds(conversations()).with_words(words).run(|bytes| {
         let mut server = Script(bytes);
         let export = negotiate(&mut server, &client.address);
         if let Err(error) = &export {

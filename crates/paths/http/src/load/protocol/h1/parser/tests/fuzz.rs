@@ -59,7 +59,7 @@ fn fuzz_http_answers() {
     let seeds = responses().into_iter().map(|(text, _)| format!("\0{text}"));
     let pairs = responses().into_iter().map(|(text, _)| format!("\0{text}{text}"));
     let heads = ["\x01HTTP/1.1 200 OK\r\nContent-Length: 612\r\n\r\nHTTP/1.1 404\r\n\r\n"];
-    let target = Target::new("fuzz_http_answers").seeds(seeds).seeds(pairs).seeds(heads).words(WORDS);
+    let target = Target::new("fuzz_http_answers").seeds(seeds).seeds(pairs).seeds(heads).with_words(WORDS);
     let mut known_for_long = KnownHead::default();
     target.run(|bytes| {
         let Some((first, rest)) = bytes.split_first() else { return (Ok(Vec::new()), 0) };
