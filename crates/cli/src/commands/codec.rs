@@ -6,7 +6,7 @@ pub use table::CodecTable;
 
 use std::path::Path;
 
-use plumb_codec::content::{ContentSettings, read};
+use plumb_codec::content::{ContentSettings, read_path};
 use plumb_codec::measure::{Finding, Form, MeasureError, Spent, measure};
 use plumb_codec::{CodecKind, CodecSettings, PAGE_BYTES, UNIT_BYTES};
 use plumb_host::facts::HostFacts;
@@ -65,7 +65,7 @@ pub fn codec(arguments: &CodecArguments) -> Outcome {
 /// The codecs that were asked for, each once; without any, all but another's software path and what only QEMU has.
 fn asked(codecs: &[CodecSettings]) -> Vec<CodecSettings> {
     let is_own = |kind: &CodecKind| !matches!(kind, CodecKind::QplSoftware | CodecKind::Uadk);
-    let all = CodecKind::ALL.into_iter().filter(is_own).map(CodecSettings::of);
+    let all = CodecKind::ALL.into_iter().filter(is_own).map(CodecSettings::at_default_level);
     let mut asked: Vec<CodecSettings> = Vec::new();
     for codec in if codecs.is_empty() { all.collect() } else { codecs.to_vec() } {
         if !asked.contains(&codec) {
@@ -99,7 +99,7 @@ fn from_files(path: &Path, bytes_max: u64) -> Result<(String, Vec<u8>), Failure>
     if !(1..=FILE_BYTES).contains(&bytes_max) {
         return Err(Failure::usage("--size: must be a size from 1 B to 1 GiB"));
     }
-    let bytes = read(path, bytes_max).map_err(|error| Failure::usage(format!("failed to {error}")))?;
+    let bytes = read_path(path, bytes_max).map_err(|error| Failure::usage(format!("failed to {error}")))?;
     let cut = if bytes.len() as u64 == bytes_max { ", cut" } else { "" };
     Ok((format!("{}{cut}", path.display()), bytes))
 }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn each_codec_is_measured_once_and_software_paths_on_demand() {
-        let zstd = CodecSettings::of(CodecKind::Zstd);
+        let zstd = CodecSettings::at_default_level(CodecKind::Zstd);
         assert_eq!(asked(&[zstd, "lz4".parse().unwrap(), "zstd:1".parse().unwrap()]).len(), 2);
         let names: Vec<String> = asked(&[]).iter().map(CodecSettings::name).collect();
         assert_eq!(names.join(" "), "none zlib:1 zstd:1 lz4:1 libdeflate:1 isal:1 qatzip:1 qpl:1");

@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn every_codec_has_a_turn_in_every_form_and_round() {
         let data = data();
-        let codecs = [CodecKind::None, CodecKind::Zstd].map(CodecSettings::of);
+        let codecs = [CodecKind::None, CodecKind::Zstd].map(CodecSettings::at_default_level);
         let mut turns = Vec::new();
         let findings = measure(&data, &codecs, &Form::ALL, 100_000_000, &mut |finding, turn| {
             turns.push((finding.codec, finding.form));

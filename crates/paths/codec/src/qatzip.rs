@@ -223,7 +223,7 @@ impl Worker {
                 let (from, lengths) = (input.as_ptr(), (&raw mut taken, &raw mut written));
                 match compress(session, from, lengths.0, room, lengths.1, 1, &raw mut remark) {
                     OK if taken == bytes => Ok(written as usize),
-                    code => Err(refused(format!("QATzip answers with {code} ({})", words(code)))),
+                    code => Err(refused(format!("QATzip answers with {code} ({})", meaning(code)))),
                 }
             })
         }?;
@@ -243,7 +243,7 @@ impl Worker {
         let code =
             unsafe { decompress(session, from, lengths.0, out.as_mut_ptr(), lengths.1, &raw mut remark) };
         if code != OK {
-            return Err(corrupt(format!("QATzip answers with {code} ({})", words(code))));
+            return Err(corrupt(format!("QATzip answers with {code} ({})", meaning(code))));
         }
         if written as usize != expected || taken as usize != input.len() {
             return Err(CodecError::wrong_size(expected, written as usize));
@@ -258,12 +258,12 @@ fn check(call: &str, code: c_int) -> Result<(), CodecError> {
     }
     Err(CodecError::Setup {
         codec: "qatzip",
-        reason: format!("{call} answers with {code} ({})", words(code)),
+        reason: format!("{call} answers with {code} ({})", meaning(code)),
     })
 }
 
 /// The meaning of a result by the library's public header.
-fn words(code: c_int) -> &'static str {
+fn meaning(code: c_int) -> &'static str {
     match code {
         -1 => "the parameters are wrong",
         -2 => "it failed",

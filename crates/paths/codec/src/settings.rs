@@ -43,7 +43,7 @@ pub enum SpecError {
 impl CodecSettings {
     /// A codec at its default level.
     #[must_use]
-    pub fn of(kind: CodecKind) -> Self {
+    pub fn at_default_level(kind: CodecKind) -> Self {
         Self { kind, level: kind.default_level() }
     }
 
@@ -127,7 +127,7 @@ impl std::str::FromStr for CodecSettings {
             return Err(SpecError::Unknown { name: name.to_owned(), hint });
         };
         match level {
-            None => Ok(Self::of(kind)),
+            None => Ok(Self::at_default_level(kind)),
             Some(level) => match level.trim().parse() {
                 Ok(level) => Self::at(kind, level),
                 Err(_) => Err(no_such_level(text, kind)),
@@ -175,7 +175,7 @@ impl JsonSchema for CodecSettings {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<String, String> {
+    fn read_and_print(text: &str) -> Result<String, String> {
         text.parse::<CodecSettings>().map(|spec| spec.to_string()).map_err(|error| error.to_string())
     }
 
@@ -190,13 +190,13 @@ mod tests {
             ("qpl-software:3", "qpl-software:3"),
             ("lz4:12", "lz4:12"),
         ] {
-            assert_eq!(read(text).unwrap(), name);
+            assert_eq!(read_and_print(text).unwrap(), name);
         }
-        let json = serde_json::to_string(&CodecSettings::of(CodecKind::Libdeflate)).unwrap();
+        let json = serde_json::to_string(&CodecSettings::at_default_level(CodecKind::Libdeflate)).unwrap();
         assert_eq!(json, "\"libdeflate:1\"");
         assert_eq!(
             serde_json::from_str::<CodecSettings>(&json).unwrap(),
-            CodecSettings::of(CodecKind::Libdeflate)
+            CodecSettings::at_default_level(CodecKind::Libdeflate)
         );
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let messages: Vec<String> =
             ["zst", "brotli", "zstd:0", "zstd:23", "zlib:-1", "zlib:x", "none:1", "qpl:2", "isal:4", ""]
                 .into_iter()
-                .map(|text| read(text).unwrap_err())
+                .map(|text| read_and_print(text).unwrap_err())
                 .collect();
         insta::assert_snapshot!(messages.join("\n"));
     }

@@ -11,10 +11,10 @@ use crate::content::ContentSettings;
 fn specs() -> Vec<CodecSettings> {
     let mut specs = Vec::new();
     for kind in CodecKind::ALL {
-        match CodecSettings::of(kind).feasible() {
+        match CodecSettings::at_default_level(kind).feasible() {
             Ok(()) => {
                 let ends = kind.levels().map_or(Vec::new(), |levels| vec![*levels.start(), *levels.end()]);
-                specs.push(CodecSettings::of(kind));
+                specs.push(CodecSettings::at_default_level(kind));
                 specs.extend(ends.into_iter().filter_map(|level| CodecSettings::at(kind, level).ok()));
             }
             // No library here could do it: only QEMU has it.
@@ -182,6 +182,6 @@ proptest! {
 }
 
 fn specs_at_default() -> Vec<CodecSettings> {
-    let specs = CodecKind::ALL.into_iter().map(CodecSettings::of);
+    let specs = CodecKind::ALL.into_iter().map(CodecSettings::at_default_level);
     specs.filter(|spec| spec.feasible().is_ok()).collect()
 }

@@ -33,7 +33,7 @@ impl DeviceKind {
                 Ok(Presence { file: None, version: openssl::version::version().to_owned() })
             }
             Self::SoftwareAwsLc => Ok(Presence { file: None, version: "AWS-LC by aws-lc-rs".to_owned() }),
-            Self::Multibuffer => Library::load().map(|library| Presence::of(&library)),
+            Self::Multibuffer => Library::load().map(|library| Presence::of_library(&library)),
         }
     }
 }
@@ -48,7 +48,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    fn of(library: &Library) -> Self {
+    fn of_library(library: &Library) -> Self {
         Self { file: Some(library.path().display().to_string()), version: library.version() }
     }
 }
@@ -108,7 +108,7 @@ impl Device {
     #[must_use]
     pub fn presence(&self) -> Presence {
         match &self.engine {
-            Engine::Multibuffer(multibuffer, _) => Presence::of(multibuffer.library()),
+            Engine::Multibuffer(multibuffer, _) => Presence::of_library(multibuffer.library()),
             Engine::AwsLc(_) | Engine::OpenSsl(_) => {
                 self.kind.probe().unwrap_or(Presence { file: None, version: String::new() })
             }

@@ -165,9 +165,9 @@ impl Library {
         else {
             return Status::REFUSED;
         };
-        let from = read(from, |block| block.as_ptr());
-        let to = write(to, |block| block.as_mut_ptr());
-        let part = |choose: fn(&RsaKey) -> &Words32| read(keys, |key| choose(key).as_ptr());
+        let from = pointers_to_read(from, |block| block.as_ptr());
+        let to = pointers_to_write(to, |block| block.as_mut_ptr());
+        let part = |choose: fn(&RsaKey) -> &Words32| pointers_to_read(keys, |key| choose(key).as_ptr());
         let (p, q) = (part(|key| &key.p), part(|key| &key.q));
         let (dp, dq, iq) = (part(|key| &key.dp), part(|key| &key.dq), part(|key| &key.iq));
         // SAFETY: all arrays have eight pointers, each null or to memory of the length that the library takes for 4096
@@ -203,9 +203,9 @@ impl Library {
         else {
             return Status::REFUSED;
         };
-        let from = read(from, |block| block.as_ptr());
-        let to = write(to, |block| block.as_mut_ptr());
-        let n = read(keys, |key| key.n.as_ptr());
+        let from = pointers_to_read(from, |block| block.as_ptr());
+        let to = pointers_to_write(to, |block| block.as_mut_ptr());
+        let n = pointers_to_read(keys, |key| key.n.as_ptr());
         // SAFETY: as above; a modulus has 64 words, which are 4096 bits.
         Status(unsafe {
             (self.functions.rsa_public)(from.as_ptr(), to.as_ptr(), n.as_ptr(), bits, method, buffer)
@@ -243,10 +243,10 @@ impl Library {
         let lanes = hashes.len();
         assert!(lanes <= LANES && nonces.len() == lanes && secrets.len() == lanes);
         assert!(r.len() == lanes && s.len() == lanes);
-        let (r, s) = (write(r, |r| r.as_mut_ptr()), write(s, |s| s.as_mut_ptr()));
-        let hashes = read(hashes, |hash| hash.as_ptr());
-        let nonces = read(nonces, |nonce| nonce.as_ptr());
-        let secrets = read(secrets, |secret| secret.as_ptr());
+        let (r, s) = (pointers_to_write(r, |r| r.as_mut_ptr()), pointers_to_write(s, |s| s.as_mut_ptr()));
+        let hashes = pointers_to_read(hashes, |hash| hash.as_ptr());
+        let nonces = pointers_to_read(nonces, |nonce| nonce.as_ptr());
+        let secrets = pointers_to_read(secrets, |secret| secret.as_ptr());
         // SAFETY: all arrays have eight pointers, each null or to 32 bytes that live until the call returns. The last
         // argument, a buffer, is reserved and may be null.
         Status(unsafe {
@@ -265,8 +265,8 @@ impl Library {
     pub(crate) fn p256_public(&self, secrets: &[Words4], x: &mut [Words4], y: &mut [Words4]) -> Status {
         let lanes = secrets.len();
         assert!(lanes <= LANES && x.len() == lanes && y.len() == lanes);
-        let (x, y) = (write(x, |x| x.as_mut_ptr()), write(y, |y| y.as_mut_ptr()));
-        let secrets = read(secrets, |secret| secret.as_ptr());
+        let (x, y) = (pointers_to_write(x, |x| x.as_mut_ptr()), pointers_to_write(y, |y| y.as_mut_ptr()));
+        let secrets = pointers_to_read(secrets, |secret| secret.as_ptr());
         // SAFETY: as above; no third coordinate means that the points are to be affine.
         Status(unsafe {
             (self.functions.ec_public)(x.as_ptr(), y.as_ptr(), ptr::null(), secrets.as_ptr(), ptr::null_mut())
@@ -283,9 +283,9 @@ impl Library {
     ) -> Status {
         let lanes = secrets.len();
         assert!(lanes <= LANES && x.len() == lanes && y.len() == lanes && shared.len() == lanes);
-        let shared = write(shared, |shared| shared.as_mut_ptr());
-        let secrets = read(secrets, |secret| secret.as_ptr());
-        let (x, y) = (read(x, |x| x.as_ptr()), read(y, |y| y.as_ptr()));
+        let shared = pointers_to_write(shared, |shared| shared.as_mut_ptr());
+        let secrets = pointers_to_read(secrets, |secret| secret.as_ptr());
+        let (x, y) = (pointers_to_read(x, |x| x.as_ptr()), pointers_to_read(y, |y| y.as_ptr()));
         // SAFETY: as above; no third coordinate means that the points are affine.
         Status(unsafe {
             (self.functions.ec_derive)(
@@ -302,8 +302,8 @@ impl Library {
     /// The X25519 public key of each secret.
     pub(crate) fn x25519_public(&self, secrets: &[&Words4], publics: &mut [Words4]) -> Status {
         assert!(secrets.len() <= LANES && publics.len() == secrets.len());
-        let publics = write(publics, |public| public.as_mut_ptr().cast::<u8>());
-        let secrets = read(secrets, |secret| secret.as_ptr().cast::<u8>());
+        let publics = pointers_to_write(publics, |public| public.as_mut_ptr().cast::<u8>());
+        let secrets = pointers_to_read(secrets, |secret| secret.as_ptr().cast::<u8>());
         // SAFETY: all arrays have eight pointers, each null or to 32 bytes that live until the call returns. The
         // library reads them as words, for which they are aligned.
         Status(unsafe { (self.functions.x25519_public)(publics.as_ptr(), secrets.as_ptr()) })
@@ -318,9 +318,9 @@ impl Library {
     ) -> Status {
         let lanes = secrets.len();
         assert!(lanes <= LANES && peers.len() == lanes && shared.len() == lanes);
-        let shared = write(shared, |shared| shared.as_mut_ptr().cast::<u8>());
-        let secrets = read(secrets, |secret| secret.as_ptr().cast::<u8>());
-        let peers = read(peers, |peer| peer.as_ptr().cast::<u8>());
+        let shared = pointers_to_write(shared, |shared| shared.as_mut_ptr().cast::<u8>());
+        let secrets = pointers_to_read(secrets, |secret| secret.as_ptr().cast::<u8>());
+        let peers = pointers_to_read(peers, |peer| peer.as_ptr().cast::<u8>());
         // SAFETY: as above.
         Status(unsafe { (self.functions.x25519_derive)(shared.as_ptr(), secrets.as_ptr(), peers.as_ptr()) })
     }
@@ -405,14 +405,14 @@ impl std::fmt::Display for LaneStatus {
 }
 
 /// A pointer into each item; null in the lanes after the last.
-fn read<T, U>(items: &[T], place: impl Fn(&T) -> *const U) -> [*const U; LANES] {
+fn pointers_to_read<T, U>(items: &[T], place: impl Fn(&T) -> *const U) -> [*const U; LANES] {
     let mut pointers = [ptr::null(); LANES];
     pointers.iter_mut().zip(items).for_each(|(pointer, item)| *pointer = place(item));
     pointers
 }
 
 /// A pointer into each item to write to; null in the lanes after the last.
-fn write<T, U>(items: &mut [T], place: impl Fn(&mut T) -> *mut U) -> [*mut U; LANES] {
+fn pointers_to_write<T, U>(items: &mut [T], place: impl Fn(&mut T) -> *mut U) -> [*mut U; LANES] {
     let mut pointers = [ptr::null_mut(); LANES];
     pointers.iter_mut().zip(items).for_each(|(pointer, item)| *pointer = place(item));
     pointers

@@ -187,7 +187,7 @@ mod tests {
     }
 
     /// Numbers of all sizes, near the moduli too.
-    fn words() -> impl Strategy<Value = Words4> {
+    fn numbers() -> impl Strategy<Value = Words4> {
         let near = |modulus: Words4| {
             (0_u64..5, any::<bool>()).prop_map(move |(distance, above)| {
                 let mut words = modulus;
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arithmetic_equals_openssls(left in words(), right in words()) {
+        fn arithmetic_equals_openssls(left in numbers(), right in numbers()) {
             prop_assert_eq!(is_less(&left, &right), number(&left) < number(&right));
             let order = number(&P256_ORDER);
             let mut expected = BigNum::new().unwrap();

@@ -47,7 +47,7 @@ impl Corpus {
     }
 
     fn gather(&mut self, directory: &Path) -> Result<(), ContentError> {
-        let unreadable = |error| ContentError::read(directory, error);
+        let unreadable = |error| ContentError::unreadable(directory, error);
         let mut paths = Vec::new();
         for entry in fs::read_dir(directory).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
@@ -83,8 +83,8 @@ impl Corpus {
     ///
     /// # Errors
     /// When something cannot be read, or there is nothing in it.
-    pub(super) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ContentError> {
-        let kind = fs::metadata(path).map_err(|error| ContentError::read(path, error))?;
+    pub(super) fn read_path(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ContentError> {
+        let kind = fs::metadata(path).map_err(|error| ContentError::unreadable(path, error))?;
         let mut corpus = Self { pieces: Vec::new(), bytes: 0 };
         if kind.is_dir() {
             corpus.gather(path)?;
@@ -95,7 +95,7 @@ impl Corpus {
             return Err(ContentError::Empty { path: path.to_owned() });
         }
         let mut bytes = vec![0; corpus.bytes.min(bytes_max) as usize];
-        corpus.reader().read(0, &mut bytes)?;
+        corpus.reader().fill_from(0, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -112,11 +112,11 @@ impl Corpus {
 
 /// The size of a file, once it was opened: so that one that cannot be read is found before memory is filled.
 fn regular_bytes(path: &Path) -> Result<u64, ContentError> {
-    let kind = fs::metadata(path).map_err(|error| ContentError::read(path, error))?;
+    let kind = fs::metadata(path).map_err(|error| ContentError::unreadable(path, error))?;
     if !kind.is_file() {
         return Err(ContentError::NoFile { path: path.to_owned() });
     }
-    File::open(path).map_err(|error| ContentError::read(path, error))?;
+    File::open(path).map_err(|error| ContentError::unreadable(path, error))?;
     Ok(kind.len())
 }
 
@@ -131,10 +131,10 @@ impl Reader<'_> {
     /// Reads the page of that number; after the last whole one the first comes again.
     pub(super) fn page(&mut self, number: u64, page: &mut [u8]) -> Result<(), ContentError> {
         let pages = self.corpus.bytes / PAGE_BYTES as u64;
-        self.read(number % pages * PAGE_BYTES as u64, page)
+        self.fill_from(number % pages * PAGE_BYTES as u64, page)
     }
 
-    fn read(&mut self, mut at: u64, mut out: &mut [u8]) -> Result<(), ContentError> {
+    fn fill_from(&mut self, mut at: u64, mut out: &mut [u8]) -> Result<(), ContentError> {
         let mut index = self.corpus.pieces.partition_point(|piece| piece.first + piece.bytes <= at);
         while !out.is_empty() {
             let Some(piece) = self.corpus.pieces.get(index) else { break };
@@ -143,12 +143,12 @@ impl Reader<'_> {
             let file = match &mut self.open {
                 Some((open, file)) if *open == index => file,
                 open => {
-                    let file =
-                        File::open(&piece.path).map_err(|error| ContentError::read(&piece.path, error))?;
+                    let file = File::open(&piece.path)
+                        .map_err(|error| ContentError::unreadable(&piece.path, error))?;
                     &mut open.insert((index, file)).1
                 }
             };
-            file.read_exact_at(now, within).map_err(|error| ContentError::read(&piece.path, error))?;
+            file.read_exact_at(now, within).map_err(|error| ContentError::unreadable(&piece.path, error))?;
             at += now.len() as u64;
             out = later;
             index += 1;

@@ -55,7 +55,7 @@ pub enum ContentError {
 }
 
 impl ContentError {
-    pub(super) fn read(path: &Path, error: std::io::Error) -> Self {
+    pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Self {
         Self::Read { path: path.to_owned(), reason: error.to_string() }
     }
 }

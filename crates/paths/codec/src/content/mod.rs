@@ -98,8 +98,8 @@ impl ContentSettings {
 ///
 /// # Errors
 /// When something cannot be read or is not a regular file, or there is nothing in it.
-pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ContentError> {
-    Corpus::read(path, bytes_max)
+pub fn read_path(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ContentError> {
+    Corpus::read_path(path, bytes_max)
 }
 
 #[derive(Debug)]

@@ -225,11 +225,11 @@ fn files_are_read_up_to_a_bound() {
     std::fs::write(path("b"), "second").unwrap();
     std::fs::write(path("empty"), "").unwrap();
     std::fs::create_dir(path("nothing")).unwrap();
-    assert_eq!(read(directory.path(), 100).unwrap(), b"first second");
-    assert_eq!(read(directory.path(), 8).unwrap(), b"first se");
-    assert_eq!(read(&path("b"), 3).unwrap(), b"sec");
+    assert_eq!(read_path(directory.path(), 100).unwrap(), b"first second");
+    assert_eq!(read_path(directory.path(), 8).unwrap(), b"first se");
+    assert_eq!(read_path(&path("b"), 3).unwrap(), b"sec");
     for name in ["empty", "nothing"] {
-        assert_eq!(read(&path(name), 3), Err(ContentError::Empty { path: path(name) }));
+        assert_eq!(read_path(&path(name), 3), Err(ContentError::Empty { path: path(name) }));
     }
-    assert_eq!(read(Path::new("/dev/zero"), 3), Err(ContentError::NoFile { path: "/dev/zero".into() }));
+    assert_eq!(read_path(Path::new("/dev/zero"), 3), Err(ContentError::NoFile { path: "/dev/zero".into() }));
 }

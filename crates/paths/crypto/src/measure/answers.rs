@@ -52,7 +52,7 @@ pub fn check_answers(
         DeviceKind::SoftwareOpenssl | DeviceKind::Multibuffer => DeviceKind::SoftwareAwsLc,
     };
     let right = match (algorithm.signature(), algorithm.exchange()) {
-        (Some(kind), _) => signatures(&mut Device::open(device)?, reference, kind, keys.of(kind)?)?,
+        (Some(kind), _) => signatures(&mut Device::open(device)?, reference, kind, keys.key_for(kind)?)?,
         (None, Some(group)) => exchanges(&mut Device::open(device)?, &mut Device::open(reference)?, group)?,
         (None, None) => blocks(device, reference, algorithm)?,
     };

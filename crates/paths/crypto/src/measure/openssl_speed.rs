@@ -204,7 +204,7 @@ fn metric_of(algorithm: Algorithm, block: Bytes) -> String {
 mod tests {
     use super::*;
 
-    fn words(change: impl FnOnce(&mut OpensslSpeed)) -> String {
+    fn arguments_after(change: impl FnOnce(&mut OpensslSpeed)) -> String {
         let mut tool = OpensslSpeed::new(Algorithm::Rsa2048, Bytes(1024));
         change(&mut tool);
         tool.invocation(2_000_000_000).unwrap().arguments.join(" ")
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn settings_become_options() {
-        assert_eq!(words(|_| ()), "speed -mr -elapsed -seconds 2 rsa2048");
+        assert_eq!(arguments_after(|_| ()), "speed -mr -elapsed -seconds 2 rsa2048");
         assert_eq!(
-            words(|tool| {
+            arguments_after(|tool| {
                 tool.threads = 3;
                 tool.async_jobs = Some(8);
                 tool.engine = Some("qatengine".to_owned());
@@ -222,7 +222,7 @@ mod tests {
             "speed -mr -elapsed -seconds 2 -multi 3 -async_jobs 8 -engine qatengine rsa2048"
         );
         assert_eq!(
-            words(|tool| {
+            arguments_after(|tool| {
                 tool.algorithm = Algorithm::Aes128Gcm;
                 tool.provider = Some("default".to_owned());
             }),

@@ -160,7 +160,7 @@ pub struct Keys {
 
 impl Keys {
     /// The key for signatures of a kind, in PKCS#8.
-    pub(super) fn of(&mut self, kind: OperationKind) -> Result<&[u8], CryptoError> {
+    pub(super) fn key_for(&mut self, kind: OperationKind) -> Result<&[u8], CryptoError> {
         match self.by_kind.entry(kind) {
             std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => Ok(entry.insert(generate_key(kind)?)),
@@ -183,7 +183,7 @@ impl Point {
     ) -> Result<Row, CryptoError> {
         let measurement = match self.source {
             Source::Device(device) => {
-                let key = self.work.algorithm.signature().map(|kind| keys.of(kind)).transpose()?;
+                let key = self.work.algorithm.signature().map(|kind| keys.key_for(kind)).transpose()?;
                 Bench::new(device, self.work, key)?.measure(window_of(warmup, window), mark)
             }
             Source::OpensslSpeed => speed_measurement(self.work, window)?,

@@ -43,7 +43,7 @@ impl Key {
     }
 }
 
-fn words<const N: usize>(number: &BigNumRef) -> Option<[u64; N]> {
+fn to_words<const N: usize>(number: &BigNumRef) -> Option<[u64; N]> {
     from_big_endian(&Zeroizing::new(number.to_vec()))
 }
 
@@ -58,12 +58,12 @@ fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, KeyFault> {
     let Some((p, q)) = primes else { return Err(KeyFault::Primes(half)) };
     let parts = || {
         Some(RsaKey {
-            p: words(p)?,
-            q: words(q)?,
-            dp: words(key.dmp1()?)?,
-            dq: words(key.dmq1()?)?,
-            iq: words(key.iqmp()?)?,
-            n: words(key.n())?,
+            p: to_words(p)?,
+            q: to_words(q)?,
+            dp: to_words(key.dmp1()?)?,
+            dq: to_words(key.dmq1()?)?,
+            iq: to_words(key.iqmp()?)?,
+            n: to_words(key.n())?,
         })
     };
     parts().ok_or(KeyFault::Parts)
@@ -72,7 +72,7 @@ fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, KeyFault> {
 fn p256_key(key: &PKey<Private>) -> Result<Key, KeyFault> {
     let key = key.ec_key()?;
     key.check_key().map_err(|_| KeyFault::Mismatch)?;
-    let secret: Option<Words4> = words(key.private_key());
+    let secret: Option<Words4> = to_words(key.private_key());
     let secret = secret.map(Zeroizing::new).ok_or(KeyFault::TooLong)?;
     Ok(Key::P256(P256Key { secret_of_check: secret.clone(), secret }))
 }

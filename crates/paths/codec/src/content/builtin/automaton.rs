@@ -124,8 +124,8 @@ impl Builder {
         let length = text.len().clamp(1, TOKEN_BYTES);
         let index = self.tokens.len() as u16;
         self.tokens.push(Token {
-            base: words(text),
-            noise: words(noise),
+            base: little_endian_words(text),
+            noise: little_endian_words(noise),
             length: length as u32,
             next: next as u32,
         });
@@ -152,7 +152,7 @@ impl Builder {
 }
 
 /// Up to 32 bytes as little-endian words.
-fn words(bytes: &[u8]) -> [u64; WORDS] {
+fn little_endian_words(bytes: &[u8]) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     for (at, byte) in bytes.iter().enumerate().take(TOKEN_BYTES) {
         words[at / 8] |= u64::from(*byte) << (at % 8 * 8);

@@ -2,7 +2,7 @@
 
 use super::automaton::{Automaton, Builder, Echo};
 use super::random::Random;
-use super::text::words;
+use super::text::pronounceable_words;
 
 /// The most frequent first bytes of x86 instructions.
 const OPCODES: [u8; 8] = [0x48, 0x8b, 0x89, 0x0f, 0x83, 0x85, 0xe8, 0xff];
@@ -56,7 +56,7 @@ pub(super) fn machine_code(random: &mut Random) -> Automaton {
 
 /// Rows of a database: an identifier, a pointer, a short text, a price.
 pub(super) fn rows(random: &mut Random) -> Automaton {
-    let values = words(random, 800);
+    let values = pronounceable_words(random, 800);
     let mut builder = Builder::new(3);
     let head = [0x17, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 1, 0, 0, 0];
     builder.token(0, 1.0, &head, &[0, 0, 0xff, 0xff, 3, 0, 0, 0, 0, 0, 0xff, 0x0f], 1);

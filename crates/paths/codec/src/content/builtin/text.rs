@@ -9,7 +9,7 @@ const LETTERS: &[u8] =
 const VOWELS: &[u8] = b"eeeeaaaooiiuy";
 
 /// Words of two to nine letters that can be pronounced.
-pub(super) fn words(random: &mut Random, count: usize) -> Vec<Vec<u8>> {
+pub(super) fn pronounceable_words(random: &mut Random, count: usize) -> Vec<Vec<u8>> {
     let mut word = || {
         let length = 2 + random.below(4) + random.below(5);
         let letter = |at: usize| if at % 2 == 1 { VOWELS } else { LETTERS };
@@ -20,7 +20,7 @@ pub(super) fn words(random: &mut Random, count: usize) -> Vec<Vec<u8>> {
 
 /// Sentences of words that are as frequent as their rank says, and of phrases that come again.
 pub(super) fn prose(random: &mut Random) -> Automaton {
-    let mut vocabulary = words(random, 6000);
+    let mut vocabulary = pronounceable_words(random, 6000);
     for word in &mut vocabulary {
         match random.below(14) {
             0 => word.extend(b", "),
@@ -46,7 +46,7 @@ pub(super) fn prose(random: &mut Random) -> Automaton {
 
 /// Lines of a program in the manner of C.
 pub(super) fn source(random: &mut Random) -> Automaton {
-    let names = words(random, 900);
+    let names = pronounceable_words(random, 900);
     let mut pieces = Vec::new();
     for _ in 0..4500 {
         let mut name = || names[random.skewed(names.len(), 2.5)].clone();
@@ -92,7 +92,7 @@ pub(super) fn table(random: &mut Random) -> Automaton {
 
 /// Elements with an attribute, and values that are words or times.
 pub(super) fn markup(random: &mut Random) -> Automaton {
-    let (names, values) = (words(random, 60), words(random, 600));
+    let (names, values) = (pronounceable_words(random, 60), pronounceable_words(random, 600));
     let mut builder = Builder::new(3);
     for (rank, name) in names.iter().enumerate() {
         let weight = 1.0 / (rank + 2) as f64;
