@@ -180,7 +180,7 @@ pub(crate) fn feasible(settings: &CommandSettings, at: Sides) -> Result<(), Lack
     if let Some(name) = unset.first() {
         return Err(Lacking::Variable((*name).clone()));
     }
-    Program::of(load)?;
+    Program::from_settings(load)?;
     Ok(())
 }
 

@@ -202,7 +202,7 @@ impl Extractor {
     ///
     /// # Errors
     /// When the run states none, or not one alone.
-    pub(crate) fn read(&self, stdout: &Written, stderr: &Written, before: Stamp) -> Result<f64, NoValue> {
+    pub(crate) fn extract(&self, stdout: &Written, stderr: &Written, before: Stamp) -> Result<f64, NoValue> {
         let of_file;
         let (written, place) = match &self.source {
             Source::Stdout => (stdout, STDOUT.to_owned()),
@@ -217,7 +217,7 @@ impl Extractor {
         }
         let number = match &self.rule {
             // It is in the unit of the metric already.
-            Rule::Tool(tool) => return tool.read(&String::from_utf8_lossy(&written.bytes), &place),
+            Rule::Tool(tool) => return tool.value_in(&String::from_utf8_lossy(&written.bytes), &place),
             Rule::Regex(regex) => matched(regex, &String::from_utf8_lossy(&written.bytes), &place)?,
             Rule::Pointer(pointer) => pointed(pointer, &written.bytes, &place)?,
         };
@@ -256,7 +256,7 @@ fn of_tool(format: &str, value: Option<&str>, unit: Unit) -> Result<OfTool, Metr
 }
 
 impl OfTool {
-    fn read(&self, text: &str, place: &str) -> Result<f64, NoValue> {
+    fn value_in(&self, text: &str, place: &str) -> Result<f64, NoValue> {
         let tool = self.format;
         let format = plumb_tools::format_named(tool).expect("`of_tool` found it");
         let of_place = || place.to_owned();
@@ -371,7 +371,7 @@ mod tests {
 
     fn by_regex(regex: &str, text: &str) -> Result<f64, String> {
         let reader = extractor("stdout", Some(regex), None, "1/s");
-        reader.read(&written(text), &Written::default(), Stamp(None)).map_err(|error| error.to_string())
+        reader.extract(&written(text), &Written::default(), Stamp(None)).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(by_regex(r"^Requests/sec:\s+(\S+)$", text), Ok(12345.67));
         assert_eq!(by_regex("n=([0-9]+)", "n=3 n=3"), Ok(3.0));
         let in_mb = extractor("stderr", Some("([0-9.]+) MB/s"), None, "MB/s");
-        let rate = in_mb.read(&Written::default(), &written("12.5 MB/s"), Stamp(None));
+        let rate = in_mb.extract(&Written::default(), &written("12.5 MB/s"), Stamp(None));
         assert!((rate.unwrap() - 12.5e6).abs() < 1e-6);
     }
 
@@ -396,7 +396,7 @@ mod tests {
         }
         let cut = Written { bytes: b"n=1".to_vec(), is_cut: true };
         let reader = extractor("stdout", Some("n=(.)"), None, "count");
-        let cut = reader.read(&cut, &Written::default(), Stamp(None)).unwrap_err();
+        let cut = reader.extract(&cut, &Written::default(), Stamp(None)).unwrap_err();
         assert_eq!(cut.to_string(), "stdout has more than 16 MiB");
     }
 
@@ -404,7 +404,9 @@ mod tests {
     fn a_number_is_found_by_its_place_in_json() {
         let read = |pointer: &str, text: &str| {
             let reader = extractor("stdout", None, Some(pointer), "count");
-            reader.read(&written(text), &Written::default(), Stamp(None)).map_err(|error| error.to_string())
+            reader
+                .extract(&written(text), &Written::default(), Stamp(None))
+                .map_err(|error| error.to_string())
         };
         assert_eq!(read("/jobs/0/iops", r#"{ "jobs": [{ "iops": 1.5e3 }] }"#), Ok(1500.0));
         assert_eq!(read("/a", r#"{ "a": " 7 " }"#), Ok(7.0));
@@ -433,7 +435,7 @@ mod tests {
             };
             let reader = Extractor::new("rps", &metric, None)
                 .map_err(|error| format!("{}: {error}", error.key().unwrap_or_default()))?;
-            let value = reader.read(&written(WRK), &Written::default(), Stamp(None));
+            let value = reader.extract(&written(WRK), &Written::default(), Stamp(None));
             value.map_err(|error| error.to_string())
         };
         assert_eq!(read("http_reqs", "1/s"), Ok(80_000.0));
@@ -454,7 +456,7 @@ mod tests {
         let file = place.path().join("result");
         let reader = extractor(file.to_str().unwrap(), Some("([0-9]+)"), None, "count");
         let read = |before| {
-            let value = reader.read(&Written::default(), &Written::default(), before);
+            let value = reader.extract(&Written::default(), &Written::default(), before);
             value.map_err(|error| error.to_string())
         };
         assert!(read(reader.stamp()).unwrap_err().starts_with("there is no file "));
@@ -478,7 +480,7 @@ mod tests {
                 extractor("stdout", Some("([0-9.,e+-]+)"), None, "ms"),
                 extractor("stdout", None, Some("/a/0"), "MB/s"),
             ] {
-                let _ = reader.read(&output, &Written::default(), Stamp(None));
+                let _ = reader.extract(&output, &Written::default(), Stamp(None));
             }
         }
     }

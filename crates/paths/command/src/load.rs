@@ -147,8 +147,8 @@ impl CommandLoad {
         }
         tally.succeed(&kind, &finished, own_memory()?.resident_bytes_max);
         for (extractor, before) in self.extractors.iter().zip(before) {
-            let value = extractor.read(&finished.stdout, &finished.stderr, before);
-            tally.read(&extractor.name, value);
+            let value = extractor.extract(&finished.stdout, &finished.stderr, before);
+            tally.take_value(&extractor.name, value);
         }
         pulse.work = tally.work();
         let _ = pulse.beat();
@@ -159,7 +159,7 @@ impl CommandLoad {
         self.hook("prepare", pulse)?;
         let load = &self.settings.load;
         // `setup` and `prepare` may have made it only now.
-        let program = Program::of(load)
+        let program = Program::from_settings(load)
             .map_err(|missing| PathError::new(format!("run `{}`: {missing}", load.command)))?;
         let reads = |source| self.extractors.iter().any(|extractor| extractor.source == source);
         let stdout = if reads(Source::Stdout) { Keep::Head(OUTPUT_BYTES_MAX) } else { Keep::Nothing };
@@ -188,14 +188,14 @@ impl CommandLoad {
     /// Notes which program ran, and what a reader must know of it.
     fn observe_program(&self, measurement: &mut Measurement) -> Result<(), PathError> {
         let settings = &self.settings;
-        let program = Program::of(&settings.load)
+        let program = Program::from_settings(&settings.load)
             .map_err(|missing| PathError::new(format!("find the program after its runs: {missing}")))?;
-        let mut notes = Notes::read(&self.scratch)?;
-        let identity = Identity::of(&program.file, notes.known(settings)).map_err(PathError::new)?;
+        let mut notes = Notes::read_from(&self.scratch)?;
+        let identity = Identity::of_file(&program.file, notes.known(settings)).map_err(PathError::new)?;
         let mut observe = |property: &str, value: String| {
             measurement.observed.insert(property.to_owned(), [(value, measurement.work)].into());
         };
-        observe(PROGRAM, identity.words());
+        observe(PROGRAM, identity.in_words());
         if settings.load.shell == Shell::Sh {
             observe(SHELL, program.name().to_owned());
             if program.name() == "sh" && has_pipeline(&settings.load.command) {
@@ -204,7 +204,7 @@ impl CommandLoad {
         }
         notes.note(&self.scratch, settings, &program, identity.clone())?;
         if let Some(first) = notes.first(settings).filter(|first| !first.is_same(&identity)) {
-            observe(PROGRAM_BEFORE, first.words());
+            observe(PROGRAM_BEFORE, first.in_words());
         }
         measurement.notices.extend(notes.twin(settings));
         Ok(())

@@ -34,7 +34,7 @@ impl Notes {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(crate) fn read(scratch: &Path) -> Result<Self, PathError> {
+    pub(crate) fn read_from(scratch: &Path) -> Result<Self, PathError> {
         let file = file(scratch);
         let failed =
             |cause: &dyn std::fmt::Display| PathError::load(format!("read {}: {cause}", file.display()));
@@ -47,15 +47,15 @@ impl Notes {
 
     /// The facts about the program of these settings.
     pub(crate) fn known(&self, settings: &CommandSettings) -> Option<&Identity> {
-        self.of(settings).map(|noted| &noted.last)
+        self.noted(settings).map(|noted| &noted.last)
     }
 
     /// The program of these settings in their first slot.
     pub(crate) fn first(&self, settings: &CommandSettings) -> Option<&Identity> {
-        self.of(settings).map(|noted| &noted.first)
+        self.noted(settings).map(|noted| &noted.first)
     }
 
-    fn of(&self, settings: &CommandSettings) -> Option<&Noted> {
+    fn noted(&self, settings: &CommandSettings) -> Option<&Noted> {
         self.programs.iter().find(|noted| noted.settings == *settings)
     }
 
@@ -86,7 +86,7 @@ impl Notes {
 
     /// A notice where another variant's command is written differently and comes to the same.
     pub(crate) fn twin(&self, settings: &CommandSettings) -> Option<Notice> {
-        let own = self.of(settings)?;
+        let own = self.noted(settings)?;
         let is_twin = |other: &&Noted| {
             let (a, b) = (&own.settings.load, &other.settings.load);
             a.command != b.command
@@ -126,9 +126,9 @@ mod tests {
     }
 
     fn note(place: &Path, settings: &CommandSettings) -> Notes {
-        let mut notes = Notes::read(place).unwrap();
-        let program = Program::of(&settings.load).unwrap();
-        let last = Identity::of(&program.file, notes.known(settings)).unwrap();
+        let mut notes = Notes::read_from(place).unwrap();
+        let program = Program::from_settings(&settings.load).unwrap();
+        let last = Identity::of_file(&program.file, notes.known(settings)).unwrap();
         notes.note(place, settings, &program, last).unwrap();
         notes
     }

@@ -41,7 +41,7 @@ impl Program {
     ///
     /// # Errors
     /// When there is none.
-    pub(crate) fn of(load: &LoadSettings) -> Result<Self, NoProgram> {
+    pub(crate) fn from_settings(load: &LoadSettings) -> Result<Self, NoProgram> {
         let (name, arguments) = match load.shell {
             Shell::Sh => {
                 let (shell, arguments) = line(&load.command, |name| find(load, name).is_some());
@@ -134,7 +134,7 @@ impl Identity {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn of(file: &Path, known: Option<&Self>) -> Result<Self, Error> {
+    pub(crate) fn of_file(file: &Path, known: Option<&Self>) -> Result<Self, Error> {
         let metadata =
             std::fs::metadata(file).map_err(|cause| Error::Read { path: file.to_owned(), cause })?;
         let stamp = (
@@ -158,7 +158,7 @@ impl Identity {
     }
 
     /// In words, with the first half of the hash.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         format!("{} with hash {}", self.file.display(), &self.digest[..self.digest.len() / 2])
     }
 }
@@ -175,22 +175,22 @@ mod tests {
 
     #[test]
     fn a_program_is_found_on_the_path_below_its_directory_or_as_the_shell() {
-        let sleep = Program::of(&load("sleep 0.1")).unwrap();
+        let sleep = Program::from_settings(&load("sleep 0.1")).unwrap();
         assert!(sleep.file.is_absolute() && sleep.file.ends_with("sleep"), "{sleep:?}");
         assert_eq!((sleep.name.as_str(), &sleep.arguments[..]), ("sleep", &["0.1".to_owned()][..]));
-        let shell = Program::of(&LoadSettings { shell: Shell::Sh, ..load("a | b") }).unwrap();
+        let shell = Program::from_settings(&LoadSettings { shell: Shell::Sh, ..load("a | b") }).unwrap();
         assert!(shell.file.ends_with("bash") && shell.arguments[1].ends_with("\na | b"), "{shell:?}");
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
         let below = LoadSettings { directory: Some(place.path().to_owned()), ..load("./script") };
-        assert!(Program::of(&below).unwrap_err().to_string().contains("`./script` below /"));
+        assert!(Program::from_settings(&below).unwrap_err().to_string().contains("`./script` below /"));
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(Program::of(&below).unwrap().file, place.path().join("./script"));
+        assert_eq!(Program::from_settings(&below).unwrap().file, place.path().join("./script"));
         let mut on_path = load("script");
         on_path.env.insert("PATH".to_owned(), place.path().display().to_string());
-        assert_eq!(Program::of(&on_path).unwrap().file, script);
-        assert!(Program::of(&load("cd /tmp")).unwrap_err().to_string().contains("--shell sh"));
+        assert_eq!(Program::from_settings(&on_path).unwrap().file, script);
+        assert!(Program::from_settings(&load("cd /tmp")).unwrap_err().to_string().contains("--shell sh"));
     }
 
     #[test]
@@ -198,13 +198,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("program");
         std::fs::write(&file, "one").unwrap();
-        let first = Identity::of(&file, None).unwrap();
-        assert_eq!(Identity::of(&file, Some(&first)).unwrap(), first);
+        let first = Identity::of_file(&file, None).unwrap();
+        assert_eq!(Identity::of_file(&file, Some(&first)).unwrap(), first);
         std::fs::write(&file, "other").unwrap();
-        let changed = Identity::of(&file, Some(&first)).unwrap();
+        let changed = Identity::of_file(&file, Some(&first)).unwrap();
         assert!(!changed.is_same(&first));
         let copy = place.path().join("copy");
         std::fs::copy(&file, &copy).unwrap();
-        assert_eq!(Identity::of(&copy, None).unwrap().digest, changed.digest);
+        assert_eq!(Identity::of_file(&copy, None).unwrap().digest, changed.digest);
     }
 }

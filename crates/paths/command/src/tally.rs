@@ -100,7 +100,7 @@ impl Tally {
     }
 
     /// Takes in a run's value of one of the settings' metrics.
-    pub(crate) fn read(&mut self, name: &str, value: Result<f64, NoValue>) {
+    pub(crate) fn take_value(&mut self, name: &str, value: Result<f64, NoValue>) {
         let own = self.own.entry(name.to_owned()).or_default();
         match value {
             Ok(value) => own.values.push(value),
@@ -209,7 +209,7 @@ mod tests {
         let mut tally = Tally::default();
         for wall_ms in [10, 12, 14] {
             tally.succeed("exit code 0", &finished(wall_ms, 64 * MIB), 10 * MIB);
-            tally.read("rps", Ok(wall_ms as f64));
+            tally.take_value("rps", Ok(wall_ms as f64));
         }
         let measurement = tally.into_measurement(40_000_000);
         let number = |name: &str, statistic| measurement.readings[name].number(statistic, Unit::Milliseconds);
@@ -240,7 +240,7 @@ mod tests {
         let mut tally = Tally::default();
         for value in [Ok(1.0), Err(NoValue::NoMatch { place: "stdout".to_owned() })] {
             tally.succeed("exit code 0", &finished(1, 64 * MIB), 0);
-            tally.read("rps", value);
+            tally.take_value("rps", value);
         }
         let measurement = tally.into_measurement(1);
         assert_eq!(measurement.readings.get("rps"), None);
