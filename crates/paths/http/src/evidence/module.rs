@@ -112,7 +112,7 @@ mod tests {
         snapshot
     }
 
-    fn words(evidence: Option<Evidence>) -> String {
+    fn evidence_in_words(evidence: Option<Evidence>) -> String {
         evidence.map_or_else(
             || "none".to_owned(),
             |row| format!("{}: {} ({}): {}", row.what, row.observed, row.expected, row.holds),
@@ -123,7 +123,11 @@ mod tests {
     fn devices_have_to_count_a_request_for_every_handshake() {
         let settings = settings("qatengine");
         let moved = |before, after, full| {
-            words(settings.device_evidence(&snapshot(Some(before), ""), &snapshot(Some(after), ""), full))
+            evidence_in_words(settings.device_evidence(
+                &snapshot(Some(before), ""),
+                &snapshot(Some(after), ""),
+                full,
+            ))
         };
         let mut busy = snapshot(Some(4000), "");
         busy.states.insert(
@@ -135,9 +139,9 @@ mod tests {
             moved(1000, 1000, 1000),
             moved(1000, 1890, 1000),
             moved(1000, 1000, 0),
-            words(settings.device_evidence(&snapshot(Some(1000), ""), &busy, 1000)),
-            words(settings.device_evidence(&snapshot(None, ""), &snapshot(None, ""), 1000)),
-            words(HttpSettings::default().device_evidence(&busy, &busy, 1000)),
+            evidence_in_words(settings.device_evidence(&snapshot(Some(1000), ""), &busy, 1000)),
+            evidence_in_words(settings.device_evidence(&snapshot(None, ""), &snapshot(None, ""), 1000)),
+            evidence_in_words(HttpSettings::default().device_evidence(&busy, &busy, 1000)),
         ];
         insta::assert_snapshot!(said.join("\n"), @"
         requests that QAT devices counted: 3000 for 1000 full handshakes (at least 1 for every full handshake): true
@@ -152,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_in_memory_is_found_out() {
-        let said = |library| words(settings("qatengine").library_evidence(&snapshot(None, library)));
+        let said =
+            |library| evidence_in_words(settings("qatengine").library_evidence(&snapshot(None, library)));
         insta::assert_snapshot!([said("/usr/lib/engines-3/qatengine.so"), said("")].join("\n"), @"
         library in the memory of HAProxy: /usr/lib/engines-3/qatengine.so (qatengine): true
         library in the memory of HAProxy: none of that name (qatengine): false

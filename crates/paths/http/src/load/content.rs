@@ -20,7 +20,7 @@ impl Content {
     /// Stands for all descriptions beyond those that are counted separately.
     #[must_use]
     pub fn other() -> Self {
-        let label = Label::of(b"other");
+        let label = Label::from_value(b"other");
         Self { media_type: label, coding: label }
     }
 }
@@ -30,7 +30,7 @@ impl Label {
 
     /// The label of a header's value, without its parameters.
     #[must_use]
-    pub fn of(value: &[u8]) -> Self {
+    pub fn from_value(value: &[u8]) -> Self {
         let value = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         let mut label = Self::default();
         for (kept, byte) in label.bytes.iter_mut().zip(value) {

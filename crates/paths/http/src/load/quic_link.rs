@@ -197,7 +197,7 @@ impl Link for QuicLink {
             endpoint,
             datagrams,
             instants: client.instants,
-            session: SessionUse::of(resumes, client.sessions.was_taken()),
+            session: SessionUse::new(resumes, client.sessions.was_taken()),
             token,
             is_readable: false,
             awaits_writable: false,

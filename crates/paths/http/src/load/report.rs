@@ -289,7 +289,7 @@ mod tests {
         for readings in threads {
             let mut one = Tally::new(frame, false, 0);
             for pair in readings.windows(2) {
-                one.on_wire.read(reading(pair[0]), reading(pair[1]));
+                one.on_wire.add_between(reading(pair[0]), reading(pair[1]));
             }
             sum.add(&one);
         }

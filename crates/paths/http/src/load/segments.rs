@@ -18,7 +18,7 @@ pub struct SegmentCounts([Option<u64>; Segments::ALL.len()]);
 impl SegmentCounts {
     /// The counts of a connection since it began.
     #[must_use]
-    pub fn of(socket: impl AsFd) -> Self {
+    pub fn of_connection(socket: impl AsFd) -> Self {
         let info = TcpInfo::of_socket(socket).ok();
         let count = |kind| match kind {
             Segments::Retransmitted => info.as_ref()?.retransmits(),

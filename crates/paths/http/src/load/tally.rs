@@ -179,7 +179,7 @@ merged! {
 
 impl OnWire {
     /// Adds the bytes between two readings. A thread takes a reading when it next runs, so two are not exactly a second apart.
-    pub fn read(&mut self, before: Reading, after: Reading) {
+    pub fn add_between(&mut self, before: Reading, after: Reading) {
         for side in 0..2 {
             let grown = after.bytes[side] - before.bytes[side];
             self.bytes[side] += grown;

@@ -130,11 +130,11 @@ impl Link for TcpLink {
     }
 
     fn open_window(&mut self) {
-        self.segments_before = SegmentCounts::of(&self.socket);
+        self.segments_before = SegmentCounts::of_connection(&self.socket);
     }
 
     fn segments(&self) -> SegmentCounts {
-        SegmentCounts::of(&self.socket).since(self.segments_before)
+        SegmentCounts::of_connection(&self.socket).since(self.segments_before)
     }
 
     fn leave<T>(mut self, core: &mut Core<T>, then: Then) {

@@ -185,7 +185,7 @@ pub enum SessionUse {
 impl SessionUse {
     /// Converts from whether the connection was to resume a session, and whether it had one to offer.
     #[must_use]
-    pub fn of(resumes: bool, has_session: bool) -> Self {
+    pub fn new(resumes: bool, has_session: bool) -> Self {
         match (resumes, has_session) {
             (false, _) => Self::Unasked,
             (true, false) => Self::Missing,

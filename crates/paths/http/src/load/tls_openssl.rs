@@ -70,7 +70,7 @@ impl Client {
     /// When the library cannot begin a handshake.
     pub fn begin(&self, resumes: bool) -> Result<Box<OpenSsl>, Failure> {
         let session = if resumes { self.session() } else { None };
-        let used = SessionUse::of(resumes, session.is_some());
+        let used = SessionUse::new(resumes, session.is_some());
         let stream = self.stream(resumes, session).map_err(|error| failure(&error, X509VerifyResult::OK))?;
         Ok(Box::new(OpenSsl { stream, session: used }))
     }

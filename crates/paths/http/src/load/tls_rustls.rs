@@ -58,7 +58,7 @@ impl Client {
         let config = if resumes { &self.resuming } else { &self.full };
         let connection = ClientConnection::new(Arc::clone(config), self.name.clone());
         // The library has written its first message by now, and so has asked for a session where it wants one.
-        let session = SessionUse::of(resumes, self.sessions.was_taken());
+        let session = SessionUse::new(resumes, self.sessions.was_taken());
         connection.map(|connection| Box::new(Rustls { connection, session })).map_err(|error| failure(&error))
     }
 }

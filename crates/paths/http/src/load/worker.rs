@@ -284,7 +284,7 @@ impl<P: Protocol> HttpWorker<P> {
             self.open();
         }
         while now_ns >= self.next_second_ns && self.next_second_ns < self.part.frame.close_ns {
-            self.read();
+            self.take_reading();
             self.next_second_ns = self.part.frame.next_second_ns(self.next_second_ns);
         }
         if self.end_ns == 0 && now_ns >= self.part.frame.close_ns {
@@ -318,17 +318,17 @@ impl<P: Protocol> HttpWorker<P> {
 
     /// Takes a reading at the present time. With the time of the turn, two readings of one turn would be 0 ns apart although
     /// CPU time passed between them.
-    fn read(&mut self) {
+    fn take_reading(&mut self) {
         let traffic = &self.core.traffic;
         let now = Reading { at_ns: monotonic_ns(), bytes: [traffic.sent.get(), traffic.received.get()] };
         if let Some(before) = self.reading.replace(now) {
-            self.core.tally.on_wire.read(before, now);
+            self.core.tally.on_wire.add_between(before, now);
         }
     }
 
     fn open(&mut self) {
         self.accounts.open();
-        self.read();
+        self.take_reading();
         self.core.is_open = true;
         self.core.edges += 1;
         self.core.unread = 0..self.connections.len();
@@ -349,7 +349,7 @@ impl<P: Protocol> HttpWorker<P> {
 
     fn close(&mut self, now_ns: u64) {
         self.accounts.close();
-        self.read();
+        self.take_reading();
         self.read_segments(usize::MAX);
         self.core.is_open = false;
         self.core.edges += 1;

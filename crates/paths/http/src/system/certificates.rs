@@ -61,18 +61,18 @@ impl Certificates {
             other => format!("{}-{other}", kind.name()),
         };
         let directory = scratch.join("certificates").join(name);
-        if let Ok(existing) = Self::read(&directory) {
+        if let Ok(existing) = Self::read_from(&directory) {
             return Ok(existing);
         }
         make(&directory, kind, address).map_err(|reason| {
             PathError::new(format!("make certificates in {}: {reason}", directory.display()))
         })?;
-        Self::read(&directory).map_err(|reason| {
+        Self::read_from(&directory).map_err(|reason| {
             PathError::new(format!("read certificates in {}: {reason}", directory.display()))
         })
     }
 
-    fn read(directory: &Path) -> Result<Self, CertificateError> {
+    fn read_from(directory: &Path) -> Result<Self, CertificateError> {
         let file = |name: &str| directory.join(name);
         Ok(Self {
             ca_pem: fs::read_to_string(file("ca.pem"))?,

@@ -95,11 +95,11 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), AnyError> {
         }
         IngressKind::Haproxy => {
             HAPROXY.find()?;
-            Module::of(&spec.ingress, HAPROXY)?;
+            Module::asked_by(&spec.ingress, HAPROXY)?;
         }
         IngressKind::Nginx => {
             NGINX.find()?;
-            Module::of(&spec.ingress, NGINX)?;
+            Module::asked_by(&spec.ingress, NGINX)?;
         }
     }
     match spec.origin.kind {

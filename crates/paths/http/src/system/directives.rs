@@ -24,13 +24,13 @@ pub(super) struct Directive {
 }
 
 impl Directive {
-    pub(super) fn of<const N: usize>(words: [&str; N]) -> Self {
+    pub(super) fn from_words<const N: usize>(words: [&str; N]) -> Self {
         Self { words: words.map(str::to_owned).to_vec(), block: None, at: String::new() }
     }
 
     /// A line that plumb fills in.
     pub(super) fn placeholder(name: &str) -> Self {
-        Self::of([&format!("{{{{{name}}}}}")])
+        Self::from_words([&format!("{{{{{name}}}}}")])
     }
 
     pub(super) fn is_placeholder(&self) -> bool {
@@ -97,7 +97,7 @@ fn word(value: &str) -> Cow<'_, str> {
 /// # Errors
 /// The line that is not nginx's language, and the reason.
 pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Directive>, TemplateError> {
-    let mut stack: Vec<(Directive, Vec<Directive>)> = vec![(Directive::of([]), Vec::new())];
+    let mut stack: Vec<(Directive, Vec<Directive>)> = vec![(Directive::from_words([]), Vec::new())];
     let mut words: Vec<String> = Vec::new();
     let (mut rest, mut line, mut at) = (text, 1, String::new());
     while let Some((token, after)) =

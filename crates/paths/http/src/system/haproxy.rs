@@ -51,7 +51,7 @@ impl Haproxy {
         place: &Place,
         expected: Expected<'_>,
     ) -> Result<(Self, Answered), PathError> {
-        let module = Module::of(spec, HAPROXY).map_err(PathError::new)?;
+        let module = Module::asked_by(spec, HAPROXY).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::haproxy).unwrap_or_default();
         let config = |port| config(spec, &words, SocketAddr::new(expected.address, port), origin_port);
         let recipe = recipe(place, module.as_ref(), expected.certificates, &config);

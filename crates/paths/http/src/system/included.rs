@@ -20,7 +20,7 @@ const FILES_MAX: usize = 500;
 /// # Errors
 /// The file that cannot be read, and the place that includes it.
 pub(super) fn whole(file: &Path, directory: &Path) -> Result<Vec<Directive>, TemplateError> {
-    Reader { directory, files: 0, bytes: 0 }.read(file, 0)
+    Reader { directory, files: 0, bytes: 0 }.read_file(file, 0)
 }
 
 /// A reader with the amount that it has read so far.
@@ -32,7 +32,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, file: &Path, depth: usize) -> Result<Vec<Directive>, TemplateError> {
+    fn read_file(&mut self, file: &Path, depth: usize) -> Result<Vec<Directive>, TemplateError> {
         let text = named_file::text_at_most(file, LONG_TEMPLATE).map_err(TemplateError::Unreadable)?;
         self.files += 1;
         self.bytes += text.len() as u64;
@@ -58,7 +58,7 @@ impl Reader<'_> {
                     |cause| TemplateError::Included { at: directive.at.clone(), cause: Box::new(cause) };
                 let files = self.files(directive.argument().unwrap_or_default()).map_err(place)?;
                 for file in files {
-                    all.extend(self.read(&file, depth + 1).map_err(place)?);
+                    all.extend(self.read_file(&file, depth + 1).map_err(place)?);
                 }
             } else {
                 let block = directive.block.take();
@@ -104,7 +104,7 @@ mod tests {
     use super::super::directives::print;
     use super::*;
 
-    fn read(files: &[(&str, &str)]) -> Result<String, String> {
+    fn printed_whole(files: &[(&str, &str)]) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
             std::fs::write(directory.path().join(name), text).unwrap();
@@ -123,7 +123,7 @@ mod tests {
             (".b3.conf", "f g;"),
             ("c", "h i;"),
         ];
-        insta::assert_snapshot!(read(&files).unwrap(), @r"
+        insta::assert_snapshot!(printed_whole(&files).unwrap(), @r"
         http {
             server {
                 location / {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_included_says_where() {
-        let refused = |text: &str| read(&[("a", text)]).unwrap_err();
+        let refused = |text: &str| printed_whole(&[("a", text)]).unwrap_err();
         insta::assert_snapshot!(refused("b;\ninclude none;"), @"DIR/a:2: `include`: failed to read DIR/none: No such file or directory (os error 2)");
         insta::assert_snapshot!(refused("include x/*/y;"), @"DIR/a:1: `include`: `x/*/y` is not supported; a path may have one `*`, in its last part");
         let circle = refused("include a;");

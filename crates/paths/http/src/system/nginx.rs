@@ -71,7 +71,7 @@ impl Nginx {
         place: &Place,
         expected: Expected<'_>,
     ) -> Result<(Self, Answered), PathError> {
-        let module = Module::of(spec, NGINX).map_err(PathError::new)?;
+        let module = Module::asked_by(spec, NGINX).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let is_nobody = may_give_up_root(module.as_ref());
         let http2 = Http2::of_installed(spec)?;
@@ -131,7 +131,7 @@ impl Nginx {
         let mut counters =
             BTreeMap::from([("requests".to_owned(), requests.saturating_sub(self.status_requests))]);
         if let Some(log) = &mut self.requests {
-            log.read().map_err(|error| PathError::new(format!("read {REQUEST_LOG}: {error}")))?;
+            log.count_new().map_err(|error| PathError::new(format!("read {REQUEST_LOG}: {error}")))?;
             let counted = [(Spoken::H1, log.h1), (Spoken::H2, log.h2)];
             counters.extend(counted.map(|(protocol, count)| (counter(protocol).to_owned(), count)));
         }
@@ -211,7 +211,7 @@ impl RequestLog {
     }
 
     /// Counts the requests that were written since it was last called.
-    fn read(&mut self) -> io::Result<()> {
+    fn count_new(&mut self) -> io::Result<()> {
         while self.file.read_until(b'\n', &mut self.line)? > 0 && self.line.ends_with(b"\n") {
             self.count();
             self.line.clear();
@@ -244,7 +244,7 @@ impl Http2 {
             return Ok(Self::Off);
         }
         let version = NGINX.version(&NGINX.find().map_err(PathError::new)?)?;
-        let is_new = Version::of(&version).is_none_or(|version| version >= HTTP2_DIRECTIVE);
+        let is_new = Version::find_in(&version).is_none_or(|version| version >= HTTP2_DIRECTIVE);
         Ok(if is_new { Self::Directive } else { Self::Listen })
     }
 
@@ -562,7 +562,7 @@ mod tests {
         let mut log = RequestLog::new(written.reopen().unwrap());
         let mut counted_after = |text: &str| {
             written.write_all(text.as_bytes()).unwrap();
-            log.read().unwrap();
+            log.count_new().unwrap();
             (log.h1, log.h2, log.workers.clone())
         };
         assert_eq!(counted_after("HTTP/2.0 71\nHTTP/1.1 72\nHTTP/2.0 7"), (1, 1, [(71, 1), (72, 1)].into()));

@@ -123,7 +123,7 @@ fn lack(program: Installable, mark: &str, build: &str, ingress: &IngressSettings
         return Err(Lacks::H2 { program });
     }
     let is_plain_nginx = program == NGINX && ingress.tls == TlsVersion::None;
-    let Some(installed) = build.lines().next().and_then(Version::of).filter(|_| is_plain_nginx) else {
+    let Some(installed) = build.lines().next().and_then(Version::find_in).filter(|_| is_plain_nginx) else {
         return Ok(());
     };
     match (ingress.has_h1(), installed < HTTP2_DIRECTIVE) {

@@ -198,7 +198,7 @@ fn of_http(mut http: Vec<Directive>, left_out: &mut BTreeSet<String>) -> Result<
             Some(true) => {
                 let rest = directive.block.take().unwrap_or_default();
                 let rest = rest.into_iter().filter(|found| found.name() != "server");
-                let origin = Directive::of(["server", "{{origin}}"]);
+                let origin = Directive::from_words(["server", "{{origin}}"]);
                 directive.block = Some(std::iter::once(origin).chain(rest).collect());
                 directives.push(directive);
             }
@@ -211,7 +211,7 @@ fn of_http(mut http: Vec<Directive>, left_out: &mut BTreeSet<String>) -> Result<
     remove(&mut directives, &is_of_http, left_out);
     if !directives.iter().any(|found| found.name() == "access_log") {
         // nginx writes this log by default, but plumb's must be in its own directory.
-        directives.insert(0, Directive::of(["access_log", "access.log"]));
+        directives.insert(0, Directive::from_words(["access_log", "access.log"]));
     }
     directives.push(Directive::placeholder("http"));
     Ok(Some(Http { directives, has_tls, kept, upstreams: used.into_iter().collect() }))
@@ -263,7 +263,7 @@ fn of_server(
     if has_tls {
         block.insert(0, Directive::placeholder("tls"));
     }
-    block.insert(0, Directive::of(["listen", "{{listen}}"]));
+    block.insert(0, Directive::from_words(["listen", "{{listen}}"]));
     server.block = Some(block);
     Ok((server, used))
 }

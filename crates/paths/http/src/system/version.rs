@@ -8,7 +8,7 @@ pub(super) struct Version(pub [u32; 3]);
 
 impl Version {
     /// The first three numbers in what a program says of its version, such as `nginx version: nginx/1.22.1`.
-    pub(super) fn of(words: &str) -> Option<Self> {
+    pub(super) fn find_in(words: &str) -> Option<Self> {
         let word = words.split([' ', '/', '-', '+', '~']).find(|word| word.split('.').count() >= 3)?;
         let mut numbers = word.trim_start_matches('v').split('.').map_while(|number| number.parse().ok());
         Some(Self([numbers.next()?, numbers.next()?, numbers.next()?]))
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn three_numbers_are_a_version_wherever_they_stand() {
-        let read = |words| Version::of(words).map(|version| version.to_string()).unwrap_or_default();
+        let read = |words| Version::find_in(words).map(|version| version.to_string()).unwrap_or_default();
         assert_eq!(read("nginx version: nginx/1.22.1"), "1.22.1");
         assert_eq!(read("nginx version: openresty/1.25.3.1"), "1.25.3");
         assert_eq!(read("HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/"), "2.6.12");

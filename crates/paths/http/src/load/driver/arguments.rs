@@ -63,7 +63,7 @@ fn address(settings: &LoadSettings, url: &Url) -> String {
     format!("{scheme}://{}{path}", url.authority)
 }
 
-fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+fn owned<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
@@ -76,7 +76,7 @@ fn headers(settings: &LoadSettings, closes: bool) -> Vec<String> {
 }
 
 fn wrk(settings: &LoadSettings, seconds: u64) -> Vec<String> {
-    let mut arguments = words(["--latency", "-t"]);
+    let mut arguments = owned(["--latency", "-t"]);
     arguments.push(settings.threads.to_string());
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
     arguments.extend(["-d".to_owned(), format!("{seconds}s")]);
@@ -86,7 +86,7 @@ fn wrk(settings: &LoadSettings, seconds: u64) -> Vec<String> {
 }
 
 fn ab(settings: &LoadSettings, seconds: u64) -> Vec<String> {
-    let mut arguments = words(["-q", "-l", "-r"]);
+    let mut arguments = owned(["-q", "-l", "-r"]);
     arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
     arguments.extend(["-t".to_owned(), seconds.to_string(), "-n".to_owned(), AB_REQUESTS_MAX.to_string()]);
     arguments.extend(["-s".to_owned(), whole_seconds(settings.timeout).to_string()]);
@@ -106,7 +106,7 @@ fn ab(settings: &LoadSettings, seconds: u64) -> Vec<String> {
 
 fn h2load(settings: &LoadSettings, seconds: u64) -> Vec<String> {
     let mut arguments = match settings.protocol {
-        LoadProtocol::H1 => words(["--h1"]),
+        LoadProtocol::H1 => owned(["--h1"]),
         LoadProtocol::H2 | LoadProtocol::H3 | LoadProtocol::Auto => {
             vec!["-m".to_owned(), settings.streams.to_string()]
         }
@@ -158,7 +158,7 @@ fn k6(
     };
     let config = scratch.join("k6-config.json");
     written(&config, K6_CONFIG)?;
-    let mut arguments = words(["run", "--quiet", "--no-color", "--no-usage-report"]);
+    let mut arguments = owned(["run", "--quiet", "--no-color", "--no-usage-report"]);
     arguments.push(format!("--config={}", config.display()));
     arguments.push(format!("--summary-export={}", summary.display()));
     arguments.push("--summary-trend-stats=avg,min,med,max,p(90),p(95),p(99),p(99.9)".to_owned());
@@ -180,7 +180,7 @@ fn vegeta(
     let rate = settings.rate.map_or("0".to_owned(), |rate| format!("{}/1s", rate.0.round()));
     // How many CPUs it uses stands before the command.
     let mut arguments = vec![format!("-cpus={}", settings.threads)];
-    arguments.extend(words(["attack", "-insecure", "-http2=false"]));
+    arguments.extend(owned(["attack", "-insecure", "-http2=false"]));
     arguments.push(format!("-duration={seconds}s"));
     arguments.push(format!("-rate={rate}"));
     // As many workers as connections, from the start on and at most.
@@ -207,7 +207,7 @@ fn written(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 fn oha(settings: &LoadSettings, seconds: u64) -> Vec<String> {
-    let mut arguments = words(["--no-tui", "--output-format", "json", "--insecure", "--http-version"]);
+    let mut arguments = owned(["--no-tui", "--output-format", "json", "--insecure", "--http-version"]);
     match settings.protocol {
         LoadProtocol::H1 | LoadProtocol::Auto => arguments.push("1.1".to_owned()),
         LoadProtocol::H2 | LoadProtocol::H3 => {

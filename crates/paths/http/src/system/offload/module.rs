@@ -32,7 +32,7 @@ impl Module {
     /// # Errors
     ///
     /// When it cannot.
-    pub(in crate::system) fn of(
+    pub(in crate::system) fn asked_by(
         spec: &IngressSettings,
         program: Installable,
     ) -> Result<Option<Self>, OffloadError> {

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) struct Trust(Option<Arc<ClientConfig>>);
 
 impl Trust {
-    pub(super) fn of(target: &Target) -> Self {
+    pub(super) fn in_target(target: &Target) -> Self {
         Self(target.ca_pem.as_deref().map(|ca_pem| client_config(ca_pem, Spoken::H1).unwrap()))
     }
 }

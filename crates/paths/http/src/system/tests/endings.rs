@@ -192,7 +192,7 @@ fn clients_that_vanish_leave_nothing_open() {
 fn client_hello(started: &Started) -> Vec<u8> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
-    let trust = Trust::of(&started.target);
+    let trust = Trust::in_target(&started.target);
     std::thread::scope(|scope| {
         let hello = scope.spawn(|| {
             let (mut stream, _) = listener.accept().unwrap();

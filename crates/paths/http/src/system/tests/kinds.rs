@@ -150,7 +150,7 @@ fn sessions_are_resumed_where_there_are_tickets_and_only_there() {
                 }
                 let mut started = Started::new(&spec);
                 let before = started.snapshot();
-                let trust = Trust::of(&started.target);
+                let trust = Trust::in_target(&started.target);
                 let handshakes: Vec<_> = (0..4)
                     .map(|_| {
                         let mut client = started.client_with(&trust);

@@ -64,7 +64,7 @@ impl Started {
     }
 
     fn client(&self) -> Client {
-        self.client_with(&Trust::of(&self.target))
+        self.client_with(&Trust::in_target(&self.target))
     }
 
     fn client_with(&self, trust: &Trust) -> Client {

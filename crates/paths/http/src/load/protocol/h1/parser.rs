@@ -295,10 +295,10 @@ impl Parser {
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
             12 if name.eq_ignore_ascii_case(b"content-type") => {
-                self.head.content.media_type = Label::of(value)
+                self.head.content.media_type = Label::from_value(value)
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => {
-                self.head.content.coding = Label::of(value)
+                self.head.content.coding = Label::from_value(value)
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => return self.content_length(value),
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.transfer_encoding(value),

@@ -92,7 +92,8 @@ impl H2 {
         match event {
             Event::Head { stream, head, ends_stream } => {
                 let Some(at) = self.find(stream) else { return };
-                let label = |name| self.wire.rules.fields().get(name).map(Label::of).unwrap_or_default();
+                let label =
+                    |name| self.wire.rules.fields().get(name).map(Label::from_value).unwrap_or_default();
                 let content =
                     Content { media_type: label(b"content-type"), coding: label(b"content-encoding") };
                 let answer = &mut self.streams[at].answer;

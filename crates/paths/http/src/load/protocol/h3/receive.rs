@@ -25,7 +25,11 @@ enum Read {
 }
 
 /// Reads a stream as far as it has arrived, and hands each piece on.
-fn read(connection: &mut Connection, id: StreamId, mut take: impl FnMut(&[u8]) -> Result<(), Fault>) -> Read {
+fn read_stream(
+    connection: &mut Connection,
+    id: StreamId,
+    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
+) -> Read {
     let mut stream = connection.recv_stream(id);
     let Ok(mut chunks) = stream.read(true) else { return Read::Open };
     let end = loop {
@@ -107,11 +111,12 @@ impl H3 {
         let Some(at) = self.find(id) else { return Ok(()) };
         let (stream, message) = (&mut self.streams[at], &mut self.exchanges[at].answer);
         let (decoder, checks, heard_ns) = (&mut core.shared.inbox.0, &core.errand.checks, self.wire.heard_ns);
-        let end = read(&mut link.connection, id, |mut bytes| {
+        let end = read_stream(&mut link.connection, id, |mut bytes| {
             while let Some(event) = message.receive(&mut bytes, decoder)? {
                 match event {
                     Event::Head(head) => {
-                        let label = |name| decoder.fields().get(name).map(Label::of).unwrap_or_default();
+                        let label =
+                            |name| decoder.fields().get(name).map(Label::from_value).unwrap_or_default();
                         let answer = &mut stream.answer;
                         (answer.first_ns, answer.status) = (heard_ns, head.status);
                         answer.content = Content {
@@ -158,7 +163,7 @@ impl H3 {
         };
         let (peer, stream) = (&mut wire.peer, &mut wire.unidirectional[at].1);
         let mut going_away = None;
-        let end = read(&mut link.connection, id, |mut bytes| {
+        let end = read_stream(&mut link.connection, id, |mut bytes| {
             while let Some(event) = peer.receive(stream, &mut bytes)? {
                 if let peer::Event::GoAway(id) = event {
                     going_away = Some(id);
