@@ -54,7 +54,7 @@ impl Client {
     fn answer_to(&mut self, is_head: bool) -> Option<Answer> {
         let mut body = Vec::new();
         let answer =
-            self.answers.read(&mut self.tcp, is_head, |piece| body.extend_from_slice(piece)).unwrap();
+            self.answers.read_answer(&mut self.tcp, is_head, |piece| body.extend_from_slice(piece)).unwrap();
         let answer = answer.filter(|answer| answer.is_whole)?;
         Some(Answer { status: answer.status, head: answer.head, body })
     }

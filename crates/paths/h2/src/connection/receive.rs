@@ -12,7 +12,7 @@ use crate::settings::{MAX_FRAME_SIZE_MIN, SettingId};
 impl Rest {
     /// The payload of a frame that is taken in pieces; `None` for other frames. A padded frame is taken as a whole, because a piece does
     /// not show where its padding begins.
-    fn of(header: Header) -> Option<Self> {
+    fn in_pieces(header: Header) -> Option<Self> {
         let Header { length, kind, flags, stream } = header;
         let is_in_pieces =
             kind == FrameKind::Data && !flags.has(Flags::PADDED) && length > MAX_FRAME_SIZE_MIN;
@@ -45,7 +45,7 @@ impl Connection {
         self.check_size(header)?;
         let length = HEADER_BYTES + header.length as usize;
         let Some(payload) = bytes.get(HEADER_BYTES..length) else {
-            let Some(rest) = Rest::of(header) else { return Ok(None) };
+            let Some(rest) = Rest::in_pieces(header) else { return Ok(None) };
             header.check_stream()?;
             return self.take_piece(rest, &bytes[HEADER_BYTES..], HEADER_BYTES, out);
         };

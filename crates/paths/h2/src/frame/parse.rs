@@ -55,7 +55,7 @@ impl<'a> Frame<'a> {
     /// # Errors
     ///
     /// When its payload is longer than `payload_bytes_max`, and those of [`Frame::parse`].
-    pub fn read(bytes: &'a [u8], payload_bytes_max: u32) -> Result<Option<(Self, usize)>, Error> {
+    pub fn first_in(bytes: &'a [u8], payload_bytes_max: u32) -> Result<Option<(Self, usize)>, Error> {
         let Some(header) = Header::parse(bytes) else { return Ok(None) };
         header.check_size(payload_bytes_max)?;
         let length = HEADER_BYTES + header.length as usize;

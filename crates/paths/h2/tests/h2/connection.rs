@@ -31,9 +31,9 @@ impl End {
                 Err(error) => {
                     self.connection.fail(error, &mut self.out);
                     // A frame that is too large, or no frame at all, is refused before it is there in full.
-                    let is_last = Frame::read(bytes, u32::MAX)
+                    let is_last = Frame::first_in(bytes, u32::MAX)
                         .is_ok_and(|read| read.is_none_or(|(_, length)| length == bytes.len()));
-                    return (is_last || Frame::read(bytes, u32::MAX).is_err()).then_some(error);
+                    return (is_last || Frame::first_in(bytes, u32::MAX).is_err()).then_some(error);
                 }
             }
         }
@@ -73,7 +73,7 @@ fn what_is_illegal_gives_the_error_that_it_must_give() {
         if case.side == Side::Client {
             rest = &rest[plumb_h2::PREFACE.len()..];
         }
-        while let Some((frame, length)) = Frame::read(rest, u32::MAX).unwrap() {
+        while let Some((frame, length)) = Frame::first_in(rest, u32::MAX).unwrap() {
             (last, rest) = (Some(frame), &rest[length..]);
         }
         let told = match (last, case.error.scope) {
@@ -268,7 +268,7 @@ fn a_window_that_settings_lowered_opens_again() {
     let mut ack = Vec::new();
     encode::settings_ack(&mut ack);
     client.take(&ack);
-    let (frame, _) = Frame::read(&client.out, 1 << 14).unwrap().unwrap();
+    let (frame, _) = Frame::first_in(&client.out, 1 << 14).unwrap().unwrap();
     assert_eq!(frame, Frame::WindowUpdate { stream, increment: 1 << 14 });
 }
 

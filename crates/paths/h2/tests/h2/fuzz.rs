@@ -80,7 +80,7 @@ fn fuzz_h2_frames() {
         let mut rest = input;
         let mut outcome = Vec::new();
         loop {
-            match Frame::read(rest, 1 << 14) {
+            match Frame::first_in(rest, 1 << 14) {
                 Ok(Some((frame, length))) => {
                     check_written(&frame, &rest[..length]);
                     outcome.push(Ok(rest[3]));
@@ -109,7 +109,7 @@ fn check_written(frame: &Frame<'_>, bytes: &[u8]) {
         Frame::Settings(pairs) => encode::settings(&pairs.iter().collect::<Vec<_>>(), &mut out),
         _ => return,
     }
-    let (again, length) = Frame::read(&out, 1 << 14).unwrap().unwrap();
+    let (again, length) = Frame::first_in(&out, 1 << 14).unwrap().unwrap();
     assert_eq!(length, out.len());
     match (again, *frame) {
         // Padding is not written again.
@@ -165,7 +165,7 @@ fn received(side: Side, input: &[u8]) -> Vec<Result<u8, Error>> {
 
 /// Checks that each frame that a side writes in answer is legal by itself.
 fn check_own(mut out: &[u8]) {
-    while let Some((_, length)) = Frame::read(out, 1 << 24).unwrap() {
+    while let Some((_, length)) = Frame::first_in(out, 1 << 24).unwrap() {
         out = &out[length..];
     }
     assert!(out.is_empty());

@@ -209,7 +209,7 @@ fn get_http1(stream: &mut (impl Read + Write), port: u16) -> Result<ProvingAnswe
     stream.write_all(request.as_bytes()).map_err(Silent::Send)?;
     let mut content_bytes = 0;
     let answer = Answers::default()
-        .read(stream, false, |content| content_bytes += content.len() as u64)
+        .read_answer(stream, false, |content| content_bytes += content.len() as u64)
         .map_err(Silent::Read)?
         .ok_or(Silent::Ended)?;
     Ok(ProvingAnswer { status: answer.status, status_line: answer.status_line().to_string(), content_bytes })

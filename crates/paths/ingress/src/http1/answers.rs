@@ -38,7 +38,7 @@ impl Answers {
     /// # Errors
     ///
     /// When the stream fails, or the answer is not HTTP/1.1.
-    pub fn read(
+    pub fn read_answer(
         &mut self,
         stream: &mut impl Read,
         to_head: bool,

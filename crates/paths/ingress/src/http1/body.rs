@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// Content of a whole body, its length on the wire, and whether it was over then.
-    fn read(body: &mut Body, bytes: &[u8]) -> Result<(Vec<u8>, usize), Malformed> {
+    fn content_of(body: &mut Body, bytes: &[u8]) -> Result<(Vec<u8>, usize), Malformed> {
         let (mut content, mut position) = (Vec::new(), 0);
         while position < bytes.len() && !body.is_over() {
             match body.take(&bytes[position..])? {
@@ -190,7 +190,7 @@ mod tests {
     fn a_chunked_body_ends_after_its_trailers() {
         let bytes = b"5;name=value\r\nhello\r\n00006\r\n world\r\n0\r\nTrailer: x\r\n\r\nnext";
         let mut body = chunked();
-        let (content, taken) = read(&mut body, bytes).unwrap();
+        let (content, taken) = content_of(&mut body, bytes).unwrap();
         assert_eq!(content, b"hello world");
         assert_eq!(&bytes[taken..], b"next");
         assert!(body.is_over());
@@ -247,7 +247,7 @@ mod tests {
             let (mut body, mut content, mut rest) = (chunked(), Vec::new(), &bytes[..]);
             for cut in cuts.iter().cycle() {
                 let (part, later) = rest.split_at((*cut).min(rest.len()));
-                let (some, taken) = read(&mut body, part).unwrap();
+                let (some, taken) = content_of(&mut body, part).unwrap();
                 prop_assert_eq!(taken, part.len());
                 content.extend(some);
                 rest = later;

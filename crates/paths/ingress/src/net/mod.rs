@@ -9,5 +9,5 @@ mod thread;
 pub(crate) use buffer::{BUFFER_BYTES, Buffer, Pool};
 pub(crate) use listener::Listener;
 pub(crate) use slab::{Key, Slab};
-pub(crate) use socket::{Received, Sent, connect, read, write, write_all_of};
+pub(crate) use socket::{Received, Sent, connect, read_once, write_all_of, write_once};
 pub(crate) use thread::{LoopThread, Signals};

@@ -31,7 +31,7 @@ pub(crate) enum Sent {
 }
 
 /// Reads once.
-pub(crate) fn read(socket: impl AsFd, into: &mut [u8]) -> io::Result<Received> {
+pub(crate) fn read_once(socket: impl AsFd, into: &mut [u8]) -> io::Result<Received> {
     let room = into.len();
     read_result(retry_on_intr(|| rustix::io::read(&socket, &mut *into)), room)
 }
@@ -46,7 +46,7 @@ pub(super) fn read_result(result: rustix::io::Result<usize>, room: usize) -> io:
 }
 
 /// Writes once.
-pub(crate) fn write(socket: impl AsFd, bytes: &[u8]) -> io::Result<Sent> {
+pub(crate) fn write_once(socket: impl AsFd, bytes: &[u8]) -> io::Result<Sent> {
     // A closed connection is an error here and no signal to the whole process.
     write_result(retry_on_intr(|| net::send(&socket, bytes, SendFlags::NOSIGNAL)), bytes.len())
 }

@@ -71,7 +71,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Self {
+    pub(super) fn over<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Self {
         shards.into_iter().fold(Self::default(), |totals, shard| Self {
             handshakes_full: totals.handshakes_full + shard.handshakes_full.get(),
             handshakes_resumed: totals.handshakes_resumed + shard.handshakes_resumed.get(),

@@ -193,7 +193,7 @@ impl EmbeddedIngress {
     #[must_use]
     pub fn requests_by_thread(&self) -> BTreeMap<String, u64> {
         let requests = |(index, shard): (usize, &Arc<Shard>)| {
-            let totals = Totals::of([&**shard]);
+            let totals = Totals::over([&**shard]);
             (thread_name(index), totals.requests_h1 + totals.requests_h2)
         };
         let shards = self.shards.iter().enumerate().filter(|_| self.shards.len() > 1);
@@ -215,7 +215,7 @@ impl EmbeddedIngress {
     }
 
     fn totals(&self) -> Totals {
-        Totals::of(self.shards.iter().map(|shard| &**shard))
+        Totals::over(self.shards.iter().map(|shard| &**shard))
     }
 }
 

@@ -11,7 +11,7 @@ use super::coroutine::{self, Progress, Suspended};
 use super::operation::Answer;
 use super::thread::Thread;
 use super::tls::HTTP2_ALPN;
-use crate::net::{Buffer, Received, Sent, read, write, write_all_of};
+use crate::net::{Buffer, Received, Sent, read_once, write_all_of, write_once};
 use plumb_host::epoll::Ready;
 
 /// The connection cannot go on, and there is nobody to tell.
@@ -138,7 +138,7 @@ impl Transport {
                 Ok(count)
             }
             Some(_) => Ok(0),
-            None if self.writable => match write(&self.socket, bytes)? {
+            None if self.writable => match write_once(&self.socket, bytes)? {
                 Sent::Bytes { count, filled } => {
                     self.writable = !filled;
                     Ok(count)
@@ -197,7 +197,7 @@ impl Transport {
         if !self.readable {
             return Ok(Received::Nothing);
         }
-        let received = read(&self.socket, &mut thread.scratch)?;
+        let received = read_once(&self.socket, &mut thread.scratch)?;
         self.note(received);
         Ok(received)
     }
@@ -212,7 +212,7 @@ impl Transport {
     /// One read for many records, which rustls would take in steps of 4 KiB with a read for each.
     fn receive_records(&mut self, inbox: &mut Buffer, thread: &mut Thread) -> Result<Received, Broken> {
         let mut scratch = std::mem::take(&mut thread.scratch);
-        let received = read(&self.socket, &mut scratch);
+        let received = read_once(&self.socket, &mut scratch);
         let result = received.map_err(Broken::from).and_then(|received| {
             self.note(received);
             let Received::Bytes { count, .. } = received else { return Ok(received) };
@@ -315,7 +315,7 @@ struct SocketReader<'a> {
 
 impl Read for SocketReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.received = read(self.socket, into)?;
+        self.received = read_once(self.socket, into)?;
         match self.received {
             Received::Bytes { count, .. } => Ok(count),
             Received::Nothing => Err(io::ErrorKind::WouldBlock.into()),
@@ -344,7 +344,7 @@ impl SocketWriter<'_> {
 
 impl Write for SocketWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = write(self.socket, bytes)?;
+        let sent = write_once(self.socket, bytes)?;
         self.taken(sent)
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::sockopt;
 
-use crate::net::{Key, Received, Sent, Slab, connect, write};
+use crate::net::{Key, Received, Sent, Slab, connect, write_once};
 use plumb_host::epoll::{Epoll, Ready};
 
 /// A connection to the origin.
@@ -62,7 +62,7 @@ impl Upstream {
         if !self.writable || bytes.is_empty() {
             return Ok(0);
         }
-        let (count, filled) = match write(&self.socket, bytes)? {
+        let (count, filled) = match write_once(&self.socket, bytes)? {
             Sent::Bytes { count, filled } => (count, filled),
             Sent::Nothing => (0, true),
         };

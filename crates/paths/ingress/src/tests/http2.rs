@@ -343,7 +343,7 @@ fn refusal(tcp: &mut TcpStream) -> (Scope, ErrorCode) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 1 << 14]);
     loop {
         let mut rest = &bytes[..];
-        while let Some((frame, length)) = Frame::read(rest, 1 << 14).unwrap() {
+        while let Some((frame, length)) = Frame::first_in(rest, 1 << 14).unwrap() {
             match frame {
                 Frame::RstStream { stream, code } => {
                     return (Scope::Stream(stream), ErrorCode::from_number(code));

@@ -125,8 +125,8 @@ impl Client {
         let mut body = Vec::new();
         let content = |piece: &[u8]| body.extend_from_slice(piece);
         let answer = match &mut self.stream {
-            Stream::Plain(tcp) => self.answers.read(tcp, is_head, content),
-            Stream::Tls(tls) => self.answers.read(tls, is_head, content),
+            Stream::Plain(tcp) => self.answers.read_answer(tcp, is_head, content),
+            Stream::Tls(tls) => self.answers.read_answer(tls, is_head, content),
         };
         let answer = answer.unwrap().filter(|answer| answer.is_whole).expect("the answer is cut off");
         Answer { status: answer.status, head: answer.head, body }
