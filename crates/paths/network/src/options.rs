@@ -22,9 +22,9 @@ impl Switch {
         self == Self::On
     }
 
-    /// The one that a truth stands for.
+    /// Converts from `bool`.
     #[must_use]
-    pub fn of(is_on: bool) -> Self {
+    pub fn from_bool(is_on: bool) -> Self {
         if is_on { Self::On } else { Self::Off }
     }
 

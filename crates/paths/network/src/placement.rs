@@ -40,7 +40,7 @@ impl SharedCpus {
 
     /// The one for a flow's thread.
     #[must_use]
-    pub fn of(&self, flow: u32) -> Option<u32> {
+    pub fn cpu_for(&self, flow: u32) -> Option<u32> {
         let turn = (flow as usize).checked_rem(self.cpus.len())?;
         self.cpus.get(turn).copied()
     }
@@ -62,8 +62,8 @@ mod tests {
     #[test]
     fn flows_take_cpus_in_turn() {
         let shared = SharedCpus { cpus: vec![4, 7], ..SharedCpus::ours().unwrap() };
-        assert_eq!([0, 1, 2, 3].map(|flow| shared.of(flow)), [Some(4), Some(7), Some(4), Some(7)]);
-        assert_eq!(SharedCpus { cpus: Vec::new(), ..shared }.of(0), None);
+        assert_eq!([0, 1, 2, 3].map(|flow| shared.cpu_for(flow)), [Some(4), Some(7), Some(4), Some(7)]);
+        assert_eq!(SharedCpus { cpus: Vec::new(), ..shared }.cpu_for(0), None);
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub enum Mismatch {
 impl Mismatch {
     /// In words, for people.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::NoPattern => "verify: no pattern where one was written",
             Self::OtherPlace => "verify: the pattern of another place",
@@ -91,7 +91,7 @@ pub fn write(block: &mut [u8], compressible: f64, offset: u64, generation: u64) 
 ///
 /// # Errors
 /// When it does not hold a whole pattern of that place.
-pub fn read(block: &[u8], offset: u64) -> Result<u64, Mismatch> {
+pub fn generation_in(block: &[u8], offset: u64) -> Result<u64, Mismatch> {
     let (header, body) = block.split_at(HEADER_BYTES);
     let mut fields =
         header.chunks(8).map(|bytes| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)));
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn what_a_pattern_is_not_is_told_apart() {
         let mut block = vec![0; 4096];
-        assert_eq!(read(&block, 0), Err(Mismatch::NoPattern));
+        assert_eq!(generation_in(&block, 0), Err(Mismatch::NoPattern));
         write(&mut block, 0.0, 8192, 5);
-        assert_eq!(read(&block, 8192), Ok(5));
-        assert_eq!(read(&block, 4096), Err(Mismatch::OtherPlace));
+        assert_eq!(generation_in(&block, 8192), Ok(5));
+        assert_eq!(generation_in(&block, 4096), Err(Mismatch::OtherPlace));
         // A longer block that begins with it.
         block.resize(8192, 0);
-        assert_eq!(read(&block, 8192), Err(Mismatch::Changed));
+        assert_eq!(generation_in(&block, 8192), Err(Mismatch::Changed));
     }
 
     proptest! {
@@ -169,10 +169,10 @@ mod tests {
         ) {
             let mut block = vec![0; sectors * SECTOR_BYTES];
             write(&mut block, compressible, offset, generation);
-            prop_assert_eq!(read(&block, offset), Ok(generation));
+            prop_assert_eq!(generation_in(&block, offset), Ok(generation));
             let bit = flip.index(block.len() * 8);
             block[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(read(&block, offset).is_err());
+            prop_assert!(generation_in(&block, offset).is_err());
         }
     }
 }

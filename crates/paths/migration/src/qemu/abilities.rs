@@ -43,7 +43,7 @@ pub(super) struct Abilities {
 
 impl Abilities {
     /// Reads the binary's answers to `query-qmp-schema` and `query-migrate-capabilities`.
-    pub(super) fn read(version: String, schema: &Value, capabilities: &Value) -> Self {
+    pub(super) fn from_answers(version: String, schema: &Value, capabilities: &Value) -> Self {
         let entities: HashMap<&str, &Value> =
             array(schema).iter().filter_map(|entity| Some((entity["name"].as_str()?, entity))).collect();
         let entity = |name: &Value| name.as_str().and_then(|name| entities.get(name).copied());
@@ -75,7 +75,7 @@ impl Abilities {
                 return Err(Unable::Capability { version: version(), capability });
             }
         }
-        let method = Method::of(&system.codec)?;
+        let method = Method::for_codec(&system.codec)?;
         if !self.methods.iter().any(|known| known == method.name) {
             return Err(Unable::Method {
                 version: version(),
@@ -142,11 +142,15 @@ mod tests {
 
     #[test]
     fn methods_and_parameters_are_read_through_the_schemas_references() {
-        let old =
-            Abilities::read("7.2.22".to_owned(), &schema(&["none", "zlib", "zstd"], false), &capabilities());
+        let old = Abilities::from_answers(
+            "7.2.22".to_owned(),
+            &schema(&["none", "zlib", "zstd"], false),
+            &capabilities(),
+        );
         assert_eq!(old.methods, ["none", "zlib", "zstd"]);
         assert_eq!(old.zero_page_mode(ZeroPages::Detect), None);
-        let new = Abilities::read("10.0.2".to_owned(), &schema(&["none", "qpl"], true), &capabilities());
+        let new =
+            Abilities::from_answers("10.0.2".to_owned(), &schema(&["none", "qpl"], true), &capabilities());
         assert_eq!(new.zero_page_mode(ZeroPages::Detect), Some("multifd"));
         assert_eq!(new.zero_page_mode(ZeroPages::Send), Some("none"));
         assert!(new.parameters.contains("multifd-zstd-level"));
@@ -155,7 +159,7 @@ mod tests {
     #[test]
     fn what_a_binary_cannot_do_is_one_sentence() {
         let read = |capabilities: &Value| {
-            Abilities::read("7.2.22".to_owned(), &schema(&["none"], false), capabilities)
+            Abilities::from_answers("7.2.22".to_owned(), &schema(&["none"], false), capabilities)
         };
         let mut spec = SystemSettings::default();
         assert_eq!(read(&capabilities()).suffice(&spec), Ok(()));
@@ -171,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_schema_that_is_none_has_nothing() {
-        let nothing = Abilities::read(String::new(), &json!("strange"), &json!(3));
+        let nothing = Abilities::from_answers(String::new(), &json!("strange"), &json!(3));
         assert!(
             nothing.methods.is_empty() && nothing.capabilities.is_empty() && nothing.parameters.is_empty()
         );

@@ -28,7 +28,7 @@ pub fn evidence(
     measurement: &Measurement,
 ) -> Vec<Evidence> {
     let SeenWindow { before, after, .. } = seen;
-    let Ok(method) = Method::of(&settings.system.codec) else { return Vec::new() };
+    let Ok(method) = Method::for_codec(&settings.system.codec) else { return Vec::new() };
     let channels = settings.system.channels;
     let mut told =
         vec![("multifd-compression", method.name.to_owned()), ("multifd-channels", channels.to_string())];

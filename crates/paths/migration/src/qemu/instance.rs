@@ -193,7 +193,7 @@ fn arguments(role: Role, Ram { bytes: memory_bytes, is_prefaulted }: Ram) -> Vec
 }
 
 fn parameters(system: &SystemSettings, abilities: &Abilities) -> Result<Value, NoMethod> {
-    let method = Method::of(&system.codec)?;
+    let method = Method::for_codec(&system.codec)?;
     let mut parameters = Map::new();
     let mut set = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
     set("multifd-channels", json!(system.channels));
@@ -252,5 +252,5 @@ pub(super) fn abilities_of(program: &Path, directory: &Path) -> Result<Abilities
     let capabilities = instance.execute("query-migrate-capabilities", json!({}))?;
     let version = instance.version().to_owned();
     instance.stop()?;
-    Ok(Abilities::read(version, &schema, &capabilities))
+    Ok(Abilities::from_answers(version, &schema, &capabilities))
 }

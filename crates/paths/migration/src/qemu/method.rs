@@ -30,7 +30,7 @@ impl Method {
     ///
     /// # Errors
     /// When no QEMU has such a method.
-    pub(super) fn of(codec: &CodecSettings) -> Result<Self, NoMethod> {
+    pub(super) fn for_codec(codec: &CodecSettings) -> Result<Self, NoMethod> {
         let level = |parameter| codec.level().map(|level| (parameter, i64::from(level)));
         if codec.kind() == CodecKind::Zstd && !codec.level().is_some_and(|level| ZSTD_LEVELS.contains(&level))
         {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn method(codec: &str) -> Result<Method, NoMethod> {
-        Method::of(&codec.parse().unwrap())
+        Method::for_codec(&codec.parse().unwrap())
     }
 
     #[test]

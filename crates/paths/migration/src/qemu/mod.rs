@@ -59,7 +59,7 @@ pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
 pub fn feasible(settings: &MigrationSettings) -> Result<(), AnyError> {
     let program = program(settings)?;
     if settings.system.program.is_some() {
-        Method::of(&settings.system.codec)?;
+        Method::for_codec(&settings.system.codec)?;
         return Ok(());
     }
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-qemu-")?;

@@ -35,7 +35,7 @@ pub(super) struct Account {
 
 impl Account {
     /// Reads an answer to `query-migrate`. Missing values are 0.
-    pub(super) fn read(state: &Value) -> Self {
+    pub(super) fn from_answer(state: &Value) -> Self {
         let (time, ram) = (
             |name: &str| state[name].as_u64().unwrap_or_default(),
             |name: &str| state["ram"][name].as_u64().unwrap_or_default(),
@@ -143,7 +143,7 @@ pub(super) mod tests {
 
     /// As QEMU 7.2.22 answered after it had moved 512 MiB, half of it zeros, with zstd.
     pub(in crate::qemu) fn account() -> Account {
-        Account::read(&json!({
+        Account::from_answer(&json!({
             "status": "completed", "setup-time": 1, "downtime": 54, "total-time": 1364,
             "ram": { "total": 536_870_912, "dirty-sync-count": 3, "multifd-bytes": 270_076_736, "pages-per-second": 145_510,
                 "page-size": 4096, "remaining": 0, "mbps": 1588.66, "transferred": 270_666_861, "duplicate": 65_553,
@@ -174,8 +174,8 @@ pub(super) mod tests {
         let account = account();
         assert_eq!((account.total_ms, account.downtime_ms, account.rounds), (1364, 54, 3));
         assert_eq!((account.pages(), account.normal_bytes()), (131_072, 268_365_824));
-        assert!(account.is_final && !Account::read(&json!({ "status": "completed" })).is_final);
-        assert_eq!(Account::read(&json!("strange")), Account { is_final: true, ..Account::default() });
+        assert!(account.is_final && !Account::from_answer(&json!({ "status": "completed" })).is_final);
+        assert_eq!(Account::from_answer(&json!("strange")), Account { is_final: true, ..Account::default() });
     }
 
     #[test]

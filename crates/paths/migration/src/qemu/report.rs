@@ -155,7 +155,7 @@ fn notices(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Outc
     let mut notices = Vec::new();
     let mut note = |notice: Notice| notices.push(notice);
     let (says, wire) = (sum(&|outcome| outcome.account.transferred_bytes), sum(&Outcome::wire_bytes));
-    let is_compressed = Method::of(&settings.system.codec).is_ok_and(|method| method.name != "none");
+    let is_compressed = Method::for_codec(&settings.system.codec).is_ok_and(|method| method.name != "none");
     if wire > 0.0 && (says / wire - 1.0).abs() > BYTES_TOLERANCE {
         let counts_before = is_compressed && says > wire;
         let kind = if counts_before { NoticeKind::QemuBytesUncompressed } else { NoticeKind::QemuBytes };

@@ -122,7 +122,7 @@ impl Source {
     fn account(&mut self) -> Result<Account, PathError> {
         let deadline_ns = monotonic_ns().saturating_add(ACCOUNT_PATIENCE_NS);
         loop {
-            let account = Account::read(&self.instance.execute("query-migrate", json!({}))?);
+            let account = Account::from_answer(&self.instance.execute("query-migrate", json!({}))?);
             if account.is_final || monotonic_ns() >= deadline_ns {
                 return Ok(account);
             }

@@ -138,7 +138,7 @@ impl NetworkTool {
 
     fn qperf(&self, seconds: u64) -> Vec<String> {
         let (size, port) = (self.size().to_string(), self.target.port.to_string());
-        words(&[
+        owned(&[
             &self.target.address,
             "-lp",
             &port,
@@ -157,8 +157,8 @@ impl NetworkTool {
     fn iperf3(&self, seconds: u64) -> Vec<String> {
         let settings = &self.settings;
         let mut arguments = self.connected("-c");
-        arguments.extend(words(&["-J", "-t", &seconds.to_string(), "-l", &self.size().to_string()]));
-        arguments.extend(words(&["-P", &settings.flows.to_string()]));
+        arguments.extend(owned(&["-J", "-t", &seconds.to_string(), "-l", &self.size().to_string()]));
+        arguments.extend(owned(&["-P", &settings.flows.to_string()]));
         if self.test.is_udp() {
             arguments.push("-u".to_owned());
         }
@@ -166,7 +166,7 @@ impl NetworkTool {
         let bits = settings.rate.map_or(0, |Rate(rate)| {
             (rate * 8.0 * self.size() as f64 / f64::from(settings.flows.max(1))).round() as u64
         });
-        arguments.extend(words(&["-b", &bits.to_string()]));
+        arguments.extend(owned(&["-b", &bits.to_string()]));
         if settings.zero_copy == ZeroCopy::Sendfile && self.test == Test::TcpBw {
             arguments.push("-Z".to_owned());
         }
@@ -177,9 +177,9 @@ impl NetworkTool {
     }
 
     fn sockperf(&self, seconds: u64) -> Vec<String> {
-        let mut arguments = words(&["pp"]);
+        let mut arguments = owned(&["pp"]);
         arguments.extend(self.connected("-i"));
-        arguments.extend(words(&["-t", &seconds.to_string(), "-m", &self.size().to_string()]));
+        arguments.extend(owned(&["-t", &seconds.to_string(), "-m", &self.size().to_string()]));
         if !self.test.is_udp() {
             arguments.push("--tcp".to_owned());
         }
@@ -200,9 +200,9 @@ impl NetworkTool {
             Test::UdpBw => ("UDP_STREAM", ["-m", &size]),
         };
         let mut arguments = self.connected("-H");
-        arguments.extend(words(&["-l", &seconds.to_string(), "-t", test, "--"]));
-        arguments.extend(words(&of_size));
-        arguments.extend(words(&["-k", NETPERF_KEYS]));
+        arguments.extend(owned(&["-l", &seconds.to_string(), "-t", test, "--"]));
+        arguments.extend(owned(&of_size));
+        arguments.extend(owned(&["-k", NETPERF_KEYS]));
         if self.settings.nodelay == Some(true) {
             arguments.push("-D".to_owned());
         }
@@ -211,10 +211,10 @@ impl NetworkTool {
 
     /// The server's address behind the option that a tool has for it, and its port.
     fn connected(&self, option: &str) -> Vec<String> {
-        words(&[option, &self.target.address, "-p", &self.target.port.to_string()])
+        owned(&[option, &self.target.address, "-p", &self.target.port.to_string()])
     }
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }

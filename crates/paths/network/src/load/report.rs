@@ -33,7 +33,7 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
         let mut tally = Tally::new(outcome.driven.frame, spec.rate.is_some());
         outcome.driven.tallies().for_each(|one| tally.add(one));
         let seen = TestCounts { spec, outcome, tally: &tally };
-        seen.read(&mut measurement);
+        seen.add_readings(&mut measurement);
         seen.observe(&mut measurement);
         measurement.steady = measurement.steady.or_else(|| seen.steady());
         measurement.health = measurement.health.or_worse(&health(outcome, &tally));
@@ -71,7 +71,7 @@ impl TestCounts<'_> {
         self.spec.size_of(self.outcome.test)
     }
 
-    fn read(&self, measurement: &mut Measurement) {
+    fn add_readings(&self, measurement: &mut Measurement) {
         match self.outcome.test {
             Test::TcpLat => self.latency(measurement, metrics::TCP_LAT, metrics::TCP_LAT_SERVICE),
             Test::UdpLat => {

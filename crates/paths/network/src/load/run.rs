@@ -342,7 +342,7 @@ pub fn run(
             options: terms.options,
             address,
             netns: netns.clone(),
-            cpu: terms.shared_cpus.as_ref().and_then(|shared| shared.of(part.number)),
+            cpu: terms.shared_cpus.as_ref().and_then(|shared| shared.cpu_for(part.number)),
             live: Arc::clone(&lives[part.number as usize]),
             part,
         };

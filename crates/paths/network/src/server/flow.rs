@@ -22,7 +22,7 @@ pub struct Tallies {
 
 impl Tallies {
     /// Messages and bytes.
-    pub fn read(&self) -> (u64, u64) {
+    pub fn counts(&self) -> (u64, u64) {
         (self.messages.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 

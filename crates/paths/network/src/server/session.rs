@@ -110,7 +110,7 @@ impl Session {
         let thread = thread::Builder::new().name(format!("plumb-server-{number}")).spawn(move || {
             // A flow that never waits must not keep the control connection's thread off its CPU.
             run_behind();
-            let cpu = terms.shared_cpus.as_ref().and_then(|shared| shared.of(number));
+            let cpu = terms.shared_cpus.as_ref().and_then(|shared| shared.cpu_for(number));
             // The receiver waits for it below.
             let _ = ready.send(cpu.map(pin).transpose());
             answer::run(&own, &terms)
@@ -150,8 +150,8 @@ impl Session {
 
     fn counted(&self) -> (u64, u64) {
         let flows = held(&self.flows);
-        let tallies = flows.values().map(|joined| joined.flow.tallies.read());
-        let once = std::iter::once(self.once.read());
+        let tallies = flows.values().map(|joined| joined.flow.tallies.counts());
+        let once = std::iter::once(self.once.counts());
         tallies.chain(once).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
@@ -205,7 +205,7 @@ impl Session {
         let flows = std::mem::take(&mut *held(&self.flows));
         for joined in flows.into_values() {
             let ran = joined.thread.map(JoinHandle::join);
-            let (messages, bytes) = joined.flow.tallies.read();
+            let (messages, bytes) = joined.flow.tallies.counts();
             self.once.add(messages, bytes);
             match ran {
                 Some(Ok(one)) => report.merge(&one),
@@ -232,7 +232,7 @@ impl Session {
     /// client's ports are free at once.
     pub(super) fn answer_once(&self, connection: &OwnedFd) {
         let terms = &self.terms;
-        if self.once.read().0 == 0 {
+        if self.once.counts().0 == 0 {
             options::observe(connection, true, &mut held(&self.observed));
         }
         let mut small = [0; 4096];

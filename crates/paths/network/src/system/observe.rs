@@ -124,7 +124,7 @@ fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Re
         if asked.is_some() {
             let read = |device: &Device| {
                 let is_on = layout.namespace(device).feature(&device.name, feature)?;
-                Ok(Switch::of(is_on).name().to_owned())
+                Ok(Switch::from_bool(is_on).name().to_owned())
             };
             state(feature.name(), common(&offloading, read)?);
         }

@@ -53,7 +53,7 @@ pub(crate) fn driven_load(
 
 /// Makes sure first that fio may write where it is to write, and that the settings fit the target.
 fn fio_tool(settings: &LoadSettings, target: &StorageTarget, scratch: &Path) -> Result<FioTool, PathError> {
-    let job = settings.job.as_deref().map(JobFile::read).transpose().map_err(PathError::load)?;
+    let job = settings.job.as_deref().map(JobFile::read_from).transpose().map_err(PathError::load)?;
     let access = match &job {
         Some(job) if job.writes => Access::RandReadWrite,
         Some(_) => Access::RandRead,

@@ -286,7 +286,7 @@ impl Job {
             Some(Ok(())) => self.tally.verified[0] += 1,
             Some(Err(mismatch)) => {
                 self.tally.verified[1] += 1;
-                self.tally.mismatch(mismatch.words().to_owned());
+                self.tally.mismatch(mismatch.in_words().to_owned());
             }
         }
     }

@@ -50,7 +50,7 @@ impl Ledger {
         if confirmed == 0 && !self.expects_patterns {
             return None;
         }
-        Some(pattern::read(block, offset).and_then(|generation| {
+        Some(pattern::generation_in(block, offset).and_then(|generation| {
             let is_last = confirmed == 0 || generation == self.run | u64::from(confirmed);
             if is_last { Ok(()) } else { Err(Mismatch::Stale) }
         }))

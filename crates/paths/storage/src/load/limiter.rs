@@ -58,7 +58,7 @@ pub struct MetLimiter {
 
 impl MetLimiter {
     /// The limiter that was met; `None` if no operation completed.
-    pub fn of(seen: &Observations<'_>) -> Option<Self> {
+    pub fn during(seen: &Observations<'_>) -> Option<Self> {
         let rate = typical(seen.seconds).unwrap_or(seen.rate);
         if rate <= 0.0 {
             return None;
@@ -144,7 +144,7 @@ mod tests {
     fn the_published_latency_is_the_limits() {
         let mut seen = seen(&[500.0, 499.0, 500.0], &[25; 40], IOPS);
         seen.latency_us = Some(8_002.64);
-        let met = MetLimiter::of(&seen).unwrap();
+        let met = MetLimiter::during(&seen).unwrap();
         assert_eq!((met.rate, met.policy, met.charged_as), (500.0, Some(500.0), 1.0));
         let (latency_us, by_limit_us) = met.latency_us.unwrap();
         assert!((by_limit_us - 8_000.0).abs() < 1e-6 && latency_us - by_limit_us < 3.0, "{met:?}");
@@ -156,11 +156,11 @@ mod tests {
     fn the_published_bandwidth_says_what_was_charged() {
         let mut seen = seen(&[251.0, 250.0, 250.0], &[], IOPS);
         seen.block_bytes = 131_072.0;
-        let met = MetLimiter::of(&seen).unwrap();
+        let met = MetLimiter::during(&seen).unwrap();
         assert_eq!((met.charged_as, met.charged_bytes), (2.0, 65_536.0));
         assert!((met.latency_us.unwrap().1 - 16_000.0).abs() < 1e-6);
         // Two thirds are not a whole number of charges; then it is the policy that was not reached.
-        let below = MetLimiter::of(&self::seen(&[333.0; 3], &[], IOPS)).unwrap();
+        let below = MetLimiter::during(&self::seen(&[333.0; 3], &[], IOPS)).unwrap();
         assert_eq!((below.charged_as, below.latency_us), (1.0, None));
     }
 
@@ -168,20 +168,20 @@ mod tests {
     fn what_was_saved_up_is_found() {
         // A bucket of two seconds, full at the start, at a rate of 500.
         let steps: Vec<u64> = [500, 500].into_iter().chain([25; 60]).collect();
-        let met = MetLimiter::of(&seen(&[500.0; 3], &steps, IOPS)).unwrap();
+        let met = MetLimiter::during(&seen(&[500.0; 3], &steps, IOPS)).unwrap();
         assert!((met.burst - 950.0).abs() < 1e-6, "{met:?}");
     }
 
     #[test]
     fn bytes_limit_where_they_are_reached_first() {
         let limit = Limit { iops: Some(500.0), bytes_per_s: Some(409_600.0) };
-        let met = MetLimiter::of(&seen(&[100.0; 3], &[], limit)).unwrap();
+        let met = MetLimiter::during(&seen(&[100.0; 3], &[], limit)).unwrap();
         assert_eq!((met.policy, met.charged_as), (Some(100.0), 1.0));
     }
 
     #[test]
     fn a_policy_without_a_limit_explains_nothing() {
-        let met = MetLimiter::of(&seen(&[100.0, 900.0, 500.0], &[], Limit::default())).unwrap();
+        let met = MetLimiter::during(&seen(&[100.0, 900.0, 500.0], &[], Limit::default())).unwrap();
         assert_eq!((met.policy, met.charged_as), (None, 1.0));
     }
 }

@@ -11,7 +11,7 @@ use plumb_pace::Seconds;
 use plumb_path::drive::Driven;
 
 use super::burst::Burst;
-use super::limiter::{MetLimiter, Observations};
+use super::limiter::{Observations, MetLimiter};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
 use crate::metrics;
@@ -102,7 +102,7 @@ fn limiter(
     (ended, settled): (&Seconds, Range<usize>),
 ) -> BTreeMap<String, Table> {
     let mean_ns = ended.time_ns_from(settled.start) as f64 / ended.count_from(settled.start).max(1) as f64;
-    let met = MetLimiter::of(&Observations {
+    let met = MetLimiter::during(&Observations {
         seconds: &ended.counts(settled.end)[settled.start..],
         steps: &tally.steps,
         rate: per_second(measurement.work, measurement.window_ns),

@@ -75,7 +75,7 @@ impl Channel {
             let piece = start..part.end.min(start + STREAM_PIECE_BYTES);
             // SAFETY: each channel has its own part.
             let slice = unsafe { self.memory.claimed(&piece) };
-            self.incoming.read(slice).map_err(|cause| MigrationError::Receive {
+            self.incoming.read_exact(slice).map_err(|cause| MigrationError::Receive {
                 channel: self.index,
                 packet: 0,
                 cause,
@@ -90,7 +90,7 @@ impl Work<'_> {
     /// Receives a packet. Returns `false` after the last one.
     fn receive_packet(&mut self) -> Result<bool, MigrationError> {
         let mut bytes = [0; HEADER_BYTES];
-        self.channel.incoming.read(&mut bytes).map_err(|cause| self.broken(cause))?;
+        self.channel.incoming.read_exact(&mut bytes).map_err(|cause| self.broken(cause))?;
         let header = Header::decode(&bytes).map_err(|cause| self.wrong(cause))?;
         if header.channel != self.channel.index || header.packet != self.packet {
             let what = format!("it says that it is packet {} on channel {}", header.packet, header.channel);
@@ -116,7 +116,7 @@ impl Work<'_> {
 
     fn receive_pages(&mut self, header: &Header) -> Result<(), MigrationError> {
         let mut table = vec![0; header.table_bytes()];
-        self.channel.incoming.read(&mut table).map_err(|cause| self.broken(cause))?;
+        self.channel.incoming.read_exact(&mut table).map_err(|cause| self.broken(cause))?;
         let runs = header.runs(&table, self.channel.arrivals.pages()).map_err(|cause| self.wrong(cause))?;
         for run in &runs {
             self.claim(*run)?;
@@ -178,7 +178,7 @@ impl Work<'_> {
         self.payload.resize(header.payload_bytes as usize, 0);
         self.channel
             .incoming
-            .read(&mut self.payload)
+            .read_exact(&mut self.payload)
             .map_err(|cause| broken(self.channel.index, self.packet, cause))?;
         self.compare(header, runs, check.and(&self.payload))?;
         let with_content: Vec<PageRun> = runs.iter().filter(|run| !run.is_zero).copied().collect();

@@ -130,7 +130,7 @@ fn receive(mut stream: TcpStream, hub: &Arc<Hub>) {
     let hello = || -> io::Result<Hello> {
         wire::prepare(&stream)?;
         stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
-        let hello = Hello::read(&mut stream)?;
+        let hello = Hello::receive(&mut stream)?;
         stream.set_read_timeout(None)?;
         Ok(hello)
     };

@@ -297,7 +297,7 @@ impl Drop for Link {
 fn trust(target: &DestinationAddress, spec: &SystemSettings) -> Result<Option<Trust>, MigrationError> {
     match (spec.tls, &target.certificate_pem) {
         (Tls::Off, _) => Ok(None),
-        (Tls::On, Some(certificate)) => Trust::of(certificate).map(Some),
+        (Tls::On, Some(certificate)) => Trust::in_certificate(certificate).map(Some),
         (Tls::On, None) => Err(MigrationError::Tls("the destination has no certificate".to_owned())),
     }
 }

@@ -14,7 +14,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn of(destination: &Destination) -> Self {
+    fn connect_to(destination: &Destination) -> Self {
         let mut stream = TcpStream::connect(destination.target().address).unwrap();
         stream.write_all(&Hello::Control { is_encrypted: false }.encode()).unwrap();
         let answers = Messages::new(stream.try_clone().unwrap(), DESTINATION_LINE_BYTES_MAX);
@@ -54,7 +54,7 @@ fn what_this_host_cannot_give_is_refused_with_the_reason() {
         (4097, 1, "not a whole number of 4 KiB pages"),
         (4096, 0, "it asks for 0 channels"),
     ] {
-        let mut peer = Peer::of(&destination);
+        let mut peer = Peer::connect_to(&destination);
         peer.say(&setup(1, memory_bytes, channels, "\"none\""));
         let reason = peer.refusal();
         assert!(reason.contains(words), "{reason}");
@@ -65,7 +65,7 @@ fn what_this_host_cannot_give_is_refused_with_the_reason() {
 /// A migration of two empty pages by hand: the end of round 1 and the end of the channel are not sent, so that only what
 /// comes before them can be tried here.
 fn moved(destination: &Destination, token: u64) -> (Peer, TcpStream) {
-    let mut peer = Peer::of(destination);
+    let mut peer = Peer::connect_to(destination);
     peer.say(&setup(token, 1 << 20, 1, "\"none\""));
     assert!(matches!(peer.answers.next().unwrap(), Some(FromDestination::Ready { .. })));
     let mut channel = TcpStream::connect(destination.target().address).unwrap();
@@ -79,7 +79,7 @@ fn a_peer_that_falls_silent_is_given_up() {
     let (mut peer, _channel) = moved(&destination, 7);
     assert_eq!(peer.refusal(), "go on: nothing came from the source for 0.1 s");
     // A connection that asks for nothing is not a migration, and ends as well.
-    let mut silent = Peer::of(&destination);
+    let mut silent = Peer::connect_to(&destination);
     assert!(silent.answers.next::<FromDestination>().unwrap().is_none());
     assert_eq!(destination.totals().failures, 1);
 }
@@ -87,13 +87,13 @@ fn a_peer_that_falls_silent_is_given_up() {
 #[test]
 fn a_token_names_one_migration_and_a_line_has_an_end() {
     let destination = destination(Duration::from_secs(30));
-    let mut first = Peer::of(&destination);
+    let mut first = Peer::connect_to(&destination);
     first.say(&setup(9, 4096, 1, "\"none\""));
     assert!(matches!(first.answers.next().unwrap(), Some(FromDestination::Ready { .. })));
-    let mut second = Peer::of(&destination);
+    let mut second = Peer::connect_to(&destination);
     second.say(&setup(9, 4096, 1, "\"none\""));
     assert_eq!(second.refusal(), "take in the guest: another migration has the same token");
-    let mut endless = Peer::of(&destination);
+    let mut endless = Peer::connect_to(&destination);
     endless.say(&"x".repeat(8192));
     assert!(endless.answers.next::<FromDestination>().ok().flatten().is_none());
 }

@@ -74,7 +74,7 @@ impl Control {
     /// The protection.
     #[must_use]
     pub fn protection(&self) -> Protection {
-        self.tls.as_ref().map_or(Protection::None, |tls| Protection::of(&lock(tls)))
+        self.tls.as_ref().map_or(Protection::None, |tls| Protection::of_connection(&lock(tls)))
     }
 }
 

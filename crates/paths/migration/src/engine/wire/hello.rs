@@ -46,7 +46,7 @@ impl Hello {
     ///
     /// # Errors
     /// When the peer is not this engine, or has another version.
-    pub fn read(stream: &mut impl Read) -> io::Result<Self> {
+    pub fn receive(stream: &mut impl Read) -> io::Result<Self> {
         let mut bytes = [0; HELLO_BYTES];
         stream.read_exact(&mut bytes)?;
         if bytes[..8] != MAGIC || bytes[8] != VERSION {

@@ -31,7 +31,7 @@ impl Incoming {
     pub fn protection(&self) -> Protection {
         match self {
             Self::Plain(_) => Protection::None,
-            Self::Tls(stream) => Protection::of(&stream.conn),
+            Self::Tls(stream) => Protection::of_connection(&stream.conn),
         }
     }
 
@@ -54,7 +54,7 @@ impl Incoming {
     ///
     /// # Errors
     /// As [`Incoming::fill`].
-    pub fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+    pub fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.fill(&mut [IoSliceMut::new(bytes)])
     }
 }

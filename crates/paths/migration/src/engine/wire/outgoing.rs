@@ -73,7 +73,7 @@ impl Outgoing {
     pub fn protection(&self) -> Protection {
         match self {
             Self::Plain(_) => Protection::None,
-            Self::Tls(stream) => Protection::of(&stream.conn),
+            Self::Tls(stream) => Protection::of_connection(&stream.conn),
         }
     }
 

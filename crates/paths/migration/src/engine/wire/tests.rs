@@ -27,7 +27,7 @@ fn memory(pages: usize) -> GuestMemory {
 fn move_over(cap: Option<f64>, is_encrypted: bool) -> SocketBytes {
     let (near, far) = pair();
     let identity = tls::Identity::make().unwrap();
-    let trust = tls::Trust::of(&identity.certificate_pem).unwrap();
+    let trust = tls::Trust::in_certificate(&identity.certificate_pem).unwrap();
     let client = is_encrypted.then(|| trust.connect().unwrap());
     let server = is_encrypted.then(|| identity.accept().unwrap());
     let counted = near.try_clone().unwrap();
@@ -38,16 +38,16 @@ fn move_over(cap: Option<f64>, is_encrypted: bool) -> SocketBytes {
         scope.spawn(|| {
             let mut incoming = Incoming::new(far, server);
             let (mut front, mut tail) = ([0; 7], [0; 9]);
-            incoming.read(&mut front).unwrap();
+            incoming.read_exact(&mut front).unwrap();
             let mut received = vec![0; 600 * PAGE_BYTES];
             let (first, second) = received.split_at_mut(300 * PAGE_BYTES);
             incoming.fill(&mut [IoSliceMut::new(first), IoSliceMut::new(second)]).unwrap();
-            incoming.read(&mut tail).unwrap();
+            incoming.read_exact(&mut tail).unwrap();
             assert_eq!((&front, &tail), (b"a front", b"and bytes"));
             // SAFETY: nothing writes to the memory any more.
             let expected = ranges.iter().map(|range| unsafe { source.quiet(range) });
             assert!(expected.flatten().eq(&received));
-            let end = incoming.read(&mut [0]).unwrap_err().to_string();
+            let end = incoming.read_exact(&mut [0]).unwrap_err().to_string();
             assert_eq!(end, "the connection was closed");
         });
         outgoing.send_front(&[b"a ", b"front"], false).unwrap();
@@ -80,13 +80,13 @@ fn a_hello_is_read_back_and_strangers_are_turned_away() {
         Hello::Control { is_encrypted: false },
         Hello::Channel { token: u64::MAX - 3, channel: 7 },
     ] {
-        assert_eq!(Hello::read(&mut hello.encode().as_slice()).unwrap(), hello);
+        assert_eq!(Hello::receive(&mut hello.encode().as_slice()).unwrap(), hello);
     }
     let mut bytes = Hello::Control { is_encrypted: false }.encode();
     bytes[9] = 2;
-    assert!(Hello::read(&mut bytes.as_slice()).is_err());
-    assert!(Hello::read(&mut b"GET / HTTP/1.1\r\nHost: example".as_slice()).is_err());
-    assert!(Hello::read(&mut b"plumb".as_slice()).is_err());
+    assert!(Hello::receive(&mut bytes.as_slice()).is_err());
+    assert!(Hello::receive(&mut b"GET / HTTP/1.1\r\nHost: example".as_slice()).is_err());
+    assert!(Hello::receive(&mut b"plumb".as_slice()).is_err());
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_alarm_wakes_who_waits_for_a_socket() {
     let alarm = Alarm::default();
     alarm.watch(near.try_clone().unwrap(), std::net::Shutdown::Both);
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| Incoming::new(near, None).read(&mut [0; 2]).unwrap_err());
+        let waits = scope.spawn(|| Incoming::new(near, None).read_exact(&mut [0; 2]).unwrap_err());
         alarm.raise(super::super::error::MigrationError::Gone { peer: "source" });
         assert_eq!(waits.join().unwrap().to_string(), "the connection was closed");
     });

@@ -31,7 +31,7 @@ pub enum Protection {
 impl Protection {
     /// The protection of a connection; `None` until its handshake is over.
     #[must_use]
-    pub fn of(connection: &CommonState) -> Self {
+    pub fn of_connection(connection: &CommonState) -> Self {
         match (connection.protocol_version(), connection.negotiated_cipher_suite()) {
             (Some(ProtocolVersion::TLSv1_3), Some(suite)) => {
                 Self::Tls13(suite.suite().as_str().unwrap_or("a cipher suite without a name"))
@@ -96,7 +96,7 @@ impl Trust {
     ///
     /// # Errors
     /// When it is not a certificate.
-    pub fn of(certificate_pem: &str) -> Result<Self, MigrationError> {
+    pub fn in_certificate(certificate_pem: &str) -> Result<Self, MigrationError> {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(certificate_pem.as_bytes()).map_err(failed)?)

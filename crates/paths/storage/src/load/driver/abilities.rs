@@ -40,7 +40,7 @@ fn check_fio(settings: &StorageSettings) -> Result<(), Fault> {
     let load = &settings.load;
     let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("fio {what}")));
     if let Some(path) = &load.job {
-        JobFile::read(path).map_err(|why| Fault::new("load.job", format!("failed to {why}")))?;
+        JobFile::read_from(path).map_err(|why| Fault::new("load.job", format!("failed to {why}")))?;
     }
     if let Some(why) = load.options.iter().find_map(|option| refused_option(option)) {
         return Err(Fault::new("load.options", why));
@@ -191,7 +191,7 @@ pub(crate) fn lacks(
         ));
     }
     // A file that cannot be read was refused before.
-    let job = load.job.as_deref().and_then(|path| JobFile::read(path).ok());
+    let job = load.job.as_deref().and_then(|path| JobFile::read_from(path).ok());
     let without_times = job.as_ref().and_then(|job| job.without_times);
     let has_rate = has_rate(load, job.as_ref());
     let remedy;

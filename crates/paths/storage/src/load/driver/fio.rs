@@ -114,7 +114,7 @@ impl Tool for FioTool {
         self.look_at_the_target(said)?;
         let jobs = self.job.is_none().then_some(self.settings.jobs);
         if let Some(jobs) = jobs {
-            run.measurement.windows = windows::read(&self.scratch, jobs, run.measurement.window_ns)?;
+            run.measurement.windows = windows::read_log(&self.scratch, jobs, run.measurement.window_ns)?;
         }
         self.complete(&mut run);
         Ok(run)

@@ -119,7 +119,7 @@ impl JobFile {
     ///
     /// # Errors
     /// When it cannot be read, or a line in it cannot be part of a slot.
-    pub(super) fn read(path: &Path) -> Result<Self, JobError> {
+    pub(super) fn read_from(path: &Path) -> Result<Self, JobError> {
         let text = named_file::text(path)?;
         Self::parse(&text).map_err(|(line, why)| JobError::Line { path: path.to_owned(), line, why })
     }

@@ -29,7 +29,11 @@ pub(super) fn clear(scratch: &Path) {
 ///
 /// # Errors
 /// When the log cannot be read.
-pub(super) fn read(scratch: &Path, jobs: u32, window_ns: u64) -> Result<BTreeMap<String, Vec<f64>>, Error> {
+pub(super) fn read_log(
+    scratch: &Path,
+    jobs: u32,
+    window_ns: u64,
+) -> Result<BTreeMap<String, Vec<f64>>, Error> {
     let path = file(scratch);
     let text = std::fs::read_to_string(&path).map_err(|cause| Error::Read { path, cause })?;
     Ok(parse(&text, jobs, window_ns / 1_000_000_000))

@@ -38,11 +38,11 @@ impl Client {
     pub fn new(spec: &OntapSettings) -> Result<Self, PathError> {
         let (user, password) = spec.credentials().map_err(PathError::new)?;
         let (url, certificate) = (spec.url.clone(), spec.certificate.clone());
-        Self::of(&ArrayAccess { url, certificate, insecure: spec.insecure, user, password })
+        Self::for_array(&ArrayAccess { url, certificate, insecure: spec.insecure, user, password })
     }
 
     /// A client for an array; it does not connect yet.
-    pub fn of(array: &ArrayAccess) -> Result<Self, PathError> {
+    pub fn for_array(array: &ArrayAccess) -> Result<Self, PathError> {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
@@ -188,7 +188,7 @@ mod tests {
             user: "admin".to_owned(),
             password: "secret-word".to_owned(),
         };
-        let error = Client::of(&array).unwrap().get("/api/storage/volumes").unwrap_err().to_string();
+        let error = Client::for_array(&array).unwrap().get("/api/storage/volumes").unwrap_err().to_string();
         assert!(error.starts_with("GET https://127.0.0.1:1/api/storage/volumes: "), "{error}");
         assert!(!error.contains("secret-word"), "{error}");
     }

@@ -160,7 +160,7 @@ pub fn apply(spec: &OntapSettings, assignment: &Assignment) -> Result<(), PathEr
 /// # Errors
 /// When the array does not answer, or has no such volume.
 pub fn policy_of(array: &ArrayAccess, volume: &ArrayVolume) -> Result<ArrayPolicy, PathError> {
-    let client = Client::of(array)?;
+    let client = Client::for_array(array)?;
     let (svm, name) = (encoded(&volume.svm), encoded(&volume.name));
     let fields = "qos.policy.name,qos.policy.uuid";
     let found = client.get(&format!("{VOLUMES}?svm.name={svm}&name={name}&fields={fields}"))?;
