@@ -51,7 +51,7 @@ pub(crate) fn table_key(line: &str) -> Option<&str> {
         .filter(|line| is_times(line) || is_percentiles(line))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("ab", "http", "requests");
     run.version = after(text, "This is ApacheBench, Version ")
         .map(|rest| rest.split(" <$Revision").next().unwrap_or(rest).trim().to_owned());

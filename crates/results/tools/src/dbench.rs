@@ -36,7 +36,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
     matches!(pair(mixed, kilo), Ok([Some(_), Some(_)]))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("dbench", "storage", "summaries");
     run.worked(None, None);
     let random = after(text, "Random Read/Write IOPS:").ok_or("it has no line `Random Read/Write IOPS:`")?;

@@ -36,7 +36,7 @@ fn of_fio(value: &Value) -> Option<&Value> {
         .find(|it| it.get("fio version").is_some())
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let Documents { found, around, broken, .. } = documents(text);
     if let Some(broken) = broken {
         return Err(broken);

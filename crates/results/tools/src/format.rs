@@ -143,12 +143,12 @@ pub const FORMATS: &[Format] = &[
         k6::is_summary,
         k6::read_summary,
     ),
-    Format::new("wrk", "wrk's and wrk2's text", wrk::is, wrk::read)
+    Format::new("wrk", "wrk's and wrk2's text", wrk::is, wrk::read_runs)
         .with_key(wrk::key)
         .with_end(wrk::is_whole),
-    Format::new("fio", "fio's JSON, of --output-format=json or json+", fio::is, fio::read),
-    Format::new("hyperfine", "hyperfine's JSON, of --export-json", hyperfine::is, hyperfine::read),
-    Format::new("ab", "ab's text", ab::is, ab::read)
+    Format::new("fio", "fio's JSON, of --output-format=json or json+", fio::is, fio::read_runs),
+    Format::new("hyperfine", "hyperfine's JSON, of --export-json", hyperfine::is, hyperfine::read_runs),
+    Format::new("ab", "ab's text", ab::is, ab::read_runs)
         .with_labels(ab::ONCE)
         .with_end(ab::is_whole)
         .with_open_end_if(ab::is_excerpt),
@@ -160,31 +160,33 @@ pub const FORMATS: &[Format] = &[
         .with_key(k6::text_key)
         .with_end(k6::is_whole_text)
         .with_open_end_if(k6::is_open_text),
-    Format::new("iperf3", "iperf3's JSON, of -J and --json-stream", iperf3::is, iperf3::read),
-    Format::new("h2load", "h2load's text", h2load::is, h2load::read)
+    Format::new("iperf3", "iperf3's JSON, of -J and --json-stream", iperf3::is, iperf3::read_runs),
+    Format::new("h2load", "h2load's text", h2load::is, h2load::read_runs)
         .with_labels(h2load::ONCE)
         .with_end(h2load::is_whole)
         .with_open_end_if(h2load::is_excerpt),
     Format::new("h2load-json", "h2load's JSON, of --output-file", h2load::is_json, h2load::read_json),
-    Format::new("sockperf", "sockperf's text, and the log of --full-log", sockperf::is, sockperf::read)
+    Format::new("sockperf", "sockperf's text, and the log of --full-log", sockperf::is, sockperf::read_runs)
         .with_key(sockperf::key)
         .with_exact_end(sockperf::is_whole)
         .with_open_end_if(sockperf::is_excerpt),
-    Format::new("qperf", "qperf's text", qperf::is, qperf::read).with_end(qperf::is_whole).with_open_end(),
-    Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read)
+    Format::new("qperf", "qperf's text", qperf::is, qperf::read_runs)
+        .with_end(qperf::is_whole)
+        .with_open_end(),
+    Format::new("netperf", "netperf's KEY=VALUE lines, of -k", netperf::is, netperf::read_runs)
         .with_key(netperf::key)
         .with_open_end(),
-    Format::new("dbench", "the summary of dbench's script", dbench::is, dbench::read)
+    Format::new("dbench", "the summary of dbench's script", dbench::is, dbench::read_runs)
         .with_labels(dbench::ONCE)
         .with_end(dbench::is_whole)
         .with_open_end(),
-    Format::new("openssl", "openssl speed's text, and that of -mr", openssl::is, openssl::read)
+    Format::new("openssl", "openssl speed's text, and that of -mr", openssl::is, openssl::read_runs)
         .with_key(openssl::key)
         .with_end(openssl::is_whole)
         .with_open_end(),
-    Format::new("oha", "oha's JSON, of --output-format json", oha::is, oha::read),
-    Format::new("vegeta", "vegeta's JSON, of report -type=json", vegeta::is, vegeta::read),
-    Format::new("qemu", "QEMU's info migrate, and the JSON of query-migrate", qemu::is, qemu::read)
+    Format::new("oha", "oha's JSON, of --output-format json", oha::is, oha::read_runs),
+    Format::new("vegeta", "vegeta's JSON, of report -type=json", vegeta::is, vegeta::read_runs),
+    Format::new("qemu", "QEMU's info migrate, and the JSON of query-migrate", qemu::is, qemu::read_runs)
         .with_end(qemu::is_whole)
         .with_open_end_if(|text| !text.contains('{')),
     Format::new("vegeta-text", "vegeta's text, of report", vegeta::is_text, vegeta::read_text)
@@ -234,14 +236,14 @@ pub fn format_named(name: &str) -> Option<&'static Format> {
 ///
 /// # Errors
 /// When it looks like none of the formats, or is not whole, or the tool says in it that it failed.
-pub fn read(text: &str) -> Result<Vec<ToolRun>, ReadError> {
+pub fn read_runs(text: &str) -> Result<Vec<ToolRun>, ReadError> {
     read_at(text, 1)
 }
 
-/// As [`read`], of a part of a text that begins at this line.
+/// As [`read_runs`], of a part of a text that begins at this line.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read_runs`].
 pub fn read_at(text: &str, first_line: usize) -> Result<Vec<ToolRun>, ReadError> {
     let text = plain(text);
     if let Some(read) = read_recognised(&unfenced(&text), first_line) {
@@ -322,10 +324,10 @@ fn read_recognised(text: &str, first_line: usize) -> Option<Result<Vec<ToolRun>,
 /// Nobody pastes the outputs of several tools into a larger file.
 const MIXED_BYTES_MAX: usize = 1 << 20;
 
-/// As [`read`], of a format that is known.
+/// As [`read_runs`], of a format that is known.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read_runs`].
 pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
     read_plain(format, &unfenced(&plain(text)), 1)
 }

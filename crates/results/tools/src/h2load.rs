@@ -50,7 +50,7 @@ pub(crate) fn is_excerpt(text: &str) -> bool {
     !after(text, "req/s ").is_some_and(|row| row.ends_with('%'))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("h2load", "http", "requests");
     let finished = after(text, "finished in ").ok_or("it has no line `finished in`")?;
     let mut parts = finished.split(", ");
@@ -60,7 +60,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     // `1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout`.
     let all = after(text, "requests:").unwrap_or_default();
     let request = |name: &str| all.split(", ").find_map(|it| it.trim().strip_suffix(name)?.strip_suffix(' '));
-    let requests = Requests::of(|name| counted(request(name)))?;
+    let requests = Requests::from_counts(|name| counted(request(name)))?;
     // The time that h2load prints includes the warm-up.
     let main_ns = printed(between(text, " and ", " of main duration"), time_ns)?;
     let seconds = main_ns.map_or(seconds, |ns| ns / 1e9);
@@ -91,7 +91,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn of<'t>(of: impl Fn(&str) -> Result<u64, Unreadable<'t>>) -> Result<Self, Unreadable<'t>> {
+    fn from_counts<'t>(of: impl Fn(&str) -> Result<u64, Unreadable<'t>>) -> Result<Self, Unreadable<'t>> {
         Ok(Self {
             done: of("done")?,
             succeeded: of("succeeded")?,
@@ -196,7 +196,8 @@ fn report(document: &Value) -> Result<ToolRun, Unreadable<'static>> {
     let mut run = ToolRun::new("h2load", "http", "requests");
     run.version = json_text(document, "/metadata/generator")
         .map(|generator| generator.rsplit(['/', ' ']).next().unwrap_or(generator).to_owned());
-    let of = Requests::of(|name| Ok(json_count(all, &format!("/requests/{name}")).unwrap_or_default()))?;
+    let of =
+        Requests::from_counts(|name| Ok(json_count(all, &format!("/requests/{name}")).unwrap_or_default()))?;
     let seconds = json_positive(all, "/duration").ok_or("its `measurements` have no `duration`")?;
     run.worked(Some(seconds), Some(of.done));
     let per_s = json_positive(all, "/request_per_second");

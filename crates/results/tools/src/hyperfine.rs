@@ -19,7 +19,7 @@ pub(crate) fn is(text: &str) -> bool {
     })
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let results: Vec<Value> = found.iter().flat_map(|value| items(value, "/results")).cloned().collect();
     each(&results)

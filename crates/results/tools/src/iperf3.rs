@@ -36,7 +36,7 @@ fn is_event(value: &Value) -> bool {
         && value.get("data").is_some()
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let whole: Vec<&Value> = found.iter().filter(|value| is_whole(value)).collect();
     if whole.is_empty() {
@@ -106,7 +106,7 @@ struct Line<'t> {
 
 impl<'t> Line<'t> {
     /// `None` for a line of another form.
-    fn read(line: &'t str) -> Result<Option<Self>, Unreadable<'t>> {
+    fn parse(line: &'t str) -> Result<Option<Self>, Unreadable<'t>> {
         let parts = || {
             let (stream, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
             let (interval, rest) = rest.trim_start().split_once(" sec ")?;
@@ -162,7 +162,7 @@ pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     {
         return Err("both directions at once (--bidir) cannot be read from text; use -J".into());
     }
-    let lines = text.lines().map(Line::read).collect::<Result<Vec<_>, _>>()?;
+    let lines = text.lines().map(Line::parse).collect::<Result<Vec<_>, _>>()?;
     let lines: Vec<Line<'_>> = lines.into_iter().flatten().collect();
     let is_summed = lines.iter().any(|line| line.stream.starts_with("SUM"));
     let of_all = |line: &&Line<'_>| line.stream.starts_with("SUM") == is_summed;

@@ -7,10 +7,10 @@ mod points;
 mod summary;
 mod text;
 
-pub(crate) use points::{is as is_points, is_csv, read as read_points, read_csv, read_csv_rows, read_lines};
-pub(crate) use summary::{is as is_summary, read as read_summary};
+pub(crate) use points::{is as is_points, is_csv, read_csv, read_csv_rows, read_lines, read_points};
+pub(crate) use summary::{is as is_summary, read_summary};
 pub(crate) use text::{
-    is as is_text, is_open as is_open_text, is_whole as is_whole_text, key as text_key, read as read_text,
+    is as is_text, is_open as is_open_text, is_whole as is_whole_text, key as text_key, read_text,
 };
 
 use std::collections::BTreeMap;

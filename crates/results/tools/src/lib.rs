@@ -37,7 +37,7 @@ mod wrk;
 
 pub use door::decoded;
 pub use error::ReadError;
-pub use format::{FORMATS, Format, format_named, only, read, read_as, read_at, read_one};
+pub use format::{FORMATS, Format, format_named, only, read_as, read_at, read_one, read_runs};
 pub use mapped::{Column, ColumnError, read_mapped};
 pub use source::{Way, read_from, unpacked};
 pub use tool_run::{NoReading, Sum, ToolRun};

@@ -53,7 +53,7 @@ pub(crate) fn key(line: &str) -> Option<&str> {
 }
 
 /// Reads one test; a table instead of lines is left to [`read_text`].
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let values = values(text);
     if values.is_empty() && is_text(text) {
         return Ok(Vec::new());

@@ -23,7 +23,7 @@ pub(crate) fn is(text: &str) -> bool {
     documents(text).found.iter().any(is_one)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let found = objects(text)?;
     let runs: Vec<ToolRun> = found.iter().filter(|value| is_one(value)).map(one).collect();
     if runs.is_empty() { Err("it has no `latencyPercentiles`".into()) } else { Ok(runs) }

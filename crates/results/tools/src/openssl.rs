@@ -53,7 +53,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
     !is_head(last) && !last.starts_with("Doing ") && !sizes.is_some_and(is_short)
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("openssl speed", "crypto", "operations");
     run.worked(None, None);
     let version =
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, name: &str, value: f64, count: u64) {
-        let run = read(text).unwrap().pop().unwrap();
+        let run = read_runs(text).unwrap().pop().unwrap();
         let Some(Reading::Rate { value: found, count: counted }) = run.measurement.readings.get(name) else {
             panic!("{name}: {:?}", run.measurement.readings)
         };
@@ -421,7 +421,7 @@ mod tests {
                     +F5:3:256:15020.000000:0.000067\n+DTP:2048:private:rsa:1\n+R1:1747:2048:1.00\n\
                     +DTP:2048:public:rsa:1\n+R2:35295:2048:1.00\n";
         check(text, "rsa_2048_sign", 1747.0, 1747);
-        let run = read(text).unwrap().pop().unwrap();
+        let run = read_runs(text).unwrap().pop().unwrap();
         assert_eq!(run.measurement.readings["ecdh_256"], Reading::Gauge(15020.0));
         check(
             "+F2:2:2048:2279.000000:35631.000000:37789.000000:2341.000000\n+F9:2:16.346154:46157.000000:2140.000000\n\
@@ -456,7 +456,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "(\\+(F|R|DT|DTP|H)[0-9]?[:0-9a-z.-]{0,30}\n){0,8}\\PC{0,20}") {
-            let _ = read(&text);
+            let _ = read_runs(&text);
         }
     }
 }

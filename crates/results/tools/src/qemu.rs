@@ -60,7 +60,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// Successive polls of one migration are one run; the last poll covers all of it.
-pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Unreadable<'t>> {
+pub(crate) fn read_runs<'t>(text: &'t str) -> Result<Vec<ToolRun>, Unreadable<'t>> {
     let found = objects(text)?;
     let polls: Vec<(usize, Migration)> = if found.iter().any(|value| of_json(value).is_some()) {
         found.iter().filter_map(of_json).map(|value| (1, json(value))).collect()

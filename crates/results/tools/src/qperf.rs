@@ -60,7 +60,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// A sweep (`-oo`) has a test more than once, with another parameter each time.
-pub(crate) fn read<'t>(text: &'t str) -> Result<Vec<ToolRun>, Unreadable<'t>> {
+pub(crate) fn read_runs<'t>(text: &'t str) -> Result<Vec<ToolRun>, Unreadable<'t>> {
     let mut turns: Vec<Vec<Section<'_>>> = Vec::new();
     for section in sections(text) {
         let free = turns.iter_mut().find(|turn| turn.iter().all(|known| known.test != section.test));

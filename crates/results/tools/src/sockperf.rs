@@ -49,7 +49,7 @@ pub(crate) fn is_excerpt(text: &str) -> bool {
     !text.contains("BandWidth is") && !text.contains("<MIN> observation =")
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let mut run = ToolRun::new("sockperf", "network", "messages");
     run.version = between(text, "== version #", " ==").map(str::to_owned);
     let is_udp = protocol(&mut run, text);

@@ -7,7 +7,7 @@ use flate2::bufread::MultiGzDecoder;
 use crate::door::decoded;
 use crate::error::ReadError;
 use crate::figure::Unreadable;
-use crate::format::{format_named, read, read_as};
+use crate::format::{format_named, read_as, read_runs};
 use crate::k6;
 use crate::mapped::{Column, read_mapped};
 use crate::tool_run::ToolRun;
@@ -82,7 +82,7 @@ fn read_plain(mut input: impl BufRead, way: Way<'_>) -> Result<Vec<ToolRun>, Rea
     }
     let text = decoded(head);
     match way {
-        Way::Recognised => read(&text),
+        Way::Recognised => read_runs(&text),
         Way::Named(name) => match format_named(name) {
             Some(format) => read_as(format, &text),
             None => Err(ReadError::Unreadable(format!("no format is named `{name}`"))),

@@ -38,7 +38,7 @@ struct Work {
     bytes: Option<f64>,
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_runs(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let is_wrk2 = text.contains("HdrHistogram - ") || text.contains("Thread calibration: ");
     let mut run = ToolRun::new(if is_wrk2 { "wrk2" } else { "wrk" }, "http", "requests");
     read_options(&mut run, text)?;

@@ -309,7 +309,7 @@ fn metrics_of_tools_are_those_of_the_data_paths() {
     let mut compared = std::collections::BTreeSet::new();
     for run in files
         .filter_map(|file| std::fs::read_to_string(file.path()).ok())
-        .flat_map(|text| plumb_tools::read(&text).unwrap_or_default())
+        .flat_map(|text| plumb_tools::read_runs(&text).unwrap_or_default())
     {
         let Some(path) = paths.iter().find(|path| path.name == run.path) else { continue };
         for metric in &run.metrics {

@@ -119,7 +119,7 @@ struct Points {
     line: usize,
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_points(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     read_lines(&mut text.as_bytes())
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn read_csv_rows(input: &mut dyn BufRead) -> Result<Vec<ToolRun>, Unr
         let row = cells(&line);
         if row[0] == "metric_name" {
             tests.push(Points { line: number, has_whole_seconds: true, ..Points::default() });
-            columns = Columns::of(&row);
+            columns = Columns::in_head(&row);
         } else if row.len() > columns.count {
             let (found, due) = (row.len(), columns.count);
             let reason = format!("the row has {found} cells, and the head {due}");
@@ -216,7 +216,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(head: &[Cow<'_, str>]) -> Self {
+    fn in_head(head: &[Cow<'_, str>]) -> Self {
         let place = |name: &str| head.iter().position(|column| column == name);
         Self { count: head.len(), tags: ["status", "tls_version", "proto", "error"].map(place) }
     }

@@ -47,7 +47,7 @@ pub(crate) fn is_open(text: &str) -> bool {
     !behind.map(str::trim_start).any(|line| line.starts_with("running (") && line.contains(" VUs, "))
 }
 
-pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
+pub(crate) fn read_text(text: &str) -> Result<Vec<ToolRun>, Unreadable<'_>> {
     let total = text.split_once("TOTAL RESULTS").map_or(text, |(_, rest)| rest);
     let is_part = |line: &str| line.contains("█ GROUP") || line.contains("█ SCENARIO");
     let mut summary = Summary::default();

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use plumb_tools::{ReadError, ToolRun, Way, read, read_from};
+use plumb_tools::{ReadError, ToolRun, Way, read_from, read_runs};
 
 use crate::fixtures::{fixture, texts, value};
 
@@ -175,7 +175,7 @@ fn half_a_figure_is_no_figure() {
 
 #[test]
 fn figures_that_contradict_each_other_are_found() {
-    let contradictions = |text: &str| read(text).unwrap()[0].contradictions();
+    let contradictions = |text: &str| read_runs(text).unwrap()[0].contradictions();
     let changed = |name: &str, from: &str, to: &str| {
         let text = fixture(name);
         assert!(text.contains(from), "{name} has no {from}");
@@ -183,7 +183,7 @@ fn figures_that_contradict_each_other_are_found() {
     };
     for name in FIXTURES {
         let found: Vec<String> =
-            read(&fixture(name)).unwrap().iter().flat_map(ToolRun::contradictions).collect();
+            read_runs(&fixture(name)).unwrap().iter().flat_map(ToolRun::contradictions).collect();
         assert_eq!(found, Vec::<String>::new(), "{name}");
     }
     let found = changed("ab/tls.txt", "520.12", "620.12");
@@ -202,7 +202,7 @@ fn figures_that_contradict_each_other_are_found() {
     ] {
         let text = fixture(file);
         assert!(text.contains(from), "{file}");
-        let runs = read(&text.replacen(from, to, 1)).unwrap();
+        let runs = read_runs(&text.replacen(from, to, 1)).unwrap();
         assert_eq!(runs.iter().flat_map(ToolRun::contradictions).count(), 1, "{file}");
     }
     // From OpenSSL 3.2 on.
@@ -228,7 +228,7 @@ fn said(text: &str, keys: &[&str]) -> Vec<(String, Vec<f64>)> {
         let values = keys.iter().filter_map(|key| value(run, key)).map(rounded);
         (run.tool.to_owned(), values.collect())
     };
-    read(text).unwrap().iter().map(one).collect()
+    read_runs(text).unwrap().iter().map(one).collect()
 }
 
 fn wrk(rate: &str, requests: &str, more: &str) -> String {
@@ -274,7 +274,7 @@ fn excerpts_as_people_paste_them_are_read_right() {
                   traffic: 1.00KB (1024) total, 1.00KB (1024) headers, 0B (0) data\n                     min         max         mean         sd        +/- sd\n\
                   time for request:      100us      5.00ms      1.00ms       700us    85.00%\n\
                   time for connect:        0us         0us         0us         0us     0.00%\nreq/s           :     480.00      520.00      500.00       15.00    50.00%\n";
-    let run = &read(warmed).unwrap()[0];
+    let run = &read_runs(warmed).unwrap()[0];
     assert_eq!((run.contradictions(), run.measurement.window_ns), (vec![], 20_000_000_000));
     assert!(run.metric("connect_time").is_none(), "HTTP/3 connects in 0 us to h2load");
     assert!(!texts(run).any(|warning| warning.contains("cut off")), "{:?}", run.measurement.notices);
@@ -297,7 +297,7 @@ fn polls_of_a_migration_are_one_run_and_a_failed_one_is_no_measurement() {
         r#"{"return": {"status": "failed", "error-desc": "Unable to write to socket: Connection reset by peer"}}"#,
         "Migration status: failed (Unable to write to socket: Connection reset by peer)\ntotal time: 0 ms\n",
     ];
-    let reason = |text: &str| read(text).unwrap()[0].failure.as_ref().unwrap().to_string();
+    let reason = |text: &str| read_runs(text).unwrap()[0].failure.as_ref().unwrap().to_string();
     for text in failed {
         assert_eq!(reason(text), "the migration failed: Unable to write to socket: Connection reset by peer");
     }
@@ -312,7 +312,7 @@ fn polls_of_a_migration_are_one_run_and_a_failed_one_is_no_measurement() {
 #[test]
 fn a_run_that_cannot_be_read_does_not_hide_the_others() {
     let text = wrk("1999.50", "39990", "") + &wrk("1,086", "39990", "") + &wrk("1999.00", "39980", "");
-    let found = read(&text).unwrap();
+    let found = read_runs(&text).unwrap();
     assert_eq!(found.iter().map(|run| run.failure.is_some()).collect::<Vec<_>>(), [false, true, false]);
     let reason = found[1].failure.as_ref().unwrap().to_string();
     assert!(reason.contains("line 15, column 15: `1,086`"), "{reason}");
@@ -328,7 +328,7 @@ fn rounded_figures_are_no_contradiction() {
     let keys = "Doing 15360 bits private rsa's for 10s: 19 15360 bits private RSA's in 10.06s\n\
                 \x20                 sign    verify    sign/s verify/s\nrsa 15360 bits 0.529474s 0.002000s      1.9    500.0\n";
     for text in [short, &slow, keys] {
-        assert_eq!(read(text).unwrap()[0].contradictions(), Vec::<String>::new(), "{text}");
+        assert_eq!(read_runs(text).unwrap()[0].contradictions(), Vec::<String>::new(), "{text}");
     }
 }
 
@@ -357,7 +357,7 @@ fn lines_of_another_container_do_not_hide_those_of_the_load() {
         .join("\n")
         .replace("load-1  |   Non", "web-1   | GET /\nload-1  |   Non")
         .replace("\nload-1  | Requests", "\nweb-1   | GET /\nload-1  | Requests");
-    assert_eq!(read(&logged).unwrap()[0].measurement.attempts.failed, 12_000);
+    assert_eq!(read_runs(&logged).unwrap()[0].measurement.attempts.failed, 12_000);
 }
 
 fn fio(name: &str, ios: u64, elapsed_s: u64, end_s: u64) -> String {
@@ -374,9 +374,9 @@ fn fio(name: &str, ios: u64, elapsed_s: u64, end_s: u64) -> String {
 
 #[test]
 fn reports_of_one_run_of_fio_are_told_from_those_of_several() {
-    let count = |texts: &[String]| read(&texts.concat()).unwrap().len();
+    let count = |texts: &[String]| read_runs(&texts.concat()).unwrap().len();
     let polls = [fio("a", 1000, 10, 110), fio("a", 2000, 20, 120), fio("a", 3000, 30, 130)];
-    assert_eq!((count(&polls), read(&polls.concat()).unwrap()[0].measurement.work), (1, 3000));
+    assert_eq!((count(&polls), read_runs(&polls.concat()).unwrap()[0].measurement.work), (1, 3000));
     assert_eq!(count(&[fio("a", 1000, 10, 110), fio("b", 500, 10, 110)]), 2, "at the same time");
     assert_eq!(count(&[fio("a", 1000, 10, 110), fio("a", 1001, 10, 125)]), 2, "one after the other");
 }
@@ -384,19 +384,19 @@ fn reports_of_one_run_of_fio_are_told_from_those_of_several() {
 #[test]
 fn one_measurement_in_two_forms_is_one_run() {
     let both = format!("{}\n{}", fixture("hyperfine/text.txt"), fixture("hyperfine/table.md"));
-    assert_eq!(read(&both).unwrap().len(), 2);
+    assert_eq!(read_runs(&both).unwrap().len(), 2);
     let servers = "Accepted connection from 192.0.2.1, port 1\n[  5]   0.00-2.00   sec  1.99 GBytes  8.53 Gbits/sec                  receiver\n";
-    assert_eq!(read(&format!("{servers}{}", servers.replace("8.53", "4.53"))).unwrap().len(), 2);
+    assert_eq!(read_runs(&format!("{servers}{}", servers.replace("8.53", "4.53"))).unwrap().len(), 2);
     let stream = fixture("iperf3/stream.ndjson");
     let failed = r#"{"event":"error","data":"unable to connect to server"}"#;
-    let found = read(&format!("{stream}\n{failed}\n{stream}")).unwrap();
+    let found = read_runs(&format!("{stream}\n{failed}\n{stream}")).unwrap();
     assert_eq!(found.iter().map(|run| run.failure.is_some()).collect::<Vec<_>>(), [false, true, false]);
 }
 
 #[test]
 fn nothing_of_one_output_is_left_out() {
     for name in FIXTURES {
-        let runs = read(&fixture(name)).unwrap();
+        let runs = read_runs(&fixture(name)).unwrap();
         let warnings: Vec<String> = runs.iter().flat_map(texts).collect();
         assert!(!warnings.iter().any(|warning| warning.contains("part of the text")), "{name}: {warnings:?}");
     }
@@ -414,12 +414,12 @@ fn what_gzip_packed_is_unpacked_up_to_a_limit() {
 #[test]
 fn nothing_that_was_not_measured_is_zero() {
     let none = wrk("0.00", "0", "").replace("3.00ms    1.00ms  20.00ms", "0.00us    0.00us   0.00us");
-    let run = &read(&none).unwrap()[0];
+    let run = &read_runs(&none).unwrap()[0];
     assert!(run.metric("http_req_duration").is_none(), "{run:?}");
     let refused = fixture("vegeta/report.txt");
     let times =
         refused.lines().find_map(|line| Some(line.strip_prefix("Latencies ")?.split_once(']')?.1)).unwrap();
-    let run = &read(&refused.replace(times, "  0s, 0s, 0s, 0s, 0s, 0s, 0s")).unwrap()[0];
+    let run = &read_runs(&refused.replace(times, "  0s, 0s, 0s, 0s, 0s, 0s, 0s")).unwrap()[0];
     assert!(run.metric("http_reqs").is_some() && run.metric("iteration_duration").is_none(), "{run:?}");
 }
 
@@ -436,7 +436,7 @@ fn what_is_not_known_is_named_with_what_would_help() {
         ("FIO test results:\n\nFIO version - fio-3.36\n", "kubestr fio -o json"),
         ("  Requests/sec:\t10.2\nLatency distribution:\n  10% in 0.0021 secs\n", "hey -o csv"),
     ] {
-        let error = read(text).unwrap_err().to_string();
+        let error = read_runs(text).unwrap_err().to_string();
         assert!(error.contains(part) && !error.contains("h2load-json"), "{text}: {error}");
     }
 }
@@ -446,7 +446,7 @@ fn nothing_stands_for_json_that_cannot_be_read() {
     let damaged = |name: &str| fixture(name).replacen(':', ": 12ms34", 1);
     let log = "1795418659303114\t200\t373\n";
     for text in [damaged("vegeta/report.json") + "\n" + log, damaged("k6/points.ndjson")] {
-        let read = read(&text);
+        let read = read_runs(&text);
         assert!(read.is_err(), "{read:?}");
     }
 }
@@ -456,5 +456,5 @@ fn json_that_cannot_be_read_between_the_lines_of_another_tool_is_named() {
     let damaged =
         fixture("h2load/h2.txt").replacen('\n', "\n{\"event\":\"end\",\"data\":{\"seconds\":12ms34}}\n", 1);
     let expected = "part of the text was left out: line 2, column 36: this is not JSON: expected `,` or `}`";
-    assert_eq!(texts(&read(&damaged).unwrap()[0]).next().unwrap(), expected);
+    assert_eq!(texts(&read_runs(&damaged).unwrap()[0]).next().unwrap(), expected);
 }

@@ -4,7 +4,7 @@
 
 use plumb_fuzz::Target;
 use plumb_model::Statistic;
-use plumb_tools::{FORMATS, Format, ReadError, ToolRun, read, read_as, read_mapped};
+use plumb_tools::{FORMATS, Format, ReadError, ToolRun, read_as, read_mapped, read_runs};
 
 use crate::fixtures::{all, columns, fixture, texts};
 
@@ -109,7 +109,7 @@ fn check_another_form(text: &str) {
     let starts: Vec<usize> = (0..text.len()).filter(is_first).collect();
     let Some(start) = starts.get(text.len() % starts.len().max(1)).copied() else { return };
     let end = (start..).find(|at| !is_digit(*at)).unwrap_or(text.len());
-    let with = |figure: &str| read(&format!("{}{figure}{}", &text[..start], &text[end..])).ok();
+    let with = |figure: &str| read_runs(&format!("{}{figure}{}", &text[..start], &text[end..])).ok();
     let other: String = text[start..end].chars().map(|digit| if digit == '1' { '2' } else { '1' }).collect();
     let counts = with("12ms34").zip(with(&other)).map(|(found, due)| (values(&found), values(&due)));
     if let Some((Some(found), Some(due))) = counts {
@@ -124,7 +124,7 @@ fn fuzz_tool_outputs() {
         let Some((way, rest)) = bytes.split_first() else { return [String::new(), String::new()] };
         let text = String::from_utf8_lossy(rest);
         check_another_form(&text);
-        [outcome(read(&text)), outcome(read_as(&FORMATS[usize::from(*way) % FORMATS.len()], &text))]
+        [outcome(read_runs(&text)), outcome(read_as(&FORMATS[usize::from(*way) % FORMATS.len()], &text))]
     });
 }
 

@@ -1,12 +1,12 @@
 //! What every fixture says, held against what the tool itself printed, with the warning that each trap deserves.
 
 use plumb_model::{Reading, Statistic, Unit};
-use plumb_tools::{Column, ToolRun, read, read_mapped};
+use plumb_tools::{Column, ToolRun, read_mapped, read_runs};
 
 use crate::fixtures::{self, all, fixture, texts, value};
 
 fn runs(file: &str) -> Vec<ToolRun> {
-    read(&fixture(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    read_runs(&fixture(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 fn only(file: &str) -> ToolRun {
@@ -208,7 +208,7 @@ fn the_protocol_that_k6_spoke_is_read_where_a_threshold_asks_for_it() {
         assert!(!run.measurement.observed.contains_key("threshold crossed"), "{file}");
     }
     let with_status = fixture("k6/legacy-h2.json").replace("{proto:HTTP/2.0}", "{proto:HTTP/2.0,status:200}");
-    let counts_a_part = read(&with_status).unwrap().remove(0);
+    let counts_a_part = read_runs(&with_status).unwrap().remove(0);
     for run in [only("k6/legacy.json"), counts_a_part] {
         assert!(!run.measurement.observed.contains_key("protocol"));
     }
@@ -715,7 +715,7 @@ fn what_has_no_units_is_read_with_those_that_the_user_names() {
     );
     let error = mapped("csv/runs.csv", &["p99:ms"]).unwrap_err();
     assert_eq!(error, "read it as csv: it has no column `p99`; its columns are time, latency, rate, note");
-    let error = read(&fixture("hgrm/latency.hgrm")).unwrap_err().to_string();
+    let error = read_runs(&fixture("hgrm/latency.hgrm")).unwrap_err().to_string();
     assert!(error.contains("--column latency:us"), "{error}");
 }
 
@@ -736,7 +736,7 @@ fn every_interval_of_a_log_is_merged_by_its_tag() {
     assert_eq!(log.measurement.window_ns, 5_000_000_000);
     assert_eq!(log.started_unix_s, Some(1_764_000_000.25));
     let text = fixture("hlog/latency.hlog");
-    let error = read(&text).unwrap_err().to_string();
+    let error = read_runs(&text).unwrap_err().to_string();
     assert!(error.contains("--column latency:ns"), "{error}");
     let column = ["latency:ns".parse::<Column>().unwrap()];
     let cut =
@@ -769,9 +769,9 @@ fn what_hyperfine_measured_here_is_read() {
 fn thousands_with_commas_are_read() {
     let text = "Running 30s test @ http://127.0.0.1:8080/\n  2 threads and 10 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
                 Latency   163.00us   40.00us   3.21ms   91.00%\n  1,834,206 requests in 30.01s, 1.50GB read\nRequests/sec:  61,119.83\n";
-    let run = read(text).unwrap().remove(0);
+    let run = read_runs(text).unwrap().remove(0);
     assert_eq!((value(&run, "http_reqs"), count(&run, "http_reqs")), (Some(61_119.83), Some(1_834_206)));
-    let unclear = read(&text.replace("61,119.83", "61,119")).unwrap_err().to_string();
+    let unclear = read_runs(&text.replace("61,119.83", "61,119")).unwrap_err().to_string();
     let words =
         "line 6, column 16: `61,119` could be read as two different numbers; write it without separators";
     assert!(unclear.ends_with(words), "{unclear}");
