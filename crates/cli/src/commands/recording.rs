@@ -75,7 +75,7 @@ pub fn record_of(directory: &Path) -> Result<Record, Failure> {
         run.directory = whole.display().to_string();
     }
     let judgement = judge(&run.header.plan, &run.slots);
-    Ok(Record::of(&run, &judgement, exit::of_run(&run, &judgement))?)
+    Ok(Record::of_run(&run, &judgement, exit::of_run(&run, &judgement))?)
 }
 
 /// The beginning of a key, for people.

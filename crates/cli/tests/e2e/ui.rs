@@ -45,7 +45,7 @@ impl Page {
             .unwrap();
         let mut url = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Self { client: Client::of(&url), process }
+        Self { client: Client::for_url(&url), process }
     }
 
     /// The id of the only run, or of the one whose row has that text.

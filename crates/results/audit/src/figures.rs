@@ -76,7 +76,7 @@ pub(crate) struct Separators {
 
 impl Separators {
     /// Learns the separators from all cells of a table.
-    pub(crate) fn of<'t>(cells: impl Iterator<Item = &'t str>) -> Self {
+    pub(crate) fn seen_in<'t>(cells: impl Iterator<Item = &'t str>) -> Self {
         let mut found = Self::default();
         for number in cells.flat_map(numbers) {
             let groups: Vec<&str> = number.split(',').collect();
@@ -203,22 +203,22 @@ fn scaled(text: &str) -> Option<(f64, Option<Unit>)> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<(f64, f64)> {
-        let content = cell(text, Separators::of(std::iter::once(text)));
+    fn value_and_rounding(text: &str) -> Option<(f64, f64)> {
+        let content = cell(text, Separators::seen_in(std::iter::once(text)));
         content.figure().map(|figure| (figure.amount(None), figure.rounding()))
     }
 
     #[test]
     fn a_figure_has_a_unit_and_an_error_from_rounding() {
-        assert_eq!(read("25.0"), Some((25.0, 0.05 / 25.0)));
-        assert_eq!(read("0.05 us").map(|(_, rounding)| rounding), Some(0.005 / 0.05));
-        assert_eq!(read("1.1 GB/s").map(|(value, _)| value), Some(1.1e9));
-        assert_eq!(read("90K IOPS"), Some((90_000.0, 500.0 / 90_000.0)));
-        assert_eq!(read("**540 MB/s**").map(|(value, _)| value), Some(5.4e8));
-        assert_eq!(read("1,234,567"), Some((1_234_567.0, 0.5 / 1_234_567.0)));
-        assert_eq!(read("1,234.5").map(|(value, _)| value), Some(1234.5));
+        assert_eq!(value_and_rounding("25.0"), Some((25.0, 0.05 / 25.0)));
+        assert_eq!(value_and_rounding("0.05 us").map(|(_, rounding)| rounding), Some(0.005 / 0.05));
+        assert_eq!(value_and_rounding("1.1 GB/s").map(|(value, _)| value), Some(1.1e9));
+        assert_eq!(value_and_rounding("90K IOPS"), Some((90_000.0, 500.0 / 90_000.0)));
+        assert_eq!(value_and_rounding("**540 MB/s**").map(|(value, _)| value), Some(5.4e8));
+        assert_eq!(value_and_rounding("1,234,567"), Some((1_234_567.0, 0.5 / 1_234_567.0)));
+        assert_eq!(value_and_rounding("1,234.5").map(|(value, _)| value), Some(1234.5));
         for text in ["HOST", "3 of 4 runs failed", "15.3k/10.9k", "1.55x", "~12", "1m30s", ""] {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(value_and_rounding(text), None, "{text}");
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_comma_that_means_two_things_is_not_read() {
         let of = |cells: &[&str]| {
-            let separators = Separators::of(cells.iter().copied());
+            let separators = Separators::seen_in(cells.iter().copied());
             let value = |text: &&str| cell(text, separators).figure().map(|figure| figure.value);
             cells.iter().map(value).collect::<Vec<Option<f64>>>()
         };

@@ -82,7 +82,8 @@ pub(crate) fn read_table(lines: &[(usize, &str)], place: String, caption: String
     let columns: Vec<Heading> = headings.map(|text| Heading::new(&text)).collect();
     let line = lines.first()?.0;
     let mut table = Table { line, place, caption, corner, columns, rows: Vec::new(), left_out: Vec::new() };
-    let separators = Separators::of(body.iter().flat_map(|(_, row)| row.iter().skip(1).map(String::as_str)));
+    let separators =
+        Separators::seen_in(body.iter().flat_map(|(_, row)| row.iter().skip(1).map(String::as_str)));
     for (line, row) in &body {
         table.read_row(*line, row, separators);
     }

@@ -12,7 +12,7 @@ use twox_hash::{XxHash3_64, XxHash3_128};
 pub(crate) struct RunId(u128);
 
 impl RunId {
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(crate) fn of_run(run: &Run) -> Self {
         let header = &run.header;
         let mut text = Vec::new();
         let mut add = |part: &str| {
@@ -53,14 +53,14 @@ mod tests {
     fn a_run_keeps_its_identifier_as_it_goes_on_and_shares_it_with_no_other() {
         let (whole, _) = fixture::run();
         let begun = Run { slots: Vec::new(), ending: None, took_s: None, ..whole.clone() };
-        assert_eq!(RunId::of(&whole), RunId::of(&begun));
+        assert_eq!(RunId::of_run(&whole), RunId::of_run(&begun));
         let mut other = whole.clone();
         other.header.plan.seed += 1;
-        assert_ne!(RunId::of(&whole), RunId::of(&other));
+        assert_ne!(RunId::of_run(&whole), RunId::of_run(&other));
         let mut moved = whole.clone();
         moved.header.host.push(("kernel".to_owned(), "6.1".to_owned()));
-        assert_ne!(RunId::of(&whole), RunId::of(&moved));
-        let id = RunId::of(&whole);
+        assert_ne!(RunId::of_run(&whole), RunId::of_run(&moved));
+        let id = RunId::of_run(&whole);
         assert_ne!(id.part("slot 1"), id.part("slot 2"));
         assert_eq!((id.hex().len(), id.part("run").len()), (32, 16));
     }

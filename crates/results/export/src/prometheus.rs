@@ -41,7 +41,7 @@ const HELP: [(&str, &str); 12] = [
 #[must_use]
 pub fn prometheus(runs: &[(&Run, &Judgement)]) -> String {
     let samples: Vec<RunSamples> =
-        runs.iter().map(|(run, judgement)| RunSamples::of(run, judgement)).collect();
+        runs.iter().map(|(run, judgement)| RunSamples::of_run(run, judgement)).collect();
     RunSamples::text(&samples)
 }
 
@@ -57,7 +57,7 @@ pub struct RunSamples {
 impl RunSamples {
     /// The samples of a run.
     #[must_use]
-    pub fn of(run: &Run, judgement: &Judgement) -> Self {
+    pub fn of_run(run: &Run, judgement: &Judgement) -> Self {
         let mut out = Exposition::new(&HELP);
         let is_ended = run.ending.is_some();
         let word = if is_ended { "latest" } else { "current" };
@@ -101,7 +101,7 @@ impl RunSamples {
 fn about_run(out: &mut Exposition, of_run: &Labels, run: &Run) {
     let header = &run.header;
     let info = of_run.and(&[
-        ("id", &RunId::of(run).hex()),
+        ("id", &RunId::of_run(run).hex()),
         ("path", &header.plan.path),
         ("baseline", header.plan.baseline_name()),
         ("version", &header.program_version),

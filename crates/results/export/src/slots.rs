@@ -268,7 +268,7 @@ fn evidence_holds(it: &SlotOfRun<'_>) -> Option<bool> {
 
 /// The table of all slots of some runs, in the order of the runs.
 pub(crate) fn table(runs: &[&Run]) -> Result<SlotTable, ExportError> {
-    let ids: Vec<String> = runs.iter().map(|run| RunId::of(run).hex()).collect();
+    let ids: Vec<String> = runs.iter().map(|run| RunId::of_run(run).hex()).collect();
     let with_ids = runs.iter().zip(&ids);
     let slots: Vec<SlotOfRun<'_>> = with_ids
         .flat_map(|(run, id)| run.slots.iter().map(move |slot| SlotOfRun { run, id: id.clone(), slot }))

@@ -65,7 +65,7 @@ impl Record {
     ///
     /// # Errors
     /// When the run has not ended, or its header has no valid start time.
-    pub fn of(run: &Run, judgement: &Judgement, exit_code: u8) -> Result<Self, HistoryError> {
+    pub fn of_run(run: &Run, judgement: &Judgement, exit_code: u8) -> Result<Self, HistoryError> {
         let unfit = |reason: &str| HistoryError::Unfit {
             directory: run.directory.clone(),
             reason: reason.to_owned(),

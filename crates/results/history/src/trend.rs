@@ -106,7 +106,7 @@ impl Trend {
 pub fn trend(better: Better, points: &[Point], marks: &[Mark]) -> Trend {
     let judged_from = points.len().saturating_sub(TREND_POINTS_MAX);
     let values: Vec<f64> = points[judged_from..].iter().map(|point| point.value).collect();
-    let scale = Scale::of(&values);
+    let scale = Scale::for_values(&values);
     let scaled: Vec<f64> = values.iter().map(|value| scale.scaled(*value)).collect();
     let found = match plumb_stats::shifts(&scaled) {
         Ok(found) => found,
@@ -151,7 +151,7 @@ enum Scale {
 }
 
 impl Scale {
-    fn of(values: &[f64]) -> Self {
+    fn for_values(values: &[f64]) -> Self {
         if values.iter().all(|value| *value > 0.0) { Self::Log } else { Self::Plain }
     }
 

@@ -28,7 +28,7 @@ type Place<'a> = &'a dyn Fn(&str) -> Location;
 /// The record of a run.
 fn record(run: &Run) -> Record {
     let judgement = judge(&run.header.plan, &run.slots);
-    Record::of(run, &judgement, 0).unwrap()
+    Record::of_run(run, &judgement, 0).unwrap()
 }
 
 /// A history with `runs` runs of an experiment. From run `at` on, they are slower by a third.
@@ -375,7 +375,7 @@ fn a_run_that_has_no_place_in_time_is_refused() {
     let of = |change: fn(&mut Run)| {
         let mut run = made::run("x", 0, 1.0);
         change(&mut run);
-        Record::of(&run, &judge(&run.header.plan, &run.slots), 0)
+        Record::of_run(&run, &judge(&run.header.plan, &run.slots), 0)
     };
     let refused = of(|run| run.ending = None).unwrap_err();
     assert!(refused.is_usage() && refused.to_string().contains("has not ended"), "{refused}");

@@ -57,7 +57,7 @@ fn every_panel_of_the_dashboard_shows_what_the_history_has() {
     let mut history = Database::open(&Location::parse(&url).unwrap()).unwrap();
     for number in 0..3 {
         let run = made::run("x", number, 1.0);
-        history.add(&Record::of(&run, &judge(&run.header.plan, &run.slots), 0).unwrap()).unwrap();
+        history.add(&Record::of_run(&run, &judge(&run.header.plan, &run.slots), 0).unwrap()).unwrap();
     }
     let ask =
         |sql: &str, variables: &BTreeMap<String, String>| server.sql("grafana", &as_sent(sql, variables));

@@ -158,7 +158,7 @@ impl Page<'_> {
 
     /// The question, the answer, whether to believe it, and which variants must not be used.
     fn head(&self) -> Vec<String> {
-        let (view, headline) = (self.view, Headline::of(self.view));
+        let (view, headline) = (self.view, Headline::from_view(self.view));
         // The effects below count what they leave out.
         let answer = format!("{}.", headline.without_count(view));
         let trust = format!("{}: {}.", trust_words(headline.trust), headline.trust_reasons);

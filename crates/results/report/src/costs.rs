@@ -110,7 +110,7 @@ impl Costs {
     }
 
     /// `None` where no work was done, or another tool did it.
-    pub fn of(view: &View<'_>, cell: usize, variant: usize) -> Option<Self> {
+    pub fn of_variant(view: &View<'_>, cell: usize, variant: usize) -> Option<Self> {
         if view.plan().imported.is_some() {
             return None;
         }
@@ -167,7 +167,7 @@ mod tests {
     fn costs_are_all_time_over_all_work() {
         let (run, judgement) = Scenario::tls_offload().run();
         let view = View::new(&run, &judgement);
-        let costs = Costs::of(&view, 0, 0).unwrap();
+        let costs = Costs::of_variant(&view, 0, 0).unwrap();
         assert!((costs.system.as_ref().unwrap().total_us() - 624.0).abs() < 0.1, "{costs:?}");
         assert_eq!(costs.system.as_ref().unwrap().components_us.len(), 2);
         assert!((costs.system.as_ref().unwrap().components_us[1].1 - 14.0).abs() < 0.1, "{costs:?}");
@@ -182,7 +182,7 @@ mod tests {
                 result.system_cpu = CpuCost::default();
             }
         }
-        assert_eq!(Costs::of(&View::new(&run, &judgement), 0, 0).unwrap().system, None);
+        assert_eq!(Costs::of_variant(&View::new(&run, &judgement), 0, 0).unwrap().system, None);
         let style = crate::TextStyle { colour: false, width: 120 };
         let text = crate::text(&run, &judgement, &style);
         let line = text.lines().find(|line| line.contains("  system  ")).unwrap();
@@ -204,7 +204,7 @@ mod tests {
             }
         }
         let view = View::new(&run, &judgement);
-        let words = Costs::of(&view, 0, 0).unwrap().placement_words().unwrap();
+        let words = Costs::of_variant(&view, 0, 0).unwrap().placement_words().unwrap();
         assert_eq!(words, "server threads were seen on CPUs 0 and 1 (allowed: 0-3)");
         let style = crate::TextStyle { colour: false, width: 200 };
         let text = crate::text(&run, &judgement, &style);
@@ -216,8 +216,9 @@ mod tests {
     #[test]
     fn the_work_or_cpu_time_of_each_worker_is_that_of_all_slots() {
         let (mut run, judgement) = Scenario::tls_offload().run();
-        let words =
-            |run: &plumb_model::Run| Costs::of(&View::new(run, &judgement), 0, 0).unwrap().worker_words();
+        let words = |run: &plumb_model::Run| {
+            Costs::of_variant(&View::new(run, &judgement), 0, 0).unwrap().worker_words()
+        };
         run.header.plan.units = "requests".to_owned();
         assert_eq!(words(&run), None);
         let mut set = |workers: &[u64], cpu_ns: &[u64]| {
@@ -239,6 +240,6 @@ mod tests {
     #[test]
     fn without_work_there_is_no_cost() {
         let (run, judgement) = fixture::interrupted_at_once();
-        assert_eq!(Costs::of(&View::new(&run, &judgement), 0, 0), None);
+        assert_eq!(Costs::of_variant(&View::new(&run, &judgement), 0, 0), None);
     }
 }

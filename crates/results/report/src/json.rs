@@ -78,7 +78,7 @@ pub struct CautionDocument {
 }
 
 impl CautionDocument {
-    fn of(caution: &Caution) -> Self {
+    fn new(caution: &Caution) -> Self {
         let is_noticed = matches!(caution, Caution::Noticed { .. });
         Self { caution: caution.clone(), warning: is_noticed.then(|| cautions::sentence(caution)) }
     }
@@ -118,7 +118,7 @@ pub struct AgentDocument {
 }
 
 impl LoadAgentsDocument {
-    fn of(view: &View<'_>, spread: &Spread) -> Self {
+    fn new(view: &View<'_>, spread: &Spread) -> Self {
         let agent = |part: &AgentPart| AgentDocument {
             agent: part.agent.clone(),
             share: part.share,
@@ -161,7 +161,7 @@ pub struct LimitDocument {
 }
 
 impl LimitDocument {
-    fn of(view: &View<'_>, limit: &Limit) -> Self {
+    fn new(view: &View<'_>, limit: &Limit) -> Self {
         Self {
             variant: view.name(limit.variant).to_owned(),
             cell: view.plan().cells[limit.cell].values.clone(),
@@ -373,16 +373,16 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         comparisons: comparisons(view),
         claims: claims(view),
         break_even: judgement.findings.break_even.iter().flat_map(|found| break_even(view, found)).collect(),
-        limits: judgement.findings.limits.iter().map(|limit| LimitDocument::of(view, limit)).collect(),
+        limits: judgement.findings.limits.iter().map(|limit| LimitDocument::new(view, limit)).collect(),
         load_agents: judgement
             .findings
             .spreads
             .iter()
-            .map(|spread| LoadAgentsDocument::of(view, spread))
+            .map(|spread| LoadAgentsDocument::new(view, spread))
             .collect(),
         trust: Trust::despite(&doubts),
         doubts: doubts.iter().map(|doubt| doubt_words(view, doubt)).collect(),
-        cautions: judgement.cautions.iter().map(CautionDocument::of).collect(),
+        cautions: judgement.cautions.iter().map(CautionDocument::new).collect(),
         warnings: view.warnings(),
     }
 }

@@ -71,7 +71,7 @@ fn table<'a>(heads: impl IntoIterator<Item = &'a str>, rows: &[Vec<String>]) -> 
 }
 
 fn heading(view: &View<'_>) -> String {
-    let headline = Headline::of(view);
+    let headline = Headline::from_view(view);
     let sentence = plain(&headline.sentence(view));
     let trust = plain(&headline.trust_reasons);
     let unjudged = unjudged(view).map(|text| format!("**{}.**\n\n", plain(&text))).unwrap_or_default();

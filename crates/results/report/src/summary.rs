@@ -60,7 +60,7 @@ pub struct Headline {
 }
 
 impl Headline {
-    pub fn of(view: &View<'_>) -> Self {
+    pub fn from_view(view: &View<'_>) -> Self {
         let doubts = view.doubts();
         let mut reasons: Vec<String> = doubts.iter().map(|doubt| doubt_words(view, doubt)).collect();
         if reasons.is_empty() {
@@ -384,7 +384,7 @@ mod tests {
 
     fn headline((run, judgement): (Run, Judgement)) -> String {
         let view = View::new(&run, &judgement);
-        let headline = Headline::of(&view);
+        let headline = Headline::from_view(&view);
         format!("{}.\n{}: {}.", headline.sentence(&view), trust_words(headline.trust), headline.trust_reasons)
     }
 
@@ -494,7 +494,7 @@ mod tests {
     #[test]
     fn each_doubt_alone_takes_trust_away() {
         let trust = |(run, judgement): &(Run, Judgement)| {
-            let found = Headline::of(&View::new(run, judgement));
+            let found = Headline::from_view(&View::new(run, judgement));
             (found.trust, found.trust_reasons)
         };
         assert_eq!(trust(&sound()).0, Trust::Sound);

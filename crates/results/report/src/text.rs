@@ -231,7 +231,7 @@ impl Page<'_> {
 
     fn costs(&mut self, cell: usize) {
         let all: Vec<(usize, Costs)> = (0..self.view.variants().len())
-            .filter_map(|variant| Some((variant, Costs::of(self.view, cell, variant)?)))
+            .filter_map(|variant| Some((variant, Costs::of_variant(self.view, cell, variant)?)))
             .collect();
         if all.is_empty() {
             return;
@@ -286,7 +286,7 @@ impl Page<'_> {
     }
 
     fn headline(&mut self) {
-        let headline = Headline::of(self.view);
+        let headline = Headline::from_view(self.view);
         self.sheet.block();
         let sentence = headline.sentence(self.view);
         self.sheet.text(Tone::Title, &format!("{sentence}."));

@@ -82,7 +82,7 @@ struct Waits {
 
 impl Waits {
     /// Those of one measurement. Without a reading there are none: a window that was never used up has no reading.
-    fn of(measurement: &Measurement, reason: Reason) -> Self {
+    fn in_measurement(measurement: &Measurement, reason: Reason) -> Self {
         let Some(Reading::Trend(times)) = measurement.readings.get(reason.metric.name) else {
             return Self { reason, count: 0.0, time_ns: 0.0 };
         };
@@ -109,7 +109,7 @@ pub fn lines(measurement: &Measurement, paint: Paint) -> [Vec<String>; 2] {
 }
 
 fn of_ledger(ledger: &Ledger, measurement: &Measurement, paint: Paint) -> Vec<String> {
-    let all = ledger.reasons.iter().map(|reason| Waits::of(measurement, *reason));
+    let all = ledger.reasons.iter().map(|reason| Waits::in_measurement(measurement, *reason));
     let all: Vec<Waits> = all.filter(|waits| waits.count > 0.0).collect();
     if all.is_empty() {
         return Vec::new();
@@ -134,7 +134,8 @@ struct Typical {
 
 fn typical(view: &View<'_>, ledger: &Ledger, cell: usize, variant: usize) -> Vec<Typical> {
     let of_reason = |reason: &Reason| {
-        let slots = view.results(cell, variant).map(|result| Waits::of(&result.measurement, *reason));
+        let slots =
+            view.results(cell, variant).map(|result| Waits::in_measurement(&result.measurement, *reason));
         let slots: Vec<Waits> = slots.collect();
         let middle = |of: fn(&Waits) -> f64| median(&slots.iter().map(of).collect::<Vec<f64>>());
         let waits = Waits {

@@ -24,7 +24,7 @@ struct Kept {
 impl Samples {
     /// The samples of these runs, without those that can no longer be read. Forgets the samples of all other
     /// runs.
-    pub fn of(&self, shelf: &Shelf, runs: &[Arc<Summary>]) -> Vec<Arc<RunSamples>> {
+    pub fn of_runs(&self, shelf: &Shelf, runs: &[Arc<Summary>]) -> Vec<Arc<RunSamples>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|id, _| runs.iter().any(|run| run.id == *id));
         let mut found = Vec::new();
@@ -45,5 +45,5 @@ impl Samples {
 fn read_samples(shelf: &Shelf, run: &Summary) -> Option<Arc<RunSamples>> {
     let opened = shelf.open(&run.id)?.ok()?;
     let opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(Arc::new(RunSamples::of(opened.run(), opened.judgement())))
+    Some(Arc::new(RunSamples::of_run(opened.run(), opened.judgement())))
 }

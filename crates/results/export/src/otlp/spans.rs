@@ -62,7 +62,7 @@ impl SpanPlace {
 /// All spans of a run: each parent before its children, and the slots of a block in the order in which they
 /// ran.
 pub(super) fn spans(run: &Run) -> Result<Vec<Value>, ExportError> {
-    let id = RunId::of(run);
+    let id = RunId::of_run(run);
     let times = run.slots.iter().map(times::of_slot).collect::<Result<Vec<Stretch>, _>>()?;
     let at_run = SpanPlace { id, part: "run".to_owned(), parent: None };
     let mut spans = vec![at_run.span(run_body(run, times::of_run(run, &times)?))];

@@ -50,7 +50,7 @@ fn plot(view: &View<'_>, row: Row<'_>, found: &[(usize, Vec<(u32, f64)>)]) -> Ma
             line.plumb x1="0" x2="100%" y1=(pixels(y(1.0))) y2=(pixels(y(1.0))) {}
             @for block in (0..=last).step_by(every) { (centred(x(block), HEIGHT + 18.0, &format!("{}", block + 1))) }
             @for (variant, ratios) in found {
-                @let look = Look::of(view, *variant);
+                @let look = Look::of_variant(view, *variant);
                 @let points: Vec<(f64, f64)> = ratios.iter().map(|(block, ratio)| (x(*block), y(*ratio))).collect();
                 (path(&points, &format!("thin {} {}", look.class, look.dash), HEIGHT))
                 @for (block, ratio) in ratios {

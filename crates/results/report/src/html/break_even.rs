@@ -67,7 +67,7 @@ fn plot(view: &View<'_>, found: &BreakEven, members: &[&Series]) -> Markup {
                 (centred((at as f64 + 0.5) / levels.len() as f64, HEIGHT + 18.0, label))
             }
             @for series in members {
-                @let look = Look::of(view, series.variant);
+                @let look = Look::of_variant(view, series.variant);
                 @let points: Vec<(f64, f64)> = series.points.iter().map(|point| (x(point), y(point.comparison.ratio))).collect();
                 (path(&points, &format!("thin {} {}", look.class, look.dash), HEIGHT))
                 @for point in &series.points { (mark(view, series, point, x(point), &y)) }
@@ -78,7 +78,7 @@ fn plot(view: &View<'_>, found: &BreakEven, members: &[&Series]) -> Markup {
 }
 
 fn mark(view: &View<'_>, series: &Series, point: &Point, x: f64, y: &impl Fn(f64) -> f64) -> Markup {
-    let (look, found) = (Look::of(view, series.variant), &point.comparison);
+    let (look, found) = (Look::of_variant(view, series.variant), &point.comparison);
     let is_hollow = !point.usable || matches!(point.change, Change::Unclear | Change::Open);
     let effect = figures::effect(found.ratio, found.low, found.high);
     let title = format!("{} at {}: {effect}", view.name(series.variant), point.level);

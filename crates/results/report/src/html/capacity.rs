@@ -107,7 +107,7 @@ impl Plot<'_> {
 
     /// A variant's capacity as a line, and its reach as a bar at the top.
     fn capacity(&self, curve: &Curve<'_>, at: usize, across: &Scale) -> Markup {
-        let class = format!("stroke thin {}", Look::of(self.view, curve.variant).class);
+        let class = format!("stroke thin {}", Look::of_variant(self.view, curve.variant).class);
         let x = |rate: f64| percent(across.place(rate));
         let whisker = pixels(4.0 + WHISKER_APART * at as f64);
         html! {
@@ -132,5 +132,5 @@ fn reach(curve: &Curve<'_>) -> Option<(f64, f64)> {
 fn mark(view: &View<'_>, variant: usize, trial: &Trial, rate: f64, (x, y): (f64, f64)) -> Markup {
     let outcome = if trial.is_met { "met" } else { "failed" };
     let title = format!("{} at {}: {outcome}", view.name(variant), figures::value(rate, Unit::PerSecond));
-    Look::of(view, variant).mark(&percent(x), y, !trial.is_met, &title)
+    Look::of_variant(view, variant).mark(&percent(x), y, !trial.is_met, &title)
 }

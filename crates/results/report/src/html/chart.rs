@@ -33,7 +33,7 @@ const OUTLINES: [&str; 5] = [
 
 impl Look {
     /// The baseline is a grey circle; the others take hues and outlines in turn.
-    pub fn of(view: &View<'_>, variant: usize) -> Self {
+    pub fn of_variant(view: &View<'_>, variant: usize) -> Self {
         if variant == view.plan().baseline {
             return Self { class: "v0", outline: CIRCLE, dash: "" };
         }
@@ -73,7 +73,7 @@ impl Look {
 
 /// The name of a variant with its mark.
 pub fn name(view: &View<'_>, variant: usize) -> Markup {
-    html! { span.name { (Look::of(view, variant).swatch()) span { (view.name(variant)) } } }
+    html! { span.name { (Look::of_variant(view, variant).swatch()) span { (view.name(variant)) } } }
 }
 
 /// Which mark is which variant.
@@ -165,7 +165,7 @@ pub fn end_labels(view: &View<'_>, ends: &[(usize, f64)], height: f64) -> Markup
     html! {
         g class="only-wide" {
             @for (variant, y) in places {
-                @let look = Look::of(view, variant);
+                @let look = Look::of_variant(view, variant);
                 svg x="100%" y=(pixels(y)) {
                     text class={ "ink " (look.class) } x="10" y="4" { (shorten(view.name(variant), 15)) title { (view.name(variant)) } }
                 }
@@ -184,8 +184,10 @@ mod tests {
     fn twelve_variants_look_different() {
         let (run, judgement) = fixture::crowded(1);
         let view = View::new(&run, &judgement);
-        let looks: BTreeSet<(&str, &str)> =
-            (0..12).map(|variant| Look::of(&view, variant)).map(|look| (look.class, look.outline)).collect();
+        let looks: BTreeSet<(&str, &str)> = (0..12)
+            .map(|variant| Look::of_variant(&view, variant))
+            .map(|look| (look.class, look.outline))
+            .collect();
         assert_eq!(looks.len(), 12);
     }
 

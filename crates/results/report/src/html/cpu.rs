@@ -11,7 +11,7 @@ use crate::view::View;
 /// The costs of one cell on one scale, or nothing where no work was done.
 pub fn cpu(view: &View<'_>, cell: usize) -> Markup {
     let found: Vec<(usize, Costs)> = (0..view.variants().len())
-        .filter_map(|variant| Some((variant, Costs::of(view, cell, variant)?)))
+        .filter_map(|variant| Some((variant, Costs::of_variant(view, cell, variant)?)))
         .collect();
     let most = found
         .iter()

@@ -144,7 +144,7 @@ fn effect_row(
                     (ground(row, scale))
                     // Measured from the floor of the row, which stays where it is when the row grows.
                     svg y="100%" height="0" class=(if is_void { "pale" } else { "" }) {
-                        (interval(Look::of(view, variant), found, scale, change, &title))
+                        (interval(Look::of_variant(view, variant), found, scale, change, &title))
                     }
                 }
             }

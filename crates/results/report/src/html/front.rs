@@ -48,7 +48,7 @@ fn plot(view: &View<'_>, choice: &Choice, across: Scale, up: Scale) -> Markup {
             @for option in options {
                 @let title = format!("{}: {}, {}", view.name(option.variant), choice::figure_with_unit(view, time, option.time),
                     choice::figure_with_unit(view, cost, option.cost));
-                (Look::of(view, option.variant).mark(&percent(x(option)), y(option.cost), !option.is_on_front, &title))
+                (Look::of_variant(view, option.variant).mark(&percent(x(option)), y(option.cost), !option.is_on_front, &title))
             }
         }
     }

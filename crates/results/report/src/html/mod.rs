@@ -67,7 +67,7 @@ pub fn html(run: &Run, judgement: &Judgement) -> String {
 }
 
 fn top(view: &View<'_>) -> Markup {
-    let headline = Headline::of(view);
+    let headline = Headline::from_view(view);
     let tone = section::class(trust_tone(headline.trust));
     html! {
         header {
@@ -78,7 +78,7 @@ fn top(view: &View<'_>) -> Markup {
                 @for piece in &headline.pieces {
                     @match piece {
                         Piece::Text(_) | Piece::Further(_) => (piece.plain_text(view)),
-                        Piece::Variant(variant) => b class={ "ink " (Look::of(view, *variant).class) } { (view.name(*variant)) },
+                        Piece::Variant(variant) => b class={ "ink " (Look::of_variant(view, *variant).class) } { (view.name(*variant)) },
                     }
                 }
                 "."

@@ -29,7 +29,7 @@ pub fn html_report(run: &Run, judgement: &Judgement) -> String {
 #[must_use]
 pub fn headline(run: &Run, judgement: &Judgement) -> String {
     let view = View::new(run, judgement);
-    let headline = Headline::of(&view);
+    let headline = Headline::from_view(&view);
     match headline.trust {
         Trust::Sound | Trust::Caution => headline.sentence(&view),
         Trust::Unsound | Trust::Empty => {

@@ -108,7 +108,7 @@ fn plot(view: &View<'_>, metric: &MetricInfo, found: &[(usize, Histogram)]) -> M
             }
             line.frame x1="0" x2="100%" y1=(HEIGHT) y2=(HEIGHT) {}
             @for line in &lines {
-                @let look = Look::of(view, line.variant);
+                @let look = Look::of_variant(view, line.variant);
                 (path(&place(&line.points), &format!("{} {}", look.class, look.dash), HEIGHT))
                 @for (share, label) in PERCENTILES {
                     @if nines(share) <= (line.count as f64).log10().min(last) + 1e-9 {

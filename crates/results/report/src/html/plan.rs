@@ -56,8 +56,8 @@ fn step(view: &View<'_>, slot: &Slot) -> Markup {
     html! {
         @if let Some(variant) = variant {
             span.step title={ (slot.variant) (failed) } {
-                @if failed.is_empty() { (Look::of(view, variant).swatch()) }
-                @else { svg class=(Look::of(view, variant).class) width="13" height="13" viewBox="-6.5 -6.5 13 13" { path.cross d="M-4-4L4 4M-4 4L4-4" {} } }
+                @if failed.is_empty() { (Look::of_variant(view, variant).swatch()) }
+                @else { svg class=(Look::of_variant(view, variant).class) width="13" height="13" viewBox="-6.5 -6.5 13 13" { path.cross d="M-4-4L4 4M-4 4L4-4" {} } }
             }
         }
     }

@@ -33,7 +33,7 @@ const KINDS: [NoiseKind; 4] = [
 /// The slots of one cell in their order, or a sentence where there is none.
 pub fn timeline(view: &View<'_>, cell: usize) -> Markup {
     let slots: Vec<&Slot> = view.cell_slots(cell).collect();
-    let Some((row, time)) = view.main_row().zip(Time::of(view, &slots)) else {
+    let Some((row, time)) = view.main_row().zip(Time::spanning(view, &slots)) else {
         return html! { p.quiet { "No slot was measured here." } };
     };
     // Nobody looked at the host while another tool measured.
@@ -66,7 +66,7 @@ struct Time {
 }
 
 impl Time {
-    fn of(view: &View<'_>, slots: &[&Slot]) -> Option<Self> {
+    fn spanning(view: &View<'_>, slots: &[&Slot]) -> Option<Self> {
         let window_s = view.plan().window_ns as f64 / 1e9;
         let from_s = slots.iter().map(|slot| slot.offset_s).fold(f64::INFINITY, f64::min);
         let to_s = slots.iter().map(|slot| slot.offset_s + window_s).fold(f64::NEG_INFINITY, f64::max);
@@ -115,7 +115,7 @@ fn values(view: &View<'_>, cell: usize, row: Row<'_>, time: &Time, shown: &[usiz
             }
             line.frame x1="0" x2="100%" y1=(HEIGHT) y2=(HEIGHT) {}
             @for (variant, y) in &medians {
-                line class={ "stroke thin " (Look::of(view, *variant).class) } x1="0" x2="100%" y1=(pixels(*y)) y2=(pixels(*y)) {}
+                line class={ "stroke thin " (Look::of_variant(view, *variant).class) } x1="0" x2="100%" y1=(pixels(*y)) y2=(pixels(*y)) {}
             }
             @for variant in shown {
                 @for (slot, value) in view.values(cell, *variant, row) {
@@ -151,7 +151,7 @@ fn mark(
     value: Option<(f64, f64)>,
     time: &Time,
 ) -> Markup {
-    let look = Look::of(view, variant);
+    let look = Look::of_variant(view, variant);
     let (from, width) = time.span(slot);
     let x = percent(from + width / 2.0);
     let title = title(view, row, slot, value.map(|(value, _)| value));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plumb_export::{PROMETHEUS_TYPE, RunSamples};
 
+use crate::page_response::PageResponse;
 use crate::asked::Asked;
 use crate::fault::RequestError;
-use crate::page_response::PageResponse;
 use crate::shelf::{State, Summary};
 use crate::site::Site;
 
@@ -17,7 +17,7 @@ use crate::site::Site;
 /// None so far.
 pub fn metrics(site: &Site, _: &Asked) -> Result<PageResponse, RequestError> {
     let runs = newest(site.shelf.list().runs);
-    let samples = site.samples.of(&site.shelf, &runs);
+    let samples = site.samples.of_runs(&site.shelf, &runs);
     Ok(PageResponse::asset(PROMETHEUS_TYPE, &RunSamples::text(samples.iter().map(Arc::as_ref))))
 }
 

@@ -53,7 +53,7 @@ impl Deref for Page {
 
 impl Page {
     /// Serves a folder, and the history in its `h.db`.
-    fn of(folder: &Path) -> Self {
+    fn serving(folder: &Path) -> Self {
         Self::with(PATIENT, PATIENT, folder)
     }
 
@@ -67,7 +67,7 @@ impl Page {
         };
         let (limits, address) = (Limits { until_known, ..LIMITS }, ([127, 0, 0, 1], 0).into());
         let server = Server::start_with(limits, write, settings, address, false).unwrap();
-        Self { client: Client::of(&server.url()), _server: server }
+        Self { client: Client::for_url(&server.url()), _server: server }
     }
 
     fn id_of(&self, name: &str) -> String {
@@ -135,7 +135,7 @@ fn ended(folder: &Path, name: &str) {
 fn every_answer_has_the_headers_and_only_users_get_pages() {
     let folder = tempfile::tempdir().unwrap();
     ended(folder.path(), "one");
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let list = page.get("/");
     assert_eq!(list.status, 200, "{list:?}");
     assert!(list.body.contains(">one</a>") && list.body.contains("complete"), "{}", list.body);
@@ -163,7 +163,7 @@ fn prometheus_reads_the_run_that_goes_on_and_the_latest_results() {
     let folder = tempfile::tempdir().unwrap();
     ended(folder.path(), "ended");
     let _running = begun(folder.path(), "running", 2);
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     assert_eq!(page.ask("GET", "/metrics", &[], "").status, 403);
     let mut text = String::new();
     wait_until("both runs", || {
@@ -191,7 +191,7 @@ fn prometheus_reads_the_run_that_goes_on_and_the_latest_results() {
 #[test]
 fn the_token_is_taken_once_and_becomes_a_cookie() {
     let folder = tempfile::tempdir().unwrap();
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let welcome = page.ask("GET", &format!("/hosts?token={}&a=1", page.token), &[], "");
     assert_eq!((welcome.status, welcome.header("location")), (303, Some("/hosts?a=1")));
     let cookie = welcome.header("set-cookie").unwrap();
@@ -209,7 +209,7 @@ fn the_token_is_taken_once_and_becomes_a_cookie() {
 fn a_hostile_site_gets_nothing_and_does_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let _writing = begun(folder.path(), "live", 2);
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let id = page.id_of("live");
     let (stop, bearer) = (format!("/runs/{id}/stop"), format!("Bearer {}", page.token));
     let form = format!("form={}", page.form_token(&stop));
@@ -245,7 +245,7 @@ fn a_hostile_site_gets_nothing_and_does_nothing() {
 fn only_the_experiment_that_was_shown_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
     ended(folder.path(), "one");
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let path = format!("/runs/{}/repeat", page.id_of("one"));
     let shown = page.get(&path);
     assert_eq!(shown.status, 200, "{shown:?}");
@@ -300,7 +300,7 @@ fn only_the_experiment_that_was_shown_is_repeated() {
 fn a_resumed_connection_gets_each_slot_once() {
     let folder = tempfile::tempdir().unwrap();
     let (mut directory, rest) = begun(folder.path(), "live", 3);
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let id = page.id_of("live");
     let mut events = page.follow(&id, 1);
     assert_eq!(slots_until("view", &mut events).0, [2, 3], "those after the last one that was seen");
@@ -343,7 +343,7 @@ fn nothing_of_a_hostile_directory_is_markup() {
     fs::create_dir(&broken).unwrap();
     fs::write(broken.join("run.json"), format!("{{\"format\": {}}}", serde_json::to_string(EVIL).unwrap()))
         .unwrap();
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     wait_until("both to be read", || page.get("/").body.contains(">2 runs<"));
     let list = page.get("/").body;
     let ids: Vec<&str> =
@@ -389,7 +389,7 @@ fn runs_are_searched_sorted_and_paged_on_the_server() {
     for number in 0..60 {
         ended(folder.path(), &format!("copy-{number:02}"));
     }
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let rows = |path: &str| {
         let body = page.get(path).body;
         let table = body.split_once("<tbody>").map_or("", |(_, rest)| rest);
@@ -429,7 +429,7 @@ fn the_state_of_a_run_is_no_verdict() {
         directory.append(slot).unwrap();
     }
     directory.finish(Ending::Complete, 12.5).unwrap();
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     wait_until("the run to be read", || page.get("/").body.contains(">1 run<"));
     let body = page.get("/").body;
     assert!(body.contains(r#"<span class="state quiet">complete</span>"#), "{body}");
@@ -443,9 +443,9 @@ fn a_shift_of_a_series_stands_on_its_page_until_it_is_accepted() {
     let mut history = Database::open(&Location::File(folder.path().join("h.db"))).unwrap();
     for number in 0..40 {
         let run = made::run("x", number, if number < 25 { 1.0 } else { 0.67 });
-        history.add(&Record::of(&run, &judge(&run.header.plan, &run.slots), 0).unwrap()).unwrap();
+        history.add(&Record::of_run(&run, &judge(&run.header.plan, &run.slots), 0).unwrap()).unwrap();
     }
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     assert!(page.get("/history").body.contains("href=\"/history?experiment=x\""));
     let runs = page.get("/history?experiment=x&all=yes").body;
     assert!(runs.contains("40 runs"), "{runs}");
@@ -513,7 +513,7 @@ fn pipeline(stream: &mut TcpStream, request: &str) {
 #[test]
 fn strangers_who_do_not_read_lock_nobody_out() {
     let folder = tempfile::tempdir().unwrap();
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let request = page.request("GET", "/", &[], "");
     let mut strangers: Vec<TcpStream> = (0..96).map(|_| connection(&page)).collect();
     strangers.iter_mut().for_each(|stream| pipeline(stream, &request));
@@ -525,7 +525,7 @@ fn strangers_who_do_not_read_lock_nobody_out() {
 #[test]
 fn silent_strangers_lock_nobody_out() {
     let folder = tempfile::tempdir().unwrap();
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let bearer = format!("Bearer {}", page.token);
     let kept =
         page.request("HEAD", "/", &[("Authorization", &bearer)], "").replace(": close", ": keep-alive");

@@ -103,7 +103,7 @@ impl Shelf {
             newest.map(|(path, entry)| (path.clone(), entry.stamp))
         };
         let Some((path, stamp)) = next else { return false };
-        let summary = Summary::read(id_of(&path), &path);
+        let summary = Summary::read_run(id_of(&path), &path);
         let mut known = self.known();
         if let Some(entry) = known.entries.get_mut(&path) {
             *entry = Entry { stamp, summary: Some(Arc::new(summary)) };
@@ -157,7 +157,7 @@ impl Shelf {
             let refreshed = held.lock().unwrap_or_else(PoisonError::into_inner).go_on();
             return Some(refreshed.map(|_| Arc::clone(&held)));
         }
-        let run = match Opened::read(&path) {
+        let run = match Opened::read_directory(&path) {
             Ok(run) => Arc::new(Mutex::new(run)),
             Err(error) => return Some(Err(error)),
         };

@@ -54,7 +54,7 @@ impl Opened {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(path: &Path) -> Result<Self, OpenError> {
+    pub fn read_directory(path: &Path) -> Result<Self, OpenError> {
         let bytes = Stamp::of_directory(path).slots_bytes();
         if bytes > SLOTS_BYTES_MAX {
             return Err(OpenError::TooLarge { path: path.to_owned(), bytes });
@@ -68,7 +68,7 @@ impl Opened {
     /// Reads added slots, and judges again if the run has changed. Returns whether it has.
     ///
     /// # Errors
-    /// As [`Opened::read`].
+    /// As [`Opened::read_directory`].
     pub fn go_on(&mut self) -> Result<bool, OpenError> {
         let before = self.run().slots.len();
         self.was_written = is_being_written(self.following.path());

@@ -40,14 +40,14 @@ pub struct Summary {
 impl Summary {
     /// Reads and summarises a run. The summary of an unreadable run says why.
     #[must_use]
-    pub fn read(id: String, path: &Path) -> Self {
-        match Opened::read(path) {
-            Ok(opened) => Self::of(id, path, &opened),
+    pub fn read_run(id: String, path: &Path) -> Self {
+        match Opened::read_directory(path) {
+            Ok(opened) => Self::of_opened(id, path, &opened),
             Err(error) => Self::unreadable(id, path, &error.to_string()),
         }
     }
 
-    fn of(id: String, path: &Path, opened: &Opened) -> Self {
+    fn of_opened(id: String, path: &Path, opened: &Opened) -> Self {
         let (run, judgement) = (opened.run(), opened.judgement());
         let plan = &run.header.plan;
         Self {

@@ -11,7 +11,7 @@ pub struct Client {
 
 impl Client {
     /// The user who was told this address, with its token.
-    pub fn of(url: &str) -> Self {
+    pub fn for_url(url: &str) -> Self {
         let (authority, token) =
             url.trim().strip_prefix("http://").and_then(|rest| rest.split_once("/?token=")).unwrap();
         Self { authority: authority.to_owned(), token: token.to_owned() }
