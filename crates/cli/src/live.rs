@@ -48,7 +48,7 @@ pub enum Goal {
 
 impl Goal {
     /// The amount of work where one was asked for, or else the duration.
-    pub fn of(duration: Span, work: Option<u64>) -> Self {
+    pub fn new(duration: Span, work: Option<u64>) -> Self {
         work.map_or(Self::Duration(duration), Self::Work)
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         let stalled = progress.progress_in_words((5000, 2_000_000_000), (5000, 3_000_000_000));
         assert_eq!(stalled, "3 s of 10 s, 5000 requests, 0/s");
         assert_eq!(progress.progress_in_words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
-        let counted = LiveProgress::of_one("requests", Goal::of(Span(u64::MAX), Some(9000)), None);
+        let counted = LiveProgress::of_one("requests", Goal::new(Span(u64::MAX), Some(9000)), None);
         assert_eq!(
             counted.progress_in_words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s, 5000 of 9000 requests, 4000/s"

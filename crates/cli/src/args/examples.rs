@@ -196,7 +196,7 @@ mod tests {
     use crate::args::Arguments;
 
     /// The words of a line as a shell has them, as far as the examples need one.
-    fn words(line: &str) -> Vec<String> {
+    fn shell_words(line: &str) -> Vec<String> {
         let line = line.split(['#', '>']).next().unwrap_or_default();
         let pieces = line.split('\'').enumerate();
         pieces
@@ -232,7 +232,7 @@ mod tests {
                 // Longer ones are broken by a terminal of 80 columns.
                 assert!(example.len() <= 78, "{name}: {example}");
                 assert!(example.starts_with(&format!("plumb {name}")), "{name}: {example}");
-                if let Err(error) = Arguments::try_parse_from(words(example)) {
+                if let Err(error) = Arguments::try_parse_from(shell_words(example)) {
                     panic!("{example}: {error}");
                 }
             }

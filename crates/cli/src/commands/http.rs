@@ -9,7 +9,7 @@ use plumb_path::Settings;
 use super::single::{self, By};
 use crate::args::{HttpArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Goal, LiveProgress};
+use crate::live::{LiveProgress, Goal};
 
 /// Measures and prints.
 pub fn http(arguments: &HttpArguments) -> Outcome {
@@ -19,7 +19,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let url = settings.system.ingress.url.clone().unwrap_or_default();
     single::headline(&arguments.shown, &format!("{url} · {}", connections(&settings.load)));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let by = By::of(&settings, &arguments.places, None, &Target { url, ..Target::default() })?;
+    let by = By::chosen_for(&settings, &arguments.places, None, &Target { url, ..Target::default() })?;
     let progress = (window, live_progress(&settings.load));
     let Some(result) = single::measure(by, settings, progress, &interrupts, &arguments.shown)? else {
         return Ok(INTERRUPTED);
@@ -42,7 +42,7 @@ fn connections(spec: &LoadSettings) -> String {
 }
 
 fn live_progress(spec: &LoadSettings) -> LiveProgress {
-    LiveProgress::of_one("requests", Goal::of(spec.duration, spec.requests), spec.in_flight())
+    LiveProgress::of_one("requests", Goal::new(spec.duration, spec.requests), spec.in_flight())
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.

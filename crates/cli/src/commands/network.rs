@@ -12,7 +12,7 @@ use plumb_network::settings::{LoadSettings, NetworkSettings, NetworkTarget, Test
 use super::single::{self, By};
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome};
-use crate::live::{Job, LiveProgress};
+use crate::live::{LiveProgress, Job};
 use crate::output;
 
 mod qperf;
@@ -60,7 +60,7 @@ fn one(
     interrupts: &Interrupts,
 ) -> Outcome {
     let shown = &arguments.shown;
-    let by = By::of(&settings, &arguments.places, None, target)?;
+    let by = By::chosen_for(&settings, &arguments.places, None, target)?;
     let progress = (single::window(&mut settings), live_progress(&settings.load));
     let Some(mut result) = single::measure(by, settings.clone(), progress, interrupts, shown)? else {
         return Ok(INTERRUPTED);

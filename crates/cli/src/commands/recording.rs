@@ -25,8 +25,8 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// That of a run that is to be recorded. A built-in experiment is taken to test the work tree that plumb runs in.
-    pub fn of(arguments: &RecordArguments, experiment: &str) -> Self {
+    /// The provenance of a run that is to be recorded. A built-in experiment is taken to test the work tree that plumb runs in.
+    pub fn for_record(arguments: &RecordArguments, experiment: &str) -> Self {
         if !arguments.record {
             return Self::default();
         }

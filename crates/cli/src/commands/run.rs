@@ -77,7 +77,7 @@ fn advice(run: &Run, judgement: &Judgement, directory: &Path) -> Option<String> 
 fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
     let experiment = arguments.experiment.as_deref().unwrap_or_default();
     let planned = planning::on(experiment, &arguments.plan, || connecting::hosts(&arguments.places))?;
-    let provenance = Provenance::of(&arguments.record, experiment);
+    let provenance = Provenance::for_record(&arguments.record, experiment);
     begin(planned, arguments.output.as_deref(), arguments.quiet, provenance, interrupts)
 }
 

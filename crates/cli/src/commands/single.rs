@@ -82,7 +82,7 @@ impl By {
     /// Agents on the hosts that the user named. The system is seen `from` one of them, or from here. Without hosts, this process, against
     /// the system that the settings name and loads find by `target`. A search is measured by agents also here, because they leave the
     /// system its part of the CPUs.
-    pub fn of(
+    pub fn chosen_for(
         settings: &impl Settings,
         places: &OnArguments,
         from: Option<&str>,

@@ -12,7 +12,7 @@ use plumb_storage::settings::{
 use super::single::{self, By};
 use crate::args::{StorageArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Goal, Job, LiveProgress};
+use crate::live::{LiveProgress, Goal, Job};
 
 mod dbench;
 
@@ -31,7 +31,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
         make(&mut settings);
     }
     let from = host_of(&address, &arguments.places.on)?;
-    let by = By::of(&settings, &arguments.places, from, &target(&address, &spec))?;
+    let by = By::chosen_for(&settings, &arguments.places, from, &target(&address, &spec))?;
     let progress = (single::window(&mut settings), live_progress(&settings.load));
     let Some(mut result) = single::measure(by, settings, progress, &interrupts, &arguments.shown)? else {
         return Ok(INTERRUPTED);
@@ -77,7 +77,7 @@ fn what(arguments: &StorageArguments, spec: &LoadSettings) -> String {
 fn live_progress(spec: &LoadSettings) -> LiveProgress {
     let unit = "reads and writes";
     if spec.suite == Suite::None {
-        return LiveProgress::of_one(unit, Goal::of(spec.duration, spec.operations), spec.in_flight());
+        return LiveProgress::of_one(unit, Goal::new(spec.duration, spec.operations), spec.in_flight());
     }
     let jobs: Vec<Job> = suite::names().map(|name| Job { name, in_flight: None }).collect();
     let warmup = Span(spec.warmup.0 / jobs.len() as u64);

@@ -30,7 +30,7 @@ impl Deref for Page {
 
 impl Page {
     /// Serves a folder.
-    pub fn of(folder: &Path) -> Self {
+    pub fn serving(folder: &Path) -> Self {
         Self::with(&[folder.to_str().unwrap()])
     }
 
@@ -115,7 +115,7 @@ pub fn slow_run(folder: &Path, name: &str) -> Child {
 fn the_page_stops_a_run_when_its_own_form_asks_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = slow_run(folder.path(), "live");
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let id = page.id_of("live");
     let stop = format!("/runs/{id}/stop");
     let form = format!("form={}", page.form_token(&stop));
@@ -140,7 +140,7 @@ fn a_killed_run_says_so_and_how_it_goes_on() {
     let mut child = slow_run(folder.path(), "killed");
     let directory = folder.path().join("killed");
     wait_until("a slot", || slots_on_disk(&directory) >= 1);
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let id = page.id_of("killed");
     assert!(page.get("/").body.contains("</span>running<"));
     child.kill().unwrap();
@@ -156,7 +156,7 @@ fn a_run_is_started_and_repeated() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "mine.yaml", null_experiment(SMALL));
     write(folder.path(), "wrong.yaml", null_experiment("nonsense: 1"));
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let offered = page.get("/start").body;
     assert!(offered.contains("mine.yaml") && offered.contains("value=\"tls-cost\""), "{offered}");
     let form = format!("form={}", page.form_token("/start"));

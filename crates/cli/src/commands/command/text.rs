@@ -17,7 +17,7 @@ pub fn of_one(measurement: &Measurement, metrics: &[MetricInfo], evidence: &[Evi
         measurement.readings.get(metric.name).and_then(|reading| reading.number(statistic, metric.unit))
     };
     let trend = |metric: &Metric, statistic| number(metric, Some(statistic)).unwrap_or(f64::NAN);
-    let scale = Scale::of(trend(&WALL_TIME, Statistic::Avg));
+    let scale = Scale::for_mean(trend(&WALL_TIME, Statistic::Avg));
     let time = |metric: &Metric, statistic| scale.time_in_words(trend(metric, statistic));
     let cpu = |metric: &Metric| figures::value(trend(metric, Statistic::Avg), metric.unit);
     let spread =
@@ -103,7 +103,7 @@ struct Scale {
 
 impl Scale {
     /// Three digits of the mean, which is what distributions keep.
-    fn of(mean_ms: f64) -> Self {
+    fn for_mean(mean_ms: f64) -> Self {
         let (per_ms, symbol) = match mean_ms {
             1000.0.. => (1e-3, "s"),
             1.0.. => (1.0, "ms"),
@@ -247,7 +247,7 @@ mod tests {
             (0.5, "500 µs"),
             (0.05, "50.0 µs"),
         ] {
-            assert_eq!(Scale::of(mean_ms).time_in_words(mean_ms), words);
+            assert_eq!(Scale::for_mean(mean_ms).time_in_words(mean_ms), words);
         }
     }
 

@@ -14,7 +14,7 @@ const WIDTH: usize = 100;
 const TEXT_COLUMN: usize = 11;
 
 pub fn list(machine: &Machine, as_json: bool) -> Outcome {
-    let rows: Vec<Row> = catalogue().iter().map(|tuning| Row::of(tuning, machine)).collect();
+    let rows: Vec<Row> = catalogue().iter().map(|tuning| Row::on_machine(tuning, machine)).collect();
     if as_json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         output::json(&json!({ "format": "plumbline.tuning-list/1", "tunings": rows }))?;
@@ -49,7 +49,7 @@ enum Here {
 }
 
 impl Row {
-    fn of(tuning: &'static Tuning, machine: &Machine) -> Self {
+    fn on_machine(tuning: &'static Tuning, machine: &Machine) -> Self {
         let here = match (tuning.purpose, tuning.argument) {
             (Purpose::System(place), _) => Here::Elsewhere(place),
             (_, Argument::Required(_)) => Here::Depends,
@@ -200,7 +200,7 @@ mod tests {
     fn every_row_fits_100_columns() {
         let machine = Machine::of_files(std::path::Path::new("/nowhere"));
         for tuning in catalogue() {
-            let text = wrapped(&Row::of(tuning, &machine).text());
+            let text = wrapped(&Row::on_machine(tuning, &machine).text());
             assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         }
     }

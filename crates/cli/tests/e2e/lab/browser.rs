@@ -266,7 +266,7 @@ fn the_page_is_used_by_keyboard_alone() {
     let folder = tempfile::tempdir().unwrap();
     quick_run(folder.path(), "one");
     quick_run(folder.path(), "two");
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let first = format!("/runs/{}", page.id_of("one"));
     welcome(&browser, &page);
     let focus = || {
@@ -324,7 +324,7 @@ fn a_run_is_followed_to_its_end_through_a_cut_connection() {
     let folder = tempfile::tempdir().unwrap();
     let run = slow_run(folder.path(), "live");
     let directory = folder.path().join("live");
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     let id = page.id_of("live");
     let between = Between::at(&page.authority);
     let port = page.authority.rsplit(':').next().unwrap();
@@ -363,7 +363,7 @@ fn a_run_that_is_killed_is_seen_to_die() {
     let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut run = slow_run(folder.path(), "live");
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     welcome(&browser, &page);
     browser.go(&format!("http://{}/runs/{}", page.authority, page.id_of("live")));
     wait_until("a slot", || slots_on_disk(&folder.path().join("live")) >= 1);
@@ -380,7 +380,7 @@ fn a_finished_run_needs_no_script() {
     let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     quick_run(folder.path(), "one");
-    let page = Page::of(folder.path());
+    let page = Page::serving(folder.path());
     welcome(&browser, &page);
     browser.cdp("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
     browser.go(&format!("http://{}/runs/{}", page.authority, page.id_of("one")));

@@ -261,7 +261,7 @@ impl<'a> Volume<'a> {
         file.sync_all().unwrap();
     }
 
-    fn read(&self, name: &str) -> std::io::Result<String> {
+    fn read_text(&self, name: &str) -> std::io::Result<String> {
         fs::read_to_string(Path::new(&self.target).join(name))
     }
 }
@@ -288,7 +288,7 @@ fn a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind() {
         // The server: I/O waits until there is another one.
         driver.kill_and_await("volumes serve");
         drop_caches();
-        assert_eq!(volume.read("first").unwrap(), "before any kill");
+        assert_eq!(volume.read_text("first").unwrap(), "before any kill");
         volume.write("second", "after the server was killed");
 
         if volume.expand(256 * MIB) {
@@ -296,7 +296,7 @@ fn a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind() {
         } else {
             skip_unprivileged("grow a file system that is mounted");
         }
-        assert_eq!(volume.read("first").unwrap(), "before any kill");
+        assert_eq!(volume.read_text("first").unwrap(), "before any kill");
     }
     // The driver: nothing that is mounted notices.
     let daemon = driver.pid_of("type=fuse");

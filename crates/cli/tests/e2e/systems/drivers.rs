@@ -29,7 +29,7 @@ fn variants(result: &Value) -> impl Iterator<Item = (&str, &Value)> {
     result["variants"].as_array().unwrap().iter().map(|variant| (variant["name"].as_str().unwrap(), variant))
 }
 
-fn of<'r>(result: &'r Value, name: &str) -> &'r Value {
+fn variant_named<'r>(result: &'r Value, name: &str) -> &'r Value {
     variants(result).find(|variant| variant.0 == name).unwrap().1
 }
 
@@ -74,10 +74,10 @@ fn tools_drive_http_under_the_names_of_the_path() {
             "{name}: {variant}"
         );
     }
-    let spoken = |name| observed(of(&result, name), "protocol that h2load spoke");
+    let spoken = |name| observed(variant_named(&result, name), "protocol that h2load spoke");
     assert_eq!((spoken("h2load"), spoken("h2")), (Some("http/1.1 (1)"), Some("h2 (1)")));
     // wrk says a median, and ab's is that of the whole request.
-    let wrk = of(&result, "wrk");
+    let wrk = variant_named(&result, "wrk");
     assert!(median(wrk, "http_req_duration/p99").is_some() && median(wrk, "http_req_duration/p95").is_none());
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("wrk adds latencies that it did not measure"), "{warnings}");
@@ -130,7 +130,7 @@ fn fio_and_dbench_drive_storage_and_leave_a_file_of_the_user_as_it_is() {
         ),
     );
     for name in ["native", "slow", "job", "user"] {
-        let variant = of(&result, name);
+        let variant = variant_named(&result, name);
         check_measured(name, variant);
         assert!(median(variant, "read_iops").unwrap() > 0.0, "{name}: {variant}");
         assert!(median(variant, "cpu_load").unwrap() > 0.0, "{name}: {variant}");
@@ -146,11 +146,11 @@ fn fio_and_dbench_drive_storage_and_leave_a_file_of_the_user_as_it_is() {
         assert!(driver.is_none_or(|driver| driver.starts_with("fio-")), "{name}: {variant}");
         assert_eq!(observed(variant, "direct I/O").is_some(), name != "job", "{name}: {variant}");
     }
-    let slow = of(&result, "slow");
+    let slow = variant_named(&result, "slow");
     let both = median(slow, "read_iops").unwrap() + median(slow, "write_iops").unwrap();
     assert!(both < 250.0, "fio keeps to the rate: {slow}");
 
-    let dbench = of(&result, "dbench");
+    let dbench = variant_named(&result, "dbench");
     check_measured("dbench", dbench);
     assert!(median(dbench, "read_iops").unwrap() > 0.0, "{dbench}");
     assert!(dbench["metrics"]["cpu_load"].is_null(), "it does not count operations: {dbench}");
@@ -160,7 +160,7 @@ fn fio_and_dbench_drive_storage_and_leave_a_file_of_the_user_as_it_is() {
         ("beyond", "reach to 2 MiB, and it has only 1 MiB"),
         ("write", "its data would be lost"),
     ] {
-        let reason = of(&result, name)["reason"].to_string();
+        let reason = variant_named(&result, name)["reason"].to_string();
         assert!(reason.contains(words), "{name}: {reason}");
     }
     // fio makes a file anew that is too small for it.
@@ -222,7 +222,7 @@ fn tools_drive_a_network_of_the_run() {
         let has_percentiles = ["native", "sockperf"].contains(&name);
         assert_eq!(median(variant, "udp_lat/p99").is_some(), has_percentiles, "{variant}");
     }
-    let iperf3 = of(&result, "iperf3");
+    let iperf3 = variant_named(&result, "iperf3");
     assert!(iperf3["metrics"]["udp_loss"].is_object(), "{iperf3}");
     let bandwidth = median(iperf3, "tcp_bw").unwrap();
     assert!(bandwidth < 2.0 * 2000.0 * 64.0, "iperf3 keeps to the rate: {iperf3}");

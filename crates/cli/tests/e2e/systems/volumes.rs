@@ -22,7 +22,7 @@ impl Serving {
     fn start(state: &Path) -> Self {
         let mut command = plumb();
         command.args(["volumes", "serve", "--listen", "127.0.0.1:0", "--state"]).arg(state);
-        Self::of(command).expect("the server says where it listens")
+        Self::by_command(command).expect("the server says where it listens")
     }
 
     /// What a shell script makes of `plumb` and the state directory, which it calls `$0` and `$1`.
@@ -30,10 +30,10 @@ impl Serving {
         let arguments = [before, &["sh", "-c", script, env!("CARGO_BIN_EXE_plumb")]].concat();
         let mut command = Command::new(arguments[0]);
         command.args(&arguments[1..]).arg(state);
-        Self::of(command)
+        Self::by_command(command)
     }
 
-    fn of(mut command: Command) -> Option<Self> {
+    fn by_command(mut command: Command) -> Option<Self> {
         let mut child = command.stderr(Stdio::piped()).spawn().ok()?;
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let address = lines.by_ref().find_map(|line| Some(line.rsplit_once(" on ")?.1.to_owned()));
