@@ -13,7 +13,7 @@ use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::process::{Command, Output, Stream};
 use plumb_host::time::monotonic_ns;
 
-use crate::tool::{Tool, built_plumb, words};
+use crate::tool::{Tool, built_plumb, split_arguments};
 use crate::{Outcome, nginx, say};
 
 const PREFACE_BYTES: usize = 24;
@@ -58,8 +58,9 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 /// The loop as a tool against the server at `url`, with as many connections and streams as `plumb` has.
 pub fn tool(url: &str, (connections, streams): (u32, u32), seconds: u32) -> Outcome<Tool> {
     let file = recorded(url)?;
-    let arguments = words(&format!("bare {connections} {streams} {seconds} {} {url}", file.display()));
-    Ok(Tool { name: NAME, program: std::env::current_exe()?, arguments, read })
+    let arguments =
+        split_arguments(&format!("bare {connections} {streams} {seconds} {} {url}", file.display()));
+    Ok(Tool { name: NAME, program: std::env::current_exe()?, arguments, read: requests_and_seconds })
 }
 
 /// Has `plumb` send two requests to a socket, and keeps the bytes in a file.
@@ -88,7 +89,7 @@ fn authority(url: &str) -> &str {
 }
 
 /// `151207 requests in 3.001 s, 92538684 B`: as many as were sent, with a whole page each.
-fn read(output: &Output) -> Option<(f64, f64)> {
+fn requests_and_seconds(output: &Output) -> Option<(f64, f64)> {
     let (requests, rest) = output.stderr.trim().split_once(" requests in ")?;
     let (seconds, bytes) = rest.strip_suffix(" B")?.split_once(" s, ")?;
     let (requests, bytes): (u64, u64) = (requests.parse().ok()?, bytes.parse().ok()?);

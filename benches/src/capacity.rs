@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 use crate::results::write_text;
-use crate::tool::{built_plumb, words};
+use crate::tool::{built_plumb, split_arguments};
 use crate::{Outcome, say};
 
 /// What a request takes on average.
@@ -128,7 +128,7 @@ impl Site<'_> {
     fn measure(&self, arguments: &str) -> Outcome<Value> {
         let command = Command::new(self.plumb)
             .args(["http", &self.url, "-c", "100", "--json", "-q"])
-            .args(words(arguments));
+            .args(split_arguments(arguments));
         let output = output_of(command, "plumb", Duration::from_secs(300))?;
         serde_json::from_str(&output.stdout)
             .map_err(|_| format!("plumb http {arguments}: {}", output.stderr).into())

@@ -7,7 +7,7 @@ use plumb_host::process::{Output, which};
 
 use crate::blocks::{Samples, interleave};
 use crate::results::{Row, table, write_section};
-use crate::tool::{Tool, built_plumb, words};
+use crate::tool::{Tool, built_plumb, split_arguments};
 use crate::{Outcome, bare, nginx, say};
 
 /// Blocks of every row.
@@ -88,7 +88,7 @@ fn urls(server: &nginx::Nginx) -> (String, String) {
 fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {
     (1..tools.len())
         .map(|peer| {
-            Row::of(
+            Row::comparing(
                 what,
                 tools,
                 samples,
@@ -145,7 +145,7 @@ fn read_wrk(output: &Output) -> Option<(f64, f64)> {
 
 fn h2load(url: &str) -> Option<Tool> {
     let (connections, streams) = STREAMS;
-    let arguments = words(&format!("-t 1 -c {connections} -m {streams} -D {SECONDS} {url}"));
+    let arguments = split_arguments(&format!("-t 1 -c {connections} -m {streams} -D {SECONDS} {url}"));
     Some(Tool { name: "h2load", program: which("h2load")?, arguments, read: read_h2load })
 }
 

@@ -18,7 +18,7 @@ use crate::blocks::interleave_by;
 use crate::results::{cells, write_text};
 use crate::standstill::{self, Watch};
 use crate::storage::{read_fio, read_plumb};
-use crate::tool::{Tool, built_plumb, words};
+use crate::tool::{Tool, built_plumb, split_arguments};
 use crate::{Outcome, say};
 
 const FILE_BYTES: u64 = 256 << 20;
@@ -305,7 +305,7 @@ impl Bench {
             Client::Plumb => Tool {
                 name: client.name(),
                 program: self.plumb.clone(),
-                arguments: words(&format!(
+                arguments: split_arguments(&format!(
                     "storage {uri} --json --quiet --rw randread --warmup 0s -d {SPEED_S}s -b 4KiB -c 64"
                 )),
                 read: read_plumb,
@@ -313,7 +313,7 @@ impl Bench {
             Client::Fio => Tool {
                 name: client.name(),
                 program: which("fio").ok_or("fio is not installed; run scripts/install-tools.sh tests")?,
-                arguments: words(&format!(
+                arguments: split_arguments(&format!(
                     "--name=bench --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based \
                      --runtime={SPEED_S} --randrepeat=0 --output-format=json"
                 )),
@@ -363,7 +363,7 @@ impl Bench {
                     self.volumes(&["assign", VOLUME, &policy(at)])?;
                 }
                 let flags = format!("volumes --state {} serve --listen 127.0.0.1:{port}", self.state());
-                Command::new(&self.plumb).args(words(&flags))
+                Command::new(&self.plumb).args(split_arguments(&flags))
             }
             Server::Nbdkit => self.nbdkit(case, port),
             Server::Qemu => self.qemu_nbd(case, port),
@@ -382,7 +382,8 @@ impl Bench {
 
     fn nbdkit(&self, case: &Case, port: u16) -> Command {
         let file = self.file().display().to_string();
-        let command = Command::new("nbdkit").args(words(&format!("--foreground -i 127.0.0.1 -p {port}")));
+        let command =
+            Command::new("nbdkit").args(split_arguments(&format!("--foreground -i 127.0.0.1 -p {port}")));
         let bytes_per_s = match case.limit {
             Limit::Nothing => return command.args(["file", &file]),
             Limit::Iops(iops) => u64::from(iops) * u64::from(case.block_bytes),
@@ -394,7 +395,7 @@ impl Bench {
     fn qemu_nbd(&self, case: &Case, port: u16) -> Command {
         let file = self.file().display().to_string();
         let always = format!("--persistent --shared=64 --bind=127.0.0.1 --port={port}");
-        let command = Command::new("qemu-nbd").args(words(&always));
+        let command = Command::new("qemu-nbd").args(split_arguments(&always));
         let limit = match case.limit {
             Limit::Nothing => return command.args(["--format=raw", &file]),
             Limit::Iops(iops) => format!("x-iops-total={iops}"),

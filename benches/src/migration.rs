@@ -82,13 +82,13 @@ pub fn run(words: &[String]) -> Outcome {
     let kept = std::env::var_os(KEPT_RUNS).map(PathBuf::from);
     let runs = kept.as_deref().unwrap_or(scratch.path());
     let mut tables = Tables::default();
-    for row in ROWS.iter().filter(|row| words.iter().all(|word| row.words().contains(word))) {
-        let directory = runs.join(row.words().replace([' ', ',', '/'], "-"));
+    for row in ROWS.iter().filter(|row| words.iter().all(|word| row.in_words().contains(word))) {
+        let directory = runs.join(row.in_words().replace([' ', ',', '/'], "-"));
         let report = match read_report(&directory) {
             Some(report) => report,
             None => measure(row, &peers, &directory)?,
         };
-        let windows = Windows::read(&directory)?;
+        let windows = Windows::read_run(&directory)?;
         tables.add(row, &report, &windows)?;
     }
     write_text("migration", "Migration", &tables.text())
@@ -107,7 +107,7 @@ fn peers() -> Outcome<Vec<Peer>> {
 }
 
 impl Row {
-    fn words(&self) -> String {
+    fn in_words(&self) -> String {
         let cap = self.cap.map_or_else(|| "no cap".to_owned(), |cap| cap.text.to_owned());
         let content = match self.content {
             Content::Corpus => "corpus",
@@ -136,7 +136,7 @@ impl Row {
              codec: {}\n    cap: {cap}\n  load: {{ duration: 1 s, stream_limit: {limit} }}\n  baseline: qemu\n  \
              variants:\n{variants}  blocks: {{ min: {BLOCKS}, max: {BLOCKS} }}\n  claims:\n    \
              - plumb.total_time <= 0.7 * qemu.total_time\n",
-            self.words(),
+            self.in_words(),
             self.memory,
             self.channels,
             self.codec,
@@ -154,7 +154,7 @@ fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Outcome<Value> {
     let program = built_plumb()?;
     let file = directory.with_extension("yaml");
     std::fs::write(&file, row.experiment(peers))?;
-    say(&format!("{}: {BLOCKS} blocks", row.words()));
+    say(&format!("{}: {BLOCKS} blocks", row.in_words()));
     let arguments =
         ["run".as_ref(), file.as_os_str(), "--json".as_ref(), "--quiet".as_ref(), "--output".as_ref()];
     let arguments = arguments.into_iter().chain([directory.as_os_str()]);
@@ -166,7 +166,7 @@ fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Outcome<Value> {
         None => Ok(report),
         Some(variant) => Err(format!(
             "{}: {} is {}: {}",
-            row.words(),
+            row.in_words(),
             variant["name"],
             variant["state"],
             variant["reason"]
@@ -179,7 +179,7 @@ fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Outcome<Value> {
 struct Windows(Vec<(String, f64)>);
 
 impl Windows {
-    fn read(directory: &Path) -> Outcome<Self> {
+    fn read_run(directory: &Path) -> Outcome<Self> {
         let path = directory.join("slots.jsonl");
         let text =
             std::fs::read_to_string(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
@@ -195,7 +195,7 @@ impl Windows {
         Ok(Self(windows))
     }
 
-    fn of(&self, variant: &str) -> Vec<f64> {
+    fn of_variant(&self, variant: &str) -> Vec<f64> {
         self.0.iter().filter(|(of, _)| of == variant).map(|(_, value)| *value).collect()
     }
 }
@@ -222,7 +222,7 @@ impl Tables {
         }
         if let Some(cap) = row.cap {
             for variant in &variants {
-                self.add_cap(row, cap, variant, report, &windows.of(variant))?;
+                self.add_cap(row, cap, variant, report, &windows.of_variant(variant))?;
             }
         }
         if let Some(limit) = median(report, OURS, "stream_limit") {
@@ -230,7 +230,7 @@ impl Tables {
             let _ = writeln!(
                 self.limits,
                 "| {} | {:.0} MB/s | {:.0} MB/s | {:.2} | ≥ 0.9 |",
-                row.words(),
+                row.in_words(),
                 throughput / 1e6,
                 limit / 1e6,
                 throughput / limit
@@ -243,7 +243,7 @@ impl Tables {
         let value = |variant, metric| {
             median(report, variant, metric).ok_or(format!("there is no {metric} of {variant}"))
         };
-        let _ = write!(self.ratios, "| {} | {} |", row.words(), name(report, peer));
+        let _ = write!(self.ratios, "| {} | {} |", row.in_words(), name(report, peer));
         for (metric, target) in
             [("total_time", TIME_TARGET), ("send_cpu_per_gib", CPU_TARGET), ("recv_cpu_per_gib", CPU_TARGET)]
         {
@@ -275,7 +275,7 @@ impl Tables {
         let _ = writeln!(
             self.caps,
             "| {} | {} | {:.1}% | {highest} |",
-            row.words(),
+            row.in_words(),
             if variant == OURS { OURS.to_owned() } else { name(report, variant) },
             throughput / cap.bytes_per_s * 100.0
         );

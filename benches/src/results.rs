@@ -28,7 +28,7 @@ pub struct Row {
 
 impl Row {
     /// The first of some tools, which is ours, beside another one.
-    pub fn of(
+    pub fn comparing(
         what: &str,
         tools: &[Tool],
         samples: &Samples<Sample>,

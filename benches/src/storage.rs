@@ -16,7 +16,7 @@ use plumb_host::scratch::Scratch;
 use crate::awake::Awake;
 use crate::blocks::{interleave, interleave_by};
 use crate::results::{Row, cells, write_section, write_text};
-use crate::tool::{Tool, built_plumb, words};
+use crate::tool::{Tool, built_plumb, split_arguments};
 use crate::{Outcome, say};
 
 /// Blocks of every row.
@@ -114,10 +114,10 @@ fn latency(targets: &[(&str, String)], fio: &Path, sides: &Sides) -> Outcome {
     let cases = targets.iter().flat_map(|target| conditions.map(|condition| (target, condition)));
     for ((what, target), (how, is_awake)) in cases {
         let _awake = is_awake.then(|| Awake::keep(&all));
-        let ours = words(&format!(
+        let ours = split_arguments(&format!(
             "storage --json --quiet --warmup {LATENCY_RAMP_MS}ms -d {LATENCY_MS}ms -c 1 -b 4KiB --rw randread --engine io_uring {target}"
         ));
-        let theirs = words(&format!(
+        let theirs = split_arguments(&format!(
             "--name=bench --ioengine=io_uring {REGISTERED} --filename={target} --rw=randread --bs=4k --iodepth=1 --direct=1 \
              --time_based --ramp_time={LATENCY_RAMP_MS}ms --runtime={LATENCY_MS}ms --randrepeat=0 --lat_percentiles=1 \
              --percentile_list=50:90:99 --output-format=json"
@@ -182,7 +182,7 @@ fn compare(
     tools.extend(peers.iter().map(|(name, flags)| fio_tool(name, fio.to_owned(), flags, target)));
     let samples = interleave(&tools, BLOCKS, (cpus, None), rows_seed(what))?;
     notes.extend(peers.iter().map(|(name, flags)| format!("- {what}, {name}: `{flags}`")));
-    Ok((1..tools.len()).map(|peer| Row::of(what, &tools, &samples, peer, Some(CPU_TARGET))).collect())
+    Ok((1..tools.len()).map(|peer| Row::comparing(what, &tools, &samples, peer, Some(CPU_TARGET))).collect())
 }
 
 fn rows_seed(what: &str) -> u64 {

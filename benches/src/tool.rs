@@ -20,7 +20,7 @@ pub struct Sample {
 }
 
 /// Arguments, from the way in which they are typed.
-pub fn words(text: &str) -> Vec<String> {
+pub fn split_arguments(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 

@@ -58,7 +58,7 @@ struct Metadata {
 
 impl Repository {
     /// Reads all of it, from wherever inside the repository the program was started.
-    pub fn read() -> Result<Self, Error> {
+    pub fn load() -> Result<Self, Error> {
         let root = PathBuf::from(git(Path::new("."), &["rev-parse", "--show-toplevel"])?.trim());
         let listing = git(&root, &["ls-files", "--cached", "--others", "--exclude-standard", "-z"])?;
         let mut paths = BTreeSet::new();

@@ -40,7 +40,7 @@ type Room<'a> = (&'a [String], Option<&'a String>);
 type Doors<'a> = BTreeMap<Room<'a>, BTreeMap<Room<'a>, (usize, usize)>>;
 
 fn circles(files: &[&RustFile]) -> Vec<Violation> {
-    let house = House::of(files);
+    let house = House::from_files(files);
     let modules: Vec<ModulePath> =
         files.iter().map(|file| module_path(&file.path).unwrap_or_default()).collect();
     let mut doors = Doors::new();
@@ -114,7 +114,7 @@ struct House<'a> {
 }
 
 impl<'a> House<'a> {
-    fn of(files: &'a [&'a RustFile]) -> Self {
+    fn from_files(files: &'a [&'a RustFile]) -> Self {
         let mut house = Self { files, modules: BTreeMap::new() };
         for (at, file) in files.iter().enumerate() {
             if let Some(path) = module_path(&file.path) {

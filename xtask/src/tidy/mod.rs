@@ -40,7 +40,7 @@ pub fn run(arguments: &[String]) -> Result<Outcome, Error> {
     if let Some(argument) = arguments.first() {
         return Err(Error::Usage(format!("`tidy` takes no argument, but there is `{argument}`")));
     }
-    let repository = Repository::read()?;
+    let repository = Repository::load()?;
     let mut found = judge(&repository)?;
     let exceptions = repository.texts.iter().find(|file| file.path == RATCHET);
     if let Some(file) = exceptions {
