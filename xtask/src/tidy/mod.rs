@@ -14,6 +14,7 @@ mod length;
 mod links;
 mod manifests;
 mod modules;
+mod names;
 mod prose;
 mod quiet;
 mod ratchet;
@@ -68,6 +69,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(leftovers::check_macros(file));
         found.extend(length::check(file));
         found.extend(words::check(file));
+        found.extend(names::check(file));
         found.extend(silence::check(file));
         found.extend(unsafe_code::check(file));
         found.extend(doors::check(file));
