@@ -23,7 +23,7 @@ use super::{planning, run};
 use crate::args::{CommandArguments, Format, Parameter, PlanArguments, keys};
 use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome};
 use crate::experiments::Source;
-use crate::live::{LiveProgress, Goal};
+use crate::live::{Goal, LiveProgress};
 use crate::output;
 
 /// How long one command is measured where nothing says how long.

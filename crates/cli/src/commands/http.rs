@@ -9,7 +9,7 @@ use plumb_path::Settings;
 use super::single::{self, By};
 use crate::args::{HttpArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{LiveProgress, Goal};
+use crate::live::{Goal, LiveProgress};
 
 /// Measures and prints.
 pub fn http(arguments: &HttpArguments) -> Outcome {

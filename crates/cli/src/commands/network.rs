@@ -12,7 +12,7 @@ use plumb_network::settings::{LoadSettings, NetworkSettings, NetworkTarget, Test
 use super::single::{self, By};
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome};
-use crate::live::{LiveProgress, Job};
+use crate::live::{Job, LiveProgress};
 use crate::output;
 
 mod qperf;

@@ -12,7 +12,7 @@ use plumb_storage::settings::{
 use super::single::{self, By};
 use crate::args::{StorageArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{LiveProgress, Goal, Job};
+use crate::live::{Goal, Job, LiveProgress};
 
 mod dbench;
 

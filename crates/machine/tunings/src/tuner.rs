@@ -187,7 +187,9 @@ impl Tuner {
     /// The values of all settings that any variant changes, now.
     #[must_use]
     pub fn look(&self) -> SettingValues {
-        SettingValues(self.watched.iter().map(|watched| self.machine.value_of(&watched.setting).ok()).collect())
+        SettingValues(
+            self.watched.iter().map(|watched| self.machine.value_of(&watched.setting).ok()).collect(),
+        )
     }
 
     /// The settings that could not be put back and are still changed, in sentences.

@@ -11,7 +11,7 @@ use plumb_pace::Seconds;
 use plumb_path::drive::Driven;
 
 use super::burst::Burst;
-use super::limiter::{Observations, MetLimiter};
+use super::limiter::{MetLimiter, Observations};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
 use crate::metrics;

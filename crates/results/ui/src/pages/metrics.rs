@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plumb_export::{PROMETHEUS_TYPE, RunSamples};
 
-use crate::page_response::PageResponse;
 use crate::asked::Asked;
 use crate::fault::RequestError;
+use crate::page_response::PageResponse;
 use crate::shelf::{State, Summary};
 use crate::site::Site;
 
