@@ -9,9 +9,10 @@ use super::violation::Violation;
 use proc_macro2::{Delimiter, TokenTree};
 
 /// Directories of crates, each with the reason it is here.
-const MAY_BE_UNSAFE: [(&str, &str); 9] = [
+const MAY_BE_UNSAFE: [(&str, &str); 10] = [
     ("host", "it calls the kernel"),
     ("http", "its event loop calls the kernel, and OpenSSL"),
+    ("quic", "it asks the kernel for the figures of a socket"),
     ("ingress", "a handshake finds the coroutine that it runs in"),
     ("devices", "it calls libcrypto_mb, which it loads at run time"),
     ("codec", "it calls codecs in C"),

@@ -8,7 +8,6 @@ mod choice;
 mod connection;
 mod content;
 mod core;
-mod datagram_counts;
 mod driver;
 mod due;
 mod errors;

@@ -1,8 +1,8 @@
 //! A connection of QUIC.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::fmt;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -10,25 +10,21 @@ use plumb_h3::ErrorCode;
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::{Instants, monotonic_ns};
 use plumb_model::Merge as _;
-use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, StreamEvent, Transmit, VarInt,
-};
+use plumb_quic::{DatagramCounts, Datagrams, number_of};
+use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, StreamEvent, Transmit};
 
 use super::core::Core;
-use super::datagram_counts::DatagramCounts;
 use super::errors::Failure;
 use super::link::{Link, Then, index_of};
-use super::quic::datagrams::Datagrams;
-use super::quic::{lost, session};
+use super::quic::{self, lost};
 use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};
 use super::transport::Security;
 
 const NEVER: u64 = u64::MAX;
 
-/// The number of a code as QUIC has it.
-pub fn number_of(code: ErrorCode) -> VarInt {
-    VarInt::from_u64(code.number()).unwrap_or(VarInt::MAX)
+fn add(count: &Cell<u64>, bytes: usize) {
+    count.set(count.get() + bytes as u64);
 }
 
 /// A connection of QUIC on a socket for itself.
@@ -70,6 +66,7 @@ impl QuicLink {
             self.is_readable = false;
             return Ok(None);
         };
+        add(&core.traffic.received, received.bytes);
         // Read after the call: with an earlier time, an answer would seem to come sooner than it did.
         let now_ns = monotonic_ns();
         let (now, mut reply) = (self.instants.at(now_ns), Vec::new());
@@ -128,7 +125,7 @@ impl QuicLink {
 
     fn transmit_all<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
         if let Some((transmit, contents)) = self.unsent.take()
-            && !self.datagrams.send(&transmit, &contents)?
+            && !self.send(&transmit, &contents, core)?
         {
             self.unsent = Some((transmit, contents));
             return Ok(false);
@@ -140,7 +137,7 @@ impl QuicLink {
             let Some(transmit) = self.connection.poll_transmit(now, segments_max, &mut core.outgoing) else {
                 return Ok(true);
             };
-            if !self.datagrams.send(&transmit, &core.outgoing[..transmit.size])? {
+            if !self.send(&transmit, &core.outgoing[..transmit.size], core)? {
                 self.unsent = Some((transmit, core.outgoing.clone()));
                 self.await_writable(&core.epoll)?;
                 return Ok(false);
@@ -148,8 +145,19 @@ impl QuicLink {
         }
     }
 
+    /// Sends datagrams; `false` where the kernel takes none now.
+    fn send<T>(&self, transmit: &Transmit, contents: &[u8], core: &Core<T>) -> Result<bool, Failure> {
+        let taken = self.datagrams.send(transmit, contents)?;
+        add(&core.traffic.sent, taken.unwrap_or(0));
+        Ok(taken.is_some())
+    }
+
     fn counts(&self) -> DatagramCounts {
-        DatagramCounts { lost: self.connection.stats().path.lost_packets, ..self.datagrams.counts() }
+        DatagramCounts {
+            lost: self.connection.stats().path.lost_packets,
+            dropped: self.datagrams.dropped(),
+            ..self.datagrams.counts()
+        }
     }
 
     fn await_writable(&mut self, epoll: &Epoll) -> Result<(), Failure> {
@@ -184,7 +192,7 @@ impl Link for QuicLink {
             return Err(Failure::Tls("the load has no settings of QUIC".to_owned()));
         };
         let (now_ns, resumes) = (monotonic_ns(), core.resumption.choose());
-        let datagrams = Datagrams::connect(to, Rc::clone(&core.traffic))?;
+        let datagrams = Datagrams::connect(to)?;
         core.epoll.watch_reads(&datagrams, token)?;
         let mut endpoint = Endpoint::new(Arc::clone(&client.endpoint), None, true, None);
         let config = if resumes { &client.resuming } else { &client.full };
@@ -237,7 +245,7 @@ impl Link for QuicLink {
     }
 
     fn negotiated(&self) -> Option<Negotiated> {
-        session::negotiated(self.connection.crypto_session(), self.session)
+        quic::negotiated(self.connection.crypto_session(), self.session)
     }
 
     fn open_window(&mut self) {

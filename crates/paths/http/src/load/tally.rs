@@ -13,9 +13,9 @@ use plumb_model::measurement::per_second;
 use plumb_model::{Histogram, Largest, LoadWindow, Merge, Statistic, Wait, merged};
 use plumb_pace::{Frame, Seconds};
 use plumb_path::drive::Recorder;
+use plumb_quic::DatagramCounts;
 
 use super::content::Content;
-use super::datagram_counts::DatagramCounts;
 use super::errors::Failure;
 use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};

@@ -1,20 +1,19 @@
-//! QUIC (RFC 9000): what its connections offer, their datagrams, and their ends. `quinn_proto` keeps its rules, without sockets or clocks.
+//! QUIC (RFC 9000): what its connections offer, and their ends. `plumb_quic` has their datagrams and their TLS.
 
-pub mod datagrams;
 pub mod lost;
-pub mod session;
 
 use std::fmt;
 use std::sync::Arc;
 
 use plumb_host::time::Instants;
 use plumb_model::Bytes;
+use plumb_quic::{ClientStarter, VERSION, View};
+use quinn_proto::crypto::Session;
 use quinn_proto::{ClientConfig, EndpointConfig, TransportConfig, VarInt};
 
-use self::session::{Starter, VERSION};
 use super::errors::OfferError;
 use super::sessions::Sessions;
-use super::tls::Offer;
+use super::tls::{Negotiated, Offer, SessionUse};
 use super::tls_rustls;
 use crate::settings::LoadSettings;
 
@@ -42,7 +41,8 @@ impl Client {
         let tls = tls_rustls::Client::new(offer, connections)?;
         let transport = Arc::new(transport(spec));
         let config = |config| {
-            let mut config = ClientConfig::new(Arc::new(Starter { config, name: tls.name.clone() }));
+            let mut config =
+                ClientConfig::new(Arc::new(ClientStarter { config, name: tls.name.clone(), view: VIEW }));
             config.version(VERSION).transport_config(Arc::clone(&transport));
             config
         };
@@ -56,6 +56,17 @@ impl Client {
             instants: Instants::new(),
         })
     }
+}
+
+const VIEW: View = View {
+    negotiated: |state| Box::new(tls_rustls::negotiated(state, SessionUse::default())),
+    reason: |error| tls_rustls::failure(error).to_string(),
+};
+
+/// The parameters that both sides agreed on, of a session of a [`Client`].
+pub fn negotiated(session: &dyn Session, session_use: SessionUse) -> Option<Negotiated> {
+    let data = session.handshake_data()?.downcast::<Negotiated>().ok()?;
+    Some(Negotiated { session: session_use, ..*data })
 }
 
 /// The settings of connections. This side's own limits on what it sends are too large to be met.

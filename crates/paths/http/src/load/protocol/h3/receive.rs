@@ -3,51 +3,15 @@
 //! A fault of one stream fails its request, and one of the connection fails all of them.
 
 use plumb_h3::{ErrorCode, Event, Fault, Scope, peer};
-use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId};
+use plumb_quic::{StreamState, number_of, read_stream};
+use quinn_proto::{Dir, StreamEvent, StreamId};
 
 use super::state::{H3, Shared};
 use crate::load::content::{Content, Label};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http3_error::Http3Error;
-use crate::load::quic_link::{QuicLink, number_of};
-
-/// The end of reading a stream for now.
-enum Read {
-    /// More may come.
-    Open,
-    /// The server ended the stream in order.
-    Ended,
-    /// The server reset the stream.
-    Reset(ErrorCode),
-    /// The server broke a rule.
-    Illegal(Fault),
-}
-
-/// Reads a stream as far as it has arrived, and hands each piece on.
-fn read_stream(
-    connection: &mut Connection,
-    id: StreamId,
-    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
-) -> Read {
-    let mut stream = connection.recv_stream(id);
-    let Ok(mut chunks) = stream.read(true) else { return Read::Open };
-    let end = loop {
-        match chunks.next(usize::MAX) {
-            Ok(Some(chunk)) => {
-                if let Err(fault) = take(&chunk.bytes) {
-                    break Read::Illegal(fault);
-                }
-            }
-            Ok(None) => break Read::Ended,
-            Err(ReadError::Blocked) => break Read::Open,
-            Err(ReadError::Reset(code)) => break Read::Reset(ErrorCode::from_number(code.into_inner())),
-        }
-    };
-    // Whatever it has to say leaves with what is sent next.
-    let _ = chunks.finalize();
-    end
-}
+use crate::load::quic_link::QuicLink;
 
 /// Ends the connection, and tells the server its fault.
 fn refuse(link: &mut QuicLink, fault: Fault) -> Failure {
@@ -87,12 +51,8 @@ impl H3 {
     ) -> Result<(), Failure> {
         match event {
             StreamEvent::Readable { id } if id.dir() == Dir::Bi => self.take_answer(link, core, id)?,
-            StreamEvent::Readable { id } => self.take_unidirectional(link, core, id)?,
-            StreamEvent::Opened { dir } => {
-                while let Some(id) = link.connection.streams().accept(dir) {
-                    self.wire.unidirectional.push((id, peer::Stream::default()));
-                    self.take_unidirectional(link, core, id)?;
-                }
+            StreamEvent::Readable { .. } | StreamEvent::Opened { .. } => {
+                self.take_unidirectional(link, core, event)?;
             }
             StreamEvent::Available { dir: Dir::Bi } => {
                 (self.wire.is_full, self.wire.has_other_room) = (false, true);
@@ -111,7 +71,8 @@ impl H3 {
         let Some(at) = self.find(id) else { return Ok(()) };
         let (stream, message) = (&mut self.streams[at], &mut self.exchanges[at].answer);
         let (decoder, checks, heard_ns) = (&mut core.shared.inbox.0, &core.errand.checks, self.wire.heard_ns);
-        let end = read_stream(&mut link.connection, id, |mut bytes| {
+        let end = read_stream(&mut link.connection, id, usize::MAX, |bytes| {
+            let mut bytes = &bytes[..];
             while let Some(event) = message.receive(&mut bytes, decoder)? {
                 match event {
                     Event::Head(head) => {
@@ -134,19 +95,19 @@ impl H3 {
             Ok(())
         });
         let end = match end {
-            Read::Ended => message.end().map_or_else(Read::Illegal, |()| Read::Ended),
+            StreamState::Ended => message.end().map_or_else(StreamState::Illegal, |()| StreamState::Ended),
             end => end,
         };
         match end {
-            Read::Open => {}
-            Read::Ended => self.finish(link, core, at),
-            Read::Reset(ErrorCode::RequestRejected) => self.repeat(core, at, heard_ns),
-            Read::Reset(code) => self.fail_one(core, at, Http3Error::Reset(code)),
-            Read::Illegal(fault) if fault.scope() == Scope::Stream => {
+            StreamState::Open => {}
+            StreamState::Ended => self.finish(link, core, at),
+            StreamState::Reset(ErrorCode::RequestRejected) => self.repeat(core, at, heard_ns),
+            StreamState::Reset(code) => self.fail_one(core, at, Http3Error::Reset(code)),
+            StreamState::Illegal(fault) if fault.scope() == Scope::Stream => {
                 let _ = link.connection.recv_stream(id).stop(number_of(fault.code()));
                 self.fail_one(core, at, Http3Error::Illegal(fault));
             }
-            Read::Illegal(fault) => return Err(refuse(link, fault)),
+            StreamState::Illegal(fault) => return Err(refuse(link, fault)),
         }
         Ok(())
     }
@@ -155,34 +116,24 @@ impl H3 {
         &mut self,
         link: &mut QuicLink,
         core: &mut Core<Shared>,
-        id: StreamId,
+        event: StreamEvent,
     ) -> Result<(), Failure> {
-        let wire = &mut self.wire;
-        let Some(at) = wire.unidirectional.iter().position(|(other, _)| *other == id) else {
-            return Ok(());
-        };
-        let (peer, stream) = (&mut wire.peer, &mut wire.unidirectional[at].1);
         let mut going_away = None;
-        let end = read_stream(&mut link.connection, id, |mut bytes| {
-            while let Some(event) = peer.receive(stream, &mut bytes)? {
-                if let peer::Event::GoAway(id) = event {
-                    going_away = Some(id);
-                }
+        let each = |event| {
+            if let peer::Event::GoAway(id) = event {
+                going_away = Some(id);
             }
-            Ok(())
-        });
-        let ended = match end {
-            Read::Open => Ok(false),
-            Read::Ended | Read::Reset(_) => peer.end(stream).map(|()| true),
-            Read::Illegal(fault) => Err(fault),
         };
-        if ended.map_err(|fault| refuse(link, fault))? {
-            wire.unidirectional.swap_remove(at);
-        }
+        let (connection, streams) = (&mut link.connection, &mut self.wire.unidirectional);
+        let taken = match event {
+            StreamEvent::Readable { id } => streams.take(connection, id, each),
+            _ => streams.accept(connection, each),
+        };
+        taken.map_err(|fault| refuse(link, fault))?;
         if let Some(first) = going_away {
             // An open loop must see that the connection has no room, even if no request ends.
-            (wire.going_away, wire.has_other_room) = (Some(first), true);
-            let heard_ns = wire.heard_ns;
+            (self.wire.going_away, self.wire.has_other_room) = (Some(first), true);
+            let heard_ns = self.wire.heard_ns;
             self.repeat_from(core, first, heard_ns);
         }
         Ok(())

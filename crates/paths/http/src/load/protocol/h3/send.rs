@@ -1,15 +1,16 @@
 //! Sending: requests within the limits of the server and of the connection.
 
-use plumb_h3::{ErrorCode, Settings, StreamKind};
+use plumb_h3::{ErrorCode, Settings};
 use plumb_host::time::monotonic_ns;
 use plumb_model::Wait;
+use plumb_quic::{number_of, open_control};
 use quinn_proto::{Dir, WriteError};
 
 use super::state::{H3, Shared};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http3_error::Http3Error;
-use crate::load::quic_link::{QuicLink, number_of};
+use crate::load::quic_link::QuicLink;
 
 impl H3 {
     /// Begins the requests that were taken, and sends what the connection and the kernel take.
@@ -23,7 +24,9 @@ impl H3 {
             self.wire.heard_ns = now_ns;
         }
         if self.wire.control.is_none() {
-            self.open_control(link)?;
+            // The settings that are meant are the defaults.
+            let control = open_control(&mut link.connection, &Settings::default());
+            self.wire.control = Some(control.ok_or(Http3Error::NoControlStream)?);
         }
         self.open_streams(link, core, now_ns);
         self.write(link, core, now_ns);
@@ -40,21 +43,6 @@ impl H3 {
                 self.wire.leaving.push(id);
             }
         }
-        Ok(())
-    }
-
-    /// Opens the control stream, which begins with the settings. The defaults are meant, so none are written.
-    fn open_control(&mut self, link: &mut QuicLink) -> Result<(), Failure> {
-        let id = link.connection.streams().open(Dir::Uni).ok_or(Http3Error::NoControlStream)?;
-        let mut bytes = Vec::new();
-        StreamKind::Control.encode(&mut bytes);
-        Settings::default().encode(&mut bytes);
-        // Servers give room for three streams of some bytes (RFC 9114, section 6.2).
-        let written = link.connection.send_stream(id).write(&bytes);
-        if written != Ok(bytes.len()) {
-            return Err(Http3Error::NoControlStream.into());
-        }
-        self.wire.control = Some(id);
         Ok(())
     }
 

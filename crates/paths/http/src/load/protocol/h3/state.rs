@@ -1,7 +1,7 @@
 //! The state of a connection of HTTP/3. `plumb_h3` and `quinn_proto` keep its rules.
 
-use plumb_h3::peer::{self, Peer};
 use plumb_h3::{Decoder, Side};
+use plumb_quic::Unidirectional;
 use quinn_proto::StreamId;
 
 use super::request::Request;
@@ -59,9 +59,8 @@ impl Exchange {
 /// The state of one connection.
 #[derive(Debug)]
 pub(super) struct Wire {
-    pub(super) peer: Peer,
     /// The server's unidirectional streams.
-    pub(super) unidirectional: Vec<(StreamId, peer::Stream)>,
+    pub(super) unidirectional: Unidirectional,
     /// This side's control stream, once it is open.
     pub(super) control: Option<StreamId>,
     /// Whether the server allows no more streams for now.
@@ -87,8 +86,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn new() -> Self {
         Self {
-            peer: Peer::new(Side::Client),
-            unidirectional: Vec::new(),
+            unidirectional: Unidirectional::new(Side::Client),
             control: None,
             is_full: false,
             going_away: None,

@@ -1,17 +1,14 @@
-//! The datagrams of one connection.
+//! Datagrams, between a socket and QUIC.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::rc::Rc;
 
 use quinn_proto::EcnCodepoint;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 
-use crate::load::datagram_counts::DatagramCounts;
-use crate::load::errors::Failure;
-use crate::load::socket::Traffic;
+use crate::datagram_counts::DatagramCounts;
 
 /// The figures of SO_MEMINFO, and the place of the drops among them (`include/uapi/linux/sock_diag.h`).
 const SO_MEMINFO_FIGURES: usize = 9;
@@ -22,18 +19,19 @@ const SK_MEMINFO_DROPS: usize = 8;
 pub struct Datagrams {
     socket: UdpSocket,
     state: UdpSocketState,
-    traffic: Rc<Traffic>,
     counts: Cell<DatagramCounts>,
 }
 
 /// Datagrams in a row, all of the same size but the last, which may be shorter.
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
+    /// The sender.
     pub from: SocketAddr,
     /// Bytes of all of them.
     pub bytes: usize,
     /// Bytes of one.
     pub segment_bytes: usize,
+    /// The congestion mark.
     pub ecn: Option<EcnCodepoint>,
 }
 
@@ -42,15 +40,23 @@ impl Datagrams {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn connect(to: SocketAddr, traffic: Rc<Traffic>) -> Result<Self, Failure> {
+    pub fn connect(to: SocketAddr) -> io::Result<Self> {
         let any: SocketAddr = match to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(any)?;
         socket.connect(to)?;
+        Self::on(socket)
+    }
+
+    /// Datagrams of a socket that exists.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn on(socket: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
-        Ok(Self { socket, state, traffic, counts: Cell::default() })
+        Ok(Self { socket, state, counts: Cell::default() })
     }
 
     /// The most datagrams of a call.
@@ -59,36 +65,35 @@ impl Datagrams {
         self.state.max_gso_segments()
     }
 
-    /// Sends datagrams; `false` where the kernel takes none now.
+    /// Sends datagrams. Returns how many bytes left; `None` where the kernel takes none now.
     ///
     /// # Errors
-    /// When the server's host refuses them.
-    pub fn send(&self, transmit: &quinn_proto::Transmit, contents: &[u8]) -> Result<bool, Failure> {
+    /// When the peer's host refuses them.
+    pub fn send(&self, transmit: &quinn_proto::Transmit, contents: &[u8]) -> io::Result<Option<usize>> {
         let ecn = transmit.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8));
         let (destination, segment_size) = (transmit.destination, transmit.segment_size);
         let transmit = Transmit { destination, ecn, contents, segment_size, src_ip: None };
         match self.state.try_send((&self.socket).into(), &transmit) {
             Ok(()) => {
-                self.traffic.sent.set(self.traffic.sent.get() + contents.len() as u64);
                 self.count(|counts| {
                     counts.send_calls += 1;
                     counts.sent +=
                         contents.len().div_ceil(segment_size.unwrap_or(contents.len()).max(1)) as u64;
                 });
-                Ok(true)
+                Ok(Some(contents.len()))
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             // A probe of the path's MTU was too large.
-            Err(error) if quinn_udp::is_msg_size_err(&error) => Ok(true),
-            Err(error) => Err(error.into()),
+            Err(error) if quinn_udp::is_msg_size_err(&error) => Ok(Some(0)),
+            Err(error) => Err(error),
         }
     }
 
     /// Receives datagrams, if there are any.
     ///
     /// # Errors
-    /// When the server's host refused earlier ones.
-    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Received>, Failure> {
+    /// When the peer's host refused earlier ones.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         let mut meta = RecvMeta::default();
         loop {
             let (mut buffers, meta) = ([IoSliceMut::new(buffer)], std::slice::from_mut(&mut meta));
@@ -96,10 +101,9 @@ impl Datagrams {
                 Ok(_) => break,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
-        self.traffic.received.set(self.traffic.received.get() + meta.len as u64);
         self.count(|counts| {
             counts.receive_calls += 1;
             counts.received += meta.len.div_ceil(meta.stride.max(1)) as u64;
@@ -116,23 +120,29 @@ impl Datagrams {
         self.counts.set(counts);
     }
 
-    /// The counts since the socket was made, but for those of the connection.
+    /// The counts since the socket was made, but for those that only the connection or the kernel has.
     #[must_use]
     pub fn counts(&self) -> DatagramCounts {
-        DatagramCounts { dropped: self.dropped(), ..self.counts.get() }
+        self.counts.get()
     }
 
     /// Datagrams that the kernel dropped, because the socket's buffer was full.
-    fn dropped(&self) -> u64 {
-        let mut figures = [0_u32; SO_MEMINFO_FIGURES];
-        let mut length = size_of_val(&figures) as libc::socklen_t;
-        // SAFETY: the socket is open, and the kernel writes at most `length` bytes into `figures`, which has as many.
-        unsafe {
-            let (socket, into) = (self.socket.as_raw_fd(), figures.as_mut_ptr().cast());
-            libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, into, &raw mut length);
-        }
-        figures[SK_MEMINFO_DROPS].into()
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        dropped(self)
     }
+}
+
+/// Datagrams to a socket that the kernel dropped, because the socket's buffer was full.
+pub fn dropped(socket: impl AsFd) -> u64 {
+    let mut figures = [0_u32; SO_MEMINFO_FIGURES];
+    let mut length = size_of_val(&figures) as libc::socklen_t;
+    // SAFETY: the socket is open, and the kernel writes at most `length` bytes into `figures`, which has as many.
+    unsafe {
+        let (socket, into) = (socket.as_fd().as_raw_fd(), figures.as_mut_ptr().cast());
+        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, into, &raw mut length);
+    }
+    figures[SK_MEMINFO_DROPS].into()
 }
 
 impl AsFd for Datagrams {

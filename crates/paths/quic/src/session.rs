@@ -1,21 +1,19 @@
 //! TLS inside QUIC, by rustls. The library of QUIC has a session too, which does not tell what was negotiated.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
-use openssl::symm::{Cipher, decrypt_aead};
+use openssl::symm::{Cipher, decrypt_aead, encrypt_aead};
 use quinn_proto::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion,
 };
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
-use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::ServerName;
-use rustls::quic::{ClientConnection, Connection, KeyChange, Secrets, Suite, Version};
-
-use crate::load::tls::{Negotiated, SessionUse};
-use crate::load::tls_rustls;
+use rustls::quic::{ClientConnection, Connection, KeyChange, Secrets, ServerConnection, Suite, Version};
+use rustls::{ClientConfig, CommonState, ServerConfig};
 
 /// The version of QUIC that is spoken (RFC 9000).
 pub const VERSION: u32 = 1;
@@ -24,31 +22,115 @@ const RETRY_KEY: [u8; 16] = 0xbe0c_690b_9f66_575a_1d76_6b54_e368_c84e_u128.to_be
 const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
 const TAG_BYTES: usize = 16;
 
-/// Begins the sessions of connections that offer the same.
-#[derive(Debug)]
-pub struct Starter {
-    pub config: Arc<ClientConfig>,
-    pub name: ServerName<'static>,
+/// The ways in which a caller sees sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct View {
+    /// The facts that [`crypto::Session::handshake_data`] returns once the handshake is over.
+    pub negotiated: fn(&CommonState) -> Box<dyn Any>,
+    /// The reason of a failed handshake.
+    pub reason: fn(&rustls::Error) -> String,
 }
 
-impl crypto::ClientConfig for Starter {
+/// Begins the sessions of connections of clients that offer the same.
+#[derive(Debug)]
+pub struct ClientStarter {
+    /// The offer.
+    pub config: Arc<ClientConfig>,
+    /// The server's name.
+    pub name: ServerName<'static>,
+    /// How the caller sees the sessions.
+    pub view: View,
+}
+
+impl crypto::ClientConfig for ClientStarter {
     fn start_session(
         self: Arc<Self>,
         version: u32,
         _: &str,
         parameters: &TransportParameters,
     ) -> Result<Box<dyn crypto::Session>, ConnectError> {
-        let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
-        let Some(initial) = suite.filter(|_| version == VERSION) else {
-            return Err(UnsupportedVersion.into());
-        };
-        let mut written = Vec::new();
-        parameters.write(&mut written);
+        let initial = initial_suite(version)?;
         let (config, name) = (Arc::clone(&self.config), self.name.clone());
-        let connection = ClientConnection::new(config, Version::V1, name, written)
+        let connection = ClientConnection::new(config, Version::V1, name, written(parameters))
             .map_err(|error| ConnectError::InvalidServerName(error.to_string()))?;
-        Ok(Box::new(Session { connection: Connection::Client(connection), initial, next: None }))
+        Ok(Box::new(Session {
+            connection: Connection::Client(connection),
+            initial,
+            next: None,
+            view: self.view,
+        }))
     }
+}
+
+/// Begins the sessions of the clients of one server.
+pub struct ServerStarter {
+    config: Arc<ServerConfig>,
+    initial: Suite,
+    view: View,
+}
+
+impl ServerStarter {
+    /// A starter for clients that are offered the same.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used in QUIC.
+    pub fn new(config: Arc<ServerConfig>, view: View) -> Result<Self, rustls::Error> {
+        let initial = initial_suite(VERSION).map_err(|_| {
+            rustls::Error::General("the cipher suite of QUIC's first packets is missing".to_owned())
+        })?;
+        // Any later session begins in the same way, and so cannot fail.
+        ServerConnection::new(Arc::clone(&config), Version::V1, Vec::new())?;
+        Ok(Self { config, initial, view })
+    }
+}
+
+impl crypto::ServerConfig for ServerStarter {
+    fn initial_keys(&self, version: u32, to: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        if version != VERSION {
+            return Err(UnsupportedVersion);
+        }
+        Ok(keys(self.initial.keys(to, rustls::Side::Server, Version::V1)))
+    }
+
+    fn retry_tag(&self, _: u32, first_to: &ConnectionId, packet: &[u8]) -> [u8; TAG_BYTES] {
+        let mut tag = [0; TAG_BYTES];
+        let covered = [&length_of(first_to)[..], first_to, packet].concat();
+        encrypt_aead(Cipher::aes_128_gcm(), &RETRY_KEY, Some(&RETRY_NONCE), &covered, &[], &mut tag)
+            .expect("the key, the nonce and the tag are as long as the cipher's");
+        tag
+    }
+
+    fn start_session(self: Arc<Self>, _: u32, parameters: &TransportParameters) -> Box<dyn crypto::Session> {
+        let connection = ServerConnection::new(Arc::clone(&self.config), Version::V1, written(parameters))
+            .expect("a session with this configuration has begun before");
+        Box::new(Session {
+            connection: Connection::Server(connection),
+            initial: self.initial,
+            next: None,
+            view: self.view,
+        })
+    }
+}
+
+impl fmt::Debug for ServerStarter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ServerStarter").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+fn initial_suite(version: u32) -> Result<Suite, UnsupportedVersion> {
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
+    suite.filter(|_| version == VERSION).ok_or(UnsupportedVersion)
+}
+
+fn written(parameters: &TransportParameters) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    parameters.write(&mut bytes);
+    bytes
+}
+
+fn length_of(id: &ConnectionId) -> [u8; 1] {
+    [u8::try_from(id.len()).unwrap_or(u8::MAX)]
 }
 
 /// The TLS of one connection.
@@ -58,12 +140,7 @@ struct Session {
     initial: Suite,
     /// Where the keys after the next update come from.
     next: Option<Secrets>,
-}
-
-/// The parameters that both sides agreed on, of the session of a [`Starter`].
-pub fn negotiated(session: &dyn crypto::Session, session_use: SessionUse) -> Option<Negotiated> {
-    let data = session.handshake_data()?.downcast::<Negotiated>().ok()?;
-    Some(Negotiated { session: session_use, ..*data })
+    view: View,
 }
 
 fn keys(keys: rustls::quic::Keys) -> Keys {
@@ -83,9 +160,7 @@ impl crypto::Session for Session {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        (!self.is_handshaking()).then(|| -> Box<dyn Any> {
-            Box::new(tls_rustls::negotiated(&self.connection, SessionUse::default()))
-        })
+        (!self.is_handshaking()).then(|| (self.view.negotiated)(&self.connection))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -114,7 +189,7 @@ impl crypto::Session for Session {
             Err(error) => {
                 let alert = self.connection.alert().map(|alert| TransportErrorCode::crypto(alert.into()));
                 let code = alert.unwrap_or(TransportErrorCode::PROTOCOL_VIOLATION);
-                let reason = tls_rustls::failure(&error).to_string();
+                let reason = (self.view.reason)(&error);
                 Err(TransportError { code, frame: None, reason })
             }
         }
@@ -122,7 +197,11 @@ impl crypto::Session for Session {
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         let Some(bytes) = self.connection.quic_transport_parameters() else { return Ok(None) };
-        Ok(Some(TransportParameters::read(Side::Client, &mut &bytes[..])?))
+        let side = match &self.connection {
+            Connection::Client(_) => Side::Client,
+            Connection::Server(_) => Side::Server,
+        };
+        Ok(Some(TransportParameters::read(side, &mut &bytes[..])?))
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
@@ -142,8 +221,7 @@ impl crypto::Session for Session {
 
     fn is_valid_retry(&self, first_to: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
         let Some((token, tag)) = payload.split_last_chunk::<TAG_BYTES>() else { return false };
-        let length = [u8::try_from(first_to.len()).unwrap_or(u8::MAX)];
-        let covered = [&length, &first_to[..], header, token].concat();
+        let covered = [&length_of(first_to)[..], first_to, header, token].concat();
         decrypt_aead(Cipher::aes_128_gcm(), &RETRY_KEY, Some(&RETRY_NONCE), &covered, &[], tag).is_ok()
     }
 
