@@ -104,7 +104,7 @@ impl Connection {
     }
 
     /// Something happened to the connection to the origin that carries a request of this client.
-    pub(super) fn on_origin(&mut self, stream: u32, thread: &mut Thread) -> Fate {
+    pub(super) fn on_origin(&mut self, stream: u64, thread: &mut Thread) -> Fate {
         if let Protocol::Http2(streams) = &mut self.protocol {
             streams.mark(stream);
         }

@@ -12,6 +12,7 @@ mod multiplexed;
 mod operation;
 mod pool;
 mod rewrite;
+mod streams;
 mod thread;
 mod tls;
 mod translate;

@@ -39,7 +39,7 @@ pub(super) struct Thread {
     /// The client whose turn it is.
     pub(super) current: Option<Key>,
     /// The stream of that client; 0 if it speaks HTTP/1.1.
-    pub(super) stream: u32,
+    pub(super) stream: u64,
 }
 
 impl Thread {

@@ -1,4 +1,4 @@
-//! Translation of heads from HTTP/2 to HTTP/1.1 and back (RFC 9113, section 8.3).
+//! Translation of heads from HTTP/2 and HTTP/3 to HTTP/1.1 and back (RFC 9113, section 8.3, and RFC 9114, section 4.3).
 //!
 //! A request becomes text, so that it passes the same checks and takes the same path as one that came as text.
 
@@ -7,11 +7,11 @@ use plumb_h2::hpack::Field;
 
 use crate::http1::Response;
 
-/// Fields of HTTP/1.1 that HTTP/2 forbids. The exchange has already dropped the others.
+/// Fields of HTTP/1.1 that the later versions forbid. The exchange has already dropped the others.
 const FRAMING: [&[u8]; 3] = [b"connection", b"transfer-encoding", b"trailer"];
 
-/// Writes the head of a request. `is_chunked` says that content of unknown length follows.
-pub(super) fn request(fields: &Fields, is_chunked: bool, out: &mut Vec<u8>) {
+/// Writes the head of a request but for its end.
+pub(super) fn request(fields: &Fields, out: &mut Vec<u8>) {
     let get = |name: &[u8]| fields.get(name).unwrap_or_default();
     let host = fields.get(b":authority").unwrap_or(get(b"host"));
     for part in [get(b":method"), b" ", get(b":path"), b" HTTP/1.1\r\nhost: ", host, b"\r\n"] {
@@ -26,9 +26,13 @@ pub(super) fn request(fields: &Fields, is_chunked: bool, out: &mut Vec<u8>) {
         }
     }
     if !cookies.is_empty() {
-        // HTTP/2 may divide the field, and HTTP/1.1 has it once (section 8.2.3).
+        // The later versions may divide the field, and HTTP/1.1 has it once (RFC 9113, section 8.2.3).
         line(out, b"cookie", &cookies.join(&b"; "[..]));
     }
+}
+
+/// Ends the head of a request. `is_chunked` says that content of unknown length follows.
+pub(super) fn end_head(is_chunked: bool, out: &mut Vec<u8>) {
     if is_chunked {
         line(out, b"transfer-encoding", b"chunked");
     }

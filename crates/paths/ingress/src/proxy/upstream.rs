@@ -25,7 +25,7 @@ pub(super) struct Upstream {
 pub(super) struct Owner {
     pub(super) client: Key,
     /// A stream of HTTP/2; 0 if the client speaks HTTP/1.1.
-    pub(super) stream: u32,
+    pub(super) stream: u64,
 }
 
 impl Upstream {
