@@ -30,7 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-h2", &[]),
     ("plumb-h3", &["plumb-h2"]),
     ("plumb-quic", &["plumb-model", "plumb-h3"]),
-    ("plumb-ingress", &["plumb-model", "plumb-h2", "plumb-host", "plumb-devices"]),
+    ("plumb-ingress", &["plumb-model", "plumb-h2", "plumb-h3", "plumb-quic", "plumb-host", "plumb-devices"]),
     (
         "plumb-http",
         &[

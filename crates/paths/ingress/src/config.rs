@@ -18,6 +18,8 @@ pub struct Config<'a> {
     pub tls: Option<Tls<'a>>,
     /// HTTP/2, beside HTTP/1.1 or alone; only HTTP/1.1 if absent.
     pub http2: Option<Http2>,
+    /// HTTP/3, on the same port number, with the same TLS; none if absent, or without TLS.
+    pub http3: Option<Http3>,
     /// How long things may take.
     pub timeouts: Timeouts,
 }
@@ -30,6 +32,13 @@ pub struct Http2 {
     /// Whether clients have no other choice. The ingress then offers no HTTP/1.1 in ALPN, and ends a connection that does not begin as one
     /// of HTTP/2.
     pub is_alone: bool,
+}
+
+/// The HTTP/3 side of an ingress. Private-key operations of its handshakes run in the event loop, whatever [`Tls::key_operations`] says.
+#[derive(Debug, Clone, Copy)]
+pub struct Http3 {
+    /// The most requests of one connection at a time: QUIC's limit of the client's bidirectional streams.
+    pub streams_max: u32,
 }
 
 /// The TLS side of an ingress.

@@ -10,7 +10,7 @@ mod proxy;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Http2, KeyOperations, Timeouts, Tls};
+pub use config::{Config, Http2, Http3, KeyOperations, Timeouts, Tls};
 pub use http1::{Answer, Answers};
 pub use origin::{OriginServer, text};
 pub use proxy::{EmbeddedIngress, IngressError, PairError};

@@ -1,6 +1,7 @@
 //! The embedded ingress in front of origins that behave as they like, and of clients that do.
 
 mod http2;
+mod http3;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -77,6 +78,7 @@ fn ingress_with(origin_port: u16, http2: Option<Http2>, timeouts: Timeouts) -> E
         threads: 1,
         tls: None,
         http2,
+        http3: None,
         timeouts,
     })
     .unwrap()

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use plumb_devices::Batcher;
 use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
-use plumb_ingress::{Config, EmbeddedIngress, Http2, KeyOperations, OriginServer, Timeouts, Tls};
+use plumb_ingress::{Config, EmbeddedIngress, Http2, Http3, KeyOperations, OriginServer, Timeouts, Tls};
 use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
 use rustls::version::{TLS12, TLS13};
@@ -271,7 +271,7 @@ impl Ingress {
     }
 }
 
-/// The streams of an h2 connection to the embedded ingress at a time: as many as HAProxy allows.
+/// The streams of an h2 or h3 connection to the embedded ingress at a time: as many as HAProxy allows one of h2.
 const STREAMS_DEFAULT: u32 = 100;
 
 /// Starts the embedded ingress as the settings have it.
@@ -292,7 +292,8 @@ fn embedded_ingress(
     let (threads, timeouts) = (spec.threads, Timeouts::default());
     let streams_max = spec.streams.unwrap_or(STREAMS_DEFAULT);
     let http2 = spec.has_h2().then(|| Http2 { streams_max, is_alone: !spec.has_h1() });
-    let config = Config { address, origin_port, threads, tls, http2, timeouts };
+    let http3 = spec.has_h3().then_some(Http3 { streams_max });
+    let config = Config { address, origin_port, threads, tls, http2, http3, timeouts };
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }
 

@@ -13,8 +13,12 @@ pub(super) struct Shard {
     pub(super) key_operations_declined: Counter,
     pub(super) connections_h1: Counter,
     pub(super) connections_h2: Counter,
+    pub(super) connections_h3: Counter,
     pub(super) requests_h1: Counter,
     pub(super) requests_h2: Counter,
+    pub(super) requests_h3: Counter,
+    pub(super) datagrams_received: Counter,
+    pub(super) datagrams_sent: Counter,
     pub(super) upstream_connects: Counter,
 }
 
@@ -26,6 +30,10 @@ impl Counter {
     pub(super) fn count(&self) {
         // There is one writer, so that no locked instruction is needed.
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {
@@ -65,13 +73,22 @@ pub(super) struct Totals {
     pub key_operations_declined: u64,
     pub connections_h1: u64,
     pub connections_h2: u64,
+    pub connections_h3: u64,
     pub requests_h1: u64,
     pub requests_h2: u64,
+    pub requests_h3: u64,
+    pub datagrams_received: u64,
+    pub datagrams_sent: u64,
     pub upstream_connects: u64,
 }
 
 impl Totals {
-    pub(super) fn over<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Self {
+    /// Requests in any version.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests_h1 + self.requests_h2 + self.requests_h3
+    }
+
+    pub(super) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Self {
         shards.into_iter().fold(Self::default(), |totals, shard| Self {
             handshakes_full: totals.handshakes_full + shard.handshakes_full.get(),
             handshakes_resumed: totals.handshakes_resumed + shard.handshakes_resumed.get(),
@@ -79,8 +96,12 @@ impl Totals {
             key_operations_declined: totals.key_operations_declined + shard.key_operations_declined.get(),
             connections_h1: totals.connections_h1 + shard.connections_h1.get(),
             connections_h2: totals.connections_h2 + shard.connections_h2.get(),
+            connections_h3: totals.connections_h3 + shard.connections_h3.get(),
             requests_h1: totals.requests_h1 + shard.requests_h1.get(),
             requests_h2: totals.requests_h2 + shard.requests_h2.get(),
+            requests_h3: totals.requests_h3 + shard.requests_h3.get(),
+            datagrams_received: totals.datagrams_received + shard.datagrams_received.get(),
+            datagrams_sent: totals.datagrams_sent + shard.datagrams_sent.get(),
             upstream_connects: totals.upstream_connects + shard.upstream_connects.get(),
         })
     }

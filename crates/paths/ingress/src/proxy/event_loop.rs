@@ -14,8 +14,9 @@ use super::connection::{Connection, Fate};
 use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
 use super::operation::{Answer, Completions, is_signature};
+use super::quic::Quic;
 use super::thread::{Device, Thread};
-use super::upstream::Upstreams;
+use super::upstream::{ClientKey, Owner, Upstreams};
 use crate::config::{Http2, Timeouts};
 use crate::net::{BUFFER_BYTES, Key, Listener, Pool, Signals, Slab};
 
@@ -23,6 +24,8 @@ const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const CLIENT: u64 = 2;
 const UPSTREAM: u64 = 3;
+/// The token of the socket of datagrams.
+pub(super) const DATAGRAMS: u64 = LISTENER << 62 | 1;
 
 /// The parts of a loop. The thread that runs it builds it, because its coroutines cannot move to another thread.
 pub(super) struct Parts {
@@ -35,6 +38,7 @@ pub(super) struct Parts {
     pub(super) device: Option<Device>,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) config: Option<Arc<ServerConfig>>,
+    pub(super) quic: Option<Quic>,
     pub(super) origin_port: u16,
     pub(super) http2: Option<Http2>,
     pub(super) timeouts: Timeouts,
@@ -51,6 +55,7 @@ impl Parts {
 pub(super) struct EventLoop {
     thread: Thread,
     clients: Slab<Connection>,
+    quic: Option<Quic>,
     listener: Listener,
     accepts_max: usize,
     config: Option<Arc<ServerConfig>>,
@@ -79,6 +84,7 @@ impl EventLoop {
         Self {
             thread,
             clients: Slab::new(),
+            quic: parts.quic,
             listener: parts.listener,
             accepts_max: parts.accepts_max,
             config: parts.config,
@@ -94,7 +100,7 @@ impl EventLoop {
         while !self.signals.is_stopped() {
             // Where something waits for company, the loop looks for events and does not wait for them.
             let is_waited_for = self.thread.batches().is_some_and(|batches| !batches.is_empty());
-            let timeout = Duration::from_nanos(if is_waited_for { 0 } else { sweep_ns });
+            let timeout = Duration::from_nanos(if is_waited_for { 0 } else { self.patience_ns(sweep_ns) });
             if self.thread.epoll.wait(Some(timeout), &mut events).is_err() {
                 break;
             }
@@ -105,6 +111,9 @@ impl EventLoop {
                 self.run_batches(Batches::full);
             }
             self.run_waiting(is_idle);
+            if let Some(quic) = &mut self.quic {
+                quic.go_on(&mut self.thread);
+            }
             if self.thread.now_ns - swept_ns >= sweep_ns {
                 swept_ns = self.thread.now_ns;
                 self.sweep();
@@ -113,6 +122,15 @@ impl EventLoop {
         for key in self.clients.keys_where(|_| true) {
             self.close(key);
         }
+        if let Some(quic) = &mut self.quic {
+            quic.close(&mut self.thread);
+        }
+    }
+
+    /// How long the loop may wait for events.
+    fn patience_ns(&self, sweep_ns: u64) -> u64 {
+        let due_ns = self.quic.as_ref().map_or(u64::MAX, Quic::due_ns);
+        due_ns.saturating_sub(monotonic_ns()).min(sweep_ns)
     }
 
     /// Runs batches that have waited for too long and, when nothing else is to be done, the one that waited longest.
@@ -145,22 +163,36 @@ impl EventLoop {
     }
 
     fn on_event(&mut self, event: Ready) {
+        if let Some(quic) = self.quic.as_mut().filter(|_| event.token == DATAGRAMS) {
+            return quic.on_event(event);
+        }
         match Key::from_token(event.token) {
             (LISTENER, _) => self.accept_all(),
             (SIGNALS, _) => self.take_completions(),
             (CLIENT, key) => self.with(key, |client, thread| client.on_event(event, thread)),
             (_, key) => {
                 if let Some(owner) = self.thread.upstreams.on_event(key, event) {
-                    self.with(owner.client, |client, thread| client.on_origin(owner.stream, thread));
+                    self.on_origin(owner);
                 }
             }
+        }
+    }
+
+    /// Something happened to the connection to the origin that carries this request.
+    fn on_origin(&mut self, owner: Owner) {
+        match (owner.client, &mut self.quic) {
+            (ClientKey::Tcp(key), _) => {
+                self.with(key, |client, thread| client.on_origin(owner.stream, thread));
+            }
+            (ClientKey::Quic(key), Some(quic)) => quic.on_origin(key, owner.stream),
+            (ClientKey::Quic(_), None) => {}
         }
     }
 
     /// Lets a client act, and ends it if it wants that.
     fn with(&mut self, key: Key, act: impl FnOnce(&mut Connection, &mut Thread) -> Fate) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        (self.thread.current, self.thread.stream) = (Some(key), 0);
+        (self.thread.current, self.thread.stream) = (Some(ClientKey::Tcp(key)), 0);
         if act(client, &mut self.thread) == Fate::Ends {
             self.close(key);
         }
@@ -193,7 +225,7 @@ impl EventLoop {
 
     fn close(&mut self, key: Key) {
         if let Some(client) = self.clients.remove(key) {
-            self.thread.current = Some(key);
+            self.thread.current = Some(ClientKey::Tcp(key));
             client.close(&mut self.thread);
         }
     }
@@ -203,6 +235,9 @@ impl EventLoop {
         let now_ns = self.thread.now_ns;
         for key in self.clients.keys_where(|client| client.is_overdue(now_ns)) {
             self.with(key, Connection::on_overdue);
+        }
+        if let Some(quic) = &mut self.quic {
+            quic.sweep(&mut self.thread);
         }
     }
 }

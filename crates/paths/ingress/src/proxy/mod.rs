@@ -11,6 +11,7 @@ mod exchange_groups;
 mod multiplexed;
 mod operation;
 mod pool;
+mod quic;
 mod rewrite;
 mod streams;
 mod thread;
@@ -21,19 +22,21 @@ mod upstream;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plumb_devices::{Counters, DeviceError, OperationKind};
 use rustls::ServerConfig;
 
-use crate::config::{Config, Http2, KeyOperations, Timeouts, Tls};
-use crate::net::{Listener, LoopThread, Signals};
+use crate::config::{Config, Http2, Http3, KeyOperations, Timeouts, Tls};
+use crate::net::{Listener, LoopThread, Signals, datagram_socket};
 use batches::{Batches, Gathering};
 use counters::{InFlight, Shard, Totals};
-use event_loop::{EventLoop, Parts};
+use event_loop::{DATAGRAMS, EventLoop, Parts};
 use plumb_host::epoll::Epoll;
 use pool::WorkerPool;
+use quic::{Offer, Quic};
 use thread::Device;
 pub use tls::PairError;
 
@@ -64,6 +67,8 @@ pub struct EmbeddedIngress {
     in_flight: Arc<InFlight>,
     workers: usize,
     multibuffer: Option<Multibuffer>,
+    /// The sockets of HTTP/3, one for each thread, to ask the kernel about them.
+    datagrams: Vec<UdpSocket>,
 }
 
 /// The devices of `offload: multibuffer`: how they gather operations, their counters and their version.
@@ -86,9 +91,12 @@ impl EmbeddedIngress {
             None => (Offloading::None, None),
             Some(tls) => Offloading::start(tls)?,
         };
-        let server_config = |tls| tls::server_config(tls, &inline_count, prepared, config.http2);
+        let server_config = |tls| tls::server_config(tls, &inline_count, prepared, tls::alpn(config.http2));
         let server_config = config.tls.as_ref().map(server_config).transpose()?;
-        let listener = Listener::on(config.address)?;
+        let offer = config.tls.as_ref().zip(config.http3);
+        let offer = offer.map(|(tls, http3)| quic_offer(tls, http3, &inline_count, config.timeouts));
+        let offer = offer.transpose()?;
+        let (listener, datagrams) = listen(config, offer.is_some())?;
         let mut ingress = Self {
             port: listener.port(),
             threads: Vec::new(),
@@ -100,9 +108,11 @@ impl EmbeddedIngress {
                 _ => 0,
             },
             multibuffer: None,
+            datagrams,
         };
         let Config { origin_port, http2, timeouts, threads, .. } = *config;
-        let shared = Shared { listener, offloading, config: server_config, origin_port, http2, timeouts };
+        let shared =
+            Shared { listener, offloading, config: server_config, offer, origin_port, http2, timeouts };
         for index in 0..threads {
             let device = ingress.device(&shared.offloading)?;
             ingress.add_thread(index, &shared, device, threads)?;
@@ -135,9 +145,10 @@ impl EmbeddedIngress {
         device: Option<Device>,
         threads: u32,
     ) -> io::Result<()> {
-        let signals = Signals::new()?;
+        let (signals, epoll) = (Signals::new()?, Epoll::new()?);
         let mut parts = Parts {
-            epoll: Epoll::new()?,
+            quic: self.quic(index, shared, &epoll)?,
+            epoll,
             listener: shared.listener.clone(),
             accepts_max: if threads == 1 { usize::MAX } else { 1 },
             signals: Arc::clone(&signals),
@@ -154,6 +165,14 @@ impl EmbeddedIngress {
         let run = move || EventLoop::new(parts).run();
         self.threads.push(LoopThread::start(thread_name(index as usize), signals, run)?);
         Ok(())
+    }
+
+    /// The clients of HTTP/3 of one more thread.
+    fn quic(&self, index: u32, shared: &Shared, epoll: &Epoll) -> io::Result<Option<Quic>> {
+        let socket = self.datagrams.get(index as usize);
+        let quic =
+            |(offer, socket): (&Offer, &UdpSocket)| Quic::new(offer, socket.try_clone()?, DATAGRAMS, epoll);
+        shared.offer.as_ref().zip(socket).map(quic).transpose()
     }
 
     /// The port on which it listens.
@@ -181,12 +200,21 @@ impl EmbeddedIngress {
             ("key_operations_declined", totals.key_operations_declined),
             ("connections_h1", totals.connections_h1),
             ("connections_h2", totals.connections_h2),
-            ("requests", totals.requests_h1 + totals.requests_h2),
+            ("connections_h3", totals.connections_h3),
+            ("requests", totals.requests()),
             ("requests_h1", totals.requests_h1),
             ("requests_h2", totals.requests_h2),
+            ("requests_h3", totals.requests_h3),
             ("upstream_connects", totals.upstream_connects),
         ];
-        let counters = counters.into_iter().map(|(name, count)| (name.to_owned(), count));
+        let datagrams = [
+            ("datagrams_received", totals.datagrams_received),
+            ("datagrams_sent", totals.datagrams_sent),
+            ("datagrams_dropped", self.datagrams.iter().map(plumb_quic::dropped).sum()),
+        ];
+        let datagrams = datagrams.into_iter().filter(|_| !self.datagrams.is_empty());
+        let counters = counters.into_iter().chain(datagrams);
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
         counters.chain(device.into_iter().flatten()).collect()
     }
 
@@ -194,8 +222,8 @@ impl EmbeddedIngress {
     #[must_use]
     pub fn requests_by_thread(&self) -> BTreeMap<String, u64> {
         let requests = |(index, shard): (usize, &Arc<Shard>)| {
-            let totals = Totals::over([&**shard]);
-            (thread_name(index), totals.requests_h1 + totals.requests_h2)
+            let totals = Totals::of([&**shard]);
+            (thread_name(index), totals.requests())
         };
         let shards = self.shards.iter().enumerate().filter(|_| self.shards.len() > 1);
         shards.map(requests).collect()
@@ -218,6 +246,37 @@ impl EmbeddedIngress {
     fn totals(&self) -> Totals {
         Totals::over(self.shards.iter().map(|shard| &**shard))
     }
+}
+
+/// The ports that are tried, because another socket of datagrams may have a number that is free for TCP.
+const PORTS_TRIED: usize = 64;
+
+/// A listener on a free port, and for HTTP/3 a socket of datagrams for each thread on the same port number.
+fn listen(config: &Config<'_>, has_http3: bool) -> io::Result<(Listener, Vec<UdpSocket>)> {
+    let mut tried = 0;
+    loop {
+        let listener = Listener::on(config.address)?;
+        let threads = if has_http3 { config.threads } else { 0 };
+        let sockets = (0..threads).map(|_| datagram_socket(config.address, listener.port()));
+        match sockets.collect() {
+            Ok(sockets) => return Ok((listener, sockets)),
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse || tried == PORTS_TRIED => {
+                return Err(error);
+            }
+            Err(_) => tried += 1,
+        }
+    }
+}
+
+/// The offer to clients of HTTP/3. Nothing is prepared for devices, because a handshake in QUIC does not give way.
+fn quic_offer(
+    tls: &Tls<'_>,
+    http3: Http3,
+    inline_count: &Arc<AtomicU64>,
+    timeouts: Timeouts,
+) -> Result<Offer, rustls::Error> {
+    let config = tls::server_config(tls, inline_count, None, &[tls::HTTP3_ALPN])?;
+    Offer::new(config, http3, timeouts)
 }
 
 fn thread_name(index: usize) -> String {
@@ -270,6 +329,7 @@ struct Shared {
     listener: Listener,
     offloading: Offloading,
     config: Option<Arc<ServerConfig>>,
+    offer: Option<Offer>,
     origin_port: u16,
     http2: Option<Http2>,
     timeouts: Timeouts,

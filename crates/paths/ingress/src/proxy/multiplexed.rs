@@ -5,7 +5,7 @@ use plumb_h2::hpack::Field;
 use plumb_h2::{Error, ErrorCode, Head, Scope, Settings};
 
 use super::rewrite::Origin;
-use super::streams::{Ending, Streams, Wire};
+use super::streams::{Ending, FIELDS_BYTES_MAX, Streams, Wire};
 use super::thread::Thread;
 use super::translate;
 use crate::config::Http2;
@@ -13,9 +13,6 @@ use crate::net::{Buffer, Pool};
 
 /// A connection's window for the content of requests, in bytes. A stream's window is the RFC's default.
 const WINDOW_BYTES: u32 = 1 << 20;
-
-/// The largest list of fields; larger ones would not fit into a head of HTTP/1.1.
-pub(super) const FIELDS_BYTES_MAX: u32 = 64 << 10;
 
 /// A client's connection.
 #[derive(Debug)]

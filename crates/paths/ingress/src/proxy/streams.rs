@@ -11,6 +11,9 @@ use super::translate;
 use crate::http1::{Body, Piece, Request, Response};
 use crate::net::{Buffer, Pool};
 
+/// The largest list of fields, in bytes; larger ones would not fit into a head of HTTP/1.1.
+pub(super) const FIELDS_BYTES_MAX: u32 = 64 << 10;
+
 /// The most content that one stream sends before the others get their turn.
 const TURN_BYTES: usize = 16 << 10;
 
@@ -98,6 +101,11 @@ impl Streams {
 
     pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
         self.streams.values().any(|stream| now_ns >= stream.deadline_ns)
+    }
+
+    /// Content of a request that has come and not gone, in bytes that count against the client's windows.
+    pub(super) fn owed_bytes(&self, id: u64) -> usize {
+        self.streams.get(&id).map_or(0, |stream| stream.owed_bytes)
     }
 
     /// Queues a stream for a turn.

@@ -8,9 +8,9 @@ use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
 use super::operation::{Answer, Completions, Operation, Reply};
 use super::pool::WorkerPool;
-use super::upstream::{Leased, Owner, Upstreams};
+use super::upstream::{ClientKey, Leased, Owner, Upstreams};
 use crate::config::{Http2, Timeouts};
-use crate::net::{Key, Pool};
+use crate::net::Pool;
 use plumb_host::epoll::Epoll;
 
 /// Does operations while the handshakes that need them are set aside.
@@ -37,7 +37,7 @@ pub(super) struct Thread {
     pub(super) epoll: Epoll,
     pub(super) completions: Arc<Completions>,
     /// The client whose turn it is.
-    pub(super) current: Option<Key>,
+    pub(super) current: Option<ClientKey>,
     /// The stream of that client; 0 if it speaks HTTP/1.1.
     pub(super) stream: u64,
 }
@@ -45,7 +45,8 @@ pub(super) struct Thread {
 impl Thread {
     /// Hands an operation of the present client's handshake to the device.
     pub(super) fn submit(&mut self, operation: Operation) {
-        let Some(current) = self.current else { return };
+        // Handshakes in QUIC never give way.
+        let Some(ClientKey::Tcp(current)) = self.current else { return };
         if operation.is_signature() {
             self.in_flight.submitted();
         }

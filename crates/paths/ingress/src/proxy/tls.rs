@@ -19,6 +19,17 @@ use crate::config::{Http2, Tls};
 
 /// HTTP/2 in ALPN.
 pub(super) const HTTP2_ALPN: &[u8] = b"h2";
+/// HTTP/3 in ALPN.
+pub(super) const HTTP3_ALPN: &[u8] = b"h3";
+
+/// The protocols of connections of TCP in ALPN. rustls chooses the first one that the client offers.
+pub(super) fn alpn(http2: Option<Http2>) -> &'static [&'static [u8]] {
+    match http2 {
+        None => &[b"http/1.1"],
+        Some(Http2 { is_alone: false, .. }) => &[HTTP2_ALPN, b"http/1.1"],
+        Some(Http2 { is_alone: true, .. }) => &[HTTP2_ALPN],
+    }
+}
 
 /// The key as the multi-buffer device has it.
 pub(super) type Prepared = Arc<plumb_devices::SigningKey>;
@@ -33,7 +44,7 @@ pub(super) fn server_config(
     tls: &Tls<'_>,
     inline_count: &Arc<AtomicU64>,
     prepared: Option<Prepared>,
-    http2: Option<Http2>,
+    alpn: &[&[u8]],
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(provider(prepared.is_some()));
     let key = provider.key_provider.load_private_key(tls.key.clone_key())?;
@@ -50,13 +61,7 @@ pub(super) fn server_config(
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    // rustls chooses the first one that the client offers.
-    let protocols: &[&[u8]] = match http2 {
-        None => &[b"http/1.1"],
-        Some(Http2 { is_alone: false, .. }) => &[HTTP2_ALPN, b"http/1.1"],
-        Some(Http2 { is_alone: true, .. }) => &[HTTP2_ALPN],
-    };
-    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

@@ -20,11 +20,20 @@ pub(super) struct Upstream {
     owner: Option<Owner>,
 }
 
+/// The key of a client, by the kind of its socket.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ClientKey {
+    /// A connection of TCP, which speaks HTTP/1.1 or HTTP/2.
+    Tcp(Key),
+    /// A connection of QUIC, which speaks HTTP/3.
+    Quic(Key),
+}
+
 /// The client and the stream to which a request belongs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
-    pub(super) client: Key,
-    /// A stream of HTTP/2; 0 if the client speaks HTTP/1.1.
+    pub(super) client: ClientKey,
+    /// A stream of HTTP/2 or HTTP/3; 0 if the client speaks HTTP/1.1.
     pub(super) stream: u64,
 }
 

@@ -15,6 +15,7 @@ fn ingress(origin_port: u16) -> EmbeddedIngress {
         tls: None,
         // Fewer than the 8 that the load would send, so it must respect the limit.
         http2: Some(Http2 { streams_max: 4, is_alone: false }),
+        http3: None,
         timeouts: Timeouts::default(),
     })
     .unwrap()
