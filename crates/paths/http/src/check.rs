@@ -28,7 +28,7 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
         LoadProtocol::H3 if !ingress.has_h3() => {
             Some("the ingress does not speak h3; set `system.ingress.protocols: [h1, h2, h3]`")
         }
-        LoadProtocol::H1 if !ingress.has_h1() => Some("the ingress speaks h2 only; set `protocol: h2`"),
+        LoadProtocol::H1 if !ingress.has_h1() => Some("the ingress does not speak h1; set `protocol: h2`"),
         LoadProtocol::Auto if !ingress.has_h1() && ingress.tls == TlsVersion::None => {
             Some("without TLS, `auto` is h1, and the ingress speaks h2 only; set `protocol: h2`")
         }

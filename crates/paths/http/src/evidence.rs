@@ -26,6 +26,10 @@ statements! {
     REQUESTS = "requests-counted": "requests that {of} counted", "about {asked}", "{counted}";
     BY_PROTOCOL = "requests-by-protocol": "protocol of the requests that {of} counted", "{asked} for all, about {work}",
         "{h1} by h1, {h2} by h2";
+    BY_PROTOCOL_WITH_H3 = "requests-by-protocol": "protocol of the requests that {of} counted", "{asked} for all, about {work}",
+        "{h1} by h1, {h2} by h2, {h3} by h3";
+    DROPPED_BY_INGRESS = "datagrams-dropped-by-ingress": "datagrams that the kernel dropped at the sockets of {of}", "0",
+        "{dropped} beside {received} received";
     ANY_REQUESTS = "requests-counted": "requests that {of} counted", "at least 1", "{counted}";
     KEYS_INLINE = "key-operations": "private-key operations", "none by a device",
         "{device} by the device, {inline} in the event loop, {full} full handshakes";
@@ -67,6 +71,7 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
     evidence.extend(settings.batch_evidence(before, after));
     evidence.extend(settings.server_evidence(before, after, measurement));
     evidence.extend(by_protocol);
+    evidence.extend(settings.ingress_drop_evidence(before, after));
     evidence
 }
 
@@ -85,6 +90,7 @@ pub fn of_system(settings: &HttpSettings, SeenWindow { before, after, .. }: Seen
     evidence.extend(settings.device_evidence(before, after, full));
     evidence.extend(settings.batch_evidence(before, after));
     evidence.extend(requests);
+    evidence.extend(settings.ingress_drop_evidence(before, after));
     evidence
 }
 
@@ -339,20 +345,30 @@ impl HttpSettings {
         after: &Snapshot,
         measurement: &Measurement,
     ) -> Option<Evidence> {
-        if !self.system.ingress.has_h2() {
+        let ingress = &self.system.ingress;
+        if !ingress.has_h2() && !ingress.has_h3() {
             return None;
         }
         let moved = |protocol| after.moved(before, system::counter(protocol));
         let (h1, h2, work) = (moved(Spoken::H1)?, moved(Spoken::H2)?, measurement.work);
+        let h3 = if ingress.has_h3() { moved(Spoken::H3)? } else { 0 };
         let spoken = self.spoken(measurement)?;
-        let asked = spoken.name();
-        let (counted, others) = match spoken {
-            Spoken::H1 => (h1, h2),
-            Spoken::H2 => (h2, h1),
-            Spoken::H3 => return None,
+        let counted = match spoken {
+            Spoken::H1 => h1,
+            Spoken::H2 => h2,
+            Spoken::H3 => h3,
         };
-        let holds = others == 0 && self.is_about(counted, work);
-        Some(BY_PROTOCOL.evidence(holds, facts![of = self.program(), asked, work, h1, h2]))
+        let statement = if ingress.has_h3() { BY_PROTOCOL_WITH_H3 } else { BY_PROTOCOL };
+        let holds = counted == h1 + h2 + h3 && self.is_about(counted, work);
+        let (of, asked) = (self.program(), spoken.name());
+        Some(statement.evidence(holds, facts![of, asked, work, h1, h2, h3]))
+    }
+
+    /// Proof that no datagram was lost between the kernel and the ingress, if it counts them.
+    fn ingress_drop_evidence(&self, before: &Snapshot, after: &Snapshot) -> Option<Evidence> {
+        let dropped = after.moved(before, "datagrams_dropped")?;
+        let received = after.moved(before, "datagrams_received").unwrap_or(0);
+        Some(DROPPED_BY_INGRESS.evidence(dropped == 0, facts![of = self.program(), dropped, received]))
     }
 
     /// Whether the ingress counted as many requests as the load, but for those under way.
@@ -567,6 +583,34 @@ mod tests {
         check(&both(LoadProtocol::Auto), &full, &counted(1010, 0), other);
         let h1_alone = settings(|settings| settings.system.ingress.kind = IngressKind::Haproxy);
         check(&h1_alone, &full, &counted(0, 1000), &[]);
+    }
+
+    #[test]
+    fn requests_by_h3_and_datagrams_that_the_ingress_lost_are_found() {
+        let all = |protocol| {
+            settings(|settings| {
+                settings.system.ingress.protocols = vec![Spoken::H1, Spoken::H2, Spoken::H3];
+                (settings.load.protocol, settings.load.reuse) = (protocol, Reuse::KeepAlive);
+            })
+        };
+        let counted = |[h1, h2, h3]: [u64; 3], dropped| {
+            let requests =
+                [("requests", 1000), ("requests_h1", h1), ("requests_h2", h2), ("requests_h3", h3)];
+            let datagrams = [("datagrams_received", 3000), ("datagrams_dropped", dropped)];
+            snapshot(&[&requests[..], &datagrams].concat())
+        };
+        let mut full = measurement("TLSv1.3", 1000, 0);
+        full.observed.insert("alpn".to_owned(), [("h3".to_owned(), 10)].into());
+        let received = [("received".to_owned(), 3000)].into();
+        full.observed.insert(load::DATAGRAMS.to_owned(), received);
+        let by_h3 = all(LoadProtocol::H3);
+        let other = &["protocol of the requests that the embedded ingress counted"];
+        check(&by_h3, &full, &counted([0, 0, 1010], 0), &[]);
+        check(&by_h3, &full, &counted([0, 1, 1000], 0), other);
+        check(&by_h3, &full, &counted([1000, 0, 0], 0), other);
+        check(&all(LoadProtocol::H1), &full, &counted([1000, 0, 1], 0), other);
+        let dropped = &["datagrams that the kernel dropped at the sockets of the embedded ingress"];
+        check(&by_h3, &full, &counted([0, 0, 1000], 1), dropped);
     }
 
     #[test]

@@ -64,13 +64,14 @@ fn check_variant<'j>(json: &'j Value, name: &str) -> &'j [Value] {
 }
 
 /// Every form of the embedded ingress, and every program.
-const FORMS: [(&str, &str); 11] = [
+const FORMS: [(&str, &str); 12] = [
     ("threads", "system: { ingress: { offload: threads } }"),
     ("plain", "system: { ingress: { tls: none } }"),
     ("tls13", "system: { ingress: { tls: \"1.3\" } }"),
     ("rsa", "system: { ingress: { key: rsa-2048 } }"),
     ("resumed", "load: { resumption: 100% }"),
     ("keep-alive", "load: { reuse: keep-alive }"),
+    ("h3", "system: { ingress: { tls: \"1.3\", protocols: [h1, h2, h3] } }, load: { protocol: h3 }"),
     ("haproxy", "system: { ingress: { kind: haproxy } }"),
     ("nginx", "system: { ingress: { kind: nginx } }"),
     ("nginx-origin", "system: { origin: { kind: nginx } }"),

@@ -4,7 +4,7 @@ use plumb_path::{AnyError, Fault};
 
 use super::installable::{HAPROXY, Installable, NGINX};
 use super::version::Version;
-use crate::settings::{IngressKind, IngressSettings, Spoken, TlsVersion};
+use crate::settings::{IngressKind, IngressSettings, Offload, Spoken, TlsVersion};
 
 /// From this version of nginx on, `http2` is a directive, and a port without TLS serves both h1 and h2. Before, it was a word of
 /// `listen`.
@@ -46,8 +46,8 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
     }
     match ingress.streams {
         None => Ok(()),
-        Some(_) if !ingress.has_h2() => {
-            fault("streams", "only h2 has streams; add it with `protocols: [h1, h2]`".to_owned())
+        Some(_) if !ingress.has_h2() && !ingress.has_h3() => {
+            fault("streams", "only h2 and h3 have streams; add one with `protocols: [h1, h2]`".to_owned())
         }
         Some(_) if ingress.kind == IngressKind::Caddy => {
             fault("streams", "Caddy has no setting for the streams of a connection".to_owned())
@@ -63,14 +63,20 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
 fn lacks_h3(ingress: &IngressSettings) -> Option<&'static str> {
     match ingress.kind {
         _ if !ingress.has_h3() => None,
-        IngressKind::Embedded | IngressKind::Haproxy | IngressKind::Nginx => {
-            Some("of the ingresses that plumb starts, only Caddy speaks h3; set `kind: caddy`")
-        }
+        IngressKind::Haproxy | IngressKind::Nginx => Some(
+            "of the ingresses that plumb starts, the embedded one and Caddy speak h3; set `kind: embedded` or `kind: caddy`",
+        ),
         _ if ingress.tls != TlsVersion::V13 => Some("h3 needs TLS 1.3; set `tls: \"1.3\"`"),
         IngressKind::Caddy if !ingress.has_h1() => {
             Some("Caddy speaks h3 beside h1; write `[h1, h3]` or `[h1, h2, h3]`")
         }
-        IngressKind::Caddy | IngressKind::External => None,
+        IngressKind::Embedded if ingress.protocols == [Spoken::H3] => {
+            Some("the embedded ingress speaks h3 beside others; write `[h1, h3]` or `[h1, h2, h3]`")
+        }
+        IngressKind::Embedded if ingress.offload != Offload::None => Some(
+            "a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`",
+        ),
+        IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => None,
     }
 }
 
@@ -136,7 +142,7 @@ fn lack(program: Installable, mark: &str, build: &str, ingress: &IngressSettings
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Spoken::{H1, H2};
+    use crate::settings::Spoken::{H1, H2, H3};
 
     #[test]
     fn protocols_are_one_or_both() {
@@ -172,10 +178,41 @@ mod tests {
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`
-        system.ingress.streams: only h2 has streams; add it with `protocols: [h1, h2]`
+        system.ingress.streams: only h2 and h3 have streams; add one with `protocols: [h1, h2]`
         system.ingress.streams: Caddy has no setting for the streams of a connection
         system.ingress.streams: a connection has 1 to 65535 streams
         system.ingress.streams: a connection has 1 to 65535 streams
+        ");
+    }
+
+    #[test]
+    fn h3_goes_beside_others_where_its_handshakes_can_be_done() {
+        let with = |kind, tls, offload, protocols: &[Spoken]| {
+            let protocols = protocols.to_vec();
+            let ingress = IngressSettings { kind, tls, offload, protocols, ..IngressSettings::default() };
+            check(&ingress).map_or_else(|fault| fault.to_string(), |()| "none".to_owned())
+        };
+        let (embedded, v13, none) = (IngressKind::Embedded, TlsVersion::V13, Offload::None);
+        for protocols in [&[H1, H3][..], &[H1, H2, H3], &[H2, H3]] {
+            assert_eq!(with(embedded, v13, none.clone(), protocols), "none");
+        }
+        let faults = [
+            with(embedded, v13, none.clone(), &[H3]),
+            with(embedded, TlsVersion::None, none.clone(), &[H1, H3]),
+            with(embedded, TlsVersion::V12, none.clone(), &[H1, H3]),
+            with(embedded, v13, Offload::Threads, &[H1, H3]),
+            with(embedded, v13, Offload::Multibuffer, &[H1, H2, H3]),
+            with(IngressKind::Haproxy, v13, none.clone(), &[H1, H3]),
+            with(IngressKind::Caddy, v13, none, &[H2, H3]),
+        ];
+        insta::assert_snapshot!(faults.join("\n"), @"
+        system.ingress.protocols: the embedded ingress speaks h3 beside others; write `[h1, h3]` or `[h1, h2, h3]`
+        system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
+        system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
+        system.ingress.protocols: a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`
+        system.ingress.protocols: a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`
+        system.ingress.protocols: of the ingresses that plumb starts, the embedded one and Caddy speak h3; set `kind: embedded` or `kind: caddy`
+        system.ingress.protocols: Caddy speaks h3 beside h1; write `[h1, h3]` or `[h1, h2, h3]`
         ");
     }
 

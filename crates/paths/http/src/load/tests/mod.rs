@@ -11,6 +11,7 @@ pub(crate) mod server;
 mod tls;
 mod with_caddy;
 mod with_embedded;
+mod with_embedded_h3;
 mod with_nghttpd;
 mod with_nginx;
 
