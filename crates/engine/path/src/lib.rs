@@ -12,6 +12,7 @@ pub mod drive;
 pub mod existing;
 pub mod family;
 mod joined;
+pub mod link;
 pub mod log;
 pub mod null;
 pub mod portion;

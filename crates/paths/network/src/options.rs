@@ -1,6 +1,5 @@
 //! The options of a network that is built for a run: the treatments of tuning guides, each a setting.
 
-use plumb_model::{ByteRate, Bytes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,35 +96,6 @@ pub struct Offloads {
     pub tx_checksum: Option<Switch>,
     /// Checksums of what is received.
     pub rx_checksum: Option<Switch>,
-}
-
-/// A link that is worse than the machine, in both directions.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LinkShape {
-    /// The most that goes through in each direction.
-    pub rate: Option<ByteRate>,
-    /// Bytes that may go at once although the rate would not allow it.
-    pub burst: Option<Bytes>,
-    /// How long each packet takes.
-    pub delay: Option<Span>,
-    /// The share of packets that are lost.
-    pub loss: Option<Percent>,
-    /// The most by which a packet's delay differs from `delay`. Packets keep their order.
-    pub jitter: Option<Span>,
-    /// The share of packets that take no delay and so overtake others.
-    pub reordering: Option<Percent>,
-    /// The seed by which packets are lost, reordered and delayed; if absent, each slot has another one.
-    pub seed: Option<u64>,
-}
-
-impl LinkShape {
-    /// Whether packets are delayed or lost, beyond a rate.
-    #[must_use]
-    pub fn is_impaired(&self) -> bool {
-        let Self { delay, loss, jitter, reordering, .. } = self;
-        delay.is_some() || loss.is_some() || jitter.is_some() || reordering.is_some()
-    }
 }
 
 plumb_model::named! {

@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use plumb_model::{Bytes, ClusterObject, ClusterObjectKind, Metric, Rate, Span};
+use plumb_path::link::LinkShape;
 use plumb_path::{Capacity, CapacitySettings, Fault, RunBy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::driver::{DEFAULT_PORT, Driver};
 use crate::metrics;
-use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
+use crate::options::{Fastpath, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
 use crate::placement::SharedCpus;
 
 /// The settings of a `network` experiment.

@@ -48,6 +48,21 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Makes a namespace with the settings of this process' own, but without IPv6, whose announcements nobody asked for. Also returns the
+    /// names of the settings that it did not take.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_like_host() -> Result<(Self, Vec<String>), Error> {
+        let namespace = Self::create()?;
+        let refused = namespace.take_settings_of_host()?;
+        for which in ["all", "default"] {
+            namespace.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
+        }
+        Ok((namespace, refused))
+    }
+
     /// The namespace of this process, usually the host's.
     ///
     /// # Errors

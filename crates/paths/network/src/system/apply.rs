@@ -3,10 +3,11 @@
 use plumb_host::Error;
 use plumb_host::namespace::Namespace;
 use plumb_host::network::{Feature, Impairment, Shape, TokenBucket};
+use plumb_path::link::LinkShape;
 
 use super::layout::{Layout, Role};
 use super::rules::rules;
-use crate::options::{LinkShape, Offloads, Switch};
+use crate::options::{Offloads, Switch};
 use crate::settings::SystemSettings;
 
 /// The default burst of a rate: a few of the largest packets that a sender puts together.

@@ -2,7 +2,7 @@
 
 use plumb_host::Error;
 use plumb_host::cpu::CpuSet;
-use plumb_path::Fault;
+use plumb_path::{Fault, link};
 
 use super::layout::TUNNEL_BYTES;
 use super::ovs::{self, NoOpenVSwitch};
@@ -45,42 +45,16 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     if spec.xps.is_some() && spec.queues == 1 {
         return fault("xps", "a device with one queue has nothing to steer; give `queues` too".to_owned());
     }
-    link(spec)?;
+    check_link(spec)?;
     paths(spec)
 }
 
-fn link(spec: &SystemSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: &str| Err(Fault::new(format!("system.{key}"), message));
+fn check_link(spec: &SystemSettings) -> Result<(), Fault> {
     let link = &spec.link;
-    for (key, share) in [("link.loss", link.loss), ("link.reordering", link.reordering)] {
-        if share.is_some_and(|share| !(0.0..=1.0).contains(&share.0)) {
-            return fault(key, "a share is 0% to 100%");
-        }
-    }
-    if link.rate.is_some_and(|rate| rate.0 < 1.0) {
-        return fault("link.rate", "a rate must be above 0; leave it out for a link without one");
-    }
-    let delay_ns = link.delay.map_or(0, |delay| delay.0);
-    if link.jitter.is_some_and(|jitter| jitter.0 > delay_ns) {
-        return fault("link.jitter", "a delay can vary by no more than itself; give a longer `link.delay`");
-    }
-    if link.reordering.is_some() && delay_ns == 0 {
-        return fault("link.reordering", "packets overtake those that are delayed; give `link.delay` too");
-    }
-    if link.seed.is_some() && !link.is_impaired() {
-        return fault(
-            "link.seed",
-            "a rate draws nothing; a seed is for `delay`, `loss`, `jitter` and `reordering`",
-        );
-    }
-    if link.burst.is_some() && (link.rate.is_none() || link.is_impaired()) {
-        return fault(
-            "link.burst",
-            "a burst is part of a rate; give `link.rate` too, and neither a delay nor a loss",
-        );
-    }
+    link.check()?;
     if spec.qdisc.is_some() && (link.rate.is_some() || link.is_impaired()) {
-        return fault("qdisc", "a link with a rate, a delay or a loss has its own queue already");
+        let message = "a link with a rate, a delay or a loss has its own queue already";
+        return Err(Fault::new("system.qdisc", message));
     }
     Ok(())
 }
@@ -171,16 +145,12 @@ pub enum Unbuildable {
 /// The remedy for a refusal, as the end of a message.
 fn remedy(error: &Error) -> &'static str {
     let Error::Network { what, .. } = error else { return "" };
-    if what.contains("network namespace") {
-        "; it needs root, or a kernel that lets ordinary users make user namespaces"
-    } else if what.contains("macvlan device") || what.contains("vxlan device") {
+    if what.contains("macvlan device") || what.contains("vxlan device") {
         "; between hosts it needs root, and a kernel that has such devices"
-    } else if what.contains("tap device") {
-        "; for Plumbline's own link it needs /dev/net/tun and root"
     } else if what.contains("hand rules to nft") {
         "; install nftables"
     } else {
-        ""
+        link::remedy(error)
     }
 }
 
@@ -214,10 +184,11 @@ pub fn feasible_half(spec: &SystemSettings) -> Result<(), Unbuildable> {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::{ByteRate, Bytes, Percent, Span};
+    use plumb_model::Span;
+    use plumb_path::link::LinkShape;
 
     use super::*;
-    use crate::options::{LinkShape, Offloads};
+    use crate::options::Offloads;
 
     #[test]
     fn settings_that_cannot_be_together_are_named() {
@@ -249,29 +220,15 @@ mod tests {
                     ..of(SystemKind::Veth)
                 },
             ),
+            (
+                "system.link.seed",
+                SystemSettings {
+                    link: LinkShape { seed: Some(1), ..LinkShape::default() },
+                    ..of(SystemKind::Veth)
+                },
+            ),
         ];
         for (key, spec) in cases {
-            let found = check(&spec).err().map_or(String::new(), |fault| fault.key);
-            assert_eq!(found, key, "{spec:?}");
-        }
-    }
-
-    #[test]
-    fn settings_of_a_link_that_cannot_be_together_are_named() {
-        let none = LinkShape::default();
-        let delay = LinkShape { delay: Some(Span(1)), ..none.clone() };
-        let cases = [
-            ("", delay.clone()),
-            ("system.link.loss", LinkShape { loss: Some(Percent(1.5)), ..none.clone() }),
-            ("system.link.rate", LinkShape { rate: Some(ByteRate(0.0)), ..none.clone() }),
-            ("system.link.burst", LinkShape { burst: Some(Bytes(1)), ..none.clone() }),
-            ("system.link.jitter", LinkShape { jitter: Some(Span(2)), ..delay.clone() }),
-            ("system.link.reordering", LinkShape { reordering: Some(Percent(1.1)), ..delay }),
-            ("system.link.reordering", LinkShape { reordering: Some(Percent(0.1)), ..none.clone() }),
-            ("system.link.seed", LinkShape { seed: Some(1), ..none }),
-        ];
-        for (key, link) in cases {
-            let spec = SystemSettings { kind: SystemKind::Veth, link, ..SystemSettings::default() };
             let found = check(&spec).err().map_or(String::new(), |fault| fault.key);
             assert_eq!(found, key, "{spec:?}");
         }

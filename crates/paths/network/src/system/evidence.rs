@@ -2,6 +2,7 @@
 
 use plumb_host::cpu::CpuSet;
 use plumb_model::{Bytes, Evidence, Measurement, Reading, Statement, facts, statements};
+use plumb_path::link::{self, LinkShape};
 use plumb_path::{SeenWindow, Snapshot};
 
 use super::apply::{features, wanted};
@@ -11,10 +12,9 @@ use super::merged_halves::{CLOSED, OPENED, joined};
 use super::observe::{
     BURST, ENTRIES, NONE, SERVICES, SHORTCUTS, TUNNEL, UNLIKE_HOST, of_queues, of_rules, of_shape, packets_of,
 };
-use super::own_link;
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
-use crate::options::{Fastpath, LinkShape};
+use crate::options::Fastpath;
 use crate::settings::{NetworkSettings, SystemKind, SystemSettings};
 
 statements! {
@@ -205,9 +205,8 @@ impl Observation<'_> {
         let mut asked = vec![("mtu", spec.mtu.to_string())];
         asked.extend(spec.queue_length.map(|length| ("queue_length", length.to_string())));
         asked.extend(spec.qdisc.clone().map(|kind| ("qdisc", kind)));
-        let link = &spec.link;
-        let is_own = own_link::is_own(link, self.after);
-        asked.extend(queue_of(link).filter(|_| !is_own).map(|kind| ("qdisc", kind.to_owned())));
+        let is_own = link::is_own(&spec.link, self.after);
+        asked.extend(queue_of(&spec.link).filter(|_| !is_own).map(|kind| ("qdisc", kind.to_owned())));
         let features = features(&spec.offloads).into_iter();
         asked.extend(features.filter_map(|(it, asked)| Some((it.name(), asked?.name().to_owned()))));
         asked.extend(spec.rps.as_deref().map(|cpus| ("rps", queues_on(cpus, spec.queues, false))));
@@ -220,10 +219,10 @@ impl Observation<'_> {
         if is_own {
             let least =
                 [self.traffic.packets, self.traffic.bytes].map(|counted| (1.0 - MISSED_MAX) * counted);
-            evidence.extend(own_link::evidence(link, (self.before, self.after), least.into()));
+            evidence.extend(link::own_evidence(&spec.link, (self.before, self.after), least.into()));
             return evidence;
         }
-        let shape = of_shape(wanted(link)).into_iter();
+        let shape = of_shape(wanted(&spec.link)).into_iter();
         evidence.extend(shape.map(|(name, expected)| match name {
             BURST => self.burst(&expected),
             _ => self.read_back(name, expected),

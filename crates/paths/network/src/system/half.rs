@@ -325,8 +325,10 @@ fn until_free(make: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use plumb_path::link::LinkShape;
+
     use super::*;
-    use crate::options::{LinkShape, Switch};
+    use crate::options::Switch;
 
     #[test]
     fn only_what_each_side_can_build_spans_hosts() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use plumb_host::Error;
 use plumb_host::process::named;
 use plumb_model::CpuCost;
+use plumb_path::link::{own_cpu_ns, take_off};
 use plumb_path::{PathError, Place, Snapshot, System};
 
 use super::apply::apply;
@@ -14,7 +15,6 @@ use super::half::{self, Half};
 use super::layout::{CLIENT_AT, Layout, SERVER, SERVER_AT};
 use super::observe::observe;
 use super::ovs::OpenVSwitch;
-use super::own_link;
 use crate::settings::{Apart, NetworkSettings, NetworkTarget, SystemKind, SystemSettings};
 
 /// How long the first connection through a network may take.
@@ -122,7 +122,11 @@ impl System for Pods {
         let daemons: Vec<u32> = self.open_vswitch.iter().flat_map(OpenVSwitch::pids).collect();
         let mut cpu = cpu(&mut self.end, &self.kernel_threads, &daemons)?;
         if let (Some(link), End::Own(_)) = (&self.layout.link, &self.end) {
-            without(&mut cpu, own_link::cpu_ns(link));
+            let link_ns = own_cpu_ns(link);
+            take_off(&mut cpu, link_ns);
+            cpu.components
+                .entry(SERVER_COMPONENT.to_owned())
+                .and_modify(|ns| *ns = ns.saturating_sub(link_ns));
         }
         let mut snapshot = Snapshot { cpu, ..Snapshot::default() };
         observe(&self.layout, &self.spec, &mut snapshot)?;
@@ -139,15 +143,6 @@ impl System for Pods {
             None => Ok(()),
         }
     }
-}
-
-/// Takes the time of the link's threads, which are this process's, from that of the server. It is nearly all system time; the
-/// division of the process's time is an estimate, so the rest is user time.
-fn without(cost: &mut CpuCost, link_ns: u64) {
-    let of_system_ns = link_ns.min(cost.system_ns);
-    cost.system_ns -= of_system_ns;
-    cost.user_ns = cost.user_ns.saturating_sub(link_ns - of_system_ns);
-    cost.components.entry(SERVER_COMPONENT.to_owned()).and_modify(|ns| *ns = ns.saturating_sub(link_ns));
 }
 
 /// CPU time of the server's end, of daemons, and of the kernel's threads for packets.

@@ -84,12 +84,8 @@ impl Layout {
     pub(super) fn of_namespaces(count: usize) -> Result<Self, Error> {
         let mut layout = Self::default();
         for _ in 0..count {
-            let namespace = Namespace::create()?;
-            layout.refused.extend(namespace.take_settings_of_host()?);
-            // Nobody here speaks it, and its announcements would be counted as traffic.
-            for which in ["all", "default"] {
-                namespace.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
-            }
+            let (namespace, refused) = Namespace::create_like_host()?;
+            layout.refused.extend(refused);
             layout.namespaces.push(namespace);
         }
         Ok(layout)

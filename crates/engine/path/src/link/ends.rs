@@ -1,0 +1,216 @@
+//! Two network namespaces with Plumbline's own link between them: one for the load, and one for the system.
+//!
+//! Neither has a name. Descriptors of this process hold them, so that nothing is left when it is killed.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plumb_host::Error;
+use plumb_host::namespace::{Namespace, enter};
+use plumb_host::network::{Link, TunLink};
+use plumb_model::{CpuCost, Evidence, facts, statements};
+
+use super::own::{observe_own, own_cpu_ns, own_evidence, own_terms, take_off};
+use super::shape::LinkShape;
+use crate::family::Snapshot;
+
+statements! {
+    SETTINGS = "link-settings": "settings of the host that the link's two ends lack", "none", "{seen}";
+}
+
+/// Where the two ends are.
+const LOAD: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
+const SYSTEM: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
+/// The device of each end, with the MTU of Ethernet.
+const DEVICE: Link<'static> = Link { name: "eth0", mtu: 1500, queue_length: None, queues: 1 };
+/// How long the first connection may take beside the link's delay. It may have to send a lost segment again, several times.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The segments of a connection's setup, and one more.
+const SEGMENTS: u32 = 4;
+/// The state that says which settings of the host the ends do not have.
+const UNLIKE_HOST: &str = "settings unlike the host's";
+const NONE: &str = "none";
+
+/// Two ends and the link between them.
+#[derive(Debug)]
+pub struct LinkedEnds {
+    // Its devices are in the namespaces, so it ends first.
+    link: TunLink,
+    load: Namespace,
+    system: Namespace,
+    /// The settings of the host that they did not take.
+    refused: BTreeSet<String>,
+}
+
+impl LinkedEnds {
+    /// The address of the system's end.
+    pub const ADDRESS: IpAddr = IpAddr::V4(SYSTEM);
+
+    /// Makes both ends and a link with these effects.
+    ///
+    /// # Errors
+    /// When this process may not, or the kernel has no TAP devices.
+    pub fn join(shape: &LinkShape) -> Result<Self, Error> {
+        let (load, refused) = Namespace::create_like_host()?;
+        let (system, also_refused) = Namespace::create_like_host()?;
+        let link = TunLink::start([(&load, DEVICE), (&system, DEVICE)], own_terms(shape))?;
+        for (end, address) in [(&load, LOAD), (&system, SYSTEM)] {
+            end.add_address(DEVICE.name, address, 24)?;
+            end.set_up(DEVICE.name)?;
+        }
+        let refused = refused.into_iter().chain(also_refused).collect();
+        Ok(Self { link, load, system, refused })
+    }
+
+    /// Moves the calling thread to the system's end for good, with the threads and programs that it starts from now on.
+    ///
+    /// # Errors
+    /// When this process may not.
+    pub fn enter_system(&self) -> Result<(), Error> {
+        enter(&self.system.path())
+    }
+
+    /// The path of the load's namespace for other processes.
+    #[must_use]
+    pub fn path_of_load(&self) -> PathBuf {
+        self.load.path()
+    }
+
+    /// Connects once from the load's end to a TCP port of the system's, so that each end knows where the other one is.
+    ///
+    /// # Errors
+    /// When nothing answers.
+    pub fn connect(&self, port: u16) -> Result<(), Error> {
+        let address = SocketAddr::new(Self::ADDRESS, port);
+        let patience = PATIENCE + SEGMENTS * Duration::from_nanos(self.link.terms().delay_ns);
+        let connected = self.load.inside(|| TcpStream::connect_timeout(&address, patience))?;
+        let failed = |cause| Error::Network { what: "reach the system over its link".to_owned(), cause };
+        connected.map(drop).map_err(failed)
+    }
+
+    /// Adds what the link counted so far, its effects, and the settings that its ends lack.
+    ///
+    /// # Errors
+    /// When a device is gone.
+    pub fn observe(&self, snapshot: &mut Snapshot) -> Result<(), Error> {
+        let lost = [&self.load, &self.system].map(|end| Ok(end.link(DEVICE.name)?.counters.lost_packets));
+        observe_own(&self.link, lost.into_iter().sum::<Result<u64, Error>>()?, snapshot);
+        let refused: Vec<&str> = self.refused.iter().map(String::as_str).collect();
+        let unlike = if refused.is_empty() { NONE.to_owned() } else { refused.join(", ") };
+        snapshot.states.insert(UNLIKE_HOST.to_owned(), unlike);
+        Ok(())
+    }
+
+    /// Takes the CPU time of the link's threads from that of this process, which has them.
+    pub fn take_off(&self, cost: &mut CpuCost) {
+        take_off(cost, own_cpu_ns(&self.link));
+    }
+
+    /// Evidence of the link and its ends in a slot whose packets were at least this many with this many bytes.
+    #[must_use]
+    pub fn evidence(
+        shape: &LinkShape,
+        (before, after): (&Snapshot, &Snapshot),
+        least: (f64, f64),
+    ) -> Vec<Evidence> {
+        let state = |seen: &Snapshot| seen.states.get(UNLIKE_HOST).cloned().unwrap_or_default();
+        let seen = state(after);
+        let settings = SETTINGS.evidence(state(before) == NONE && seen == NONE, facts![seen]);
+        own_evidence(shape, (before, after), least).into_iter().chain([settings]).collect()
+    }
+}
+
+/// Why this host cannot make such a link.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {_0}{}", remedy(_0))]
+pub struct NoLink(#[from] Error);
+
+impl NoLink {
+    /// Makes the link, to see whether it can be made here, and removes it again.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn check(shape: &LinkShape) -> Result<(), Self> {
+        Ok(LinkedEnds::join(shape).map(drop)?)
+    }
+}
+
+/// The remedy for a refusal of a namespace or of a link's device, as the end of a message; empty for others.
+#[must_use]
+pub fn remedy(error: &Error) -> &'static str {
+    let Error::Network { what, .. } = error else { return "" };
+    if what.contains("network namespace") {
+        "; it needs root, or a kernel that lets ordinary users make user namespaces"
+    } else if what.contains("tap device") {
+        "; for Plumbline's own link it needs /dev/net/tun and root"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use plumb_host::namespace::may_create;
+    use plumb_host::time::monotonic_ns;
+    use plumb_model::Span;
+
+    use super::*;
+
+    #[test]
+    fn bytes_between_the_ends_take_the_delay_each_way_and_are_counted() {
+        let has_devices = std::path::Path::new("/dev/net/tun").exists();
+        if !may_create() || !has_devices {
+            let reason = if has_devices {
+                "this process may not make network namespaces"
+            } else {
+                "hardware: there is no /dev/net/tun"
+            };
+            eprintln!(
+                "test skipped: link::ends::tests::bytes_between_the_ends_take_the_delay_each_way_and_are_counted: {reason}"
+            );
+            return;
+        }
+        let delay = Span(3_000_000);
+        let shape = LinkShape { delay: Some(delay), seed: Some(7), ..LinkShape::default() };
+        let ends = LinkedEnds::join(&shape).unwrap();
+        let mut before = Snapshot::default();
+        ends.observe(&mut before).unwrap();
+        let listener = ends.system.inside(|| TcpListener::bind((LinkedEnds::ADDRESS, 0)).unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        ends.connect(address.port()).unwrap();
+        listener.accept().unwrap();
+        let began_ns = monotonic_ns();
+        let mut near = ends.load.inside(|| TcpStream::connect(address).unwrap()).unwrap();
+        assert!(monotonic_ns() - began_ns >= 2 * delay.0, "a round trip takes the delay twice");
+        let (mut far, _) = listener.accept().unwrap();
+        far.write_all(&[7; 10_000]).unwrap();
+        near.read_exact(&mut [0; 10_000]).unwrap();
+        let mut after = Snapshot::default();
+        ends.observe(&mut after).unwrap();
+        let evidence = LinkedEnds::evidence(&shape, (&before, &after), (7.0, 10_000.0));
+        // A busy machine may make the link late.
+        let broken = evidence
+            .iter()
+            .filter(|one| !one.holds && !["link-on-time", "link-cpu"].contains(&one.kind.as_str()));
+        assert_eq!(broken.count(), 0, "{evidence:#?}");
+    }
+
+    #[test]
+    fn a_setting_that_an_end_lacks_breaks_the_evidence() {
+        let with = |unlike: &str| Snapshot {
+            states: [(UNLIKE_HOST.to_owned(), unlike.to_owned())].into(),
+            ..Snapshot::default()
+        };
+        let holds = |unlike: &str| {
+            let seen = with(unlike);
+            let evidence = LinkedEnds::evidence(&LinkShape::default(), (&seen, &seen), (0.0, 0.0));
+            evidence.into_iter().find(|one| one.kind == SETTINGS.kind).unwrap().holds
+        };
+        assert!(holds(NONE) && !holds("net/ipv4/tcp_rmem") && !holds(""));
+    }
+}
