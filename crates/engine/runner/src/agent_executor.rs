@@ -42,9 +42,17 @@ pub struct AgentExecutor<'a> {
     /// The treatments of all variants, on whichever hosts.
     treatments: &'a [Treatment<'a>],
     systems: BTreeMap<String, (Agent, Value)>,
-    /// The agents of the load, one per place, by the names of all places: variants may have pods of their
-    /// own.
-    loads: BTreeMap<String, Vec<Agent>>,
+    /// The agents of the load, one per place.
+    loads: BTreeMap<Loads, Vec<Agent>>,
+}
+
+/// The loads of a variant. Loads of other variants may need other agents.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Loads {
+    /// The names of all places: variants may have pods of their own.
+    places: String,
+    /// Whether they need none of root's capabilities. A load that enters a namespace of its system needs one.
+    are_unprivileged: bool,
 }
 
 impl<'a> AgentExecutor<'a> {
@@ -158,15 +166,20 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
+    fn loads_of(&self, settings: &PathSettings) -> Loads {
+        let are_unprivileged = self.path.load_is_unprivileged && !settings.facts().system.needs_namespaces;
+        Loads { places: self.hosts.layout().names_of_loads(), are_unprivileged }
+    }
+
     fn try_prepare_loads(
         &mut self,
         SlotOrder { name, settings, .. }: SlotOrder<'_>,
     ) -> Result<(), SlotError> {
         let count = self.hosts.layout().loads();
-        let key = self.hosts.layout().names_of_loads();
+        let key = self.loads_of(settings);
         for load in self.loads.get(&key).map_or(0, Vec::len)..count {
             let label = if count == 1 { "load".to_owned() } else { format!("load-{}", load + 1) };
-            let agent = self.start(Side::Load(load), &label, self.path.load_is_unprivileged)?;
+            let agent = self.start(Side::Load(load), &label, key.are_unprivileged)?;
             self.loads.entry(key.clone()).or_default().push(agent);
         }
         let loads = self.loads.entry(key).or_default();
@@ -191,6 +204,7 @@ impl<'a> AgentExecutor<'a> {
 
     fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         let parts = parts(order.settings, self.hosts.layout().loads())?;
+        let loads = self.loads_of(order.settings);
         let Some((system, _)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
@@ -201,7 +215,7 @@ impl<'a> AgentExecutor<'a> {
             }
         };
         let run = WindowRun {
-            loads: self.loads.entry(self.hosts.layout().names_of_loads()).or_default(),
+            loads: self.loads.entry(loads).or_default(),
             system,
             hosts: self.hosts.begin_window(),
             parts: &parts,
