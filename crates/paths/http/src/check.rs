@@ -2,7 +2,9 @@
 
 use plumb_path::Fault;
 
-use crate::settings::{Driver, HttpSettings, IngressKind, IngressSettings, LoadProtocol, TlsVersion};
+use crate::settings::{
+    Driver, HttpSettings, IngressKind, IngressSettings, LoadProtocol, SystemSettings, TlsVersion,
+};
 use crate::{load, system};
 
 /// Checks what no single field can.
@@ -12,6 +14,7 @@ use crate::{load, system};
 pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     load::check(&settings.load)?;
     system::check(&settings.system)?;
+    check_link(&settings.system)?;
     let ingress = &settings.system.ingress;
     let (driver, protocol) = (settings.load.driver, settings.load.protocol);
     if driver == Driver::K6 && protocol == LoadProtocol::H2 && is_plain(ingress) {
@@ -45,10 +48,79 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     }
 }
 
+/// Whether the link can have the effects that are asked for, and there is anything that it could be put before.
+fn check_link(system: &SystemSettings) -> Result<(), Fault> {
+    let SystemSettings { link, ingress, .. } = system;
+    if !link.is_empty() && ingress.kind == IngressKind::External {
+        let message = "an external system is reached over the network that exists; `link` is for an ingress that plumb starts";
+        return Err(Fault::new("system.link", message));
+    }
+    link.check()?;
+    if link.burst.is_some() {
+        let message = "plumb makes this link, and its rate has no burst; leave it out";
+        return Err(Fault::new("system.link.burst", message));
+    }
+    Ok(())
+}
+
+/// Why a load cannot be on another host than its system.
+#[derive(Debug, thiserror::Error)]
+#[error("`system.link` joins two namespaces of one host; give both sides the same place, or leave it out")]
+pub struct OneHostOnly;
+
+/// Checks whether the load may be on another host than the system.
+///
+/// # Errors
+/// When a link that plumb makes is between them.
+pub fn check_spans_hosts(system: &SystemSettings) -> Result<(), OneHostOnly> {
+    if system.link.is_empty() { Ok(()) } else { Err(OneHostOnly) }
+}
+
 /// Whether the ingress has no TLS for certain. The address of an object in a cluster is not known here.
 fn is_plain(ingress: &IngressSettings) -> bool {
     match ingress.kind {
         IngressKind::External => ingress.url.as_deref().is_some_and(|url| url.starts_with("http:")),
         _ => ingress.tls == TlsVersion::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::{ByteRate, Bytes, Span};
+    use plumb_path::link::LinkShape;
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_between_a_load_and_an_ingress_that_plumb_starts_on_one_host() {
+        let with = |link: LinkShape, kind: IngressKind| {
+            let ingress = IngressSettings { kind, ..IngressSettings::default() };
+            SystemSettings { ingress, link, ..SystemSettings::default() }
+        };
+        let delay = LinkShape { delay: Some(Span(1)), ..LinkShape::default() };
+        let said = |system: &SystemSettings| {
+            check_link(system).map_or_else(|fault| fault.to_string(), |()| "none".to_owned())
+        };
+        assert_eq!(said(&with(delay.clone(), IngressKind::Haproxy)), "none");
+        assert_eq!(said(&with(LinkShape::default(), IngressKind::External)), "none");
+        let external = said(&with(delay.clone(), IngressKind::External));
+        assert_eq!(
+            external,
+            "system.link: an external system is reached over the network that exists; `link` is for an ingress that plumb starts"
+        );
+        let rate = LinkShape { rate: Some(ByteRate(1e6)), burst: Some(Bytes(1)), ..LinkShape::default() };
+        assert_eq!(
+            said(&with(rate, IngressKind::Nginx)),
+            "system.link.burst: plumb makes this link, and its rate has no burst; leave it out"
+        );
+        let seed = LinkShape { seed: Some(1), ..LinkShape::default() };
+        assert!(said(&with(seed, IngressKind::Nginx)).starts_with("system.link.seed: "));
+
+        assert!(check_spans_hosts(&with(LinkShape::default(), IngressKind::Nginx)).is_ok());
+        let apart = check_spans_hosts(&with(delay, IngressKind::Nginx)).unwrap_err().to_string();
+        assert_eq!(
+            apart,
+            "`system.link` joins two namespaces of one host; give both sides the same place, or leave it out"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The evidence that a slot did what was asked.
 
+mod link;
 mod module;
 
 use plumb_model::{Evidence, Measurement, Reading, Statistic, facts, statements};
@@ -72,11 +73,13 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
     evidence.extend(settings.server_evidence(before, after, measurement));
     evidence.extend(by_protocol);
     evidence.extend(settings.ingress_drop_evidence(before, after));
+    evidence.extend(settings.link_evidence(seen));
     evidence
 }
 
 /// Proof that the system is as its settings say, whatever the load is.
-pub fn of_system(settings: &HttpSettings, SeenWindow { before, after, .. }: SeenWindow<'_>) -> Vec<Evidence> {
+pub fn of_system(settings: &HttpSettings, seen: SeenWindow<'_>) -> Vec<Evidence> {
+    let SeenWindow { before, after, .. } = seen;
     let mut settings = settings.clone();
     // Nothing is known of the load, so nothing can be asked of batches that only many connections fill.
     settings.load.connections = 1;
@@ -91,6 +94,7 @@ pub fn of_system(settings: &HttpSettings, SeenWindow { before, after, .. }: Seen
     evidence.extend(settings.batch_evidence(before, after));
     evidence.extend(requests);
     evidence.extend(settings.ingress_drop_evidence(before, after));
+    evidence.extend(settings.link_evidence(seen));
     evidence
 }
 

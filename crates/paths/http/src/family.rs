@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use plumb_model::{Endpoint, Evidence, Question, Statistic};
 use plumb_path::{
-    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
+    About, AnyError, DataPath, Facts, Fault, LinkMaker, Load, LoadFacts, PathError, PathSettings, Place,
+    Portion, Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -46,6 +46,7 @@ impl Settings for HttpSettings {
             system: SystemFacts {
                 foreign: (ingress.kind == IngressKind::External).then(|| system::foreign(ingress)),
                 object: ingress.cluster_objects().pop(),
+                needs_namespaces: !self.system.link.is_empty(),
                 ..SystemFacts::default()
             },
             load: LoadFacts {
@@ -53,7 +54,7 @@ impl Settings for HttpSettings {
                 // A script of k6 says itself how much it sends.
                 weight: self.load.script.is_none().then(|| self.load.connections.into()),
                 threads: self.load.threads,
-                spans_hosts: Ok(()),
+                spans_hosts: check::check_spans_hosts(&self.system).map_err(Into::into),
                 saving: self.saving().map(|(without, saving)| (PathSettings::new(without), saving)),
                 ..LoadFacts::searching(self.load.searches().ok().flatten())
             },
@@ -78,6 +79,10 @@ impl Settings for HttpSettings {
                  handshake looks like a gain. iteration_duration includes all of it"
             ))
         })
+    }
+
+    fn link_maker(&self) -> Option<LinkMaker> {
+        (!self.system.link.is_empty()).then_some(LinkMaker::Plumbline)
     }
 
     fn lead_to(&mut self, endpoint: &Endpoint) {

@@ -13,6 +13,7 @@ mod origin;
 mod tls;
 mod windows;
 
+use plumb_path::link::LinkShape;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,4 +44,7 @@ pub struct SystemSettings {
     pub ingress: IngressSettings,
     /// The origin, which answers.
     pub origin: OriginSettings,
+    /// A link between the load and the ingress that is worse than the machine. The origin is on the ingress' side.
+    #[serde(skip_serializing_if = "LinkShape::is_empty")]
+    pub link: LinkShape,
 }

@@ -1,6 +1,7 @@
 //! The facts that a started HTTP system gives the load.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use plumb_host::address::resolve;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,9 @@ pub struct Target {
     /// The name or the address to connect to, where it is not that of the URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<String>,
+    /// The network namespace in which the load opens its sockets, as a path such as `/proc/PID/fd/N`; that of its process if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<PathBuf>,
 }
 
 impl Target {

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use plumb_host::epoll::{Epoll, Ready};
+use plumb_host::namespace::enter;
 use plumb_host::signals::unless_asked_to_stop;
 use plumb_host::time::monotonic_ns;
 use plumb_path::PathError;
 
+use super::core::Errand;
 use super::errors::Failure;
 use super::socket::Socket;
 use super::tcp::TcpLink;
@@ -26,19 +28,21 @@ const PATIENCE_NS_MAX: u64 = 10_000_000_000;
 ///
 /// # Errors
 /// When the offer cannot be used, or this process is asked to stop.
-pub fn protocol(
-    spec: &LoadSettings,
-    offer: Option<&Offer>,
-    address: SocketAddr,
-) -> Result<Spoken, PathError> {
+pub fn protocol(spec: &LoadSettings, offer: Option<&Offer>, errand: &Errand) -> Result<Spoken, PathError> {
     let Some(offer) = offer.filter(|_| spec.protocol == LoadProtocol::Auto) else {
         return Ok(spec.protocol.fixed().unwrap_or_default());
     };
     let security = Security::new(Some(offer), 1)?;
     let patience_ns = spec.timeout.0.min(PATIENCE_NS_MAX);
-    let negotiated = unless_asked_to_stop(move || negotiate(&security, address, patience_ns))
+    let (address, netns) = (errand.address, errand.netns.clone());
+    let choose = move || -> Result<Result<String, Failure>, plumb_host::Error> {
+        // The thread is for this alone, so it may stay there.
+        netns.as_deref().map_or(Ok(()), enter)?;
+        Ok(negotiate(&security, address, patience_ns))
+    };
+    let negotiated = unless_asked_to_stop(choose)
         .map_err(|cause| PathError::new(format!("connect to the server: {cause}")))?;
-    Ok(match negotiated {
+    Ok(match negotiated.map_err(PathError::load)? {
         Ok(alpn) if is_spoken(Spoken::H2, &alpn) => Spoken::H2,
         _ => Spoken::H1,
     })

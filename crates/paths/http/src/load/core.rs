@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use plumb_host::epoll::{Alarm, Epoll, Ready};
@@ -44,6 +45,8 @@ pub struct Errand {
     pub timeout_ns: u64,
     /// Whether the server chose the protocol.
     pub is_auto: bool,
+    /// The network namespace in which sockets are opened; that of the process if absent.
+    pub netns: Option<PathBuf>,
 }
 
 /// State that all connections of a thread share.

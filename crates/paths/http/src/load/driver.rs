@@ -88,7 +88,8 @@ pub(crate) fn driven_load(
 ) -> Result<Option<Box<dyn Load>>, PathError> {
     let Some(program) = program(settings.driver) else { return Ok(None) };
     let url = Url::parse(&target.url).map_err(PathError::load)?;
-    let tool = HttpTool { settings: settings.clone(), program, url, scratch };
+    let netns = target.netns.clone();
+    let tool = HttpTool { settings: settings.clone(), program, url, scratch, netns };
     Ok(Some(Box::new(DrivenLoad::new(tool)?)))
 }
 
@@ -97,6 +98,7 @@ struct HttpTool {
     program: Program,
     url: Url,
     scratch: PathBuf,
+    netns: Option<PathBuf>,
 }
 
 impl Tool for HttpTool {
@@ -105,7 +107,8 @@ impl Tool for HttpTool {
     }
 
     fn invocation(&self, window_ns: u64) -> Result<Invocation, AnyError> {
-        Ok(arguments::invocation(&self.settings, &self.url, window_ns, &self.scratch)?)
+        let invocation = arguments::invocation(&self.settings, &self.url, window_ns, &self.scratch)?;
+        Ok(Invocation { netns: self.netns.clone(), ..invocation })
     }
 
     fn metrics(&self) -> &'static [Metric] {
@@ -167,7 +170,7 @@ mod tests {
     /// The measurement of a tool of which this was read.
     fn completed(settings: LoadSettings, mut read: Measurement) -> Measurement {
         let (program, url) = (program(settings.driver).unwrap(), Url::parse("http://127.0.0.1/").unwrap());
-        HttpTool { settings, program, url, scratch: PathBuf::new() }.complete(&mut read);
+        HttpTool { settings, program, url, scratch: PathBuf::new(), netns: None }.complete(&mut read);
         read
     }
 

@@ -179,9 +179,10 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
         reuse: spec.reuse,
         timeout_ns: spec.timeout.0,
         is_auto: spec.protocol == LoadProtocol::Auto,
+        netns: target.netns.clone(),
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
-    Ok(match choice::protocol(spec, offer.as_ref(), errand.address)? {
+    Ok(match choice::protocol(spec, offer.as_ref(), &errand)? {
         Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, errand)),
         Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, errand)),
         Spoken::H3 => Box::new(HttpLoad::<H3>::new(spec, &url, offer, errand)),
@@ -221,7 +222,7 @@ fn offer(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Option<Offer
     }
 }
 
-/// The first address that accepts a connection, or the first one. A single one is not tried.
+/// The first address that accepts a connection, or the first one. A single one is not tried: a system behind a link has only one.
 fn choose_address(addresses: Vec<SocketAddr>) -> Result<SocketAddr, PathError> {
     let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();
     match addresses[..] {
@@ -311,6 +312,9 @@ fn worker<P: Protocol>(
     connections: usize,
     part: Part,
 ) -> Result<HttpWorker<P>, PathError> {
+    if let Some(netns) = &errand.netns {
+        plumb_host::namespace::enter(netns).map_err(PathError::load)?;
+    }
     let tally = Tally::new(part.frame, part.due.is_some(), errand.checks.all().len());
     let core = Core::new(errand, shared, security, Proportion::new(resumption, part.seed), tally)
         .map_err(|error| PathError::load(format!("make an event queue: {error}")))?;

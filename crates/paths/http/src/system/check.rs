@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use plumb_devices::DeviceKind;
 use plumb_host::scratch::Scratch;
+use plumb_path::link::NoLink;
 use plumb_path::{AnyError, Fault, Place};
 
 use super::certificates::Certificates;
@@ -84,6 +85,9 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
 /// When a program, a library or a CPU feature is missing.
 pub fn feasible(spec: &SystemSettings) -> Result<(), AnyError> {
     protocols::feasible(&spec.ingress)?;
+    if !spec.link.is_empty() {
+        NoLink::check(&spec.link)?;
+    }
     match spec.ingress.kind {
         IngressKind::External => return Ok(()),
         IngressKind::Embedded if spec.ingress.offload == Offload::Multibuffer => {

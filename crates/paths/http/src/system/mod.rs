@@ -48,7 +48,7 @@ pub(crate) fn expected_config(ingress: &IngressSettings) -> Option<String> {
 /// Builds and starts an HTTP system, and proves that it answers.
 ///
 /// Programs are started as children that die with the calling thread: call it from one that lives as long as the
-/// system is to live.
+/// system is to live. With a link, that thread stays in the system's network namespace.
 ///
 /// # Errors
 ///

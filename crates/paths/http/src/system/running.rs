@@ -1,12 +1,13 @@
 //! A system that was built here, of whatever parts.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use plumb_devices::Batcher;
 use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
 use plumb_ingress::{Config, EmbeddedIngress, Http2, Http3, KeyOperations, OriginServer, Timeouts, Tls};
 use plumb_model::CpuCost;
+use plumb_path::link::LinkedEnds;
 use plumb_path::{PathError, Place, Snapshot, System};
 use rustls::version::{TLS12, TLS13};
 
@@ -28,6 +29,8 @@ pub(super) struct Running {
     // Ended in this order: an origin that ends first makes errors of requests that are on their way.
     ingress: Option<Ingress>,
     origin: Option<Origin>,
+    /// The link between the load and the ingress.
+    link: Option<LinkedEnds>,
     target: Target,
     states: BTreeMap<String, String>,
     cpu_at_start: CpuTime,
@@ -51,14 +54,19 @@ enum Origin {
 
 impl Running {
     pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Self, PathError> {
-        let address = place.listens_on();
+        let cpu_at_start = own_cpu()?;
+        let link = (!spec.link.is_empty()).then(|| LinkedEnds::join(&spec.link)).transpose()?;
+        if let Some(link) = &link {
+            link.enter_system()?;
+        }
+        let reached_at = if link.is_some() { Some(LinkedEnds::ADDRESS) } else { place.address };
+        let address = reached_at.unwrap_or(Ipv4Addr::LOCALHOST.into());
         let certificates = match spec.ingress.tls {
             TlsVersion::None => None,
             TlsVersion::V12 | TlsVersion::V13 => {
                 Some(Certificates::in_scratch(&place.scratch, spec.ingress.key, address)?)
             }
         };
-        let cpu_at_start = own_cpu()?;
         let origin = Origin::start(&spec.origin, place)?;
         let expected = Expected {
             address,
@@ -67,8 +75,11 @@ impl Running {
             body_bytes: spec.origin.body.0,
         };
         let (ingress, proof) = Ingress::start(&spec.ingress, origin.port(), place, expected)?;
+        if let Some(link) = &link {
+            link.connect(ingress.port())?;
+        }
         let scheme = if certificates.is_some() { "https" } else { "http" };
-        let authority = match place.address {
+        let authority = match reached_at {
             Some(address) => SocketAddr::new(address, ingress.port()).to_string(),
             None => format!("localhost:{}", ingress.port()),
         };
@@ -76,10 +87,12 @@ impl Running {
             url: format!("{scheme}://{authority}/"),
             ca_pem: certificates.map(|certificates| certificates.ca_pem),
             connect: None,
+            netns: link.as_ref().map(LinkedEnds::path_of_load),
         };
         let states = states(&spec.ingress, proof);
         let uses_qat = offload::is_qat(&spec.ingress);
-        Ok(Self { ingress: Some(ingress), origin: Some(origin), target, states, cpu_at_start, uses_qat })
+        let (ingress, origin) = (Some(ingress), Some(origin));
+        Ok(Self { ingress, origin, link, target, states, cpu_at_start, uses_qat })
     }
 }
 
@@ -138,14 +151,15 @@ impl System for Running {
             counters.extend(offload::device_counters(&devices));
             states.extend(offload::device_states(&devices));
         }
-        Ok(Snapshot {
-            cpu: CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, components },
-            counters,
-            states,
-            workers,
-            worker_cpu_ns,
-            ..Snapshot::default()
-        })
+        let mut cpu = CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, components };
+        if let Some(link) = &self.link {
+            link.take_off(&mut cpu);
+        }
+        let mut snapshot = Snapshot { cpu, counters, states, workers, worker_cpu_ns, ..Snapshot::default() };
+        if let Some(link) = &self.link {
+            link.observe(&mut snapshot)?;
+        }
+        Ok(snapshot)
     }
 
     fn stop(&mut self) -> Result<(), PathError> {
@@ -173,7 +187,7 @@ impl Ingress {
     ) -> Result<(Self, Answered), PathError> {
         Ok(match spec.kind {
             IngressKind::Embedded => {
-                let ingress = embedded_ingress(spec, origin_port, place, expected.certificates)?;
+                let ingress = embedded_ingress(spec, origin_port, place, expected)?;
                 let proof = prove("the embedded ingress", ingress.port(), expected, || ingress.has_ended())?;
                 (Self::Embedded(ingress), proof)
             }
@@ -279,7 +293,7 @@ fn embedded_ingress(
     spec: &IngressSettings,
     origin_port: u16,
     place: &Place,
-    certificates: Option<&Certificates>,
+    Expected { address, certificates, .. }: Expected<'_>,
 ) -> Result<EmbeddedIngress, PathError> {
     let tls = certificates.map(|Certificates { leaf, key, .. }| Tls {
         version: if spec.tls == TlsVersion::V12 { &TLS12 } else { &TLS13 },
@@ -288,7 +302,6 @@ fn embedded_ingress(
         key,
         key_operations: key_operations(spec, place),
     });
-    let address = place.listens_on();
     let (threads, timeouts) = (spec.threads, Timeouts::default());
     let streams_max = spec.streams.unwrap_or(STREAMS_DEFAULT);
     let http2 = spec.has_h2().then(|| Http2 { streams_max, is_alone: !spec.has_h1() });

@@ -33,6 +33,7 @@ fn core_of(spec: &LoadSettings) -> Core<Shared> {
         reuse: Reuse::KeepAlive,
         timeout_ns: 1,
         is_auto: false,
+        netns: None,
     };
     let shared = H2::shared(&spec, &url);
     Core::new(Arc::new(errand), shared, Security::Plain, Proportion::new(0.0, 1), Tally::default()).unwrap()

@@ -1,0 +1,39 @@
+//! Evidence of the link between the load and the ingress.
+
+use plumb_model::{Evidence, Measurement, Reading};
+use plumb_path::link::LinkedEnds;
+use plumb_path::{SeenWindow, Snapshot};
+
+use crate::metrics::DATA_RECEIVED;
+use crate::settings::HttpSettings;
+
+/// The share of the load's bytes that the link's counters may miss, as they are read a little later than the window opens and closes.
+const MISSED_MAX: f64 = 0.1;
+/// More bytes than a packet of the link carries.
+const PACKET_BYTES: f64 = 1500.0;
+
+impl HttpSettings {
+    /// Proof that the load's traffic crossed the link, and that the link had its effects and kept up; none without a link.
+    ///
+    /// Only answers count, because a request that was handed to the kernel may not have left it.
+    pub(super) fn link_evidence(&self, seen: SeenWindow<'_>) -> Vec<Evidence> {
+        let link = &self.system.link;
+        if link.is_empty() {
+            return Vec::new();
+        }
+        let bytes = (1.0 - MISSED_MAX) * seen.measurement.map_or(0.0, received_bytes);
+        LinkedEnds::evidence(link, ends(seen), ((bytes / PACKET_BYTES).floor(), bytes))
+    }
+}
+
+fn ends(seen: SeenWindow<'_>) -> (&Snapshot, &Snapshot) {
+    (seen.before, seen.after)
+}
+
+/// Bytes that the load took from its sockets. Some tools do not report them.
+fn received_bytes(measurement: &Measurement) -> f64 {
+    match measurement.readings.get(DATA_RECEIVED.name) {
+        Some(Reading::Rate { count, .. }) => *count as f64,
+        _ => 0.0,
+    }
+}
