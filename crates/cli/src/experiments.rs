@@ -14,6 +14,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("tls-cost", include_str!("../../../experiments/tls-cost.yaml")),
     ("tls-offload", include_str!("../../../experiments/tls-offload.yaml")),
     ("tls-capacity", include_str!("../../../experiments/tls-capacity.yaml")),
+    ("http2-cost", include_str!("../../../experiments/http2-cost.yaml")),
     ("http-versions", include_str!("../../../experiments/http-versions.yaml")),
     ("haproxy-qat", include_str!("../../../experiments/haproxy-qat.yaml")),
     ("ingress-compare", include_str!("../../../experiments/ingress-compare.yaml")),
