@@ -7,6 +7,7 @@ mod documents;
 mod drivers;
 mod engines;
 mod existing;
+mod http_links;
 pub mod ingresses;
 mod init;
 mod integrity;

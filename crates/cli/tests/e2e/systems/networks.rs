@@ -13,7 +13,7 @@ use crate::common::{
 };
 
 /// Why a test that builds networks does nothing, if so.
-fn may() -> bool {
+pub fn may() -> bool {
     let may = plumb_host::namespace::may_create();
     if !may {
         skip_unprivileged("make network namespaces");
@@ -152,7 +152,7 @@ const LINKS: &[Variant] = &[
         OF_OWN_LINK,
     ),
 ];
-const OF_OWN_LINK: &[&str] =
+pub const OF_OWN_LINK: &[&str] =
     &["the link, which is Plumbline's own", "packets that the link forwarded", "packets that the link lost"];
 
 /// What the host cannot build, or does otherwise than it is asked to.
@@ -160,7 +160,7 @@ const ODD: &str = "    lent: { load: { tests: [tcp_bw], rate: null, zero_copy: m
                    ring: { system: { ring: 4096 } }\n    queue: { system: { qdisc: nonsense } }\n";
 
 /// Runs an experiment and gives each variant's state and evidence.
-fn measured(text: &str) -> Vec<Value> {
+pub fn measured(text: &str) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "experiment.yaml", text);
     let into = directory.path().join("run");
@@ -176,13 +176,37 @@ const KEPT_UP: [&str; 2] = ["link-on-time", "link-cpu"];
 /// The names of this evidence where it is the reason for a void variant.
 const LATE: [&str; 2] = ["packets that the link forwarded late", "CPU time of the link's busier thread"];
 
+/// Why a test of Plumbline's own link does nothing, if so.
+pub fn may_link() -> bool {
+    let has_devices = Path::new("/dev/net/tun").exists();
+    if !has_devices {
+        skip("hardware: this machine has no /dev/net/tun");
+    }
+    has_devices && may()
+}
+
+/// Asserts that all evidence of a variant with a link holds, and that there is some of each of `proven`. Returns whether the variant was
+/// measured: it is void if a busy machine made its link late, and then has no evidence but the reason.
+pub fn link_is_proven(variant: &Value, proven: &[&str]) -> bool {
+    if variant["state"] == "void" {
+        let reason = variant["reason"].as_str().unwrap();
+        assert!(LATE.iter().any(|what| reason.contains(what)), "{reason}");
+        skip(&format!("hardware: this machine did not let the link of {} keep up", variant["name"]));
+        return false;
+    }
+    let evidence = variant["evidence"].as_array().unwrap_or_else(|| panic!("{variant:#}"));
+    let is_broken = |one: &&Value| one["holds"] == false && KEPT_UP.iter().all(|kind| one["kind"] != *kind);
+    assert!(!evidence.iter().any(|one| is_broken(&one)), "{variant:#}");
+    for what in proven {
+        assert!(evidence.iter().any(|one| one["what"] == *what), "no evidence of {what} in {variant:#}");
+    }
+    true
+}
+
 #[test]
 fn links_delay_and_lose_packets_with_or_without_netem() {
-    if !may() || !has("nft") {
+    if !may_link() || !has("nft") {
         return;
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        return skip("hardware: this machine has no /dev/net/tun");
     }
     let lines = LINKS.iter().map(|it| format!("    {}: {{ {} }}\n", it.name, it.settings));
     let text = experiment(
@@ -202,21 +226,7 @@ fn links_delay_and_lose_packets_with_or_without_netem() {
     let found = measured(&text);
     for variant in LINKS {
         let found = found.iter().find(|it| it["name"] == variant.name).unwrap();
-        if found["state"] == "void" {
-            // No slot was good, so the variant has no evidence but the reason.
-            let reason = found["reason"].as_str().unwrap();
-            assert!(LATE.iter().any(|what| reason.contains(what)), "{reason}");
-            skip(&format!("hardware: this machine did not let the link of {} keep up", variant.name));
-            continue;
-        }
-        let evidence = found["evidence"].as_array().unwrap();
-        let broken = evidence
-            .iter()
-            .find(|one| one["holds"] == false && KEPT_UP.iter().all(|kind| one["kind"] != *kind));
-        assert!(broken.is_none(), "{found:#}");
-        for what in variant.proven {
-            assert!(evidence.iter().any(|one| one["what"] == *what), "no evidence of {what} in {found:#}");
-        }
+        link_is_proven(found, variant.proven);
     }
 }
 
@@ -378,10 +388,15 @@ fn a_run_that_is_killed_leaves_no_namespace_device_rule_process_or_setting() {
     let system = "conntrack: on, service_rules: 200, queues: 2";
     let text = experiment(&lines).replace("kind: veth", &format!("kind: veth, {system}"));
     let file = write(directory.path(), "experiment.yaml", text);
+    nothing_is_left_after_kills(&file, directory.path());
+}
+
+/// Kills runs of an experiment, or all processes of them, and asserts that nothing of them is left on this host.
+pub fn nothing_is_left_after_kills(file: &Path, directory: &Path) {
     let before = Host::look();
     let mut random = Random(u64::from(std::process::id()) | 1 << 42);
     for kill in 0..kills() {
-        let output = directory.path().join(format!("run-{kill}"));
+        let output = directory.join(format!("run-{kill}"));
         let child = plumb()
             .args(["run", file.to_str().unwrap(), "--quiet", "--output", output.to_str().unwrap()])
             .stdout(Stdio::null())
