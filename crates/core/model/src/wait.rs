@@ -18,12 +18,23 @@ crate::named! {
         ConnectionWindow = "connection window",
         /// The server's window for the stream.
         StreamWindow = "stream window",
+        /// The congestion window of a QUIC connection, which bytes in flight had filled.
+        CongestionWindow = "congestion window",
+        /// The pacer of a QUIC connection, which spreads its packets over the round trip.
+        Pacing = "pacing",
         /// The kernel, which took no more bytes.
         Socket = "socket",
     }
 }
 
 impl Wait {
+    /// Whether only the load itself can know of it: TCP's congestion window and pacing are the kernel's, and its waits for them are those
+    /// for [`Wait::Socket`].
+    #[must_use]
+    pub const fn is_of_quic(self) -> bool {
+        matches!(self, Self::CongestionWindow | Self::Pacing)
+    }
+
     /// The distribution of these waits, with 0 for each request that did not wait for it.
     #[must_use]
     pub const fn metric(self) -> Metric {
@@ -44,6 +55,14 @@ impl Wait {
             Self::StreamWindow => (
                 "http_req_stalled_stream_window",
                 "waiting for the server's flow-control window of the stream",
+            ),
+            Self::CongestionWindow => (
+                "http_req_stalled_congestion_window",
+                "waiting, while the request was sent, for acknowledgements of bytes in flight, which had filled QUIC's congestion window",
+            ),
+            Self::Pacing => (
+                "http_req_stalled_pacing",
+                "waiting, while the request was sent, because QUIC's pacer spreads packets over the round trip",
             ),
             Self::Socket => {
                 ("http_req_stalled_socket", "waiting for the kernel to take more bytes of the request")

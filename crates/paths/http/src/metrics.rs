@@ -130,6 +130,8 @@ pub const METRICS: &[Metric] = &[
     Wait::Streams.metric(),
     Wait::ConnectionWindow.metric(),
     Wait::StreamWindow.metric(),
+    Wait::CongestionWindow.metric(),
+    Wait::Pacing.metric(),
     Wait::Socket.metric(),
     Segments::Retransmitted.metric(),
     Segments::OutOfOrder.metric(),

@@ -5,12 +5,14 @@
 
 mod datagram_counts;
 mod datagrams;
+mod departures;
 mod session;
 mod streams;
 
 pub use datagram_counts::DatagramCounts;
 pub use datagrams::{Datagrams, Received, dropped};
-pub use session::{ClientStarter, ServerStarter, VERSION, View};
+pub use departures::{Departure, Departures};
+pub use session::{ClientStarter, ServerStarter, VERSION, View, departures, negotiated};
 pub use streams::{StreamState, Unidirectional, open_control, read_stream};
 
 use plumb_h3::ErrorCode;

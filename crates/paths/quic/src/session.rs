@@ -15,6 +15,8 @@ use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, Connection, KeyChange, Secrets, ServerConnection, Suite, Version};
 use rustls::{ClientConfig, CommonState, ServerConfig};
 
+use crate::departures::{Departures, NotingKey};
+
 /// The version of QUIC that is spoken (RFC 9000).
 pub const VERSION: u32 = 1;
 /// The key and the nonce that protect the integrity of a Retry packet (RFC 9001, section 5.8).
@@ -25,7 +27,7 @@ const TAG_BYTES: usize = 16;
 /// The ways in which a caller sees sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
-    /// The facts that [`crypto::Session::handshake_data`] returns once the handshake is over.
+    /// The facts that [`negotiated`] returns once the handshake is over.
     pub negotiated: fn(&CommonState) -> Box<dyn Any>,
     /// The reason of a failed handshake.
     pub reason: fn(&rustls::Error) -> String,
@@ -58,6 +60,7 @@ impl crypto::ClientConfig for ClientStarter {
             initial,
             next: None,
             view: self.view,
+            departures: Some(Arc::default()),
         }))
     }
 }
@@ -108,6 +111,7 @@ impl crypto::ServerConfig for ServerStarter {
             initial: self.initial,
             next: None,
             view: self.view,
+            departures: None,
         })
     }
 }
@@ -133,6 +137,8 @@ fn length_of(id: &ConnectionId) -> [u8; 1] {
     [u8::try_from(id.len()).unwrap_or(u8::MAX)]
 }
 
+type PacketKeys = KeyPair<Box<dyn PacketKey>>;
+
 /// The TLS of one connection.
 struct Session {
     connection: Connection,
@@ -141,12 +147,44 @@ struct Session {
     /// Where the keys after the next update come from.
     next: Option<Secrets>,
     view: View,
+    /// The parts of streams that leave with packets, for a client.
+    departures: Option<Arc<Departures>>,
+}
+
+/// The knowledge of a [`Session`] after its handshake.
+struct Agreed {
+    negotiated: Box<dyn Any>,
+    departures: Option<Arc<Departures>>,
+}
+
+/// The facts that both sides agreed on, as the session's [`View`] has them; `None` before the handshake is over.
+#[must_use]
+pub fn negotiated<T: 'static>(session: &dyn crypto::Session) -> Option<T> {
+    agreed(session)?.negotiated.downcast().ok().map(|negotiated| *negotiated)
+}
+
+/// The parts of streams that leave with packets, of the session of a [`ClientStarter`]; `None` before the handshake is over.
+#[must_use]
+pub fn departures(session: &dyn crypto::Session) -> Option<Arc<Departures>> {
+    agreed(session)?.departures
+}
+
+fn agreed(session: &dyn crypto::Session) -> Option<Agreed> {
+    session.handshake_data()?.downcast::<Agreed>().ok().map(|agreed| *agreed)
 }
 
 fn keys(keys: rustls::quic::Keys) -> Keys {
     Keys {
         header: KeyPair { local: Box::new(keys.local.header), remote: Box::new(keys.remote.header) },
         packet: KeyPair { local: Box::new(keys.local.packet), remote: Box::new(keys.remote.packet) },
+    }
+}
+
+impl Session {
+    /// Keys whose packets are noted before they leave. Only packets after the handshake have streams in them.
+    fn noting(&self, KeyPair { local: key, remote }: PacketKeys) -> PacketKeys {
+        let Some(departures) = self.departures.clone() else { return KeyPair { local: key, remote } };
+        KeyPair { local: Box::new(NotingKey { key, departures }), remote }
     }
 }
 
@@ -160,7 +198,10 @@ impl crypto::Session for Session {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        (!self.is_handshaking()).then(|| (self.view.negotiated)(&self.connection))
+        (!self.is_handshaking()).then(|| -> Box<dyn Any> {
+            let negotiated = (self.view.negotiated)(&self.connection);
+            Box::new(Agreed { negotiated, departures: self.departures.clone() })
+        })
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -205,18 +246,19 @@ impl crypto::Session for Session {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        Some(keys(match self.connection.write_hs(out)? {
-            KeyChange::Handshake { keys } => keys,
-            KeyChange::OneRtt { keys, next } => {
+        Some(match self.connection.write_hs(out)? {
+            KeyChange::Handshake { keys: next } => keys(next),
+            KeyChange::OneRtt { keys: last, next } => {
                 self.next = Some(next);
-                keys
+                let Keys { header, packet } = keys(last);
+                Keys { header, packet: self.noting(packet) }
             }
-        }))
+        })
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
         let keys = self.next.as_mut()?.next_packet_keys();
-        Some(KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) })
+        Some(self.noting(KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) }))
     }
 
     fn is_valid_retry(&self, first_to: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {

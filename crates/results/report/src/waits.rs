@@ -36,6 +36,8 @@ impl From<Wait> for Reason {
             Wait::Streams => "stream limit",
             Wait::ConnectionWindow => "connection window",
             Wait::StreamWindow => "stream window",
+            Wait::CongestionWindow => "congestion window",
+            Wait::Pacing => "pacing",
             Wait::Socket => "socket full",
         };
         Self { metric: wait.metric(), words }

@@ -277,7 +277,7 @@ impl<P: Protocol> Load for HttpLoad<P> {
         })?;
         let (connections, is_judged) = (self.spec.connections, self.spec.capacity.is_some());
         let announced = Announced::changed(&self.spec).collect();
-        let asked = report::Asked { rate_per_s, connections, is_judged, announced };
+        let asked = report::Asked { rate_per_s, connections, spoken: P::KIND, is_judged, announced };
         let mut measurement = report::measurement(&driven, &asked, &self.errand);
         // Above the capacity all connections are busy, however many there are.
         if self

@@ -9,13 +9,14 @@ use bytes::{Bytes, BytesMut};
 use plumb_h3::ErrorCode;
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::{Instants, monotonic_ns};
-use plumb_model::Merge as _;
-use plumb_quic::{DatagramCounts, Datagrams, number_of};
+use plumb_model::{Merge as _, Wait};
+use plumb_quic::{DatagramCounts, Datagrams, Departure, Departures, number_of};
 use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, StreamEvent, Transmit};
 
 use super::core::Core;
 use super::errors::Failure;
 use super::link::{Link, Then, index_of};
+use super::quic::congestion::WindowReads;
 use super::quic::{self, lost};
 use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};
@@ -45,6 +46,12 @@ pub struct QuicLink {
     armed_ns: u64,
     /// Datagrams that the kernel did not take.
     unsent: Option<(Transmit, Vec<u8>)>,
+    /// Parts of streams that the kernel has, since they were last asked for.
+    pub departed: Vec<Departure>,
+    /// The parts of streams in further packets; none before the handshake is over.
+    departures: Option<Arc<Departures>>,
+    /// Counts how often the connection asks for its congestion window.
+    reads: Arc<WindowReads>,
 }
 
 impl fmt::Debug for QuicLink {
@@ -108,40 +115,50 @@ impl QuicLink {
         }
     }
 
-    /// Sends what the connection has to send, as far as its rules and the kernel allow. Returns whether the kernel took all of that.
+    /// Sends what the connection has to send, as far as its rules and the kernel allow. Returns why it kept something back.
     ///
     /// # Errors
     /// When the server's host refuses datagrams.
-    pub fn transmit<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
-        let is_taken = self.transmit_all(core);
+    pub fn transmit<T>(&mut self, core: &mut Core<T>) -> Result<Option<Wait>, Failure> {
+        let kept_back = self.transmit_all(core);
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
                 self.connection.handle_event(event);
             }
         }
         self.arm(core);
-        is_taken
+        kept_back
     }
 
-    fn transmit_all<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
-        if let Some((transmit, contents)) = self.unsent.take()
-            && !self.send(&transmit, &contents, core)?
-        {
-            self.unsent = Some((transmit, contents));
-            return Ok(false);
+    fn transmit_all<T>(&mut self, core: &mut Core<T>) -> Result<Option<Wait>, Failure> {
+        if let Some((transmit, contents)) = self.unsent.take() {
+            if !self.send(&transmit, &contents, core)? {
+                self.unsent = Some((transmit, contents));
+                return Ok(Some(Wait::Socket));
+            }
+            self.depart();
         }
         let now = self.instants.at(monotonic_ns());
         loop {
             core.outgoing.clear();
             let segments_max = self.datagrams.segments_max();
+            self.reads.reset();
             let Some(transmit) = self.connection.poll_transmit(now, segments_max, &mut core.outgoing) else {
-                return Ok(true);
+                return Ok(self.reads.kept_back());
             };
             if !self.send(&transmit, &core.outgoing[..transmit.size], core)? {
                 self.unsent = Some((transmit, core.outgoing.clone()));
                 self.await_writable(&core.epoll)?;
-                return Ok(false);
+                return Ok(Some(Wait::Socket));
             }
+            self.depart();
+        }
+    }
+
+    /// The kernel has all packets that the connection has made.
+    fn depart(&mut self) {
+        if let Some(departures) = &self.departures {
+            departures.take(&mut self.departed);
         }
     }
 
@@ -199,6 +216,7 @@ impl Link for QuicLink {
         let (handle, connection) = endpoint
             .connect(client.instants.at(now_ns), config.clone(), to, "")
             .map_err(|error| Failure::Tls(error.to_string()))?;
+        let reads = WindowReads::by(&connection).expect("the settings of connections name this controller");
         let link = Self {
             connection,
             handle,
@@ -212,6 +230,9 @@ impl Link for QuicLink {
             counts_before: DatagramCounts::default(),
             armed_ns: NEVER,
             unsent: None,
+            departed: Vec::new(),
+            departures: None,
+            reads,
         };
         Ok((link, Some(now_ns)))
     }
@@ -235,7 +256,10 @@ impl Link for QuicLink {
         // Events of streams come after the one that ends the handshake, and are the protocol's.
         while let Some(event) = self.connection.poll() {
             match event {
-                Event::Connected => return Ok(true),
+                Event::Connected => {
+                    self.departures = plumb_quic::departures(self.connection.crypto_session());
+                    return Ok(true);
+                }
                 Event::ConnectionLost { reason } => return Err(lost::failure(reason)),
                 _ => {}
             }

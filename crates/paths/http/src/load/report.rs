@@ -12,7 +12,7 @@ use super::core::Errand;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
 use crate::metrics;
-use crate::settings::Announced;
+use crate::settings::{Announced, Spoken};
 
 /// The name under which sizes of answers' bodies are observed.
 const BODY: &str = "body";
@@ -43,6 +43,8 @@ pub struct Asked {
     pub rate_per_s: Option<f64>,
     /// Connections at a time.
     pub connections: u32,
+    /// The protocol that was spoken.
+    pub spoken: Spoken,
     /// Whether objectives judge the times. A request without an answer then exceeds them all, whenever it failed.
     pub is_judged: bool,
     /// The settings that connections of HTTP/2 announced, without the defaults.
@@ -90,7 +92,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: &Asked, errand: &Errand) -> Me
         notices: notices(&tally, slowest_pending),
         ..driven.measurement(tally.completed, &tally.recorder)
     };
-    measurement.readings.extend(readings(&tally, is_open_loop));
+    measurement.readings.extend(readings(&tally, is_open_loop, asked.spoken));
     let [sent, received] = tally.on_wire.bytes;
     for (metric, rate) in [
         (metrics::HTTP_REQS, tally.completed),
@@ -108,7 +110,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: &Asked, errand: &Errand) -> Me
     measurement
 }
 
-fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
+fn readings(tally: &Tally, is_open_loop: bool, spoken: Spoken) -> BTreeMap<String, Reading> {
     let share = |yes, no| Reading::Share { yes, no };
     let [passed, failed] =
         tally.checks.iter().fold([0, 0], |sum, check| [sum[0] + check[0], sum[1] + check[1]]);
@@ -118,7 +120,8 @@ fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
         .collect();
     // Requests that did not wait were not counted.
     let tried = tally.recorder.attempts.tried;
-    for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled) {
+    let known = |wait: &Wait| spoken == Spoken::H3 || !wait.is_of_quic();
+    for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled).filter(|(wait, _)| known(wait)) {
         let mut histogram = histogram.clone();
         histogram.record_many(0, tried.saturating_sub(histogram.count()));
         readings.insert(wait.metric().name.to_owned(), Reading::Trend(histogram));

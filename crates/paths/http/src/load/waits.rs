@@ -50,6 +50,6 @@ mod tests {
         waits.begin(Wait::Socket, 30);
         waits.end(31);
         waits.end(99);
-        assert_eq!(waits.all_ns(), [5, 0, 0, 20, 1]);
+        assert_eq!(waits.all_ns(), [5, 0, 0, 20, 0, 0, 1]);
     }
 }

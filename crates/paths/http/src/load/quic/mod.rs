@@ -1,5 +1,6 @@
 //! QUIC (RFC 9000): what its connections offer, and their ends. `plumb_quic` has their datagrams and their TLS.
 
+pub mod congestion;
 pub mod lost;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use plumb_quic::{ClientStarter, VERSION, View};
 use quinn_proto::crypto::Session;
 use quinn_proto::{ClientConfig, EndpointConfig, TransportConfig, VarInt};
 
+use self::congestion::Watching;
 use super::errors::OfferError;
 use super::sessions::Sessions;
 use super::tls::{Negotiated, Offer, SessionUse};
@@ -65,8 +67,8 @@ const VIEW: View = View {
 
 /// The parameters that both sides agreed on, of a session of a [`Client`].
 pub fn negotiated(session: &dyn Session, session_use: SessionUse) -> Option<Negotiated> {
-    let data = session.handshake_data()?.downcast::<Negotiated>().ok()?;
-    Some(Negotiated { session: session_use, ..*data })
+    let negotiated = plumb_quic::negotiated::<Negotiated>(session)?;
+    Some(Negotiated { session: session_use, ..negotiated })
 }
 
 /// The settings of connections. This side's own limits on what it sends are too large to be met.
@@ -77,6 +79,7 @@ fn transport(spec: &LoadSettings) -> TransportConfig {
         .receive_window(window(spec.windows.connection))
         .stream_receive_window(window(spec.windows.stream))
         .send_window(u64::MAX)
+        .congestion_controller_factory(Arc::new(Watching))
         // Servers open no streams for requests (RFC 9114, section 6.1), and no datagrams are asked for.
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None);

@@ -4,6 +4,7 @@ mod certificates;
 mod closed;
 mod failures;
 mod h2;
+pub(crate) mod h3;
 mod open;
 mod responses;
 mod segments;
@@ -74,8 +75,11 @@ fn every_declared_metric_is_read_and_no_other() {
     let mut declared: Vec<&str> = crate::metrics::METRICS.iter().map(|metric| metric.name).collect();
     // The process that has the system reads the system's side.
     declared.retain(|name| *name != plumb_model::metric::CPU_SYSTEM.name);
-    // HTTP/1.1 has no flow control.
+    // HTTP/1.1 has no flow control, and TCP's control of congestion is the kernel's.
     declared.retain(|name| !name.starts_with("http_res_stalled"));
+    let of_quic = plumb_model::Wait::ALL.into_iter().filter(|wait| wait.is_of_quic());
+    let of_quic: Vec<&str> = of_quic.map(|wait| wait.metric().name).collect();
+    declared.retain(|name| !of_quic.contains(name));
     declared.sort_unstable();
     assert_eq!(measurement.readings.keys().collect::<Vec<_>>(), declared);
 }

@@ -133,29 +133,6 @@ fn a_request_waits_for_a_stream_if_the_server_allows_no_more() {
     assert!(measurement.observed["stalled"].contains_key("streams"), "{:?}", measurement.observed);
 }
 
-/// Caddy gives a stream 512 KiB and a connection 768 KiB at first.
-#[test]
-fn a_request_waits_for_the_window_that_is_used_up() {
-    let Some(server) = Caddy::start() else { return };
-    // Caddy enlarges the windows of a stream that needs it, so the long one may come to wait for that of the connection.
-    for (streams, body_bytes, window, other) in
-        [(1, 2_000_000, "stream window", "socket"), (8, 400_000, "connection window", "stream window")]
-    {
-        let spec = LoadSettings {
-            connections: 1,
-            streams,
-            requests: Some(u64::from(streams)),
-            method: "POST".to_owned(),
-            body: Some("b".repeat(body_bytes)),
-            ..spec_h3()
-        };
-        let measurement = measure(&spec, &server.url);
-        assert_eq!((measurement.work, measurement.errors.clone()), (u64::from(streams), [].into()));
-        let stalled = &measurement.observed["stalled"];
-        assert!(stalled.contains_key(window) && !stalled.contains_key(other), "{streams}: {stalled:?}");
-    }
-}
-
 #[test]
 fn handshakes_are_full_or_resumed_as_the_settings_say() {
     let Some(server) = Caddy::start() else { return };

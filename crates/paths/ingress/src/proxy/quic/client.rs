@@ -146,9 +146,7 @@ impl Client {
 
     fn on_connected(&mut self, thread: &mut Thread) -> Result<(), Fault> {
         let connection = &mut self.requests.connection;
-        let kind = connection.crypto_session().handshake_data();
-        let kind = kind.and_then(|kind| kind.downcast::<Option<HandshakeKind>>().ok());
-        match kind.as_deref() {
+        match plumb_quic::negotiated(connection.crypto_session()) {
             Some(Some(HandshakeKind::Resumed)) => thread.counters.handshakes_resumed.count(),
             _ => thread.counters.handshakes_full.count(),
         }

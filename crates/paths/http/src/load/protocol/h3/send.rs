@@ -3,7 +3,7 @@
 use plumb_h3::{ErrorCode, Settings};
 use plumb_host::time::monotonic_ns;
 use plumb_model::Wait;
-use plumb_quic::{number_of, open_control};
+use plumb_quic::{Departure, number_of, open_control};
 use quinn_proto::{Dir, WriteError};
 
 use super::state::{H3, Shared};
@@ -29,21 +29,41 @@ impl H3 {
             self.wire.control = Some(control.ok_or(Http3Error::NoControlStream)?);
         }
         self.open_streams(link, core, now_ns);
-        self.write(link, core, now_ns);
-        self.wait_for_windows(link, now_ns);
-        let is_taken = link.transmit(core)?;
-        let now_ns = monotonic_ns();
-        for id in std::mem::take(&mut self.wire.leaving) {
+        self.write(link, core);
+        let used_up = self.used_up_window(link);
+        let kept_back = link.transmit(core)?;
+        self.depart(link, now_ns);
+        self.wait(core, kept_back, used_up, now_ns);
+        Ok(())
+    }
+
+    /// Notes how much of each request the kernel has. A wait ends when the bytes that waited begin to be sent.
+    fn depart(&mut self, link: &mut QuicLink, now_ns: u64) {
+        for Departure { id, end } in link.departed.drain(..) {
             let Some(at) = self.find(id) else { continue };
-            if is_taken {
-                self.streams[at].waits.end(now_ns);
-                self.streams[at].answer.sent_ns = now_ns;
-            } else {
-                self.streams[at].waits.begin(Wait::Socket, now_ns);
-                self.wire.leaving.push(id);
+            self.exchanges[at].left = self.exchanges[at].left.max(end as usize);
+            self.streams[at].waits.end(now_ns);
+        }
+    }
+
+    /// Notes which requests have left, and why the others have not.
+    fn wait(&mut self, core: &Core<Shared>, kept_back: Option<Wait>, used_up: Option<Wait>, begun_ns: u64) {
+        let now_ns = monotonic_ns();
+        for (exchange, stream) in self.exchanges.iter().zip(&mut self.streams) {
+            if exchange.id.is_none() || stream.answer.sent_ns > 0 {
+                continue;
+            }
+            if exchange.left == core.shared.request.bytes.len() {
+                stream.waits.end(begun_ns);
+                stream.answer.sent_ns = now_ns;
+                continue;
+            }
+            // Bytes that no window keeps back could leave, also where a window keeps back the rest.
+            let wait = if exchange.left < exchange.sent { kept_back } else { used_up };
+            if let Some(wait) = wait {
+                stream.waits.begin(wait, now_ns);
             }
         }
-        Ok(())
     }
 
     fn open_streams(&mut self, link: &mut QuicLink, core: &mut Core<Shared>, now_ns: u64) {
@@ -67,44 +87,39 @@ impl H3 {
     }
 
     /// Hands as much of the requests to the connection as its windows allow.
-    fn write(&mut self, link: &mut QuicLink, core: &Core<Shared>, now_ns: u64) {
+    fn write(&mut self, link: &mut QuicLink, core: &Core<Shared>) {
         let bytes = &core.shared.request.bytes;
-        for (exchange, stream) in self.exchanges.iter_mut().zip(&mut self.streams) {
+        for exchange in &mut self.exchanges {
             let Some(id) = exchange.id.filter(|_| exchange.sent < bytes.len()) else { continue };
             let mut sender = link.connection.send_stream(id);
             exchange.is_blocked = false;
             while exchange.sent < bytes.len() {
                 match sender.write(&bytes[exchange.sent..]) {
-                    Ok(written) => {
-                        exchange.sent += written;
-                        stream.waits.end(now_ns);
-                    }
+                    Ok(written) => exchange.sent += written,
                     Err(WriteError::Blocked) => {
                         exchange.is_blocked = true;
                         break;
                     }
                     // The server wants no more of the request. Its answer is under way, or a reset.
-                    Err(WriteError::Stopped(_) | WriteError::ClosedStream) => exchange.sent = bytes.len(),
+                    Err(WriteError::Stopped(_) | WriteError::ClosedStream) => {
+                        (exchange.sent, exchange.left) = (bytes.len(), bytes.len());
+                    }
                 }
             }
             if exchange.sent == bytes.len() {
                 let _ = sender.finish();
-                self.wire.leaving.push(id);
             }
         }
     }
 
-    /// Requests that a window stopped wait for it. It is the connection's if even the control stream, which has room, takes nothing.
-    fn wait_for_windows(&mut self, link: &mut QuicLink, now_ns: u64) {
-        let blocked =
-            self.exchanges.iter().zip(&mut self.streams).filter(|(exchange, _)| exchange.is_blocked);
-        let mut blocked = blocked.peekable();
-        let Some(control) = self.wire.control.filter(|_| blocked.peek().is_some()) else { return };
-        let wait = match link.connection.send_stream(control).write(&[]) {
+    /// The window that stopped requests, if one did. It is the connection's if even the control stream, which has room, takes nothing.
+    fn used_up_window(&self, link: &mut QuicLink) -> Option<Wait> {
+        let control =
+            self.wire.control.filter(|_| self.exchanges.iter().any(|exchange| exchange.is_blocked))?;
+        Some(match link.connection.send_stream(control).write(&[]) {
             Err(WriteError::Blocked) => Wait::ConnectionWindow,
             _ => Wait::StreamWindow,
-        };
-        blocked.for_each(|(_, stream)| stream.waits.begin(wait, now_ns));
+        })
     }
 
     /// Ends a request that has lasted too long, and tells the server.

@@ -44,6 +44,8 @@ pub(super) struct Exchange {
     pub(super) id: Option<StreamId>,
     /// Bytes of the request that the connection has taken.
     pub(super) sent: usize,
+    /// Bytes of the request that the kernel has taken.
+    pub(super) left: usize,
     /// Whether a window of the server stopped it.
     pub(super) is_blocked: bool,
     pub(super) answer: plumb_h3::Exchange,
@@ -52,7 +54,7 @@ pub(super) struct Exchange {
 impl Exchange {
     pub(super) fn new(is_head: bool) -> Self {
         let answer = plumb_h3::Exchange::new(Side::Client, is_head);
-        Self { id: None, sent: 0, is_blocked: false, answer }
+        Self { id: None, sent: 0, left: 0, is_blocked: false, answer }
     }
 }
 
@@ -75,8 +77,6 @@ pub(super) struct Wire {
     pub(super) has_served: bool,
     /// When something last arrived.
     pub(super) heard_ns: u64,
-    /// Streams whose requests are with the connection to their last byte, and not yet with the kernel.
-    pub(super) leaving: Vec<StreamId>,
     /// Whether the server ended a request since this was last asked.
     pub(super) has_answered: bool,
     /// Whether the number of requests that the server takes may have changed since this was last asked.
@@ -94,7 +94,6 @@ impl Wire {
             lost: None,
             has_served: false,
             heard_ns: 0,
-            leaving: Vec::new(),
             has_answered: false,
             has_other_room: false,
         }

@@ -1,0 +1,75 @@
+//! HTTP/3 against a server whose windows and losses the tests choose.
+
+pub(crate) mod peer;
+
+use std::collections::BTreeMap;
+
+use plumb_model::Wait;
+use quinn_proto::TransportConfig;
+
+use self::peer::Peer;
+use super::*;
+use crate::settings::LoadProtocol;
+
+/// No datagram is lost.
+const NONE: fn(u64) -> bool = |_| false;
+
+fn spec_h3(connections: u32, streams: u32, requests: u64, body_bytes: usize) -> LoadSettings {
+    let (method, body) = match body_bytes {
+        0 => ("GET", None),
+        bytes => ("POST", Some("b".repeat(bytes))),
+    };
+    LoadSettings {
+        protocol: LoadProtocol::H3,
+        insecure: true,
+        duration: Span(60_000 * MS),
+        connections,
+        streams,
+        requests: Some(requests),
+        method: method.to_owned(),
+        body,
+        ..spec()
+    }
+}
+
+/// Counts the requests that waited while they were sent, by reason.
+fn stalled(spec: &LoadSettings, transport: TransportConfig) -> BTreeMap<String, u64> {
+    let peer = Peer::start(transport, NONE);
+    let measurement = measure(spec, &peer.url);
+    assert_eq!((Some(measurement.work), measurement.errors.clone()), (spec.requests, [].into()));
+    let mut stalled = measurement.observed.get("stalled").cloned().unwrap_or_default();
+    stalled.remove(Wait::Connection.name());
+    stalled
+}
+
+/// The first window has room for ten datagrams of 1,200 bytes.
+#[test]
+fn a_body_longer_than_the_congestion_window_waits_for_acknowledgements() {
+    let long = LoadSettings { reuse: Reuse::None, ..spec_h3(2, 1, 20, 30_000) };
+    let stalled = stalled(&long, TransportConfig::default());
+    assert_eq!(stalled.get(Wait::CongestionWindow.name()), Some(&20), "{stalled:?}");
+    assert!(!stalled.contains_key(Wait::StreamWindow.name()), "{stalled:?}");
+}
+
+#[test]
+fn a_request_that_fits_in_a_datagram_waits_for_nothing() {
+    for reuse in [Reuse::KeepAlive, Reuse::None] {
+        let short = LoadSettings { reuse, ..spec_h3(2, 1, 20, 0) };
+        assert_eq!(stalled(&short, TransportConfig::default()), [].into());
+    }
+}
+
+/// Windows that are smaller than the congestion window.
+#[test]
+fn a_request_waits_for_the_window_that_is_used_up() {
+    let mut of_streams = TransportConfig::default();
+    of_streams.stream_receive_window(2_000_u32.into());
+    assert_eq!(
+        stalled(&spec_h3(2, 1, 20, 5_000), of_streams),
+        [(Wait::StreamWindow.name().to_owned(), 20)].into()
+    );
+    let mut of_connections = TransportConfig::default();
+    of_connections.receive_window(6_000_u32.into());
+    let stalled = stalled(&spec_h3(1, 4, 4, 5_000), of_connections);
+    assert!(stalled.contains_key(Wait::ConnectionWindow.name()) && stalled.len() == 1, "{stalled:?}");
+}

@@ -1,0 +1,171 @@
+//! A server of HTTP/3 whose windows and losses a test chooses.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use plumb_h2::hpack::Field;
+use plumb_h3::{frame, qpack};
+use plumb_host::time::{Instants, monotonic_ns};
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ServerConfig,
+    StreamEvent, StreamId, TransportConfig,
+};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::PrivateKeyDer;
+
+/// The server without a socket or a clock. It reads every request to its end, and answers with status 200.
+pub(crate) struct Engine {
+    endpoint: Endpoint,
+    connections: HashMap<ConnectionHandle, Connection>,
+}
+
+impl Engine {
+    pub(crate) fn new(transport: TransportConfig) -> Self {
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+        let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .unwrap();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+        config.transport_config(Arc::new(transport));
+        let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(config)), true, None);
+        Self { endpoint, connections: HashMap::new() }
+    }
+
+    /// Takes a datagram.
+    pub(crate) fn take(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        let mut reply = Vec::new();
+        match self.endpoint.handle(now, from, None, None, BytesMut::from(datagram), &mut reply) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(connection) = self.connections.get_mut(&handle) {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                let Ok((handle, connection)) = self.endpoint.accept(incoming, now, &mut reply, None) else {
+                    panic!("the load begins no connection");
+                };
+                self.connections.insert(handle, connection);
+            }
+            _ => {}
+        }
+    }
+
+    /// The datagrams that it sends now.
+    pub(crate) fn give(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut all = Vec::new();
+        for (handle, connection) in &mut self.connections {
+            if connection.poll_timeout().is_some_and(|due| due <= now) {
+                connection.handle_timeout(now);
+            }
+            while let Some(event) = connection.poll() {
+                serve(connection, &event);
+            }
+            let mut datagram = Vec::new();
+            while let Some(transmit) = connection.poll_transmit(now, 1, &mut datagram) {
+                all.push((transmit.destination, std::mem::take(&mut datagram)));
+            }
+            while let Some(event) = connection.poll_endpoint_events() {
+                if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                    connection.handle_event(event);
+                }
+            }
+        }
+        self.connections.retain(|_, connection| !connection.is_drained());
+        all
+    }
+}
+
+fn serve(connection: &mut Connection, event: &Event) {
+    match event {
+        Event::Stream(StreamEvent::Opened { dir }) => {
+            while let Some(id) = connection.streams().accept(*dir) {
+                answer(connection, id);
+            }
+        }
+        Event::Stream(StreamEvent::Readable { id }) => answer(connection, *id),
+        _ => {}
+    }
+}
+
+/// Reads what has come on a stream, and answers once that was all.
+fn answer(connection: &mut Connection, id: StreamId) {
+    let mut stream = connection.recv_stream(id);
+    let Ok(mut chunks) = stream.read(true) else { return };
+    let has_ended = loop {
+        match chunks.next(usize::MAX) {
+            Ok(Some(_)) => {}
+            Ok(None) => break true,
+            Err(_) => break false,
+        }
+    };
+    let _ = chunks.finalize();
+    if has_ended && id.dir() == Dir::Bi {
+        let (mut block, mut bytes) = (Vec::new(), Vec::new());
+        qpack::encode([Field::new(b":status", b"200")], &mut block);
+        frame::encode::headers(&block, &mut bytes);
+        assert_eq!(connection.send_stream(id).write(&bytes), Ok(bytes.len()));
+        connection.send_stream(id).finish().unwrap();
+    }
+}
+
+/// The server on a socket, in a thread that ends with it.
+pub struct Peer {
+    pub url: String,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The server looks after its timers this often at least.
+const LOOK: Duration = Duration::from_millis(2);
+
+impl Peer {
+    /// Begins to serve. Datagrams of the load for which `is_lost` holds do not arrive; they are numbered from 0.
+    pub fn start(transport: TransportConfig, is_lost: fn(u64) -> bool) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(LOOK)).unwrap();
+        let url = format!("https://localhost:{}/", socket.local_addr().unwrap().port());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (instants, is_ended) = (Instants::new(), Arc::clone(&is_over));
+        let thread = std::thread::spawn(move || {
+            let (mut engine, mut datagram, mut count) = (Engine::new(transport), vec![0; 65_536], 0);
+            while !is_ended.load(Ordering::SeqCst) {
+                match socket.recv_from(&mut datagram) {
+                    Ok((bytes, from)) => {
+                        if !is_lost(count) {
+                            engine.take(instants.at(monotonic_ns()), from, &datagram[..bytes]);
+                        }
+                        count += 1;
+                    }
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                    // The load closed a socket that had datagrams under way to it.
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                    Err(error) => panic!("{error}"),
+                }
+                for (to, datagram) in engine.give(instants.at(monotonic_ns())) {
+                    let _ = socket.send_to(&datagram, to);
+                }
+            }
+        });
+        Self { url, is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking(), "the server failed");
+    }
+}
