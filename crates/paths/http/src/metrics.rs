@@ -112,6 +112,12 @@ pub const HANDSHAKES_FULL: Metric =
 pub const HANDSHAKES_RESUMED: Metric =
     count("handshakes_resumed", "resumed TLS handshakes completed within the window");
 
+/// Round trips of QUIC.
+pub const QUIC_RTT: Metric = trend(
+    "quic_rtt",
+    "QUIC's smoothed round-trip time of each connection of HTTP/3, when the window closed or the connection ended in it",
+);
+
 /// Every metric of an HTTP experiment.
 pub const METRICS: &[Metric] = &[
     HTTP_REQS,
@@ -135,6 +141,7 @@ pub const METRICS: &[Metric] = &[
     Wait::Socket.metric(),
     Segments::Retransmitted.metric(),
     Segments::OutOfOrder.metric(),
+    QUIC_RTT,
     LoadWindow::Connection.metric(),
     LoadWindow::Stream.metric(),
     HTTP_REQ_FAILED,

@@ -18,6 +18,10 @@ merged! {
         pub lost: u64,
         /// Dropped by the kernel, because the socket's buffer was full.
         pub dropped: u64,
+        /// Times that losses were found, or marks of congestion (ECN).
+        pub congestion_events: u64,
+        /// Times that the path no longer carried datagrams as large as it had before.
+        pub black_holes: u64,
     }
 }
 
@@ -32,6 +36,8 @@ impl DatagramCounts {
             receive_calls: self.receive_calls - before.receive_calls,
             lost: self.lost - before.lost,
             dropped: self.dropped - before.dropped,
+            congestion_events: self.congestion_events - before.congestion_events,
+            black_holes: self.black_holes - before.black_holes,
         }
     }
 }

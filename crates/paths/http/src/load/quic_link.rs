@@ -170,9 +170,12 @@ impl QuicLink {
     }
 
     fn counts(&self) -> DatagramCounts {
+        let path = self.connection.stats().path;
         DatagramCounts {
-            lost: self.connection.stats().path.lost_packets,
+            lost: path.lost_packets,
             dropped: self.datagrams.dropped(),
+            congestion_events: path.congestion_events,
+            black_holes: path.black_holes_detected,
             ..self.datagrams.counts()
         }
     }
@@ -283,6 +286,10 @@ impl Link for QuicLink {
     fn count_segments<T>(&self, core: &mut Core<T>) {
         core.tally.segments.add(&self.segments());
         core.tally.datagrams.add(&self.counts().since(self.counts_before));
+        // Without a handshake, nothing was acknowledged yet, and the round trip is a guess.
+        if self.departures.is_some() {
+            core.tally.paths.note(&self.connection.stats().path);
+        }
     }
 
     fn leave<T>(self, core: &mut Core<T>, _: Then) {

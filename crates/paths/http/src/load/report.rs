@@ -133,6 +133,9 @@ fn readings(tally: &Tally, is_open_loop: bool, spoken: Spoken) -> BTreeMap<Strin
     readings.extend(
         used_up.map(|(window, times)| (window.metric().name.to_owned(), Reading::Trend(times.clone()))),
     );
+    if tally.paths.rtt.count() > 0 {
+        readings.insert(metrics::QUIC_RTT.name.to_owned(), Reading::Trend(tally.paths.rtt.clone()));
+    }
     let others = [
         (metrics::HTTP_REQ_FAILED, share(tally.failed, tally.succeeded)),
         (metrics::CHECKS, share(passed, failed)),
@@ -232,6 +235,11 @@ fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap
     see(DATAGRAMS, "received", datagrams.received);
     see(DATAGRAMS, "lost", datagrams.lost);
     see(DATAGRAMS, DROPPED, datagrams.dropped);
+    see("congestion events", "losses or marks", datagrams.congestion_events);
+    see("black holes", "found", datagrams.black_holes);
+    for (bytes, connections) in &tally.paths.datagram_bytes_max {
+        see("largest datagram", &format!("{bytes} B"), *connections);
+    }
     see("calls for datagrams", "sent", datagrams.send_calls);
     see("calls for datagrams", "received", datagrams.receive_calls);
     observed

@@ -17,6 +17,7 @@ use plumb_quic::DatagramCounts;
 
 use super::content::Content;
 use super::errors::Failure;
+use super::quic::paths::Paths;
 use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};
 use super::waits::Waits;
@@ -150,6 +151,8 @@ merged! {
         pub segments: SegmentCounts,
         /// Datagrams of QUIC within the window.
         pub datagrams: DatagramCounts,
+        /// Paths of QUIC at the end of the window, or of the connection.
+        pub paths: Paths,
         /// Whether local ports ran out on one address.
         pub spread_addresses: bool,
         /// Times.

@@ -2,6 +2,7 @@
 
 pub mod congestion;
 pub mod lost;
+pub mod paths;
 
 use std::fmt;
 use std::sync::Arc;

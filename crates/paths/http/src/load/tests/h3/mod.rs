@@ -73,3 +73,25 @@ fn a_request_waits_for_the_window_that_is_used_up() {
     let stalled = stalled(&spec_h3(1, 4, 4, 5_000), of_connections);
     assert!(stalled.contains_key(Wait::ConnectionWindow.name()) && stalled.len() == 1, "{stalled:?}");
 }
+
+#[test]
+fn losses_are_counted_and_round_trips_timed() {
+    let peer = Peer::start(TransportConfig::default(), |number| number >= 20 && number % 10 == 0);
+    let spec = spec_h3(2, 1, 20, 30_000);
+    let measurement = measure(&spec, &peer.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (20, [].into()));
+    let count = |property: &str, value: &str| measurement.observed_count(property, value);
+    let (lost, events) = (count("datagrams", "lost"), count("congestion events", "losses or marks"));
+    assert!((1..=lost).contains(&events), "{lost} lost, {events} times");
+    assert_eq!(count_of(&measurement, "quic_rtt"), 2);
+    assert!(statistic_ms(&measurement, "quic_rtt", Statistic::Min) > 0.0);
+    assert_eq!(measurement.observed["largest datagram"].values().sum::<u64>(), 2);
+}
+
+#[test]
+fn a_link_without_losses_has_none() {
+    let peer = Peer::start(TransportConfig::default(), NONE);
+    let measurement = measure(&LoadSettings { reuse: Reuse::None, ..spec_h3(2, 1, 20, 0) }, &peer.url);
+    assert!(!measurement.observed.contains_key("congestion events"), "{:?}", measurement.observed);
+    assert!(count_of(&measurement, "quic_rtt") >= 20);
+}
