@@ -40,6 +40,7 @@ impl Flagged for HttpSettings {
             key("load.windows.stream", "SIZE").long("stream-window"),
             key("load.max_frame", "SIZE"),
             key("load.header_table", "SIZE"),
+            key("load.congestion", "ALGORITHM").value_parser(["cubic", "newreno", "bbr"]),
             key("load.threads", "N").short('t'),
             time_unless("load.requests"),
             key("load.requests", "N").short('n'),

@@ -18,6 +18,7 @@ statements! {
         "not reported, because thresholds of the script replaced those that count it";
     STREAMS = "streams-under-way": "requests under way on a connection", "{asked}", "at most {most}, {mean:.2} on average";
     DROPPED = "datagrams-dropped": "datagrams that the kernel dropped at the load's sockets", "0", "{dropped} beside {received} received";
+    CONGESTION = "congestion-control": "congestion control of the load's connections", "{asked}", "{seen}";
     CHOICE = "tls-choice": "{of} negotiated", "{asked}", "{seen}";
     HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
     SESSIONS = "sessions-offered": "sessions offered", "in {asked:%} of handshakes, where the server has given one",
@@ -159,7 +160,8 @@ impl HttpSettings {
         };
         let is_multiplexed = matches!(self.spoken(measurement), Some(Spoken::H2 | Spoken::H3));
         let streams = is_multiplexed.then(|| self.streams_evidence(measurement)).flatten();
-        alpn.into_iter().chain(streams).chain(self.drop_evidence(measurement)).collect()
+        let of_quic = [self.drop_evidence(measurement), self.congestion_evidence(measurement)];
+        alpn.into_iter().chain(streams).chain(of_quic.into_iter().flatten()).collect()
     }
 
     /// Proof that no datagram was lost between the kernel and the load, which would count as a loss of the network.
@@ -168,6 +170,16 @@ impl HttpSettings {
         let (dropped, received) = (of(load::DROPPED), of("received"));
         (self.load.protocol == LoadProtocol::H3)
             .then(|| DROPPED.evidence(received > 0 && dropped == 0, facts![dropped, received]))
+    }
+
+    /// Proof that QUIC's connections have the controller that the load asks for.
+    fn congestion_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let asked = self.load.congestion.unwrap_or_default().name();
+        (self.load.protocol == LoadProtocol::H3).then(|| {
+            let controls = measurement.observed.get(load::CONGESTION);
+            let holds = controls.is_some_and(|controls| controls.keys().all(|name| name == asked));
+            CONGESTION.evidence(holds, facts![asked, seen = counts(measurement, load::CONGESTION)])
+        })
     }
 
     /// The protocol of the load's connections; `None` if a server was to choose it, and no handshake was seen.
@@ -412,6 +424,7 @@ mod tests {
     use plumb_path::{Remark, Settings as _};
 
     use super::*;
+    use crate::settings::CongestionControl;
 
     fn settings(change: impl FnOnce(&mut HttpSettings)) -> HttpSettings {
         let mut settings = HttpSettings::default();
@@ -524,6 +537,29 @@ mod tests {
         // 1,000 requests of 4 ms in a second keep 0.4 of each of the ten connections busy.
         let evidence = http2(None).streams_evidence(&seen(8, "h2")).unwrap();
         assert_eq!(evidence.observed, "at most 8, 0.40 on average");
+    }
+
+    #[test]
+    fn http_3_is_proven_by_its_controllers_and_by_datagrams_that_were_not_dropped() {
+        let http3 = |congestion| {
+            settings(|settings| {
+                (settings.load.protocol, settings.load.reuse) = (LoadProtocol::H3, Reuse::KeepAlive);
+                settings.load.congestion = congestion;
+            })
+        };
+        let seen = |control: &str, dropped: u64| {
+            let mut measurement = measurement("TLSv1.3", 1000, 0);
+            let datagrams = [("received".to_owned(), 3000), (load::DROPPED.to_owned(), dropped)];
+            measurement.observed.insert("alpn".to_owned(), [("h3".to_owned(), 10)].into());
+            measurement.observed.insert(load::DATAGRAMS.to_owned(), datagrams.into());
+            measurement.observed.insert(load::CONGESTION.to_owned(), [(control.to_owned(), 10)].into());
+            measurement
+        };
+        let (none, bbr) = (Snapshot::default(), http3(Some(CongestionControl::Bbr)));
+        check(&http3(None), &seen("cubic", 0), &none, &[]);
+        check(&bbr, &seen("bbr", 0), &none, &[]);
+        check(&bbr, &seen("cubic", 0), &none, &["congestion control of the load's connections"]);
+        check(&bbr, &seen("bbr", 1), &none, &["datagrams that the kernel dropped at the load's sockets"]);
     }
 
     #[test]

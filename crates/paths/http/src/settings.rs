@@ -6,6 +6,7 @@
 
 mod announced;
 mod config;
+mod congestion;
 mod driver;
 mod ingress;
 mod load;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use announced::Announced;
 pub use config::ConfigSettings;
+pub use congestion::CongestionControl;
 pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
 pub use load::{LoadProtocol, LoadSettings, Reuse, Spoken};

@@ -55,7 +55,7 @@ use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;
 use self::protocol::h3::H3;
-pub(crate) use self::report::{DATAGRAMS, DROPPED, MISSING, OFFERED, STREAMS};
+pub(crate) use self::report::{CONGESTION, DATAGRAMS, DROPPED, MISSING, OFFERED, STREAMS};
 use self::tally::Tally;
 use self::tls::Offer;
 pub(crate) use self::tls::is_spoken;
@@ -84,6 +84,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     check_protocol(spec)?;
     check_announced(spec)?;
+    check_congestion(spec)?;
     if spec.duration.0 == 0 {
         return fault("load.duration", "the window must be longer than 0");
     }
@@ -149,6 +150,17 @@ fn check_announced(spec: &LoadSettings) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// Refuses control of congestion for TCP, which the kernel has.
+fn check_congestion(spec: &LoadSettings) -> Result<(), Fault> {
+    if spec.congestion.is_none() || spec.protocol == LoadProtocol::H3 {
+        return Ok(());
+    }
+    Err(Fault::new(
+        "load.congestion",
+        "only HTTP/3 controls congestion in the load; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_congestion_control`",
+    ))
 }
 
 fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {

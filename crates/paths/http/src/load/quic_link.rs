@@ -16,7 +16,7 @@ use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, 
 use super::core::Core;
 use super::errors::Failure;
 use super::link::{Link, Then, index_of};
-use super::quic::congestion::WindowReads;
+use super::quic::congestion::{self, WindowReads};
 use super::quic::{self, lost};
 use super::segments::SegmentCounts;
 use super::tls::{Negotiated, SessionUse};
@@ -288,7 +288,8 @@ impl Link for QuicLink {
         core.tally.datagrams.add(&self.counts().since(self.counts_before));
         // Without a handshake, nothing was acknowledged yet, and the round trip is a guess.
         if self.departures.is_some() {
-            core.tally.paths.note(&self.connection.stats().path);
+            let control = congestion::control_of(&self.connection);
+            core.tally.paths.note(&self.connection.stats().path, control);
         }
     }
 

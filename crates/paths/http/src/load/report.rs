@@ -20,6 +20,8 @@ const BODY: &str = "body";
 pub const STREAMS: &str = "streams";
 /// The property with the datagrams of QUIC.
 pub const DATAGRAMS: &str = "datagrams";
+/// The property with the control of congestion of QUIC's connections.
+pub const CONGESTION: &str = "congestion control";
 /// Datagrams that the kernel dropped at the load's sockets.
 pub const DROPPED: &str = "dropped";
 /// A value of the property `sessions`: handshakes that offered a session.
@@ -239,6 +241,9 @@ fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap
     see("black holes", "found", datagrams.black_holes);
     for (bytes, connections) in &tally.paths.datagram_bytes_max {
         see("largest datagram", &format!("{bytes} B"), *connections);
+    }
+    for (control, connections) in &tally.paths.controls {
+        see(CONGESTION, control.name(), *connections);
     }
     see("calls for datagrams", "sent", datagrams.send_calls);
     see("calls for datagrams", "received", datagrams.receive_calls);

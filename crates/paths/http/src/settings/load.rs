@@ -7,6 +7,7 @@ use plumb_path::{Capacity, CapacitySettings, Fault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::congestion::CongestionControl;
 use super::driver::Driver;
 use super::tls::TlsVersion;
 use super::windows::WindowSettings;
@@ -104,6 +105,8 @@ pub struct LoadSettings {
     pub max_frame: Bytes,
     /// The largest table of headers that the client keeps for the server's encoder (HPACK); 0 for none.
     pub header_table: Bytes,
+    /// The control of congestion on connections of HTTP/3: `cubic` (if absent), `newreno`, or `bbr`, which is experimental.
+    pub congestion: Option<CongestionControl>,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
     /// Whether connections are used again: `keep-alive`, or `none` for a new handshake every request.
@@ -196,6 +199,7 @@ impl Default for LoadSettings {
             windows: WindowSettings::default(),
             max_frame: Bytes(16 << 10),
             header_table: Bytes(4 << 10),
+            congestion: None,
             threads: 1,
             reuse: Reuse::default(),
             duration: Span(5_000_000_000),

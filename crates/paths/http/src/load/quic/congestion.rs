@@ -10,8 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use plumb_model::Wait;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
+use quinn_proto::congestion::{
+    Bbr, BbrConfig, Controller, ControllerFactory, ControllerMetrics, Cubic, CubicConfig, NewReno,
+    NewRenoConfig,
+};
 use quinn_proto::{Connection, RttEstimator};
+
+use crate::settings::CongestionControl;
 
 /// The number of times that a connection asked for its window since the count was last reset. Only one thread uses it.
 #[derive(Debug, Default)]
@@ -20,8 +25,7 @@ pub struct WindowReads(AtomicU32);
 impl WindowReads {
     /// The count of a connection whose controllers a [`Watching`] made.
     pub fn by(connection: &Connection) -> Option<Arc<Self>> {
-        let watched = connection.congestion_state().clone_box().into_any().downcast::<Watched>().ok()?;
-        Some(watched.reads)
+        watched(connection).map(|watched| watched.reads)
     }
 
     /// Begins to count anew.
@@ -46,13 +50,33 @@ impl WindowReads {
     }
 }
 
+/// The algorithm of the controller that a connection has, by the type of that.
+pub fn control_of(connection: &Connection) -> Option<CongestionControl> {
+    let controller = watched(connection)?.controller.into_any();
+    let known = [
+        (controller.is::<Cubic>(), CongestionControl::Cubic),
+        (controller.is::<NewReno>(), CongestionControl::NewReno),
+        (controller.is::<Bbr>(), CongestionControl::Bbr),
+    ];
+    known.into_iter().find_map(|(is_it, control)| is_it.then_some(control))
+}
+
+/// A copy of the controller of a connection. The library gives no other way to its type.
+fn watched(connection: &Connection) -> Option<Box<Watched>> {
+    connection.congestion_state().clone_box().into_any().downcast().ok()
+}
+
 /// Makes controllers that count how often they are asked for the window.
-#[derive(Debug, Default)]
-pub struct Watching;
+#[derive(Debug)]
+pub struct Watching(pub CongestionControl);
 
 impl ControllerFactory for Watching {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
-        let controller = Arc::new(CubicConfig::default()).build(now, mtu);
+        let controller = match self.0 {
+            CongestionControl::Cubic => Arc::new(CubicConfig::default()).build(now, mtu),
+            CongestionControl::NewReno => Arc::new(NewRenoConfig::default()).build(now, mtu),
+            CongestionControl::Bbr => Arc::new(BbrConfig::default()).build(now, mtu),
+        };
         Box::new(Watched { controller, reads: Arc::default() })
     }
 }

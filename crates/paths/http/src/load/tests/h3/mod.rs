@@ -9,7 +9,7 @@ use quinn_proto::TransportConfig;
 
 use self::peer::Peer;
 use super::*;
-use crate::settings::LoadProtocol;
+use crate::settings::{CongestionControl, LoadProtocol};
 
 /// No datagram is lost.
 const NONE: fn(u64) -> bool = |_| false;
@@ -94,4 +94,21 @@ fn a_link_without_losses_has_none() {
     let measurement = measure(&LoadSettings { reuse: Reuse::None, ..spec_h3(2, 1, 20, 0) }, &peer.url);
     assert!(!measurement.observed.contains_key("congestion events"), "{:?}", measurement.observed);
     assert!(count_of(&measurement, "quic_rtt") >= 20);
+}
+
+#[test]
+fn connections_have_the_controller_that_is_asked_for() {
+    let peer = Peer::start(TransportConfig::default(), NONE);
+    for (asked, name) in [
+        (None, "cubic"),
+        (Some(CongestionControl::NewReno), "newreno"),
+        (Some(CongestionControl::Bbr), "bbr"),
+    ] {
+        let spec = LoadSettings { congestion: asked, ..spec_h3(2, 1, 20, 30_000) };
+        let measurement = measure(&spec, &peer.url);
+        assert_eq!((measurement.work, measurement.errors.clone()), (20, [].into()));
+        assert_eq!(measurement.observed["congestion control"], [(name.to_owned(), 2)].into());
+    }
+    let of_tcp = LoadSettings { congestion: Some(CongestionControl::Bbr), ..spec() };
+    insta::assert_snapshot!(check(&of_tcp).unwrap_err().to_string(), @"load.congestion: only HTTP/3 controls congestion in the load; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_congestion_control`");
 }
