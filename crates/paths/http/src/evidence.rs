@@ -17,7 +17,8 @@ statements! {
     UNREPORTED = "protocol-of-driver": "protocol that {program} spoke", "{asked}",
         "not reported, because thresholds of the script replaced those that count it";
     STREAMS = "streams-under-way": "requests under way on a connection", "{asked}", "at most {most}, {mean:.2} on average";
-    DROPPED = "datagrams-dropped": "datagrams that the kernel dropped at the load's sockets", "0", "{dropped} beside {received} received";
+    DROPPED = "datagrams-dropped": "datagrams that the kernel dropped at the load's sockets", "0",
+        "{dropped} beside {received} received, in buffers of {buffers}";
     CONGESTION = "congestion-control": "congestion control of the load's connections", "{asked}", "{seen}";
     CHOICE = "tls-choice": "{of} negotiated", "{asked}", "{seen}";
     HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
@@ -168,8 +169,9 @@ impl HttpSettings {
     fn drop_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
         let of = |value| measurement.observed_count(load::DATAGRAMS, value);
         let (dropped, received) = (of(load::DROPPED), of("received"));
+        let buffers = counts(measurement, load::RECEIVE_BUFFER);
         (self.load.protocol == LoadProtocol::H3)
-            .then(|| DROPPED.evidence(received > 0 && dropped == 0, facts![dropped, received]))
+            .then(|| DROPPED.evidence(received > 0 && dropped == 0, facts![dropped, received, buffers]))
     }
 
     /// Proof that QUIC's connections have the controller that the load asks for.

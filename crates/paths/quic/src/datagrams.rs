@@ -5,13 +5,16 @@ use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use plumb_model::Bytes;
 use quinn_proto::EcnCodepoint;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 
 use crate::datagram_counts::DatagramCounts;
 
-/// The figures of SO_MEMINFO, and the place of the drops among them (`include/uapi/linux/sock_diag.h`).
+/// The figures of SO_MEMINFO, and the places of some among them (`include/uapi/linux/sock_diag.h`).
 const SO_MEMINFO_FIGURES: usize = 9;
+const SK_MEMINFO_RCVBUF: usize = 1;
+const SK_MEMINFO_SNDBUF: usize = 3;
 const SK_MEMINFO_DROPS: usize = 8;
 
 /// A socket of datagrams. Both it and the kernel take several at a time, in segments of one size (GSO, GRO).
@@ -33,6 +36,13 @@ pub struct Received {
     pub segment_bytes: usize,
     /// The congestion mark.
     pub ecn: Option<EcnCodepoint>,
+}
+
+/// The sizes of a socket's buffers, as the kernel has them: twice those that a program asks for, because they include its own costs.
+#[derive(Debug, Clone, Copy)]
+pub struct Buffers {
+    pub receive: Bytes,
+    pub send: Bytes,
 }
 
 impl Datagrams {
@@ -131,10 +141,22 @@ impl Datagrams {
     pub fn dropped(&self) -> u64 {
         dropped(self)
     }
+
+    /// The sizes of the buffers that the kernel has for the socket.
+    #[must_use]
+    pub fn buffers(&self) -> Buffers {
+        let memory = memory_of(self);
+        let bytes = |figure: usize| Bytes(memory[figure].into());
+        Buffers { receive: bytes(SK_MEMINFO_RCVBUF), send: bytes(SK_MEMINFO_SNDBUF) }
+    }
 }
 
 /// Datagrams to a socket that the kernel dropped, because the socket's buffer was full.
 pub fn dropped(socket: impl AsFd) -> u64 {
+    memory_of(socket)[SK_MEMINFO_DROPS].into()
+}
+
+fn memory_of(socket: impl AsFd) -> [u32; SO_MEMINFO_FIGURES] {
     let mut figures = [0_u32; SO_MEMINFO_FIGURES];
     let mut length = size_of_val(&figures) as libc::socklen_t;
     // SAFETY: the socket is open, and the kernel writes at most `length` bytes into `figures`, which has as many.
@@ -142,7 +164,7 @@ pub fn dropped(socket: impl AsFd) -> u64 {
         let (socket, into) = (socket.as_fd().as_raw_fd(), figures.as_mut_ptr().cast());
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, into, &raw mut length);
     }
-    figures[SK_MEMINFO_DROPS].into()
+    figures
 }
 
 impl AsFd for Datagrams {

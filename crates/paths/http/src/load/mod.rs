@@ -55,7 +55,7 @@ use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;
 use self::protocol::h3::H3;
-pub(crate) use self::report::{CONGESTION, DATAGRAMS, DROPPED, MISSING, OFFERED, STREAMS};
+pub(crate) use self::report::{CONGESTION, DATAGRAMS, DROPPED, MISSING, OFFERED, RECEIVE_BUFFER, STREAMS};
 use self::tally::Tally;
 use self::tls::Offer;
 pub(crate) use self::tls::is_spoken;

@@ -289,7 +289,7 @@ impl Link for QuicLink {
         // Without a handshake, nothing was acknowledged yet, and the round trip is a guess.
         if self.departures.is_some() {
             let control = congestion::control_of(&self.connection);
-            core.tally.paths.note(&self.connection.stats().path, control);
+            core.tally.paths.note(&self.connection.stats().path, control, self.datagrams.buffers());
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Histogram, LoadWindow, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Statistic, Wait,
+    Bytes, Histogram, LoadWindow, Measurement, Merge, Metric, Notice, NoticeKind, Reading, Statistic, Wait,
     hidden_stall,
 };
 use plumb_path::drive::Driven;
@@ -22,6 +22,8 @@ pub const STREAMS: &str = "streams";
 pub const DATAGRAMS: &str = "datagrams";
 /// The property with the control of congestion of QUIC's connections.
 pub const CONGESTION: &str = "congestion control";
+/// The property with the sizes of the buffers of QUIC's sockets for datagrams that arrive.
+pub const RECEIVE_BUFFER: &str = "receive buffer";
 /// Datagrams that the kernel dropped at the load's sockets.
 pub const DROPPED: &str = "dropped";
 /// A value of the property `sessions`: handshakes that offered a session.
@@ -240,10 +242,15 @@ fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap
     see("congestion events", "losses or marks", datagrams.congestion_events);
     see("black holes", "found", datagrams.black_holes);
     for (bytes, connections) in &tally.paths.datagram_bytes_max {
-        see("largest datagram", &format!("{bytes} B"), *connections);
+        see("largest datagram", &Bytes(u64::from(*bytes)).to_string(), *connections);
     }
     for (control, connections) in &tally.paths.controls {
         see(CONGESTION, control.name(), *connections);
+    }
+    for (name, buffers) in
+        [(RECEIVE_BUFFER, &tally.paths.receive_buffers), ("send buffer", &tally.paths.send_buffers)]
+    {
+        buffers.iter().for_each(|(bytes, connections)| see(name, &Bytes(*bytes).to_string(), *connections));
     }
     see("calls for datagrams", "sent", datagrams.send_calls);
     see("calls for datagrams", "received", datagrams.receive_calls);

@@ -1,10 +1,11 @@
-//! The paths of connections, as QUIC knows them.
+//! The paths of connections, as QUIC knows them, and the sockets at their beginning.
 
 use std::collections::BTreeMap;
 
 use plumb_model::{Histogram, merged};
 use quinn_proto::PathStats;
 
+use super::datagrams::Buffers;
 use crate::settings::CongestionControl;
 
 merged! {
@@ -17,16 +18,22 @@ merged! {
         pub datagram_bytes_max: BTreeMap<u16, u64>,
         /// The number of connections by the controller that they have.
         pub controls: BTreeMap<CongestionControl, u64>,
+        /// The number of connections by the size of the socket's buffer for datagrams that arrive, in bytes.
+        pub receive_buffers: BTreeMap<u64, u64>,
+        /// The same of datagrams that leave.
+        pub send_buffers: BTreeMap<u64, u64>,
     }
 }
 
 impl Paths {
     /// Adds the path of a connection that has had acknowledgements.
-    pub fn note(&mut self, path: &PathStats, control: Option<CongestionControl>) {
+    pub fn note(&mut self, path: &PathStats, control: Option<CongestionControl>, buffers: Buffers) {
         self.rtt.record(u64::try_from(path.rtt.as_nanos()).unwrap_or(u64::MAX));
         *self.datagram_bytes_max.entry(path.current_mtu).or_default() += 1;
         if let Some(control) = control {
             *self.controls.entry(control).or_default() += 1;
         }
+        *self.receive_buffers.entry(buffers.receive.0).or_default() += 1;
+        *self.send_buffers.entry(buffers.send.0).or_default() += 1;
     }
 }

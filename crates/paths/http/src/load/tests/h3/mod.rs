@@ -4,7 +4,7 @@ pub(crate) mod peer;
 
 use std::collections::BTreeMap;
 
-use plumb_model::Wait;
+use plumb_model::{Bytes, Wait};
 use quinn_proto::TransportConfig;
 
 use self::peer::Peer;
@@ -94,6 +94,9 @@ fn a_link_without_losses_has_none() {
     let measurement = measure(&LoadSettings { reuse: Reuse::None, ..spec_h3(2, 1, 20, 0) }, &peer.url);
     assert!(!measurement.observed.contains_key("congestion events"), "{:?}", measurement.observed);
     assert!(count_of(&measurement, "quic_rtt") >= 20);
+    let default = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap();
+    let default = Bytes(default.trim().parse().unwrap()).to_string();
+    assert_eq!(measurement.observed["receive buffer"].keys().collect::<Vec<_>>(), [&default]);
 }
 
 #[test]
