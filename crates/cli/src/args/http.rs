@@ -41,6 +41,7 @@ impl Flagged for HttpSettings {
             key("load.max_frame", "SIZE"),
             key("load.header_table", "SIZE"),
             key("load.congestion", "ALGORITHM").value_parser(["cubic", "newreno", "bbr"]),
+            key("load.receive_buffer", "SIZE"),
             key("load.threads", "N").short('t'),
             time_unless("load.requests"),
             key("load.requests", "N").short('n'),

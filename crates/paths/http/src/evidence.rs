@@ -3,7 +3,7 @@
 mod link;
 mod module;
 
-use plumb_model::{Evidence, Measurement, Reading, Statistic, facts, statements};
+use plumb_model::{Bytes, Evidence, Measurement, Reading, Statistic, facts, statements};
 use plumb_path::{SeenWindow, Snapshot, tool};
 
 use crate::settings::{
@@ -20,6 +20,7 @@ statements! {
     DROPPED = "datagrams-dropped": "datagrams that the kernel dropped at the load's sockets", "0",
         "{dropped} beside {received} received, in buffers of {buffers}";
     CONGESTION = "congestion-control": "congestion control of the load's connections", "{asked}", "{seen}";
+    RECEIVE_BUFFER = "receive-buffer": "receive buffers of the load's sockets", "{asked}, which the kernel doubles", "{seen}";
     CHOICE = "tls-choice": "{of} negotiated", "{asked}", "{seen}";
     HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
     SESSIONS = "sessions-offered": "sessions offered", "in {asked:%} of handshakes, where the server has given one",
@@ -161,7 +162,11 @@ impl HttpSettings {
         };
         let is_multiplexed = matches!(self.spoken(measurement), Some(Spoken::H2 | Spoken::H3));
         let streams = is_multiplexed.then(|| self.streams_evidence(measurement)).flatten();
-        let of_quic = [self.drop_evidence(measurement), self.congestion_evidence(measurement)];
+        let of_quic = [
+            self.drop_evidence(measurement),
+            self.buffer_evidence(measurement),
+            self.congestion_evidence(measurement),
+        ];
         alpn.into_iter().chain(streams).chain(of_quic.into_iter().flatten()).collect()
     }
 
@@ -172,6 +177,16 @@ impl HttpSettings {
         let buffers = counts(measurement, load::RECEIVE_BUFFER);
         (self.load.protocol == LoadProtocol::H3)
             .then(|| DROPPED.evidence(received > 0 && dropped == 0, facts![dropped, received, buffers]))
+    }
+
+    /// Proof that the kernel gave sockets the buffer that the load asks for.
+    fn buffer_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let asked = self.load.receive_buffer?;
+        let buffers = measurement.observed.get(load::RECEIVE_BUFFER);
+        let is_enough = |name: &String| Bytes::parse(name).is_ok_and(|given| given.0 / 2 >= asked.0);
+        let seen = counts(measurement, load::RECEIVE_BUFFER);
+        let holds = buffers.is_some_and(|buffers| buffers.keys().all(is_enough));
+        Some(RECEIVE_BUFFER.evidence(holds, facts![asked = asked.to_string(), seen]))
     }
 
     /// Proof that QUIC's connections have the controller that the load asks for.
@@ -561,6 +576,15 @@ mod tests {
         check(&http3(None), &seen("cubic", 0), &none, &[]);
         check(&bbr, &seen("bbr", 0), &none, &[]);
         check(&bbr, &seen("cubic", 0), &none, &["congestion control of the load's connections"]);
+        let mut buffered = http3(None);
+        buffered.load.receive_buffer = Some(Bytes(4 << 20));
+        for (given, failing) in
+            [("8 MiB", vec![]), ("416 KiB", vec!["receive buffers of the load's sockets"])]
+        {
+            let mut measurement = seen("cubic", 0);
+            measurement.observed.insert(load::RECEIVE_BUFFER.to_owned(), [(given.to_owned(), 10)].into());
+            check(&buffered, &measurement, &none, &failing);
+        }
         check(&bbr, &seen("bbr", 1), &none, &["datagrams that the kernel dropped at the load's sockets"]);
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use plumb_model::Bytes;
 use quinn_proto::EcnCodepoint;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use rustix::net::sockopt;
 
 use crate::datagram_counts::DatagramCounts;
 
@@ -45,17 +46,28 @@ pub struct Buffers {
     pub send: Bytes,
 }
 
+impl Buffers {
+    /// The size that a program must ask for to have this buffer for datagrams that arrive.
+    #[must_use]
+    pub fn receive_asked(self) -> Bytes {
+        Bytes(self.receive.0 / 2)
+    }
+}
+
 impl Datagrams {
-    /// A socket for datagrams to and from one address.
+    /// A socket for datagrams to and from one address, with a buffer for them of at least this size if the kernel allows it.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn connect(to: SocketAddr) -> io::Result<Self> {
+    pub fn connect(to: SocketAddr, receive_buffer: Option<Bytes>) -> io::Result<Self> {
         let any: SocketAddr = match to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(any)?;
+        if let Some(bytes) = receive_buffer {
+            set_receive_buffer(&socket, bytes)?;
+        }
         socket.connect(to)?;
         Self::on(socket)
     }
@@ -165,6 +177,13 @@ fn memory_of(socket: impl AsFd) -> [u32; SO_MEMINFO_FIGURES] {
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, into, &raw mut length);
     }
     figures
+}
+
+/// Sets a buffer's size past the system's limit where that is allowed. Without that right the kernel cuts it in silence.
+fn set_receive_buffer(socket: &UdpSocket, bytes: Bytes) -> io::Result<()> {
+    let bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
+    let forced = sockopt::set_socket_recv_buffer_size_force(socket, bytes);
+    Ok(forced.or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))?)
 }
 
 impl AsFd for Datagrams {

@@ -38,11 +38,12 @@ mod waits;
 mod worker;
 
 use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::signals::unless_asked_to_stop;
-use plumb_model::{Measurement, NoticeKind, Objective};
+use plumb_model::{Bytes, Measurement, NoticeKind, Objective};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Capacity, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
@@ -55,6 +56,7 @@ use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;
 use self::protocol::h3::H3;
+use self::quic::datagrams::Datagrams;
 pub(crate) use self::report::{CONGESTION, DATAGRAMS, DROPPED, MISSING, OFFERED, RECEIVE_BUFFER, STREAMS};
 use self::tally::Tally;
 use self::tls::Offer;
@@ -84,7 +86,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     }
     check_protocol(spec)?;
     check_announced(spec)?;
-    check_congestion(spec)?;
+    check_quic(spec)?;
     if spec.duration.0 == 0 {
         return fault("load.duration", "the window must be longer than 0");
     }
@@ -152,15 +154,28 @@ fn check_announced(spec: &LoadSettings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Refuses control of congestion for TCP, which the kernel has.
-fn check_congestion(spec: &LoadSettings) -> Result<(), Fault> {
-    if spec.congestion.is_none() || spec.protocol == LoadProtocol::H3 {
-        return Ok(());
+/// More than a socket's buffer may have: the kernel counts twice its bytes in 31 bits.
+const RECEIVE_BUFFER_MORE: u64 = (1 << 30) + 1;
+
+/// Refuses settings of QUIC for TCP, which the kernel has for all programs.
+fn check_quic(spec: &LoadSettings) -> Result<(), Fault> {
+    let is_quic = spec.protocol == LoadProtocol::H3;
+    if spec.congestion.is_some() && !is_quic {
+        return Err(Fault::new(
+            "load.congestion",
+            "only HTTP/3 controls congestion in the load; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_congestion_control`",
+        ));
     }
-    Err(Fault::new(
-        "load.congestion",
-        "only HTTP/3 controls congestion in the load; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_congestion_control`",
-    ))
+    match spec.receive_buffer {
+        Some(_) if !is_quic => Err(Fault::new(
+            "load.receive_buffer",
+            "only sockets of HTTP/3 have a fixed buffer; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_rmem`",
+        )),
+        Some(Bytes(0 | RECEIVE_BUFFER_MORE..)) => {
+            Err(Fault::new("load.receive_buffer", "a socket's buffer has 1 B to 1 GiB"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
@@ -194,11 +209,27 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
         netns: target.netns.clone(),
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
+    check_receive_buffer(spec, errand.address)?;
     Ok(match choice::protocol(spec, offer.as_ref(), &errand)? {
         Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, errand)),
         Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, errand)),
         Spoken::H3 => Box::new(HttpLoad::<H3>::new(spec, &url, offer, errand)),
     })
+}
+
+/// Refuses a buffer that the kernel would cut.
+fn check_receive_buffer(spec: &LoadSettings, address: SocketAddr) -> Result<(), PathError> {
+    let Some(asked) = spec.receive_buffer else { return Ok(()) };
+    let given = Datagrams::connect(address, Rc::default(), Some(asked))
+        .map_err(|failure| PathError::new(format!("make a socket of UDP: {failure}")))?
+        .buffers()
+        .receive_asked();
+    if given >= asked {
+        return Ok(());
+    }
+    Err(PathError::usage(format!(
+        "set receive_buffer to {asked}: this process may have {given} at most; it needs CAP_NET_ADMIN or a higher net.core.rmem_max"
+    )))
 }
 
 /// Files that the process opens besides its connections.

@@ -212,7 +212,7 @@ impl Link for QuicLink {
             return Err(Failure::Tls("the load has no settings of QUIC".to_owned()));
         };
         let (now_ns, resumes) = (monotonic_ns(), core.resumption.choose());
-        let datagrams = Datagrams::connect(to)?;
+        let datagrams = Datagrams::connect(to, client.receive_buffer)?;
         core.epoll.watch_reads(&datagrams, token)?;
         let mut endpoint = Endpoint::new(Arc::clone(&client.endpoint), None, true, None);
         let config = if resumes { &client.resuming } else { &client.full };

@@ -107,6 +107,8 @@ pub struct LoadSettings {
     pub header_table: Bytes,
     /// The control of congestion on connections of HTTP/3: `cubic` (if absent), `newreno`, or `bbr`, which is experimental.
     pub congestion: Option<CongestionControl>,
+    /// The buffer of each socket of HTTP/3 for datagrams that arrive: up to `1 GiB`; the kernel's own choice if absent.
+    pub receive_buffer: Option<Bytes>,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
     /// Whether connections are used again: `keep-alive`, or `none` for a new handshake every request.
@@ -200,6 +202,7 @@ impl Default for LoadSettings {
             max_frame: Bytes(16 << 10),
             header_table: Bytes(4 << 10),
             congestion: None,
+            receive_buffer: None,
             threads: 1,
             reuse: Reuse::default(),
             duration: Span(5_000_000_000),

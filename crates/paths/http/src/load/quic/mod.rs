@@ -31,6 +31,8 @@ pub struct Client {
     pub resuming: ClientConfig,
     /// The sessions that may be resumed.
     pub sessions: Arc<Sessions>,
+    /// The size of sockets' buffers for datagrams that arrive.
+    pub receive_buffer: Option<Bytes>,
     /// The clock.
     pub instants: Instants,
 }
@@ -56,6 +58,7 @@ impl Client {
             full: config(tls.full),
             resuming: config(tls.resuming),
             sessions: tls.sessions,
+            receive_buffer: spec.receive_buffer,
             instants: Instants::new(),
         })
     }

@@ -115,3 +115,18 @@ fn connections_have_the_controller_that_is_asked_for() {
     let of_tcp = LoadSettings { congestion: Some(CongestionControl::Bbr), ..spec() };
     insta::assert_snapshot!(check(&of_tcp).unwrap_err().to_string(), @"load.congestion: only HTTP/3 controls congestion in the load; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_congestion_control`");
 }
+
+#[test]
+fn sockets_have_the_buffer_that_is_asked_for() {
+    let peer = Peer::start(TransportConfig::default(), NONE);
+    let asked = |bytes| LoadSettings { receive_buffer: Some(Bytes(bytes)), ..spec_h3(2, 1, 20, 0) };
+    let measurement = measure(&asked(64 << 10), &peer.url);
+    assert_eq!(measurement.observed["receive buffer"], [("128 KiB".to_owned(), 2)].into());
+    let of_tcp = LoadSettings { receive_buffer: Some(Bytes(1)), ..spec() };
+    let faults = [of_tcp, asked(0), asked((1 << 30) + 1)].map(|spec| check(&spec).unwrap_err().to_string());
+    insta::assert_snapshot!(faults.join("\n"), @r"
+    load.receive_buffer: only sockets of HTTP/3 have a fixed buffer; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_rmem`
+    load.receive_buffer: a socket's buffer has 1 B to 1 GiB
+    load.receive_buffer: a socket's buffer has 1 B to 1 GiB
+    ");
+}
