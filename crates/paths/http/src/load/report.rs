@@ -234,6 +234,12 @@ fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap
     see("sessions", ACCEPTED, if tally.sessions_offered > 0 { tally.handshakes_resumed } else { 0 });
     see("sessions", MISSING, tally.sessions_missing);
     see("connections", "opened", tally.connections_opened);
+    see_quic(tally, &mut see);
+    observed
+}
+
+/// Shows the datagrams and paths of QUIC.
+fn see_quic(tally: &Tally, see: &mut impl FnMut(&str, &str, u64)) {
     let datagrams = &tally.datagrams;
     see(DATAGRAMS, "sent", datagrams.sent);
     see(DATAGRAMS, "received", datagrams.received);
@@ -254,7 +260,6 @@ fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap
     }
     see("calls for datagrams", "sent", datagrams.send_calls);
     see("calls for datagrams", "received", datagrams.receive_calls);
-    observed
 }
 
 /// The failure that every request had, where it would have it at any other time.
