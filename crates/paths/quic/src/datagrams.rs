@@ -42,7 +42,9 @@ pub struct Received {
 /// The sizes of a socket's buffers, as the kernel has them: twice those that a program asks for, because they include its own costs.
 #[derive(Debug, Clone, Copy)]
 pub struct Buffers {
+    /// For datagrams that arrive.
     pub receive: Bytes,
+    /// For datagrams that leave.
     pub send: Bytes,
 }
 

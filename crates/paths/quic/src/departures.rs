@@ -1,6 +1,6 @@
 //! The bytes of streams in the packets of a connection.
 //!
-//! The library of QUIC keeps bytes back for reasons of its own, and does not tell which bytes of a stream have left. So they are read from
+//! The library of QUIC keeps bytes back for its own reasons, and does not tell which bytes of a stream have left. So they are read from
 //! each packet right before it is encrypted. This is exact, also for bytes of many streams in one packet. Bytes that are sent again come
 //! from below the end that was noted before, so they change nothing.
 

@@ -10,7 +10,7 @@ mod session;
 mod streams;
 
 pub use datagram_counts::DatagramCounts;
-pub use datagrams::{Datagrams, Received, dropped};
+pub use datagrams::{Buffers, Datagrams, Received, dropped};
 pub use departures::{Departure, Departures};
 pub use session::{ClientStarter, ServerStarter, VERSION, View, departures, negotiated};
 pub use streams::{StreamState, Unidirectional, open_control, read_stream};

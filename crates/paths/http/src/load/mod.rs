@@ -38,7 +38,6 @@ mod waits;
 mod worker;
 
 use std::net::{SocketAddr, TcpStream};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +46,7 @@ use plumb_model::{Bytes, Measurement, NoticeKind, Objective};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Capacity, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
+use plumb_quic::Datagrams;
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
@@ -56,7 +56,6 @@ use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;
 use self::protocol::h3::H3;
-use self::quic::datagrams::Datagrams;
 pub(crate) use self::report::{CONGESTION, DATAGRAMS, DROPPED, MISSING, OFFERED, RECEIVE_BUFFER, STREAMS};
 use self::tally::Tally;
 use self::tls::Offer;
@@ -220,7 +219,7 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
 /// Refuses a buffer that the kernel would cut.
 fn check_receive_buffer(spec: &LoadSettings, address: SocketAddr) -> Result<(), PathError> {
     let Some(asked) = spec.receive_buffer else { return Ok(()) };
-    let given = Datagrams::connect(address, Rc::default(), Some(asked))
+    let given = Datagrams::connect(address, Some(asked))
         .map_err(|failure| PathError::new(format!("make a socket of UDP: {failure}")))?
         .buffers()
         .receive_asked();

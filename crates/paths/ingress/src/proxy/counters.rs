@@ -88,7 +88,7 @@ impl Totals {
         self.requests_h1 + self.requests_h2 + self.requests_h3
     }
 
-    pub(super) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Self {
+    pub(super) fn over<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Self {
         shards.into_iter().fold(Self::default(), |totals, shard| Self {
             handshakes_full: totals.handshakes_full + shard.handshakes_full.get(),
             handshakes_resumed: totals.handshakes_resumed + shard.handshakes_resumed.get(),

@@ -222,7 +222,7 @@ impl EmbeddedIngress {
     #[must_use]
     pub fn requests_by_thread(&self) -> BTreeMap<String, u64> {
         let requests = |(index, shard): (usize, &Arc<Shard>)| {
-            let totals = Totals::of([&**shard]);
+            let totals = Totals::over([&**shard]);
             (thread_name(index), totals.requests())
         };
         let shards = self.shards.iter().enumerate().filter(|_| self.shards.len() > 1);

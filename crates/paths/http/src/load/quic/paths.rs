@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{Histogram, merged};
+use plumb_quic::Buffers;
 use quinn_proto::PathStats;
 
-use super::datagrams::Buffers;
 use crate::settings::CongestionControl;
 
 merged! {
