@@ -12,7 +12,7 @@ use plumb_host::signals::unless_asked_to_stop;
 use plumb_host::time::monotonic_ns;
 use plumb_path::PathError;
 
-use super::core::Errand;
+use super::core::RequestSettings;
 use super::errors::Failure;
 use super::socket::Socket;
 use super::tcp::TcpLink;
@@ -28,13 +28,17 @@ const PATIENCE_NS_MAX: u64 = 10_000_000_000;
 ///
 /// # Errors
 /// When the offer cannot be used, or this process is asked to stop.
-pub fn protocol(spec: &LoadSettings, offer: Option<&Offer>, errand: &Errand) -> Result<Spoken, PathError> {
+pub fn protocol(
+    spec: &LoadSettings,
+    offer: Option<&Offer>,
+    request_settings: &RequestSettings,
+) -> Result<Spoken, PathError> {
     let Some(offer) = offer.filter(|_| spec.protocol == LoadProtocol::Auto) else {
         return Ok(spec.protocol.fixed().unwrap_or_default());
     };
     let security = Security::new(Some(offer), 1)?;
     let patience_ns = spec.timeout.0.min(PATIENCE_NS_MAX);
-    let (address, netns) = (errand.address, errand.netns.clone());
+    let (address, netns) = (request_settings.address, request_settings.netns.clone());
     let choose = move || -> Result<Result<String, Failure>, plumb_host::Error> {
         // The thread is for this alone, so it may stay there.
         netns.as_deref().map_or(Ok(()), enter)?;

@@ -302,8 +302,11 @@ impl<P: Protocol> Connection<P> {
             let is_spoken = is_spoken(P::KIND, &negotiated.alpn);
             core.tally.shook_hands(negotiated, now_ns);
             if !is_spoken {
-                let other =
-                    if core.errand.is_auto { Failure::OtherThanAtFirst } else { Failure::OtherProtocol };
+                let other = if core.request_settings.is_auto {
+                    Failure::OtherThanAtFirst
+                } else {
+                    Failure::OtherProtocol
+                };
                 return Err(other(P::KIND));
             }
         }

@@ -34,7 +34,7 @@ pub const BACKOFF: Backoff = Backoff::new(1_000_000, 100_000_000);
 
 /// The constants of a measurement.
 #[derive(Debug)]
-pub struct Errand {
+pub struct RequestSettings {
     /// Where to connect to.
     pub address: SocketAddr,
     /// The checks of answers.
@@ -52,7 +52,7 @@ pub struct Errand {
 /// State that all connections of a thread share.
 pub struct Core<T> {
     /// The same for all threads.
-    pub errand: std::sync::Arc<Errand>,
+    pub request_settings: std::sync::Arc<RequestSettings>,
     /// Readiness.
     pub epoll: Epoll,
     /// Ends a wait in time.
@@ -93,7 +93,7 @@ impl<T> Core<T> {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new(
-        errand: std::sync::Arc<Errand>,
+        request_settings: std::sync::Arc<RequestSettings>,
         shared: T,
         security: Security,
         resumption: Proportion,
@@ -103,7 +103,7 @@ impl<T> Core<T> {
         epoll.watch_reads(&alarm, ALARM)?;
         let sources = Sources { next: 0, is_spreading: false };
         Ok(Self {
-            errand,
+            request_settings,
             epoll,
             alarm,
             security,
@@ -129,7 +129,7 @@ impl<T> Core<T> {
     /// # Errors
     /// When the kernel refuses at once.
     pub fn connect(&mut self) -> Result<Socket, Failure> {
-        let to = self.errand.address;
+        let to = self.request_settings.address;
         for _ in 1..SOURCES_TRIED {
             match Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic)) {
                 Err(Failure::NoLocalPort) if self.sources.spread(to) => {}

@@ -49,7 +49,7 @@ use plumb_path::{Capacity, CapacitySettings, Fault, Load, Mark, PathError, Windo
 use plumb_quic::Datagrams;
 
 use self::checks::{Check, Checks};
-use self::core::{Core, Errand};
+use self::core::{Core, RequestSettings};
 pub(crate) use self::driver::{driven_load, feasible, lacks};
 pub(crate) use self::names::{is_same_cipher, is_same_group, is_same_protocol};
 use self::protocol::Protocol;
@@ -199,7 +199,7 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
             target.url
         )));
     }
-    let errand = Errand {
+    let request_settings = RequestSettings {
         address: target.addresses(&url).map_err(PathError::new).and_then(choose_address)?,
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
         reuse: spec.reuse,
@@ -208,11 +208,11 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
         netns: target.netns.clone(),
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
-    check_receive_buffer(spec, errand.address)?;
-    Ok(match choice::protocol(spec, offer.as_ref(), &errand)? {
-        Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, errand)),
-        Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, errand)),
-        Spoken::H3 => Box::new(HttpLoad::<H3>::new(spec, &url, offer, errand)),
+    check_receive_buffer(spec, request_settings.address)?;
+    Ok(match choice::protocol(spec, offer.as_ref(), &request_settings)? {
+        Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, request_settings)),
+        Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, request_settings)),
+        Spoken::H3 => Box::new(HttpLoad::<H3>::new(spec, &url, offer, request_settings)),
     })
 }
 
@@ -278,13 +278,18 @@ fn choose_address(addresses: Vec<SocketAddr>) -> Result<SocketAddr, PathError> {
 struct HttpLoad<P: Protocol> {
     spec: LoadSettings,
     offer: Option<Offer>,
-    errand: Arc<Errand>,
+    request_settings: Arc<RequestSettings>,
     shared: P::Shared,
 }
 
 impl<P: Protocol> HttpLoad<P> {
-    fn new(spec: &LoadSettings, url: &Url, offer: Option<Offer>, errand: Errand) -> Self {
-        Self { spec: spec.clone(), offer, errand: Arc::new(errand), shared: P::shared(spec, url) }
+    fn new(spec: &LoadSettings, url: &Url, offer: Option<Offer>, request_settings: RequestSettings) -> Self {
+        Self {
+            spec: spec.clone(),
+            offer,
+            request_settings: Arc::new(request_settings),
+            shared: P::shared(spec, url),
+        }
     }
 
     /// Adds what depended on the server's choice of the protocol.
@@ -314,13 +319,13 @@ impl<P: Protocol> Load for HttpLoad<P> {
             let connections = part.share_of(self.spec.connections) as usize;
             // The TLS library is made ready before any thread begins.
             let security = P::security(&self.spec, self.offer.as_ref(), connections);
-            let (errand, shared) = (Arc::clone(&self.errand), self.shared.clone());
-            move || worker::<P>(errand, shared, security?, resumption, connections, part)
+            let (request_settings, shared) = (Arc::clone(&self.request_settings), self.shared.clone());
+            move || worker::<P>(request_settings, shared, security?, resumption, connections, part)
         })?;
         let (connections, is_judged) = (self.spec.connections, self.spec.capacity.is_some());
         let announced = Announced::changed(&self.spec).collect();
         let asked = report::Asked { rate_per_s, connections, spoken: P::KIND, is_judged, announced };
-        let mut measurement = report::measurement(&driven, &asked, &self.errand);
+        let mut measurement = report::measurement(&driven, &asked, &self.request_settings);
         // Above the capacity all connections are busy, however many there are.
         if self
             .spec
@@ -347,18 +352,18 @@ fn waited_for_connections(measurement: &Measurement, sought: &Capacity) -> bool 
 
 /// Makes a worker, in its own thread, where it stays.
 fn worker<P: Protocol>(
-    errand: Arc<Errand>,
+    request_settings: Arc<RequestSettings>,
     shared: P::Shared,
     security: Security,
     resumption: f64,
     connections: usize,
     part: Part,
 ) -> Result<HttpWorker<P>, PathError> {
-    if let Some(netns) = &errand.netns {
+    if let Some(netns) = &request_settings.netns {
         plumb_host::namespace::enter(netns).map_err(PathError::load)?;
     }
-    let tally = Tally::new(part.frame, part.due.is_some(), errand.checks.all().len());
-    let core = Core::new(errand, shared, security, Proportion::new(resumption, part.seed), tally)
+    let tally = Tally::new(part.frame, part.due.is_some(), request_settings.checks.all().len());
+    let core = Core::new(request_settings, shared, security, Proportion::new(resumption, part.seed), tally)
         .map_err(|error| PathError::load(format!("make an event queue: {error}")))?;
     Ok(HttpWorker::new(core, connections, part))
 }

@@ -207,7 +207,7 @@ impl QuicLink {
 
 impl Link for QuicLink {
     fn open<T>(core: &mut Core<T>, token: u64) -> Result<(Self, Option<u64>), Failure> {
-        let to = core.errand.address;
+        let to = core.request_settings.address;
         let Security::Quic(client) = &core.security else {
             return Err(Failure::Tls("the load has no settings of QUIC".to_owned()));
         };

@@ -8,7 +8,7 @@ use plumb_model::{
 };
 use plumb_path::drive::Driven;
 
-use super::core::Errand;
+use super::core::RequestSettings;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
 use crate::metrics;
@@ -78,8 +78,8 @@ fn slowest_pending(tally: &Tally) -> (u64, u64) {
 
 /// Puts the tallies of all threads together. `work` are the answers completed within the window.
 #[must_use]
-pub fn measurement(driven: &Driven<Tally>, asked: &Asked, errand: &Errand) -> Measurement {
-    let checks = &errand.checks;
+pub fn measurement(driven: &Driven<Tally>, asked: &Asked, request_settings: &RequestSettings) -> Measurement {
+    let checks = &request_settings.checks;
     let is_open_loop = asked.rate_per_s.is_some();
     let mut tally = Tally::new(driven.frame, is_open_loop, checks.all().len());
     driven.tallies().for_each(|one| tally.add(one));
@@ -90,7 +90,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: &Asked, errand: &Errand) -> Me
     let seconds = driven.frame.whole_seconds(driven.end_ns());
     let mut measurement = Measurement {
         windows: windows(&tally, seconds),
-        observed: observed(&tally, errand, &asked.announced),
+        observed: observed(&tally, request_settings, &asked.announced),
         sizes: sizes(&tally),
         hopeless: hopeless(&tally),
         notices: notices(&tally, slowest_pending),
@@ -197,7 +197,11 @@ fn windows(tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
     ])
 }
 
-fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap<String, Counts> {
+fn observed(
+    tally: &Tally,
+    request_settings: &RequestSettings,
+    announced: &[Announced],
+) -> BTreeMap<String, Counts> {
     let mut observed: BTreeMap<String, Counts> = BTreeMap::new();
     let mut see = |property: &str, value: &str, count: u64| {
         if count > 0 {
@@ -217,8 +221,8 @@ fn observed(tally: &Tally, errand: &Errand, announced: &[Announced]) -> BTreeMap
         see("content_type", content.media_type.text(), *count);
         see("content_encoding", content.coding.text(), *count);
     }
-    see("peer", &errand.address.ip().to_string(), tally.completed);
-    for (check, [passed, failed]) in errand.checks.all().iter().zip(&tally.checks) {
+    see("peer", &request_settings.address.ip().to_string(), tally.completed);
+    for (check, [passed, failed]) in request_settings.checks.all().iter().zip(&tally.checks) {
         see("checks passed", check.text(), *passed);
         see("checks failed", check.text(), *failed);
     }

@@ -62,7 +62,8 @@ impl Stream {
             let tally = &mut core.tally;
             tally.waited(&self.waits);
             let judged = |check, passes| tally.checked(check, passes);
-            let is_good = core.errand.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
+            let is_good =
+                core.request_settings.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
             tally.attempted(is_good);
         }
     }

@@ -100,7 +100,7 @@ impl Link for TcpLink {
         let socket = core.connect()?;
         let now_ns = monotonic_ns();
         // On loopback the connection stands already, and no event is needed to say so.
-        let is_connected = socket.is_connected(core.errand.address)?;
+        let is_connected = socket.is_connected(core.request_settings.address)?;
         let resumes = core.resumption.choose();
         let transport = core.security.begin(resumes)?;
         let link = Self::new(socket, transport, &core.epoll, token, is_connected)?;
@@ -114,7 +114,7 @@ impl Link for TcpLink {
     }
 
     fn is_connected<T>(&mut self, core: &Core<T>) -> Result<bool, Failure> {
-        self.socket.is_connected(core.errand.address)
+        self.socket.is_connected(core.request_settings.address)
     }
 
     fn is_plain(&self) -> bool {

@@ -371,7 +371,7 @@ impl<P: Protocol> HttpWorker<P> {
 
     /// Fails requests that have lasted too long, and closes what should have been closed.
     fn sweep(&mut self, now_ns: u64) {
-        let timeout_ns = self.core.errand.timeout_ns;
+        let timeout_ns = self.core.request_settings.timeout_ns;
         self.sweep_ns = now_ns + (timeout_ns / 16).clamp(*SWEEP_NS.start(), *SWEEP_NS.end());
         for index in 0..self.connections.len() {
             let step = self.connections[index].expire(&mut self.core, now_ns, timeout_ns);
@@ -381,7 +381,7 @@ impl<P: Protocol> HttpWorker<P> {
     }
 
     fn grace_ns(&self) -> u64 {
-        self.core.errand.timeout_ns.min(GRACE_NS_MAX)
+        self.core.request_settings.timeout_ns.min(GRACE_NS_MAX)
     }
 
     fn streams(&mut self) -> impl Iterator<Item = &mut Stream> {

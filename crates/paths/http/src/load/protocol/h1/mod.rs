@@ -102,7 +102,7 @@ impl Protocol for H1 {
         }
         let request = &core.shared.request;
         self.parser.begin(request.is_head);
-        core.errand.checks.begin(&mut self.stream.watch);
+        core.request_settings.checks.begin(&mut self.stream.watch);
         self.sent = 0;
         self.stream.answer.send_ns = now_ns;
         self.phase = Phase::Sending;
@@ -217,7 +217,7 @@ impl H1 {
     ) -> Result<bool, Failure> {
         let mut at = 0;
         loop {
-            let (checks, watch) = (&core.errand.checks, &mut self.stream.watch);
+            let (checks, watch) = (&core.request_settings.checks, &mut self.stream.watch);
             let input = &core.buffer[at..bytes];
             let (taken, progress) =
                 self.parser.feed(input, &mut core.shared.known, &mut |piece| checks.pass(watch, piece))?;
@@ -249,7 +249,7 @@ impl H1 {
         answer.body_bytes = parser.body_bytes();
         self.stream.finish(core, now_ns);
         self.phase = Phase::Idle;
-        let can_stay = is_sent && is_open && core.errand.reuse == Reuse::KeepAlive;
+        let can_stay = is_sent && is_open && core.request_settings.reuse == Reuse::KeepAlive;
         let then = match (parser.keeps_alive(), can_stay && !link.socket.is_hangup()) {
             (true, true) => Then::Stay,
             (true, false) => Then::Close,

@@ -153,7 +153,8 @@ impl H2 {
         }
         let wire = &self.wire;
         let is_left_by_server = wire.going_away.is_some() && !wire.has_ended;
-        let is_over = wire.has_ended || self.is_closing() || has_answered && core.errand.reuse == Reuse::None;
+        let is_over =
+            wire.has_ended || self.is_closing() || has_answered && core.request_settings.reuse == Reuse::None;
         is_over.then_some(if is_left_by_server { Then::Part } else { Then::Close })
     }
 }

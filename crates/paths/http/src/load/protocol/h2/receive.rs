@@ -108,7 +108,7 @@ impl H2 {
                 }
                 let Some(at) = self.find(stream) else { return };
                 self.streams[at].answer.body_bytes += data.len() as u64;
-                core.errand.checks.pass(&mut self.streams[at].watch, data);
+                core.request_settings.checks.pass(&mut self.streams[at].watch, data);
                 if ends_stream {
                     self.finish(core, at);
                 }

@@ -64,7 +64,7 @@ impl H2 {
                 core.tally.streams.record(wire.rules.open_streams() as u64);
             }
             stream.waits.end(now_ns);
-            core.errand.checks.begin(&mut stream.watch);
+            core.request_settings.checks.begin(&mut stream.watch);
             stream.answer.send_ns = now_ns;
             let is_whole = request.body.is_empty();
             wire.rules.send_repeated(id, &request.fields, is_whole, &mut wire.out);

@@ -13,7 +13,7 @@ use plumb_pace::{Frame, Proportion};
 use super::receive::UNREAD_BYTES_MAX;
 use super::*;
 use crate::load::checks::Checks;
-use crate::load::core::Errand;
+use crate::load::core::RequestSettings;
 use crate::load::tally::Tally;
 use crate::load::transport::Security;
 
@@ -27,7 +27,7 @@ fn core() -> Core<Shared> {
 fn core_of(spec: &LoadSettings) -> Core<Shared> {
     let spec = LoadSettings { streams: 3, ..spec.clone() };
     let url = Url::parse("http://127.0.0.1/").unwrap();
-    let errand = Errand {
+    let request_settings = RequestSettings {
         address: "127.0.0.1:80".parse().unwrap(),
         checks: Checks::new(Vec::new()),
         reuse: Reuse::KeepAlive,
@@ -36,7 +36,8 @@ fn core_of(spec: &LoadSettings) -> Core<Shared> {
         netns: None,
     };
     let shared = H2::shared(&spec, &url);
-    Core::new(Arc::new(errand), shared, Security::Plain, Proportion::new(0.0, 1), Tally::default()).unwrap()
+    Core::new(Arc::new(request_settings), shared, Security::Plain, Proportion::new(0.0, 1), Tally::default())
+        .unwrap()
 }
 
 /// Opens three streams, and gives the client the server's bytes in pieces of this length.

@@ -159,8 +159,9 @@ impl H3 {
     /// Whether the connection has served its purpose, and how it ends.
     fn end(&self, core: &Core<Shared>, has_answered: bool) -> Option<Then> {
         let wire = &self.wire;
-        let is_over =
-            wire.lost.is_some() || wire.is_closing() || has_answered && core.errand.reuse == Reuse::None;
+        let is_over = wire.lost.is_some()
+            || wire.is_closing()
+            || has_answered && core.request_settings.reuse == Reuse::None;
         (self.streams.is_empty() && is_over).then_some(Then::Close)
     }
 }

@@ -70,7 +70,8 @@ impl H3 {
     ) -> Result<(), Failure> {
         let Some(at) = self.find(id) else { return Ok(()) };
         let (stream, message) = (&mut self.streams[at], &mut self.exchanges[at].answer);
-        let (decoder, checks, heard_ns) = (&mut core.shared.inbox.0, &core.errand.checks, self.wire.heard_ns);
+        let (decoder, checks, heard_ns) =
+            (&mut core.shared.inbox.0, &core.request_settings.checks, self.wire.heard_ns);
         let end = read_stream(&mut link.connection, id, usize::MAX, |bytes| {
             let mut bytes = &bytes[..];
             while let Some(event) = message.receive(&mut bytes, decoder)? {

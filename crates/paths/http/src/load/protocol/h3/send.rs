@@ -81,7 +81,7 @@ impl H3 {
                 core.tally.streams.record(open as u64);
             }
             stream.waits.end(now_ns);
-            core.errand.checks.begin(&mut stream.watch);
+            core.request_settings.checks.begin(&mut stream.watch);
             stream.answer.send_ns = now_ns;
         }
     }
