@@ -43,9 +43,9 @@ pub(super) struct Connection {
 
 /// Whether a connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Goes,
-    Ends,
+pub(super) enum NextStep {
+    GoOn,
+    End,
 }
 
 impl Connection {
@@ -74,12 +74,12 @@ impl Connection {
     }
 
     /// Learns what happened to the socket, and goes as far as that allows.
-    pub(super) fn on_event(&mut self, event: Ready, shared: &mut Shared, now_ns: u64) -> Fate {
+    pub(super) fn on_event(&mut self, event: Ready, shared: &mut Shared, now_ns: u64) -> NextStep {
         self.active_ns = now_ns;
         self.readable |= event.is_readable();
         self.ending |= event.is_ending();
         // A connection that breaks is closed; there is nobody to tell.
-        self.go_on(shared).unwrap_or(Fate::Ends)
+        self.go_on(shared).unwrap_or(NextStep::End)
     }
 
     /// Gives back what the connection borrowed.
@@ -87,16 +87,16 @@ impl Connection {
         self.inbox.clear(&mut shared.pool);
     }
 
-    fn go_on(&mut self, shared: &mut Shared) -> io::Result<Fate> {
+    fn go_on(&mut self, shared: &mut Shared) -> io::Result<NextStep> {
         loop {
             if let Some(reply) = &mut self.reply {
                 if !reply.send(&self.socket, &shared.replies)? {
-                    return Ok(Fate::Goes);
+                    return Ok(NextStep::GoOn);
                 }
                 self.reply = None;
                 if !self.keep_alive && self.request.is_none() {
                     if !self.is_refused && self.inbox.is_empty() {
-                        return Ok(Fate::Ends);
+                        return Ok(NextStep::End);
                     }
                     rustix::net::shutdown(&self.socket, Shutdown::Write)?;
                     self.lingers = true;
@@ -111,9 +111,9 @@ impl Connection {
                 Received::Bytes { .. } => {}
                 Received::Nothing => {
                     self.inbox.release(&mut shared.pool);
-                    return Ok(Fate::Goes);
+                    return Ok(NextStep::GoOn);
                 }
-                Received::End => return Ok(Fate::Ends),
+                Received::End => return Ok(NextStep::End),
             }
         }
     }

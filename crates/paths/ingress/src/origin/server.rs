@@ -10,7 +10,7 @@ use std::time::Duration;
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::monotonic_ns;
 
-use super::connection::{Connection, Fate, Shared};
+use super::connection::{Connection, NextStep, Shared};
 use super::reply::Replies;
 use crate::net::{Key, Listener, LoopThread, Pool, Signals, Slab};
 
@@ -94,7 +94,7 @@ impl EventLoop {
             (LISTENER, _) => self.accept_all(),
             (CONNECTION, key) => {
                 let Some(connection) = self.connections.get_mut(key) else { return };
-                if connection.on_event(event, &mut self.shared, self.now_ns) == Fate::Ends {
+                if connection.on_event(event, &mut self.shared, self.now_ns) == NextStep::End {
                     self.close(key);
                 }
             }

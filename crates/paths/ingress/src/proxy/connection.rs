@@ -58,9 +58,9 @@ enum Closing {
 
 /// Whether a connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Goes,
-    Ends,
+pub(super) enum NextStep {
+    GoOn,
+    End,
 }
 
 impl Connection {
@@ -98,13 +98,13 @@ impl Connection {
     }
 
     /// Something happened to the client's socket.
-    pub(super) fn on_event(&mut self, event: Ready, thread: &mut Thread) -> Fate {
+    pub(super) fn on_event(&mut self, event: Ready, thread: &mut Thread) -> NextStep {
         self.transport.on_event(event);
         self.go_on(thread)
     }
 
     /// Something happened to the connection to the origin that carries a request of this client.
-    pub(super) fn on_origin(&mut self, stream: u64, thread: &mut Thread) -> Fate {
+    pub(super) fn on_origin(&mut self, stream: u64, thread: &mut Thread) -> NextStep {
         if let Protocol::Http2(streams) = &mut self.protocol {
             streams.mark(stream);
         }
@@ -112,15 +112,15 @@ impl Connection {
     }
 
     /// The answer that the handshake waited for has come.
-    pub(super) fn on_answer(&mut self, answer: Answer, thread: &mut Thread) -> Fate {
+    pub(super) fn on_answer(&mut self, answer: Answer, thread: &mut Thread) -> NextStep {
         match self.transport.resume(answer, &mut self.inbox, thread) {
             Ok(()) => self.go_on(thread),
-            Err(Broken) => Fate::Ends,
+            Err(Broken) => NextStep::End,
         }
     }
 
     /// The deadline has passed.
-    pub(super) fn on_overdue(&mut self, thread: &mut Thread) -> Fate {
+    pub(super) fn on_overdue(&mut self, thread: &mut Thread) -> NextStep {
         if let (Protocol::Http2(streams), Closing::No) = (&mut self.protocol, self.closing) {
             if streams.is_idle() {
                 streams.say_goodbye(&mut self.outbox, thread);
@@ -132,20 +132,20 @@ impl Connection {
         }
         let is_unanswered = self.exchange.as_ref().is_some_and(Exchange::is_unanswered);
         if !is_unanswered || self.closing != Closing::No {
-            return Fate::Ends;
+            return NextStep::End;
         }
         self.fail(Failure::Late, thread);
         self.go_on(thread)
     }
 
     /// Goes as far as the sockets allow.
-    pub(super) fn go_on(&mut self, thread: &mut Thread) -> Fate {
+    pub(super) fn go_on(&mut self, thread: &mut Thread) -> NextStep {
         let mut has_moved = false;
-        let fate = loop {
+        let next_step = loop {
             match self.step(thread) {
                 Ok(true) => has_moved = true,
-                Ok(false) => break self.fate(),
-                Err(Broken) => break Fate::Ends,
+                Ok(false) => break self.next_step(),
+                Err(Broken) => break NextStep::End,
             }
         };
         if has_moved {
@@ -153,7 +153,7 @@ impl Connection {
         }
         self.inbox.release(&mut thread.pool);
         self.outbox.release(&mut thread.pool);
-        fate
+        next_step
     }
 
     /// Gives back what the connection used.
@@ -175,11 +175,11 @@ impl Connection {
         }
     }
 
-    fn fate(&self) -> Fate {
+    fn next_step(&self) -> NextStep {
         let has_streams = matches!(&self.protocol, Protocol::Http2(streams) if !streams.is_idle());
         let is_idle = self.exchange.is_none() && !has_streams && self.outbox.is_empty();
         let is_cut_off = self.exchange.as_ref().is_some_and(Exchange::awaits_body);
-        if self.has_ended && (is_idle || is_cut_off) { Fate::Ends } else { Fate::Goes }
+        if self.has_ended && (is_idle || is_cut_off) { NextStep::End } else { NextStep::GoOn }
     }
 
     /// Does each thing that can be done once; whether any could.

@@ -10,7 +10,7 @@ use plumb_host::time::monotonic_ns;
 use rustls::ServerConfig;
 
 use super::batches::Batches;
-use super::connection::{Connection, Fate};
+use super::connection::{Connection, NextStep};
 use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
 use super::operation::{Answer, Completions, is_signature};
@@ -190,10 +190,10 @@ impl EventLoop {
     }
 
     /// Lets a client act, and ends it if it wants that.
-    fn with(&mut self, key: Key, act: impl FnOnce(&mut Connection, &mut Thread) -> Fate) {
+    fn with(&mut self, key: Key, act: impl FnOnce(&mut Connection, &mut Thread) -> NextStep) {
         let Some(client) = self.clients.get_mut(key) else { return };
         (self.thread.current, self.thread.stream) = (Some(ClientKey::Tcp(key)), 0);
-        if act(client, &mut self.thread) == Fate::Ends {
+        if act(client, &mut self.thread) == NextStep::End {
             self.close(key);
         }
     }
