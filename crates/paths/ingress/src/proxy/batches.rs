@@ -13,7 +13,7 @@ use plumb_devices::{
     Batch, Batcher, Counters, DeviceError, DeviceKind, LANES, Lane, LaneError, Operation, OperationKind,
 };
 
-use super::operation::Answer;
+use super::operation::OperationResult;
 use crate::net::Key;
 
 /// From how many operations on a pass pays, by [`OperationKind::index`].
@@ -58,7 +58,7 @@ pub(super) struct Finished {
     /// Of which kind.
     pub(super) kind: OperationKind,
     /// For whom, and what.
-    pub(super) answers: Vec<(Key, Answer)>,
+    pub(super) answers: Vec<(Key, OperationResult)>,
 }
 
 impl Batches {
@@ -120,14 +120,14 @@ impl Batches {
             self.device.counters().submitted(&batch, now_ns);
             clients.zip(self.device.run(&batch.operations).into_iter().map(answer)).collect()
         } else {
-            clients.map(|client| (client, Answer::Declined)).collect()
+            clients.map(|client| (client, OperationResult::Declined)).collect()
         };
         Finished { kind: batch.kind, answers }
     }
 }
 
-fn answer(lane: Lane) -> Answer {
-    Answer::Done(lane.map_err(|error| match error {
+fn answer(lane: Lane) -> OperationResult {
+    OperationResult::Done(lane.map_err(|error| match error {
         LaneError::Peer => PeerMisbehaved::InvalidKeyShare.into(),
         error => rustls::Error::General(error.to_string()),
     }))
@@ -187,7 +187,9 @@ mod tests {
         let public = PKey::private_key_from_der(&der).unwrap();
         assert_eq!(finished.answers.len(), LANES);
         for (message, (client, answer)) in (0..).zip(finished.answers) {
-            let Answer::Done(Ok(Outcome::Signature(signature))) = answer else { panic!("{answer:?}") };
+            let OperationResult::Done(Ok(Outcome::Signature(signature))) = answer else {
+                panic!("{answer:?}")
+            };
             let mut verifier = Verifier::new(MessageDigest::sha256(), &public).unwrap();
             assert!(verifier.verify_oneshot(&signature, &[message]).unwrap());
             assert_eq!(client, clients[usize::from(message)]);
@@ -208,7 +210,10 @@ mod tests {
             let finished = batches.run(batch, 1005);
             assert_eq!(finished.answers.len(), clients.len());
             assert!(
-                finished.answers.iter().all(|(_, answer)| matches!(answer, Answer::Declined) != by_device)
+                finished
+                    .answers
+                    .iter()
+                    .all(|(_, answer)| matches!(answer, OperationResult::Declined) != by_device)
             );
             assert!(batches.is_empty());
         }

@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 
 use super::exchange::{Exchange, Failure};
 use super::multiplexed::Multiplexed;
-use super::operation::Answer;
+use super::operation::OperationResult;
 use super::rewrite::Origin;
 use super::thread::Thread;
 use super::transport::{Broken, Transport};
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// The answer that the handshake waited for has come.
-    pub(super) fn on_answer(&mut self, answer: Answer, thread: &mut Thread) -> NextStep {
+    pub(super) fn on_answer(&mut self, answer: OperationResult, thread: &mut Thread) -> NextStep {
         match self.transport.resume(answer, &mut self.inbox, thread) {
             Ok(()) => self.go_on(thread),
             Err(Broken) => NextStep::End,

@@ -12,7 +12,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rustls::{IoState, ServerConnection};
 
-use super::operation::{Answer, Operation};
+use super::operation::{Operation, OperationResult};
 
 /// Enough for a handshake in a debug build several times over. Only what is touched takes memory.
 const STACK_BYTES: usize = 256 * 1024;
@@ -20,7 +20,7 @@ const STACK_BYTES: usize = 256 * 1024;
 const STACKS_MAX: usize = 256;
 
 /// The value that resumes a coroutine: nothing at first, then the answer that it waits for.
-type Input = Option<Answer>;
+type Input = Option<OperationResult>;
 type Processed = (Box<ServerConnection>, Result<IoState, rustls::Error>);
 
 thread_local! {
@@ -84,7 +84,7 @@ pub(super) fn process(mut connection: Box<ServerConnection>, stacks: &mut Stacks
 
 impl Suspended {
     /// Goes on with what became of the operation.
-    pub(super) fn resume(self, answer: Answer, stacks: &mut Stacks) -> Progress {
+    pub(super) fn resume(self, answer: OperationResult, stacks: &mut Stacks) -> Progress {
         self.go_on(Some(answer), stacks)
     }
 
@@ -101,12 +101,16 @@ impl Suspended {
 
 /// Has the event loop do an operation, and returns its answer; `None` outside of a coroutine, because only a coroutine
 /// can be suspended.
-pub(super) fn give_way(operation: Operation) -> Option<Answer> {
+pub(super) fn give_way(operation: Operation) -> Option<OperationResult> {
     let yielder = RUNNING.take()?;
     // SAFETY: the pointer was put there by the coroutine that this thread is in, which borrows the yielder for as long
     // as it runs, and which takes the pointer away when it ends. It was taken above before the coroutine is left, so
     // that no other coroutine and no code outside of one ever finds it.
     let answer = unsafe { yielder.as_ref() }.suspend(operation);
     RUNNING.set(Some(yielder));
-    Some(answer.unwrap_or_else(|| Answer::Done(Err(rustls::Error::General("no answer came".to_owned())))))
+    Some(
+        answer.unwrap_or_else(|| {
+            OperationResult::Done(Err(rustls::Error::General("no answer came".to_owned())))
+        }),
+    )
 }

@@ -13,7 +13,7 @@ use super::batches::Batches;
 use super::connection::{Connection, NextStep};
 use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
-use super::operation::{Answer, Completions, is_signature};
+use super::operation::{Completions, OperationResult, is_signature};
 use super::quic::Quic;
 use super::thread::{Device, Thread};
 use super::upstream::{ClientKey, Owner, Upstreams};
@@ -60,7 +60,7 @@ pub(super) struct EventLoop {
     accepts_max: usize,
     config: Option<Arc<ServerConfig>>,
     signals: Arc<Signals>,
-    completed: Vec<(Key, Answer)>,
+    completed: Vec<(Key, OperationResult)>,
 }
 
 impl EventLoop {

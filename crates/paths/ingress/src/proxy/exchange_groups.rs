@@ -7,7 +7,7 @@ use rustls::{Error, NamedGroup};
 use plumb_devices::{ExchangeKey, Group, Operation as Multibuffer, Outcome};
 
 use super::coroutine;
-use super::operation::{Answer, Operation};
+use super::operation::{Operation, OperationResult};
 
 /// The groups to offer where a device does multi-buffer exchanges. P-384 is for peers that have nothing else.
 pub(super) fn groups() -> Vec<&'static dyn SupportedKxGroup> {
@@ -31,9 +31,9 @@ struct OffloadableGroup(Group);
 impl SupportedKxGroup for OffloadableGroup {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         match coroutine::give_way(Operation::Multibuffer(Multibuffer::Generate(self.0))) {
-            Some(Answer::Done(Ok(Outcome::Key(key)))) => Ok(Box::new(Exchange(key))),
-            Some(Answer::Done(other)) => Err(unexpected(other)),
-            Some(Answer::Declined) | None => software_group(self.0).start(),
+            Some(OperationResult::Done(Ok(Outcome::Key(key)))) => Ok(Box::new(Exchange(key))),
+            Some(OperationResult::Done(other)) => Err(unexpected(other)),
+            Some(OperationResult::Declined) | None => software_group(self.0).start(),
         }
     }
 
@@ -49,9 +49,11 @@ impl ActiveKeyExchange for Exchange {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
         let operation = Multibuffer::Derive { key: self.0, peer: peer.to_vec() };
         match coroutine::give_way(Operation::Multibuffer(operation)) {
-            Some(Answer::Done(Ok(Outcome::Secret(secret)))) => Ok(SharedSecret::from(secret.as_slice())),
-            Some(Answer::Done(other)) => Err(unexpected(other)),
-            Some(Answer::Declined) | None => {
+            Some(OperationResult::Done(Ok(Outcome::Secret(secret)))) => {
+                Ok(SharedSecret::from(secret.as_slice()))
+            }
+            Some(OperationResult::Done(other)) => Err(unexpected(other)),
+            Some(OperationResult::Declined) | None => {
                 Err(Error::General("the device that generated the key is not there".to_owned()))
             }
         }

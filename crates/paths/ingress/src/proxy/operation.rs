@@ -38,7 +38,7 @@ pub(super) struct Signing {
 
 /// The event loop's answer to a handshake that asked for an operation.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum OperationResult {
     /// The result, or why there is none.
     Done(Result<Outcome, rustls::Error>),
     /// The device would take longer than the handshake itself, which is to do it now.
@@ -57,7 +57,7 @@ impl Reply {
         Self { completions: Arc::clone(completions), connection }
     }
 
-    pub(super) fn give(self, answer: Answer) {
+    pub(super) fn give(self, answer: OperationResult) {
         self.completions.push(self.connection, answer);
     }
 }
@@ -65,7 +65,7 @@ impl Reply {
 /// Results for one event loop that it has not taken yet.
 #[derive(Debug)]
 pub(super) struct Completions {
-    waiting: Mutex<Vec<(Key, Answer)>>,
+    waiting: Mutex<Vec<(Key, OperationResult)>>,
     signals: Arc<Signals>,
 }
 
@@ -74,7 +74,7 @@ impl Completions {
         Arc::new(Self { waiting: Mutex::default(), signals })
     }
 
-    fn push(&self, connection: Key, answer: Answer) {
+    fn push(&self, connection: Key, answer: OperationResult) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push((connection, answer));
         // The thread that finds the queue empty wakes the loop; what is added before the loop looks comes along.
@@ -85,7 +85,7 @@ impl Completions {
     }
 
     /// Moves all results into `taken`, which has to be empty.
-    pub(super) fn take(&self, taken: &mut Vec<(Key, Answer)>) {
+    pub(super) fn take(&self, taken: &mut Vec<(Key, OperationResult)>) {
         std::mem::swap(taken, &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

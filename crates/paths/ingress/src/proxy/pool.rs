@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use plumb_devices::Outcome;
 
-use super::operation::{Answer, Reply, Signing};
+use super::operation::{OperationResult, Reply, Signing};
 
 /// A pool of worker threads. Dropping it ends them; what they have not begun is dropped.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Queue {
 
     fn work(&self) {
         while let Some((signing, reply)) = self.next() {
-            reply.give(Answer::Done(signing.signer.sign(&signing.message).map(Outcome::Signature)));
+            reply.give(OperationResult::Done(signing.signer.sign(&signing.message).map(Outcome::Signature)));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::batches::Batches;
 use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
-use super::operation::{Answer, Completions, Operation, Reply};
+use super::operation::{Completions, Operation, OperationResult, Reply};
 use super::pool::WorkerPool;
 use super::upstream::{ClientKey, Leased, Owner, Upstreams};
 use crate::config::{Http2, Timeouts};
@@ -58,16 +58,16 @@ impl Thread {
                 batches.push(current, operation, self.now_ns);
             }
             // A signature in a scheme that the device does not have, and that the handshake can do without it.
-            _ => Reply::new(&self.completions, current).give(Answer::Declined),
+            _ => Reply::new(&self.completions, current).give(OperationResult::Declined),
         }
     }
 
     /// Counts what became of a signature.
-    pub(super) fn on_signature(&self, answer: &Answer) {
+    pub(super) fn on_signature(&self, answer: &OperationResult) {
         self.in_flight.completed();
         match answer {
-            Answer::Done(_) => self.counters.key_operations_device.count(),
-            Answer::Declined => self.counters.key_operations_declined.count(),
+            OperationResult::Done(_) => self.counters.key_operations_device.count(),
+            OperationResult::Declined => self.counters.key_operations_declined.count(),
         }
     }
 

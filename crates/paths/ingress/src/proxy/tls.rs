@@ -14,7 +14,7 @@ use plumb_devices::{DeviceError, DeviceKind, Hash, Outcome, Scheme};
 use super::calibration::Pair;
 use super::coroutine;
 use super::exchange_groups;
-use super::operation::{Answer, Operation, Signing};
+use super::operation::{Operation, OperationResult, Signing};
 use crate::config::{Http2, Tls};
 
 /// HTTP/2 in ALPN.
@@ -167,9 +167,9 @@ impl OffloadableSigner {
 impl Signer for OffloadableSigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rustls::Error> {
         match coroutine::give_way(self.operation(message)) {
-            Some(Answer::Done(Ok(Outcome::Signature(signature)))) => Ok(signature),
-            Some(Answer::Done(other)) => Err(exchange_groups::unexpected(other)),
-            Some(Answer::Declined) => self.signer.sign(message),
+            Some(OperationResult::Done(Ok(Outcome::Signature(signature)))) => Ok(signature),
+            Some(OperationResult::Done(other)) => Err(exchange_groups::unexpected(other)),
+            Some(OperationResult::Declined) => self.signer.sign(message),
             None => {
                 self.inline_count.fetch_add(1, Ordering::Relaxed);
                 self.signer.sign(message)

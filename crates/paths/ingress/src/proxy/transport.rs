@@ -8,7 +8,7 @@ use rustix::net::Shutdown;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 
 use super::coroutine::{self, Progress, Suspended};
-use super::operation::Answer;
+use super::operation::OperationResult;
 use super::thread::Thread;
 use super::tls::HTTP2_ALPN;
 use crate::net::{Buffer, Received, Sent, read_once, write_all_of, write_once};
@@ -107,7 +107,7 @@ impl Transport {
     /// Goes on with a handshake that waited for an answer.
     pub(super) fn resume(
         &mut self,
-        answer: Answer,
+        answer: OperationResult,
         inbox: &mut Buffer,
         thread: &mut Thread,
     ) -> Result<(), Broken> {
@@ -173,7 +173,7 @@ impl Transport {
         let Some(tls) = &mut self.tls else { return };
         if let Session::Away(suspended) = std::mem::replace(&mut tls.session, Session::Lost) {
             let gone = rustls::Error::General("the client is gone".to_owned());
-            drop(suspended.resume(Answer::Done(Err(gone)), &mut thread.stacks));
+            drop(suspended.resume(OperationResult::Done(Err(gone)), &mut thread.stacks));
         }
     }
 
