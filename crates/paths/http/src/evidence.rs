@@ -669,6 +669,7 @@ mod tests {
         full.observed.insert("alpn".to_owned(), [("h3".to_owned(), 10)].into());
         let received = [("received".to_owned(), 3000)].into();
         full.observed.insert(load::DATAGRAMS.to_owned(), received);
+        full.observed.insert(load::CONGESTION.to_owned(), [("cubic".to_owned(), 10)].into());
         let by_h3 = all(LoadProtocol::H3);
         let other = &["protocol of the requests that the embedded ingress counted"];
         check(&by_h3, &full, &counted([0, 0, 1010], 0), &[]);
