@@ -1,6 +1,5 @@
 //! Runs whose sides are in pods of a cluster.
 
-mod capacity;
 mod endpoints;
 mod readers;
 mod volumes;
