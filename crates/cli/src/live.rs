@@ -17,7 +17,7 @@ pub struct LiveLine {
 
 /// A measurement under way.
 #[derive(Debug)]
-pub struct LiveProgress {
+pub struct LiveTask {
     /// The jobs, one after the other, all for the same time.
     pub jobs: Vec<Job>,
     /// When it ends.
@@ -71,7 +71,7 @@ impl LiveLine {
     }
 
     /// Shows how far a measurement has come, with the rate since the mark before.
-    pub fn progress(&self, mark: Mark, progress: &LiveProgress) {
+    pub fn progress(&self, mark: Mark, progress: &LiveTask) {
         match mark {
             Mark::Opened => self.before.set((0, 0)),
             Mark::Progress { work, elapsed_ns } => {
@@ -94,7 +94,7 @@ impl LiveLine {
     }
 }
 
-impl LiveProgress {
+impl LiveTask {
     /// A measurement without parts.
     pub fn of_one(unit: &'static str, goal: Goal, in_flight: Option<f64>) -> Self {
         Self { jobs: vec![Job { name: "", in_flight }], goal, unit }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn progress_has_the_rate_since_the_mark_before_and_the_time_of_each() {
-        let progress = LiveProgress::of_one("requests", Goal::Duration(Span(10_000_000_000)), Some(20.0));
+        let progress = LiveTask::of_one("requests", Goal::Duration(Span(10_000_000_000)), Some(20.0));
         assert_eq!(
             progress.progress_in_words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s of 10 s, 5000 requests, 4000/s, about 5.000 ms each"
@@ -162,7 +162,7 @@ mod tests {
         let stalled = progress.progress_in_words((5000, 2_000_000_000), (5000, 3_000_000_000));
         assert_eq!(stalled, "3 s of 10 s, 5000 requests, 0/s");
         assert_eq!(progress.progress_in_words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
-        let counted = LiveProgress::of_one("requests", Goal::new(Span(u64::MAX), Some(9000)), None);
+        let counted = LiveTask::of_one("requests", Goal::new(Span(u64::MAX), Some(9000)), None);
         assert_eq!(
             counted.progress_in_words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s, 5000 of 9000 requests, 4000/s"
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn progress_names_the_job_under_way() {
         let jobs = vec![Job { name: "first", in_flight: None }, Job { name: "second", in_flight: None }];
-        let progress = LiveProgress::of_jobs("reads", jobs, Span(8_000_000_000), Span(2_000_000_000));
+        let progress = LiveTask::of_jobs("reads", jobs, Span(8_000_000_000), Span(2_000_000_000));
         let at = |ns| progress.progress_in_words((0, ns), (0, ns));
         assert_eq!(at(4_900_000_000), "first: 5 s of 10 s, 0 reads");
         assert_eq!(at(5_000_000_000), "second: 5 s of 10 s, 0 reads");

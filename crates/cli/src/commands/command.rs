@@ -23,7 +23,7 @@ use super::{planning, run};
 use crate::args::{CommandArguments, Format, Parameter, PlanArguments, keys};
 use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome};
 use crate::experiments::Source;
-use crate::live::{Goal, LiveProgress};
+use crate::live::{Goal, LiveTask};
 use crate::output;
 
 /// How long one command is measured where nothing says how long.
@@ -65,7 +65,7 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let window = single::window(&mut settings);
     let goal = Goal::new(settings.load.duration, settings.load.runs);
-    let progress = (window, LiveProgress::of_one(COMMAND.units, goal, settings.facts().load.in_flight));
+    let progress = (window, LiveTask::of_one(COMMAND.units, goal, settings.facts().load.in_flight));
     let by = By::Agents(Box::default());
     let measured = single::measure(by, settings.clone(), progress, &interrupts, &arguments.shown)?;
     let Some(result) = measured else { return Ok(INTERRUPTED) };

@@ -9,7 +9,7 @@ use plumb_path::Settings;
 use super::single::{self, By};
 use crate::args::{HttpArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Goal, LiveProgress};
+use crate::live::{Goal, LiveTask};
 
 /// Measures and prints.
 pub fn http(arguments: &HttpArguments) -> Outcome {
@@ -20,7 +20,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     single::headline(&arguments.shown, &format!("{url} · {}", connections(&settings.load)));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let by = By::chosen_for(&settings, &arguments.places, None, &Target { url, ..Target::default() })?;
-    let progress = (window, live_progress(&settings.load));
+    let progress = (window, live_task(&settings.load));
     let Some(result) = single::measure(by, settings, progress, &interrupts, &arguments.shown)? else {
         return Ok(INTERRUPTED);
     };
@@ -41,8 +41,8 @@ fn connections(spec: &LoadSettings) -> String {
     }
 }
 
-fn live_progress(spec: &LoadSettings) -> LiveProgress {
-    LiveProgress::of_one("requests", Goal::new(spec.duration, spec.requests), spec.in_flight())
+fn live_task(spec: &LoadSettings) -> LiveTask {
+    LiveTask::of_one("requests", Goal::new(spec.duration, spec.requests), spec.in_flight())
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::single::{self, By};
 use crate::args::{MigrateArguments, MigrateCommand, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Goal, LiveProgress};
+use crate::live::{Goal, LiveTask};
 use crate::output;
 
 /// Measures and prints, or serves as a destination.
@@ -36,7 +36,7 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     };
     // The memory's content is the same each time.
     let window = Window { seed: 1, ..single::window(&mut settings) };
-    let progress = (window, LiveProgress::of_one("MiB on the wire", Goal::Open, None));
+    let progress = (window, LiveTask::of_one("MiB on the wire", Goal::Open, None));
     let measured = single::measure(by, settings.clone(), progress, &interrupts, &arguments.shown)?;
     let Some(mut result) = measured else { return Ok(INTERRUPTED) };
     if arguments.to.is_some() {

@@ -12,7 +12,7 @@ use plumb_network::settings::{LoadSettings, NetworkSettings, NetworkTarget, Test
 use super::single::{self, By};
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome};
-use crate::live::{Job, LiveProgress};
+use crate::live::{Job, LiveTask};
 use crate::output;
 
 mod qperf;
@@ -61,7 +61,7 @@ fn one(
 ) -> Outcome {
     let shown = &arguments.shown;
     let by = By::chosen_for(&settings, &arguments.places, None, target)?;
-    let progress = (single::window(&mut settings), live_progress(&settings.load));
+    let progress = (single::window(&mut settings), live_task(&settings.load));
     let Some(mut result) = single::measure(by, settings.clone(), progress, interrupts, shown)? else {
         return Ok(INTERRUPTED);
     };
@@ -85,9 +85,9 @@ fn one(
     single::ended(&result, interrupts, shown, code)
 }
 
-fn live_progress(spec: &LoadSettings) -> LiveProgress {
+fn live_task(spec: &LoadSettings) -> LiveTask {
     let jobs = spec.tests.iter().map(|test| Job { name: test.name(), in_flight: in_flight(spec, *test) });
-    LiveProgress::of_jobs("messages", jobs.collect(), spec.duration, spec.warmup)
+    LiveTask::of_jobs("messages", jobs.collect(), spec.duration, spec.warmup)
 }
 
 /// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.

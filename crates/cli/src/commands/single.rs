@@ -24,7 +24,7 @@ use crate::args::keys::Flagged;
 use crate::args::places::OnArguments;
 use crate::args::shared::MeasurementArguments;
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
-use crate::live::{LiveLine, LiveProgress};
+use crate::live::{LiveLine, LiveTask};
 use crate::output;
 use crate::progress::putting_back;
 
@@ -172,7 +172,7 @@ fn slot(
 pub fn measure<F: Flagged>(
     by: By,
     settings: F,
-    (window, progress): (Window, LiveProgress),
+    (window, progress): (Window, LiveTask),
     interrupts: &Interrupts,
     shown: &MeasurementArguments,
 ) -> Result<Option<SlotResult>, Failure> {

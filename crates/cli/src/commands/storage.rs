@@ -12,7 +12,7 @@ use plumb_storage::settings::{
 use super::single::{self, By};
 use crate::args::{StorageArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
-use crate::live::{Goal, Job, LiveProgress};
+use crate::live::{Goal, Job, LiveTask};
 
 mod dbench;
 
@@ -32,7 +32,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     }
     let from = host_of(&address, &arguments.places.on)?;
     let by = By::chosen_for(&settings, &arguments.places, from, &target(&address, &spec))?;
-    let progress = (single::window(&mut settings), live_progress(&settings.load));
+    let progress = (single::window(&mut settings), live_task(&settings.load));
     let Some(mut result) = single::measure(by, settings, progress, &interrupts, &arguments.shown)? else {
         return Ok(INTERRUPTED);
     };
@@ -74,14 +74,14 @@ fn what(arguments: &StorageArguments, spec: &LoadSettings) -> String {
     }
 }
 
-fn live_progress(spec: &LoadSettings) -> LiveProgress {
+fn live_task(spec: &LoadSettings) -> LiveTask {
     let unit = "reads and writes";
     if spec.suite == Suite::None {
-        return LiveProgress::of_one(unit, Goal::new(spec.duration, spec.operations), spec.in_flight());
+        return LiveTask::of_one(unit, Goal::new(spec.duration, spec.operations), spec.in_flight());
     }
     let jobs: Vec<Job> = suite::names().map(|name| Job { name, in_flight: None }).collect();
     let warmup = Span(spec.warmup.0 / jobs.len() as u64);
-    LiveProgress::of_jobs(unit, jobs, spec.duration, warmup)
+    LiveTask::of_jobs(unit, jobs, spec.duration, warmup)
 }
 
 /// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.
