@@ -75,9 +75,9 @@ fn every_declared_metric_is_read_and_no_other() {
     let mut declared: Vec<&str> = crate::metrics::METRICS.iter().map(|metric| metric.name).collect();
     // The process that has the system reads the system's side.
     declared.retain(|name| *name != plumb_model::metric::CPU_SYSTEM.name);
-    // HTTP/1.1 has no flow control, and TCP's control of congestion is the kernel's.
+    // HTTP/1.1 has no flow control, and the kernel controls TCP's congestion.
     declared.retain(|name| !name.starts_with("http_res_stalled"));
-    let of_quic = plumb_model::Wait::ALL.into_iter().filter(|wait| wait.is_of_quic());
+    let of_quic = plumb_model::Wait::ALL.into_iter().filter(|wait| wait.is_quic_only());
     let of_quic: Vec<&str> = of_quic.map(|wait| wait.metric().name).collect();
     declared.retain(|name| !of_quic.contains(name) && *name != crate::metrics::QUIC_RTT.name);
     declared.sort_unstable();

@@ -1,4 +1,4 @@
-//! HTTP/3: several requests at a time on a connection of QUIC.
+//! HTTP/3: several requests at a time on a QUIC connection.
 
 mod receive;
 mod request;

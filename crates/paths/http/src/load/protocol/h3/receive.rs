@@ -54,6 +54,9 @@ impl H3 {
             StreamEvent::Readable { .. } | StreamEvent::Opened { .. } => {
                 self.take_unidirectional(link, core, event)?;
             }
+            StreamEvent::Writable { id } if self.wire.control == Some(id) => {
+                self.wire.is_control_writable = true;
+            }
             StreamEvent::Available { dir: Dir::Bi } => {
                 (self.wire.is_full, self.wire.has_other_room) = (false, true);
             }

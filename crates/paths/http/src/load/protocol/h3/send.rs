@@ -24,16 +24,16 @@ impl H3 {
             self.wire.heard_ns = now_ns;
         }
         if self.wire.control.is_none() {
-            // The settings that are meant are the defaults.
+            // An empty SETTINGS frame announces the defaults.
             let control = open_control(&mut link.connection, &Settings::default());
             self.wire.control = Some(control.ok_or(Http3Error::NoControlStream)?);
         }
         self.open_streams(link, core, now_ns);
-        self.write(link, core);
-        let used_up = self.used_up_window(link);
+        let has_changed = self.write(link, core);
+        self.find_used_up_window(link, has_changed);
         let kept_back = link.transmit(core)?;
         self.depart(link, now_ns);
-        self.wait(core, kept_back, used_up, now_ns);
+        self.wait(core, kept_back, now_ns);
         Ok(())
     }
 
@@ -47,7 +47,7 @@ impl H3 {
     }
 
     /// Notes which requests have left, and why the others have not.
-    fn wait(&mut self, core: &Core<Shared>, kept_back: Option<Wait>, used_up: Option<Wait>, begun_ns: u64) {
+    fn wait(&mut self, core: &Core<Shared>, kept_back: Option<Wait>, begun_ns: u64) {
         let now_ns = monotonic_ns();
         for (exchange, stream) in self.exchanges.iter().zip(&mut self.streams) {
             if exchange.id.is_none() || stream.answer.sent_ns > 0 {
@@ -59,7 +59,7 @@ impl H3 {
                 continue;
             }
             // Bytes that no window keeps back could leave, also where a window keeps back the rest.
-            let wait = if exchange.left < exchange.sent { kept_back } else { used_up };
+            let wait = if exchange.left < exchange.sent { kept_back } else { self.wire.used_up };
             if let Some(wait) = wait {
                 stream.waits.begin(wait, now_ns);
             }
@@ -86,13 +86,14 @@ impl H3 {
         }
     }
 
-    /// Hands as much of the requests to the connection as its windows allow.
-    fn write(&mut self, link: &mut QuicLink, core: &Core<Shared>) {
+    /// Hands as much of the requests to the connection as its windows allow. Returns whether it took any, or stopped another one.
+    fn write(&mut self, link: &mut QuicLink, core: &Core<Shared>) -> bool {
         let bytes = &core.shared.request.bytes;
+        let mut has_changed = false;
         for exchange in &mut self.exchanges {
             let Some(id) = exchange.id.filter(|_| exchange.sent < bytes.len()) else { continue };
             let mut sender = link.connection.send_stream(id);
-            exchange.is_blocked = false;
+            let before = (exchange.sent, std::mem::take(&mut exchange.is_blocked));
             while exchange.sent < bytes.len() {
                 match sender.write(&bytes[exchange.sent..]) {
                     Ok(written) => exchange.sent += written,
@@ -109,17 +110,27 @@ impl H3 {
             if exchange.sent == bytes.len() {
                 let _ = sender.finish();
             }
+            has_changed |= before != (exchange.sent, exchange.is_blocked);
         }
+        has_changed
     }
 
-    /// The window that stopped requests, if one did. It is the connection's if even the control stream, which has room, takes nothing.
-    fn used_up_window(&self, link: &mut QuicLink) -> Option<Wait> {
-        let control =
-            self.wire.control.filter(|_| self.exchanges.iter().any(|exchange| exchange.is_blocked))?;
-        Some(match link.connection.send_stream(control).write(&[]) {
-            Err(WriteError::Blocked) => Wait::ConnectionWindow,
-            _ => Wait::StreamWindow,
-        })
+    /// Finds the window that stopped requests, if one did. It is the connection's if even the control stream, which has room, takes nothing.
+    ///
+    /// Where the connection has room, this question alone makes QUIC send a packet, so it is asked only when the answer may be another one.
+    fn find_used_up_window(&mut self, link: &mut QuicLink, has_changed: bool) {
+        let may_differ = std::mem::take(&mut self.wire.is_control_writable) || has_changed;
+        let is_blocked = self.exchanges.iter().any(|exchange| exchange.is_blocked);
+        match self.wire.control.filter(|_| is_blocked) {
+            None => self.wire.used_up = None,
+            Some(control) if may_differ => {
+                self.wire.used_up = Some(match link.connection.send_stream(control).write(&[]) {
+                    Err(WriteError::Blocked) => Wait::ConnectionWindow,
+                    _ => Wait::StreamWindow,
+                });
+            }
+            Some(_) => {}
+        }
     }
 
     /// Ends a request that has lasted too long, and tells the server.

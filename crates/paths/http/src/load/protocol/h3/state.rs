@@ -1,6 +1,7 @@
 //! The state of a connection of HTTP/3. `plumb_h3` and `quinn_proto` keep its rules.
 
 use plumb_h3::{Decoder, Side};
+use plumb_model::Wait;
 use plumb_quic::Unidirectional;
 use quinn_proto::StreamId;
 
@@ -65,6 +66,10 @@ pub(super) struct Wire {
     pub(super) unidirectional: Unidirectional,
     /// This side's control stream, once it is open.
     pub(super) control: Option<StreamId>,
+    /// The window that stopped requests, when this was last asked; `None` if no request is stopped.
+    pub(super) used_up: Option<Wait>,
+    /// Whether the connection's window has room again since it stopped the control stream.
+    pub(super) is_control_writable: bool,
     /// Whether the server allows no more streams for now.
     pub(super) is_full: bool,
     /// The first stream that the server does not process, once it says so.
@@ -88,6 +93,8 @@ impl Wire {
         Self {
             unidirectional: Unidirectional::new(Side::Client),
             control: None,
+            used_up: None,
+            is_control_writable: false,
             is_full: false,
             going_away: None,
             is_silent: false,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use plumb_model::{Bytes, Wait};
 use quinn_proto::TransportConfig;
 
-use self::peer::Peer;
+use self::peer::{Engine, Peer};
 use super::*;
 use crate::settings::{CongestionControl, LoadProtocol};
 
@@ -47,8 +47,11 @@ fn stalled(spec: &LoadSettings, transport: TransportConfig) -> BTreeMap<String, 
 fn a_body_longer_than_the_congestion_window_waits_for_acknowledgements() {
     let long = LoadSettings { reuse: Reuse::None, ..spec_h3(2, 1, 20, 30_000) };
     let stalled = stalled(&long, TransportConfig::default());
-    assert_eq!(stalled.get(Wait::CongestionWindow.name()), Some(&20), "{stalled:?}");
-    assert!(!stalled.contains_key(Wait::StreamWindow.name()), "{stalled:?}");
+    // A thread that stands still after the pacer has stopped a request may have all acknowledgements when it goes on.
+    let [by_window, by_pacer] =
+        [Wait::CongestionWindow, Wait::Pacing].map(|wait| stalled.get(wait.name()).copied().unwrap_or(0));
+    assert!(by_window > 0 && by_window + by_pacer >= 20, "{stalled:?}");
+    assert_eq!(stalled.values().sum::<u64>(), by_window + by_pacer, "{stalled:?}");
 }
 
 #[test]
@@ -75,6 +78,21 @@ fn a_request_waits_for_the_window_that_is_used_up() {
 }
 
 #[test]
+fn a_request_that_waits_for_a_window_sends_nothing_meanwhile() {
+    let mut of_streams = TransportConfig::default();
+    of_streams.stream_receive_window(2_000_u32.into());
+    let mut engine = Engine::new(of_streams);
+    engine.is_deaf = true;
+    let peer = Peer::serving(engine, NONE);
+    let spec = LoadSettings { timeout: Span(500 * MS), ..spec_h3(1, 1, 1, 5_000) };
+    let measurement = measure(&spec, &peer.url);
+    let stalled = &measurement.observed["stalled"];
+    assert_eq!(stalled.get(Wait::StreamWindow.name()), Some(&1), "{stalled:?}");
+    let sent = measurement.observed_count("datagrams", "sent");
+    assert!(sent < 50, "{sent} datagrams for a handshake and 2,000 bytes");
+}
+
+#[test]
 fn losses_are_counted_and_round_trips_timed() {
     let peer = Peer::start(TransportConfig::default(), |number| number >= 20 && number % 10 == 0);
     let spec = spec_h3(2, 1, 20, 30_000);
@@ -94,8 +112,8 @@ fn a_link_without_losses_has_none() {
     let measurement = measure(&LoadSettings { reuse: Reuse::None, ..spec_h3(2, 1, 20, 0) }, &peer.url);
     assert!(!measurement.observed.contains_key("congestion events"), "{:?}", measurement.observed);
     assert!(count_of(&measurement, "quic_rtt") >= 20);
-    let default = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap();
-    let default = Bytes(default.trim().parse().unwrap()).to_string();
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
+    let default = plumb_quic::Datagrams::connect(any, None).unwrap().buffers().receive.to_string();
     assert_eq!(measurement.observed["receive buffer"].keys().collect::<Vec<_>>(), [&default]);
 }
 
@@ -123,10 +141,10 @@ fn sockets_have_the_buffer_that_is_asked_for() {
     let measurement = measure(&asked(64 << 10), &peer.url);
     assert_eq!(measurement.observed["receive buffer"], [("128 KiB".to_owned(), 2)].into());
     let of_tcp = LoadSettings { receive_buffer: Some(Bytes(1)), ..spec() };
-    let faults = [of_tcp, asked(0), asked((1 << 30) + 1)].map(|spec| check(&spec).unwrap_err().to_string());
+    let faults = [of_tcp, asked(0), asked(1 << 30)].map(|spec| check(&spec).unwrap_err().to_string());
     insta::assert_snapshot!(faults.join("\n"), @r"
     load.receive_buffer: only sockets of HTTP/3 have a fixed buffer; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_rmem`
-    load.receive_buffer: a socket's buffer has 1 B to 1 GiB
-    load.receive_buffer: a socket's buffer has 1 B to 1 GiB
+    load.receive_buffer: a socket's buffer has at least 1 B and less than 1 GiB
+    load.receive_buffer: a socket's buffer has at least 1 B and less than 1 GiB
     ");
 }

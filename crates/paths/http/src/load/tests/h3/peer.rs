@@ -20,8 +20,10 @@ use quinn_proto::{
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 
-/// The server without a socket or a clock. It reads every request to its end, and answers with status 200.
+/// The server without a socket or a clock. It reads every request to its end, and answers with status 200, unless it is deaf: then it
+/// leaves requests unread, so that no window opens again.
 pub(crate) struct Engine {
+    pub(crate) is_deaf: bool,
     endpoint: Endpoint,
     connections: HashMap<ConnectionHandle, Connection>,
 }
@@ -40,7 +42,7 @@ impl Engine {
         let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
         config.transport_config(Arc::new(transport));
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(config)), true, None);
-        Self { endpoint, connections: HashMap::new() }
+        Self { is_deaf: false, endpoint, connections: HashMap::new() }
     }
 
     /// Takes a datagram.
@@ -70,7 +72,9 @@ impl Engine {
                 connection.handle_timeout(now);
             }
             while let Some(event) = connection.poll() {
-                serve(connection, &event);
+                if !self.is_deaf {
+                    serve(connection, &event);
+                }
             }
             let mut datagram = Vec::new();
             while let Some(transmit) = connection.poll_transmit(now, 1, &mut datagram) {
@@ -133,13 +137,18 @@ const LOOK: Duration = Duration::from_millis(2);
 impl Peer {
     /// Begins to serve. Datagrams of the load for which `is_lost` holds do not arrive; they are numbered from 0.
     pub fn start(transport: TransportConfig, is_lost: fn(u64) -> bool) -> Self {
+        Self::serving(Engine::new(transport), is_lost)
+    }
+
+    /// Begins to serve with this engine.
+    pub fn serving(mut engine: Engine, is_lost: fn(u64) -> bool) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(LOOK)).unwrap();
         let url = format!("https://localhost:{}/", socket.local_addr().unwrap().port());
         let is_over = Arc::new(AtomicBool::new(false));
         let (instants, is_ended) = (Instants::new(), Arc::clone(&is_over));
         let thread = std::thread::spawn(move || {
-            let (mut engine, mut datagram, mut count) = (Engine::new(transport), vec![0; 65_536], 0);
+            let (mut datagram, mut count) = (vec![0; 65_536], 0);
             while !is_ended.load(Ordering::SeqCst) {
                 match socket.recv_from(&mut datagram) {
                     Ok((bytes, from)) => {
