@@ -18,7 +18,7 @@ const SK_MEMINFO_RCVBUF: usize = 1;
 const SK_MEMINFO_SNDBUF: usize = 3;
 const SK_MEMINFO_DROPS: usize = 8;
 
-/// A socket of datagrams. Both it and the kernel take several at a time, in segments of one size (GSO, GRO).
+/// A datagram socket. Both it and the kernel take several at a time, in segments of one size (GSO, GRO).
 #[derive(Debug)]
 pub struct Datagrams {
     socket: UdpSocket,
@@ -109,6 +109,13 @@ impl Datagrams {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             // A probe of the path's MTU was too large.
             Err(error) if quinn_udp::is_msg_size_err(&error) => Ok(Some(0)),
+            // The network card does not send segments. From now on they are sent singly, and QUIC sends these again.
+            Err(error)
+                if segment_size.is_some()
+                    && matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL)) =>
+            {
+                Ok(Some(0))
+            }
             Err(error) => Err(error),
         }
     }
@@ -159,15 +166,19 @@ impl Datagrams {
     /// The sizes of the buffers that the kernel has for the socket.
     #[must_use]
     pub fn buffers(&self) -> Buffers {
-        let memory = memory_of(self);
-        let bytes = |figure: usize| Bytes(memory[figure].into());
-        Buffers { receive: bytes(SK_MEMINFO_RCVBUF), send: bytes(SK_MEMINFO_SNDBUF) }
+        buffers_of(self)
     }
 }
 
 /// Datagrams to a socket that the kernel dropped, because the socket's buffer was full.
 pub fn dropped(socket: impl AsFd) -> u64 {
     memory_of(socket)[SK_MEMINFO_DROPS].into()
+}
+
+fn buffers_of(socket: impl AsFd) -> Buffers {
+    let memory = memory_of(socket);
+    let bytes = |figure: usize| Bytes(memory[figure].into());
+    Buffers { receive: bytes(SK_MEMINFO_RCVBUF), send: bytes(SK_MEMINFO_SNDBUF) }
 }
 
 fn memory_of(socket: impl AsFd) -> [u32; SO_MEMINFO_FIGURES] {
@@ -181,11 +192,25 @@ fn memory_of(socket: impl AsFd) -> [u32; SO_MEMINFO_FIGURES] {
     figures
 }
 
-/// Sets a buffer's size past the system's limit where that is allowed. Without that right the kernel cuts it in silence.
-fn set_receive_buffer(socket: &UdpSocket, bytes: Bytes) -> io::Result<()> {
+/// The size of the buffer for datagrams that arrive that a socket of this process gets if it asks for this one.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn receive_buffer_given(asked: Bytes) -> io::Result<Bytes> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    set_receive_buffer(&socket, asked)?;
+    Ok(buffers_of(&socket).receive_asked())
+}
+
+/// Sets the size of a socket's buffer for datagrams that arrive, past the system's limit where that is allowed. Without that right the
+/// kernel cuts it in silence.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn set_receive_buffer(socket: impl AsFd, bytes: Bytes) -> io::Result<()> {
     let bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
-    let forced = sockopt::set_socket_recv_buffer_size_force(socket, bytes);
-    Ok(forced.or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))?)
+    let forced = sockopt::set_socket_recv_buffer_size_force(&socket, bytes);
+    Ok(forced.or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, bytes))?)
 }
 
 impl AsFd for Datagrams {

@@ -1,6 +1,6 @@
 //! The bytes of streams in the packets of a connection.
 //!
-//! The library of QUIC keeps bytes back for its own reasons, and does not tell which bytes of a stream have left. So they are read from
+//! The QUIC library keeps bytes back for its own reasons, and does not tell which bytes of a stream have left. So they are read from
 //! each packet right before it is encrypted. This is exact, also for bytes of many streams in one packet. Bytes that are sent again come
 //! from below the end that was noted before, so they change nothing.
 
@@ -35,6 +35,15 @@ impl Departures {
         into.append(&mut self.all());
     }
 
+    /// Parts that follow each other in a stream are one.
+    fn note(&self, part: Departure) {
+        let mut all = self.all();
+        match all.last_mut() {
+            Some(last) if last.id == part.id => last.end = last.end.max(part.end),
+            _ => all.push(part),
+        }
+    }
+
     fn all(&self) -> MutexGuard<'_, Vec<Departure>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,8 +58,8 @@ pub(crate) struct NotingKey {
 impl PacketKey for NotingKey {
     fn encrypt(&self, packet: u64, buffer: &mut [u8], header_bytes: usize) {
         let payload = &buffer[header_bytes..buffer.len() - self.tag_len()];
-        let noted = note_streams(payload, &mut self.departures.all());
-        debug_assert!(noted.is_some(), "the library of QUIC sends frames that are not known here");
+        let noted = note_streams(payload, |part| self.departures.note(part));
+        debug_assert!(noted.is_some(), "the QUIC library sends frames that are not known here");
         self.key.encrypt(packet, buffer, header_bytes);
     }
 
@@ -72,7 +81,7 @@ impl PacketKey for NotingKey {
 }
 
 /// Notes the parts of streams among the frames of a packet (RFC 9000, section 19); `None` if a frame is not known, or cut off.
-fn note_streams(mut payload: &[u8], into: &mut Vec<Departure>) -> Option<()> {
+fn note_streams(mut payload: &[u8], mut note: impl FnMut(Departure)) -> Option<()> {
     let rest = &mut payload;
     while !rest.is_empty() {
         match varint::decode(rest)? {
@@ -87,13 +96,7 @@ fn note_streams(mut payload: &[u8], into: &mut Vec<Departure>) -> Option<()> {
             0x06 | 0x1d => pass_numbers(rest, 1).and_then(|()| pass_text(rest))?,
             // NEW_TOKEN.
             0x07 => pass_text(rest)?,
-            kind @ 0x08..=0x0f => {
-                let part = take_stream(rest, kind)?;
-                match into.last_mut() {
-                    Some(last) if last.id == part.id => last.end = last.end.max(part.end),
-                    _ => into.push(part),
-                }
-            }
+            kind @ 0x08..=0x0f => note(take_stream(rest, kind)?),
             // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID.
             0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => pass_numbers(rest, 1)?,
             0x18 => pass_new_connection_id(rest)?,
@@ -150,8 +153,10 @@ mod tests {
     use super::*;
 
     fn noted(payload: &[u8]) -> Option<Vec<Departure>> {
-        let mut into = Vec::new();
-        note_streams(payload, &mut into).map(|()| into)
+        let (departures, mut parts) = (Departures::default(), Vec::new());
+        note_streams(payload, |part| departures.note(part))?;
+        departures.take(&mut parts);
+        Some(parts)
     }
 
     fn part(index: u64, end: u64) -> Departure {

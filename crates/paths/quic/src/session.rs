@@ -1,4 +1,4 @@
-//! TLS inside QUIC, by rustls. The library of QUIC has a session too, which does not tell what was negotiated.
+//! TLS inside QUIC, by rustls. The QUIC library has a session too, which does not tell what was negotiated.
 
 use std::any::Any;
 use std::fmt;

@@ -46,7 +46,7 @@ pub fn read_stream(
             }
         }
     };
-    // Whatever it has to say leaves with what is sent next.
+    // The window update that this queues leaves with the next packet.
     let _ = chunks.finalize();
     end
 }

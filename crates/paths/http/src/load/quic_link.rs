@@ -1,4 +1,4 @@
-//! A connection of QUIC.
+//! A QUIC connection.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use plumb_h3::ErrorCode;
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::{Instants, monotonic_ns};
 use plumb_model::{Merge as _, Wait};
-use plumb_quic::{DatagramCounts, Datagrams, Departure, Departures, number_of};
+use plumb_quic::{DatagramCounts, Datagrams, Departure, Departures, exchange_events, number_of};
 use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, StreamEvent, Transmit};
 
 use super::core::Core;
@@ -28,7 +28,7 @@ fn add(count: &Cell<u64>, bytes: usize) {
     count.set(count.get() + bytes as u64);
 }
 
-/// A connection of QUIC on a socket for itself.
+/// A QUIC connection on a socket for itself.
 pub struct QuicLink {
     /// The connection.
     pub connection: Connection,
@@ -77,8 +77,9 @@ impl QuicLink {
         // Read after the call: with an earlier time, an answer would seem to come sooner than it did.
         let now_ns = monotonic_ns();
         let (now, mut reply) = (self.instants.at(now_ns), Vec::new());
-        for datagram in core.buffer[..received.bytes].chunks(received.segment_bytes.max(1)) {
-            let bytes = BytesMut::from(datagram);
+        let mut rest = BytesMut::from(&core.buffer[..received.bytes]);
+        while !rest.is_empty() {
+            let bytes = rest.split_to(received.segment_bytes.clamp(1, rest.len()));
             let event = self.endpoint.handle(now, received.from, None, received.ecn, bytes, &mut reply);
             if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
                 self.connection.handle_event(event);
@@ -121,11 +122,7 @@ impl QuicLink {
     /// When the server's host refuses datagrams.
     pub fn transmit<T>(&mut self, core: &mut Core<T>) -> Result<Option<Wait>, Failure> {
         let kept_back = self.transmit_all(core);
-        while let Some(event) = self.connection.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
-                self.connection.handle_event(event);
-            }
-        }
+        exchange_events(&mut self.endpoint, self.handle, &mut self.connection);
         self.arm(core);
         kept_back
     }

@@ -24,7 +24,7 @@ const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const CLIENT: u64 = 2;
 const UPSTREAM: u64 = 3;
-/// The token of the socket of datagrams.
+/// The token of the datagram socket.
 pub(super) const DATAGRAMS: u64 = LISTENER << 62 | 1;
 
 /// The parts of a loop. The thread that runs it builds it, because its coroutines cannot move to another thread.
@@ -129,8 +129,8 @@ impl EventLoop {
 
     /// How long the loop may wait for events.
     fn patience_ns(&self, sweep_ns: u64) -> u64 {
-        let due_ns = self.quic.as_ref().map_or(u64::MAX, Quic::due_ns);
-        due_ns.saturating_sub(monotonic_ns()).min(sweep_ns)
+        let Some(quic) = &self.quic else { return sweep_ns };
+        quic.due_ns().saturating_sub(monotonic_ns()).min(sweep_ns)
     }
 
     /// Runs batches that have waited for too long and, when nothing else is to be done, the one that waited longest.

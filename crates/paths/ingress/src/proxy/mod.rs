@@ -167,7 +167,7 @@ impl EmbeddedIngress {
         Ok(())
     }
 
-    /// The clients of HTTP/3 of one more thread.
+    /// The HTTP/3 clients of one more thread.
     fn quic(&self, index: u32, shared: &Shared, epoll: &Epoll) -> io::Result<Option<Quic>> {
         let socket = self.datagrams.get(index as usize);
         let quic =
@@ -248,10 +248,10 @@ impl EmbeddedIngress {
     }
 }
 
-/// The ports that are tried, because another socket of datagrams may have a number that is free for TCP.
+/// The ports that are tried, because another datagram socket may have a number that is free for TCP.
 const PORTS_TRIED: usize = 64;
 
-/// A listener on a free port, and for HTTP/3 a socket of datagrams for each thread on the same port number.
+/// A listener on a free port, and for HTTP/3 a datagram socket for each thread on the same port number.
 fn listen(config: &Config<'_>, has_http3: bool) -> io::Result<(Listener, Vec<UdpSocket>)> {
     let mut tried = 0;
     loop {
@@ -268,7 +268,7 @@ fn listen(config: &Config<'_>, has_http3: bool) -> io::Result<(Listener, Vec<Udp
     }
 }
 
-/// The offer to clients of HTTP/3. Nothing is prepared for devices, because a handshake in QUIC does not give way.
+/// The offer to HTTP/3 clients. Nothing is prepared for devices, because a handshake in QUIC does not give way.
 fn quic_offer(
     tls: &Tls<'_>,
     http3: Http3,

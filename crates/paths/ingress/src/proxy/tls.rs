@@ -22,7 +22,7 @@ pub(super) const HTTP2_ALPN: &[u8] = b"h2";
 /// HTTP/3 in ALPN.
 pub(super) const HTTP3_ALPN: &[u8] = b"h3";
 
-/// The protocols of connections of TCP in ALPN. rustls chooses the first one that the client offers.
+/// The protocols of TCP connections in ALPN. rustls chooses the first one that the client offers.
 pub(super) fn alpn(http2: Option<Http2>) -> &'static [&'static [u8]] {
     match http2 {
         None => &[b"http/1.1"],

@@ -23,9 +23,9 @@ pub(super) struct Upstream {
 /// The key of a client, by the kind of its socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ClientKey {
-    /// A connection of TCP, which speaks HTTP/1.1 or HTTP/2.
+    /// A TCP connection, which speaks HTTP/1.1 or HTTP/2.
     Tcp(Key),
-    /// A connection of QUIC, which speaks HTTP/3.
+    /// A QUIC connection, which speaks HTTP/3.
     Quic(Key),
 }
 

@@ -8,14 +8,19 @@ mod illegal;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::time::Duration;
 
 use plumb_h3::{ErrorCode, Scope, Side};
+use plumb_host::time::monotonic_ns;
 use quinn_proto::{ConnectionError, Dir, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use self::client::{Answer, Http3Client};
 use super::origin;
 use crate::{Config, EmbeddedIngress, Http3, KeyOperations, OriginServer, Timeouts, Tls, text};
+
+/// After this time without requests a client is let go.
+const CLIENT_NS: u64 = 1_000_000_000;
 
 struct Ingress {
     ingress: EmbeddedIngress,
@@ -48,6 +53,13 @@ impl Ingress {
             timeouts,
         };
         Self { ingress: EmbeddedIngress::start(&config).unwrap(), leaf }
+    }
+
+    /// A client that QUIC itself does not find idle.
+    fn client_that_keeps_alive(&self) -> Http3Client {
+        let mut transport = TransportConfig::default();
+        transport.keep_alive_interval(Some(Duration::from_nanos(CLIENT_NS / 10)));
+        Http3Client::silent(self.ingress.port(), &self.leaf, transport)
     }
 
     fn client(&self) -> Http3Client {
@@ -230,15 +242,34 @@ fn a_client_that_wants_no_answer_frees_the_stream() {
 }
 
 #[test]
-fn a_silent_origin_is_a_gateway_timeout_and_a_silent_client_is_let_go() {
+fn a_silent_origin_is_a_gateway_timeout_and_an_idle_client_is_let_go() {
     let (hold, held) = std::sync::mpsc::channel();
     let port = origin(move |stream, _| hold.send(stream).unwrap());
-    let timeouts = Timeouts { client_ns: 1_000_000_000, origin_ns: 50_000_000, ..Timeouts::default() };
+    let timeouts = Timeouts { client_ns: CLIENT_NS, origin_ns: 50_000_000, ..Timeouts::default() };
     let ingress = Ingress::new(port, timeouts);
-    let mut client = ingress.client();
+    let mut client = ingress.client_that_keeps_alive();
     assert_eq!(client.get().status, 504);
     client.wait_until(|client| client.lost.is_some());
+    assert_eq!((client.going_away, code_of(&client)), (Some(4), ErrorCode::NoError));
     drop(held);
+}
+
+#[test]
+fn a_client_that_takes_its_answer_slowly_is_not_idle() {
+    let origin = OriginServer::start(200_000).unwrap();
+    let timeouts = Timeouts { client_ns: CLIENT_NS, ..Timeouts::default() };
+    let ingress = Ingress::new(origin.port(), timeouts);
+    let mut client = ingress.client();
+    let stream = client.ask("GET", &[], true);
+    let start_ns = monotonic_ns();
+    while !client.so_far(stream).is_whole {
+        assert!(client.lost.is_none(), "{:?}", client.lost);
+        client.exchange();
+        // A datagram carries at most 1,452 bytes.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(monotonic_ns() - start_ns > 2 * CLIENT_NS);
+    assert!(client.answer(stream) == whole(200, &text(200_000)));
 }
 
 #[test]

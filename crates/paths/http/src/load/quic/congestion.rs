@@ -1,6 +1,6 @@
-//! Control of congestion, and whether it keeps data back.
+//! Congestion control, and whether it holds data back.
 //!
-//! The library of QUIC does not tell why a connection sends nothing. But before each datagram with data it compares the bytes in flight with
+//! The QUIC library does not tell why a connection sends nothing. But before each datagram with data it compares the bytes in flight with
 //! the controller's window, and only if there is room for the datagram, it asks the pacer, which needs the window too. So the number of
 //! times that it asked the controller for the window says how far it came. A test has both cases.
 
@@ -33,10 +33,10 @@ impl WindowReads {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Why the connection kept data back, when it had nothing to send that it was allowed to send; `None` if it had no data either.
+    /// The reason why the last `poll_transmit` sent nothing although data was queued; `None` if none was queued.
     ///
-    /// Packets of the handshake may wait beside requests, and ask as well. Then two kinds of them that wait for the window look like one that
-    /// waits for the pacer. It takes a client's certificate that is longer than the first window.
+    /// A long client certificate may fill the first window. Then handshake packets and requests both wait for the window, which looks like
+    /// pacing.
     pub fn kept_back(&self) -> Option<Wait> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
@@ -50,7 +50,7 @@ impl WindowReads {
     }
 }
 
-/// The algorithm of the controller that a connection has, by the type of that.
+/// The algorithm of a connection's controller, told from its type.
 pub fn control_of(connection: &Connection) -> Option<CongestionControl> {
     let controller = watched(connection)?.controller.into_any();
     let known = [

@@ -83,6 +83,8 @@ fn transport(spec: &LoadSettings) -> TransportConfig {
         .receive_window(window(spec.windows.connection))
         .stream_receive_window(window(spec.windows.stream))
         .send_window(u64::MAX)
+        // The load has its own timeouts.
+        .max_idle_timeout(None)
         .congestion_controller_factory(Arc::new(Watching(spec.congestion.unwrap_or_default())))
         // Servers open no streams for requests (RFC 9114, section 6.1), and no datagrams are asked for.
         .max_concurrent_bidi_streams(VarInt::from_u32(0))

@@ -9,14 +9,16 @@ use plumb_quic::{StreamState, Unidirectional, number_of, open_control, read_stre
 use quinn_proto::{Connection, ConnectionHandle, Dir, StreamEvent, StreamId};
 use rustls::HandshakeKind;
 
+use super::offer::STREAM_WINDOW_BYTES;
 use super::requests::{Request, Requests, stream_of};
 use crate::proxy::rewrite::Origin;
 use crate::proxy::streams::{FIELDS_BYTES_MAX, Streams};
 use crate::proxy::thread::Thread;
 use crate::proxy::translate;
 
-/// The most content of a request that waits for the origin, in bytes. More stays in QUIC, whose windows stop the client.
-const OWED_BYTES_MAX: usize = 64 << 10;
+/// The most content of a request that waits for the origin, in bytes. More stays in QUIC, whose windows stop the client. It is one more than
+/// a stream's window, so that the end of a request that fills the window is seen.
+const OWED_BYTES_MAX: usize = STREAM_WINDOW_BYTES as usize + 1;
 
 /// A client.
 #[derive(Debug)]
@@ -69,7 +71,8 @@ impl Client {
     pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
         match self.streams.is_idle() {
             _ if self.is_over => false,
-            true => now_ns >= self.deadline_ns,
+            // QUIC ends a connection whose client acknowledges nothing any more.
+            true => now_ns >= self.deadline_ns && self.requests.are_delivered(),
             false => self.streams.is_overdue(now_ns),
         }
     }
@@ -195,7 +198,11 @@ impl Client {
                 self.end_request(id.into(), ErrorCode::RequestCancelled, thread);
                 Ok(())
             }
-            StreamEvent::Finished { .. } | StreamEvent::Available { .. } => Ok(()),
+            StreamEvent::Finished { id } => {
+                self.requests.on_finished(id.into());
+                Ok(())
+            }
+            StreamEvent::Available { .. } => Ok(()),
         }
     }
 
@@ -268,7 +275,7 @@ impl Client {
         Ok(())
     }
 
-    /// Begins to answer a request whose head waits. A head of HTTP/1.1 has to say whether content of unknown length follows.
+    /// Begins to answer a request whose head waits. An HTTP/1.1 head has to say whether content of unknown length follows.
     fn begin_held(&mut self, id: u64, is_chunked: bool, thread: &mut Thread) {
         let head = self.requests.all.get_mut(&id).and_then(|request| request.head.take());
         if let Some(mut head) = head {

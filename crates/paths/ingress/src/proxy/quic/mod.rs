@@ -9,14 +9,15 @@ use std::collections::BinaryHeap;
 use std::net::UdpSocket;
 
 use bytes::BytesMut;
-use plumb_h3::{Decoder, ErrorCode};
+use plumb_h3::{Decoder, ErrorCode, Limits};
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::{Instants, monotonic_ns};
-use plumb_quic::Datagrams;
+use plumb_quic::{Datagrams, exchange_events};
 use quinn_proto::{DatagramEvent, Endpoint, Incoming, Transmit};
 
 use self::client::Client;
 pub(super) use self::offer::Offer;
+use super::streams::FIELDS_BYTES_MAX;
 use super::thread::Thread;
 use super::upstream::ClientKey;
 use crate::net::{Key, Slab};
@@ -31,6 +32,8 @@ const CLIENTS_MAX: usize = 1 << 16;
 pub(super) struct Quic {
     endpoint: Endpoint,
     datagrams: Datagrams,
+    token: u64,
+    awaits_writable: bool,
     clients: Slab<Client>,
     /// The keys of clients, by the handles of their connections.
     keys: Vec<Option<Key>>,
@@ -53,11 +56,13 @@ impl Quic {
     /// Serves the clients of a socket, whose events have this token.
     pub(super) fn new(offer: &Offer, socket: UdpSocket, token: u64, epoll: &Epoll) -> std::io::Result<Self> {
         let datagrams = Datagrams::on(socket)?;
-        epoll.watch(&datagrams, token)?;
+        epoll.watch_reads(&datagrams, token)?;
         let (endpoint, server) = (offer.endpoint.clone(), Some(offer.server.clone()));
         Ok(Self {
             endpoint: Endpoint::new(endpoint, server, true, None),
             datagrams,
+            token,
+            awaits_writable: false,
             clients: Slab::new(),
             keys: Vec::new(),
             queue: Vec::new(),
@@ -65,7 +70,10 @@ impl Quic {
             unsent: None,
             blocked: Vec::new(),
             is_readable: false,
-            decoder: Decoder::default(),
+            decoder: Decoder::new(Limits {
+                fields_bytes_max: FIELDS_BYTES_MAX as usize,
+                ..Limits::default()
+            }),
             instants: Instants::new(),
             outgoing: Vec::new(),
         })
@@ -107,6 +115,10 @@ impl Quic {
         self.act_on_timers();
         for key in std::mem::take(&mut self.queue) {
             self.take_turn(key, thread);
+        }
+        // Nearly always the kernel takes what is sent, and to be told so would be a wake-up for each datagram.
+        if self.unsent.is_some() && !self.awaits_writable {
+            self.awaits_writable = thread.epoll.watch_writes_too(&self.datagrams, self.token).is_ok();
         }
         let counts = self.datagrams.counts();
         thread.counters.datagrams_received.set(counts.received);
@@ -156,9 +168,11 @@ impl Quic {
                 break;
             };
             let now = self.instants.at(monotonic_ns());
-            for datagram in buffer[..received.bytes].chunks(received.segment_bytes.max(1)) {
+            let mut rest = BytesMut::from(&buffer[..received.bytes]);
+            while !rest.is_empty() {
                 self.outgoing.clear();
-                let (bytes, from) = (BytesMut::from(datagram), received.from);
+                let bytes = rest.split_to(received.segment_bytes.clamp(1, rest.len()));
+                let from = received.from;
                 match self.endpoint.handle(now, from, None, received.ecn, bytes, &mut self.outgoing) {
                     Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                         let key = self.keys.get(handle.0).copied().flatten();
@@ -207,16 +221,20 @@ impl Quic {
     }
 
     fn act_on_timers(&mut self) {
+        if self.timers.is_empty() {
+            return;
+        }
         let now_ns = monotonic_ns();
         while let Some(&Reverse((due_ns, token))) = self.timers.peek()
             && due_ns <= now_ns
         {
             self.timers.pop();
             let (_, key) = Key::from_token(token);
-            let Some(client) = self.clients.get_mut(key) else { continue };
-            if due_ns >= client.armed_ns {
-                client.armed_ns = NEVER;
-            }
+            // Each timer that was set for an earlier moment left the one before it here.
+            let Some(client) = self.clients.get_mut(key).filter(|client| client.armed_ns == due_ns) else {
+                continue;
+            };
+            client.armed_ns = NEVER;
             client.requests.connection.handle_timeout(self.instants.at(now_ns));
             self.enqueue(key);
         }
@@ -275,11 +293,7 @@ impl Quic {
     fn settle(&mut self, key: Key, thread: &mut Thread) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let connection = &mut client.requests.connection;
-        while let Some(event) = connection.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(client.handle, event) {
-                connection.handle_event(event);
-            }
-        }
+        exchange_events(&mut self.endpoint, client.handle, connection);
         if connection.is_drained() {
             self.keys[client.handle.0] = None;
             if let Some(mut client) = self.clients.remove(key) {

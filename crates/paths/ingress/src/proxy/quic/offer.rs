@@ -1,4 +1,4 @@
-//! The offer to clients of HTTP/3: TLS, and the limits of QUIC.
+//! The offer to HTTP/3 clients: TLS, and the limits of QUIC.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::config::{Http3, Timeouts};
 
 /// The windows for the content of requests, in bytes, as those of HTTP/2: a connection's, and a stream's.
 const WINDOW_BYTES: u32 = 1 << 20;
-const STREAM_WINDOW_BYTES: u32 = 64 << 10;
-/// Answers that a client has not acknowledged, in bytes: as much as Linux lets a connection of TCP grow to.
+pub(super) const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+/// Answers that a client has not acknowledged, in bytes: as much as Linux lets a TCP connection grow to.
 const SEND_WINDOW_BYTES: u64 = 4 << 20;
 /// A client's unidirectional streams at a time. It needs three (RFC 9114, section 6.2), and may open others that nobody knows.
 const UNIDIRECTIONAL_MAX: u32 = 8;
@@ -56,7 +56,7 @@ fn transport(http3: Http3, timeouts: Timeouts) -> TransportConfig {
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .send_window(SEND_WINDOW_BYTES)
         .max_idle_timeout(idle)
-        // Nobody asks for datagrams (RFC 9221).
+        // DATAGRAM frames (RFC 9221) are not offered.
         .datagram_receive_buffer_size(None);
     transport
 }

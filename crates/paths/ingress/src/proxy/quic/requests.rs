@@ -1,6 +1,6 @@
-//! The streams of requests on a connection of QUIC: what their client has sent, and what has still to leave.
+//! The streams of requests on a QUIC connection: what their client has sent, and what has still to leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -22,6 +22,8 @@ pub(super) struct Requests {
     pub(super) all: BTreeMap<u64, Request>,
     /// Streams whose client may send more, so that what has arrived is to be read.
     pub(super) released: Vec<u64>,
+    /// Streams whose answers QUIC has as a whole, and the client has not acknowledged.
+    unacknowledged: BTreeSet<u64>,
     /// Bytes of all answers so far.
     given_bytes: usize,
     /// Storage for blocks of fields.
@@ -63,7 +65,14 @@ pub(super) fn stream_of(id: u64) -> StreamId {
 
 impl Requests {
     pub(super) fn new(connection: Connection) -> Self {
-        Self { connection, all: BTreeMap::new(), released: Vec::new(), given_bytes: 0, block: Vec::new() }
+        Self {
+            connection,
+            all: BTreeMap::new(),
+            released: Vec::new(),
+            unacknowledged: BTreeSet::new(),
+            given_bytes: 0,
+            block: Vec::new(),
+        }
     }
 
     /// Hands QUIC what waits in a stream, as far as it takes it.
@@ -82,10 +91,22 @@ impl Requests {
         }
         if request.ends {
             // It fails if the client wants no answer.
-            let _ = stream.finish();
+            if stream.finish().is_ok() {
+                self.unacknowledged.insert(id);
+            }
             request.is_sent = true;
             self.forget_if_over(id);
         }
+    }
+
+    /// The client has acknowledged a whole answer.
+    pub(super) fn on_finished(&mut self, id: u64) {
+        self.unacknowledged.remove(&id);
+    }
+
+    /// Whether the client has all answers that were given.
+    pub(super) fn are_delivered(&self) -> bool {
+        self.unacknowledged.is_empty() && self.all.values().all(|request| request.unsent.is_empty())
     }
 
     /// Nothing more is read from a stream.
@@ -100,6 +121,7 @@ impl Requests {
     pub(super) fn refuse(&mut self, id: u64, code: ErrorCode) {
         let (stream, code) = (stream_of(id), number_of(code));
         if self.all.remove(&id).is_some() {
+            self.unacknowledged.remove(&id);
             // They fail if the client has ended the directions already.
             let _ = self.connection.send_stream(stream).reset(code);
             let _ = self.connection.recv_stream(stream).stop(code);

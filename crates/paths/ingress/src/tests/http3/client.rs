@@ -1,4 +1,4 @@
-//! A client of HTTP/3 that says what it is told to.
+//! An HTTP/3 client that says what it is told to.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,7 +11,8 @@ use plumb_h3::frame::encode;
 use plumb_h3::{Decoder, ErrorCode, Event, Exchange, Settings, Side, peer, qpack};
 use plumb_host::time::{Instants, monotonic_ns};
 use plumb_quic::{
-    ClientStarter, StreamState, Unidirectional, VERSION, View, number_of, open_control, read_stream,
+    ClientStarter, StreamState, Unidirectional, VERSION, View, exchange_events, number_of, open_control,
+    read_stream,
 };
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
@@ -215,11 +216,7 @@ impl Http3Client {
         if self.connection.poll_timeout().is_some_and(|due| due <= now) {
             self.connection.handle_timeout(now);
         }
-        while let Some(event) = self.connection.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
-                self.connection.handle_event(event);
-            }
-        }
+        exchange_events(&mut self.endpoint, self.handle, &mut self.connection);
         while let Some(event) = self.connection.poll() {
             match event {
                 quinn_proto::Event::Connected => self.is_connected = true,
