@@ -28,10 +28,9 @@ crate::named! {
 }
 
 impl Wait {
-    /// Whether only the load itself can know of it: TCP's congestion window and pacing are the kernel's, and its waits for them are those
-    /// for [`Wait::Socket`].
+    /// Whether the wait exists only in QUIC. TCP's congestion window and pacing are in the kernel; such waits count as [`Wait::Socket`].
     #[must_use]
-    pub const fn is_of_quic(self) -> bool {
+    pub const fn is_quic_only(self) -> bool {
         matches!(self, Self::CongestionWindow | Self::Pacing)
     }
 

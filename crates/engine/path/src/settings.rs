@@ -33,7 +33,7 @@ pub struct About {
     /// Whether the system's agent needs no capability of root except reading other users' files: it only
     /// computes and opens sockets.
     pub system_is_unprivileged: bool,
-    /// Whether the load's agent needs no more than that either.
+    /// Whether the load's agent needs no more than that either, unless the system [needs namespaces](SystemFacts::needs_namespaces).
     pub load_is_unprivileged: bool,
     /// Whether its agents run commands of the user, which get the user's own limits and rights.
     pub runs_commands: bool,
@@ -168,7 +168,7 @@ pub struct SystemFacts {
     /// The cluster object that leads to it, if the settings name one.
     pub object: Option<ClusterObject>,
     /// Whether it is built in separate namespaces. An ordinary user then needs a user namespace around the
-    /// whole run.
+    /// whole run. The load enters one of them, and keeps root's capabilities for that.
     pub needs_namespaces: bool,
     /// Whether it may run in the runner's own process: its CPU time is not measured, and nothing that it does
     /// ends a process. Otherwise each side is an agent.

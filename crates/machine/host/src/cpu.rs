@@ -9,6 +9,7 @@ pub use crate::cpu_set::{CpuSet, NotCpuList};
 pub(crate) use affinity::cpus_of_parent;
 pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides, with_siblings};
+pub(crate) use placement::LINK_THREADS;
 pub use placement::Placement;
 pub use slice::{run_behind, run_first, run_last, run_soon};
 pub(crate) use time::ns_per_tick;

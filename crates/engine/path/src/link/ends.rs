@@ -3,7 +3,7 @@
 //! Neither has a name. Descriptors of this process hold them, so that nothing is left when it is killed.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use plumb_host::namespace::{Namespace, enter};
 use plumb_host::network::{Link, TunLink};
 use plumb_model::{CpuCost, Evidence, facts, statements};
 
-use super::own::{observe_own, own_cpu_ns, own_evidence, own_terms, take_off};
+use super::own::{link_cpu_ns, link_evidence, link_terms, observe_link, subtract_link_cpu};
 use super::shape::LinkShape;
 use crate::family::Snapshot;
 
@@ -20,16 +20,16 @@ statements! {
     SETTINGS = "link-settings": "settings of the host that the link's two ends lack", "none", "{seen}";
 }
 
-/// Where the two ends are.
+/// The addresses of the two ends.
 const LOAD: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 const SYSTEM: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
 /// The device of each end, with the MTU of Ethernet.
 const DEVICE: Link<'static> = Link { name: "eth0", mtu: 1500, queue_length: None, queues: 1 };
-/// How long the first connection may take beside the link's delay. It may have to send a lost segment again, several times.
+/// Time limit of the first connection, beside the link's delay: lost segments are sent again.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The segments of a connection's setup, and one more.
-const SEGMENTS: u32 = 4;
-/// The state that says which settings of the host the ends do not have.
+/// One-way trips of ARP and of TCP's handshake, each of which jitter may make twice as long.
+const TRIPS: u32 = 8;
+/// The name of the state that lists the host's settings that the ends could not take.
 const UNLIKE_HOST: &str = "settings unlike the host's";
 const NONE: &str = "none";
 
@@ -55,7 +55,7 @@ impl LinkedEnds {
     pub fn join(shape: &LinkShape) -> Result<Self, Error> {
         let (load, refused) = Namespace::create_like_host()?;
         let (system, also_refused) = Namespace::create_like_host()?;
-        let link = TunLink::start([(&load, DEVICE), (&system, DEVICE)], own_terms(shape))?;
+        let link = TunLink::start([(&load, DEVICE), (&system, DEVICE)], link_terms(shape))?;
         for (end, address) in [(&load, LOAD), (&system, SYSTEM)] {
             end.add_address(DEVICE.name, address, 24)?;
             end.set_up(DEVICE.name)?;
@@ -78,16 +78,13 @@ impl LinkedEnds {
         self.load.path()
     }
 
-    /// Connects once from the load's end to a TCP port of the system's, so that each end knows where the other one is.
+    /// Connects once from the load's end to a TCP port of the system's, so that both ends have resolved each other's address.
     ///
     /// # Errors
     /// When nothing answers.
     pub fn connect(&self, port: u16) -> Result<(), Error> {
         let address = SocketAddr::new(Self::ADDRESS, port);
-        let patience = PATIENCE + SEGMENTS * Duration::from_nanos(self.link.terms().delay_ns);
-        let connected = self.load.inside(|| TcpStream::connect_timeout(&address, patience))?;
-        let failed = |cause| Error::Network { what: "reach the system over its link".to_owned(), cause };
-        connected.map(drop).map_err(failed)
+        self.load.reach(address, PATIENCE + TRIPS * Duration::from_nanos(self.link.terms().delay_ns))
     }
 
     /// Adds what the link counted so far, its effects, and the settings that its ends lack.
@@ -96,7 +93,7 @@ impl LinkedEnds {
     /// When a device is gone.
     pub fn observe(&self, snapshot: &mut Snapshot) -> Result<(), Error> {
         let lost = [&self.load, &self.system].map(|end| Ok(end.link(DEVICE.name)?.counters.lost_packets));
-        observe_own(&self.link, lost.into_iter().sum::<Result<u64, Error>>()?, snapshot);
+        observe_link(&self.link, lost.into_iter().sum::<Result<u64, Error>>()?, snapshot);
         let refused: Vec<&str> = self.refused.iter().map(String::as_str).collect();
         let unlike = if refused.is_empty() { NONE.to_owned() } else { refused.join(", ") };
         snapshot.states.insert(UNLIKE_HOST.to_owned(), unlike);
@@ -104,8 +101,8 @@ impl LinkedEnds {
     }
 
     /// Takes the CPU time of the link's threads from that of this process, which has them.
-    pub fn take_off(&self, cost: &mut CpuCost) {
-        take_off(cost, own_cpu_ns(&self.link));
+    pub fn subtract_link_cpu(&self, cost: &mut CpuCost) {
+        subtract_link_cpu(cost, link_cpu_ns(&self.link));
     }
 
     /// Evidence of the link and its ends in a slot whose packets were at least this many with this many bytes.
@@ -115,10 +112,9 @@ impl LinkedEnds {
         (before, after): (&Snapshot, &Snapshot),
         least: (f64, f64),
     ) -> Vec<Evidence> {
-        let state = |seen: &Snapshot| seen.states.get(UNLIKE_HOST).cloned().unwrap_or_default();
-        let seen = state(after);
-        let settings = SETTINGS.evidence(state(before) == NONE && seen == NONE, facts![seen]);
-        own_evidence(shape, (before, after), least).into_iter().chain([settings]).collect()
+        let seen = after.states.get(UNLIKE_HOST).cloned().unwrap_or_default();
+        let settings = SETTINGS.evidence(seen == NONE, facts![seen]);
+        link_evidence(shape, (before, after), least).into_iter().chain([settings]).collect()
     }
 }
 
@@ -144,7 +140,7 @@ pub fn remedy(error: &Error) -> &'static str {
     if what.contains("network namespace") {
         "; it needs root, or a kernel that lets ordinary users make user namespaces"
     } else if what.contains("tap device") {
-        "; for Plumbline's own link it needs /dev/net/tun and root"
+        "; Plumbline's own link needs /dev/net/tun and root"
     } else {
         ""
     }
@@ -153,7 +149,7 @@ pub fn remedy(error: &Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use plumb_host::namespace::may_create;
     use plumb_host::time::monotonic_ns;
@@ -161,18 +157,36 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn bytes_between_the_ends_take_the_delay_each_way_and_are_counted() {
+    /// Whether this process may make a link; if not, says that the test is skipped.
+    fn may_link(test: &str) -> bool {
         let has_devices = std::path::Path::new("/dev/net/tun").exists();
-        if !may_create() || !has_devices {
+        let may = may_create() && has_devices;
+        if !may {
             let reason = if has_devices {
                 "this process may not make network namespaces"
             } else {
                 "hardware: there is no /dev/net/tun"
             };
-            eprintln!(
-                "test skipped: link::ends::tests::bytes_between_the_ends_take_the_delay_each_way_and_are_counted: {reason}"
-            );
+            eprintln!("test skipped: link::ends::tests::{test}: {reason}");
+        }
+        may
+    }
+
+    #[test]
+    fn both_ends_have_the_settings_of_the_host() {
+        if !may_link("both_ends_have_the_settings_of_the_host") {
+            return;
+        }
+        let (host, name) = (Namespace::create().unwrap(), "ipv4/tcp_notsent_lowat");
+        host.set(name, "65536").unwrap();
+        let ends = host.inside(|| LinkedEnds::join(&LinkShape::default()).unwrap()).unwrap();
+        let found = [&ends.load, &ends.system].map(|end| end.setting(name).unwrap());
+        assert_eq!(found, [Some("65536".to_owned()), Some("65536".to_owned())]);
+    }
+
+    #[test]
+    fn bytes_between_the_ends_take_the_delay_each_way_and_are_counted() {
+        if !may_link("bytes_between_the_ends_take_the_delay_each_way_and_are_counted") {
             return;
         }
         let delay = Span(3_000_000);

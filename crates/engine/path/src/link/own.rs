@@ -56,7 +56,7 @@ const SEED: &str = "own link's seed";
 
 /// The effects that the settings ask of Plumbline's own link. Without a seed in the settings, each call draws another one.
 #[must_use]
-pub fn own_terms(link: &LinkShape) -> LinkTerms {
+pub fn link_terms(link: &LinkShape) -> LinkTerms {
     let drawn = || monotonic_ns() ^ (u64::from(std::process::id()) << 32);
     asked(link, link.seed.unwrap_or_else(drawn))
 }
@@ -73,7 +73,7 @@ fn asked(link: &LinkShape, seed: u64) -> LinkTerms {
 }
 
 /// Adds what the link counted so far and its effects. `overflowed` are packets that its devices dropped before it saw them.
-pub fn observe_own(link: &TunLink, overflowed: u64, snapshot: &mut Snapshot) {
+pub fn observe_link(link: &TunLink, overflowed: u64, snapshot: &mut Snapshot) {
     let terms = link.terms();
     snapshot.states.insert(EFFECTS.to_owned(), effects(&terms));
     snapshot.states.insert(SEED.to_owned(), terms.seed.to_string());
@@ -100,13 +100,13 @@ pub fn observe_own(link: &TunLink, overflowed: u64, snapshot: &mut Snapshot) {
 
 /// CPU time of a link's threads, in ns.
 #[must_use]
-pub fn own_cpu_ns(link: &TunLink) -> u64 {
+pub fn link_cpu_ns(link: &TunLink) -> u64 {
     link.counts().iter().map(|it| it.cpu_ns).sum()
 }
 
-/// Takes the time of a link's threads from that of the process that has them. It is nearly all system time; the division of the process's
-/// time is an estimate, so the rest is user time.
-pub fn take_off(cost: &mut CpuCost, link_ns: u64) {
+/// Subtracts the CPU time of a link's threads from that of their process: from system time first, and the rest from user time, because
+/// the kernel only estimates that split.
+pub fn subtract_link_cpu(cost: &mut CpuCost, link_ns: u64) {
     let of_system_ns = link_ns.min(cost.system_ns);
     cost.system_ns -= of_system_ns;
     cost.user_ns = cost.user_ns.saturating_sub(link_ns - of_system_ns);
@@ -130,7 +130,7 @@ pub fn is_own(link: &LinkShape, seen: &Snapshot) -> bool {
     link.needs_own() || seen.states.contains_key(EFFECTS)
 }
 
-/// Whether a count may be that of draws by a share of `of`.
+/// Whether this count is plausible if each of `of` packets was drawn with this probability.
 fn is_share(count: f64, of: f64, share: f64) -> bool {
     let deviation = (of * share * (1.0 - share)).sqrt();
     let allowed = if share == 0.0 { 0.0 } else { FEW + DEVIATIONS_MAX * deviation };
@@ -140,7 +140,7 @@ fn is_share(count: f64, of: f64, share: f64) -> bool {
 /// Evidence that the link had its effects on the slot's packets, of which there were at least this many with this many bytes, and kept up
 /// with them.
 #[must_use]
-pub fn own_evidence(
+pub fn link_evidence(
     link: &LinkShape,
     (before, after): (&Snapshot, &Snapshot),
     (least, least_bytes): (f64, f64),
@@ -223,7 +223,7 @@ mod tests {
         ];
         counters.extend(other);
         let (before, after) = (snapshot(&[], words), snapshot(&counters, words));
-        let evidence = own_evidence(&LINK, (&before, &after), (9_000.0, 900_000.0));
+        let evidence = link_evidence(&LINK, (&before, &after), (9_000.0, 900_000.0));
         evidence.into_iter().filter(|one| !one.holds).map(|one| one.kind).collect()
     }
 
@@ -262,7 +262,7 @@ mod tests {
             (ON_CPUS, 4),
         ];
         let (before, after) = (snapshot(&[], words), snapshot(&counters, words));
-        let lines = own_evidence(&LINK, (&before, &after), (9_000.0, 900_000.0));
+        let lines = link_evidence(&LINK, (&before, &after), (9_000.0, 900_000.0));
         let lines: Vec<String> =
             lines.iter().map(|it| format!("{}: {} / {}", it.what, it.expected, it.observed)).collect();
         insta::assert_snapshot!(lines.join("\n"), @"

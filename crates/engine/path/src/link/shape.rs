@@ -40,7 +40,7 @@ impl LinkShape {
         delay.is_some() || loss.is_some() || jitter.is_some() || reordering.is_some()
     }
 
-    /// Whether the settings have an effect for which the kernel is not asked.
+    /// Whether they ask for an effect that the kernel's netem is not told here: jitter, reordering or a seed.
     #[must_use]
     pub fn needs_own(&self) -> bool {
         self.jitter.is_some() || self.reordering.is_some() || self.seed.is_some()

@@ -14,6 +14,8 @@ use super::affinity::affinity_of;
 use super::time::scheduled_ns;
 use crate::procfs::Stat;
 
+/// The beginning of the names of threads that are a link, and no part of the system in their process.
+pub const LINK_THREADS: &str = "plumb-link-";
 /// The most threads that are read.
 const THREADS_MAX: usize = 4096;
 /// The share of all CPU time that the busy threads have. The others hardly ran, such as one that only watches workers.
@@ -34,9 +36,13 @@ struct ThreadSight {
 }
 
 impl ThreadSight {
-    /// `None` when the thread has ended.
+    /// `None` when the thread has ended, or belongs to a link: those leave the CPUs of their process on purpose.
     fn of_task(task: &Path) -> Option<Self> {
         let tid = task.file_name()?.to_str()?.parse().ok()?;
+        let name = fs::read_to_string(task.join("comm")).ok()?;
+        if name.starts_with(LINK_THREADS) {
+            return None;
+        }
         let ran_ns = scheduled_ns(task)?;
         Some(Self { tid, ran_ns, cpu: Stat::of_task(task)?.cpu, allowed: affinity_of(tid).ok()? })
     }
@@ -123,6 +129,21 @@ mod tests {
         drop(go);
         thread.join().unwrap();
         assert_eq!(Placement::of_processes(&[u32::MAX]), Placement::default());
+    }
+
+    #[test]
+    fn the_threads_of_a_link_are_no_part_of_the_system_in_their_process() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name(format!("{LINK_THREADS}0")).spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).unwrap();
+            gone.recv().unwrap_err();
+        });
+        let tid = told.recv().unwrap();
+        let seen = Placement::of_processes(&[std::process::id()]).0;
+        assert!(!seen.is_empty() && seen.iter().all(|thread| thread.tid != tid), "{tid}: {seen:?}");
+        drop(go);
+        thread.unwrap().join().unwrap();
     }
 
     /// Threads that each had so much CPU time, on a CPU to which it is pinned unless that is 9.

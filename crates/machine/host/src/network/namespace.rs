@@ -7,17 +7,19 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use super::netlink::Netlink;
 use crate::Error;
+use crate::time::monotonic_ns;
 
 /// A network namespace that this process holds.
 #[derive(Debug)]
@@ -48,8 +50,8 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Makes a namespace with the settings of this process' own, but without IPv6, whose announcements nobody asked for. Also returns the
-    /// names of the settings that it did not take.
+    /// Makes a namespace with the settings of this process' own, but without IPv6, whose announcements would count as traffic.
+    /// Also returns the names of the settings that it did not take.
     ///
     /// # Errors
     ///
@@ -94,6 +96,24 @@ impl Namespace {
             Ok(work())
         })
         .map_err(|cause| Error::Network { what: "enter a network namespace".into(), cause })
+    }
+
+    /// Connects once from inside to a TCP address, within this time.
+    ///
+    /// # Errors
+    ///
+    /// When nothing answers.
+    pub fn reach(&self, address: SocketAddr, within: Duration) -> Result<(), Error> {
+        let end_ns = monotonic_ns().saturating_add(within.as_nanos() as u64);
+        let connect = || loop {
+            match TcpStream::connect_timeout(&address, within) {
+                // ARP gives up after three probes, which a slow or lossy link may lose or delay.
+                Err(cause) if cause.kind() == io::ErrorKind::HostUnreachable && monotonic_ns() < end_ns => {}
+                connected => return connected.map(drop),
+            }
+        };
+        self.inside(connect)?
+            .map_err(|cause| Error::Network { what: format!("reach {address} through the network"), cause })
     }
 
     /// Runs `work` in a thread inside that sees the namespace's own devices below `/sys/class/net`.

@@ -25,7 +25,7 @@ pub use self::schedule::LinkTerms;
 use super::link::Link;
 use super::namespace::Namespace;
 use crate::Error;
-use crate::cpu::cpus_of_parent;
+use crate::cpu::{LINK_THREADS, cpus_of_parent};
 
 /// How many frames may wait for a thread of the link, unless the user says otherwise.
 const QUEUE_LENGTH: u32 = 10_000;
@@ -61,7 +61,7 @@ impl TunLink {
             let carrier =
                 Carrier::new(from, to, Arc::clone(&bell), mtu, schedule::Schedule::new(terms, number));
             let counts = carrier.counts();
-            let thread = std::thread::Builder::new().name(format!("link-{number}"));
+            let thread = std::thread::Builder::new().name(format!("{LINK_THREADS}{number}"));
             let thread = Some(thread.spawn(move || carrier.run())?);
             Ok(Direction { counts, bell, thread })
         };

@@ -219,7 +219,7 @@ impl Observation<'_> {
         if is_own {
             let least =
                 [self.traffic.packets, self.traffic.bytes].map(|counted| (1.0 - MISSED_MAX) * counted);
-            evidence.extend(link::own_evidence(&spec.link, (self.before, self.after), least.into()));
+            evidence.extend(link::link_evidence(&spec.link, (self.before, self.after), least.into()));
             return evidence;
         }
         let shape = of_shape(wanted(&spec.link)).into_iter();

@@ -1,12 +1,12 @@
 //! Networks of this host's kernel as systems: built, with the server's end in one namespace and the client's in another.
 
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use plumb_host::Error;
 use plumb_host::process::named;
 use plumb_model::CpuCost;
-use plumb_path::link::{own_cpu_ns, take_off};
+use plumb_path::link::{link_cpu_ns, subtract_link_cpu};
 use plumb_path::{PathError, Place, Snapshot, System};
 
 use super::apply::apply;
@@ -69,11 +69,7 @@ pub(super) fn start(settings: &NetworkSettings, place: &Place) -> Result<Pods, P
     let end = End::start(&settings.load, IpAddr::V4(SERVER), Some(netns), place)?;
     // A tool's server takes every connection for a client; its first run is the proof.
     if let End::Own(server) = &end {
-        let address = server.address();
-        let answer = layout.namespaces[CLIENT_AT].inside(|| TcpStream::connect_timeout(&address, ANSWER))?;
-        answer.map_err(|cause| {
-            PathError::new(format!("reach the server's end through the network: {cause}"))
-        })?;
+        layout.namespaces[CLIENT_AT].reach(server.address(), ANSWER)?;
     }
     Ok(Pods { spec: spec.clone(), end, open_vswitch, layout, kernel_threads: named(KERNEL_THREAD) })
 }
@@ -122,8 +118,8 @@ impl System for Pods {
         let daemons: Vec<u32> = self.open_vswitch.iter().flat_map(OpenVSwitch::pids).collect();
         let mut cpu = cpu(&mut self.end, &self.kernel_threads, &daemons)?;
         if let (Some(link), End::Own(_)) = (&self.layout.link, &self.end) {
-            let link_ns = own_cpu_ns(link);
-            take_off(&mut cpu, link_ns);
+            let link_ns = link_cpu_ns(link);
+            subtract_link_cpu(&mut cpu, link_ns);
             cpu.components
                 .entry(SERVER_COMPONENT.to_owned())
                 .and_modify(|ns| *ns = ns.saturating_sub(link_ns));

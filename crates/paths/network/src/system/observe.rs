@@ -5,7 +5,7 @@ use plumb_host::cpu::CpuSet;
 use plumb_host::network::Shape;
 use plumb_model::{ByteRate, Bytes, Percent, Span};
 use plumb_path::Snapshot;
-use plumb_path::link::observe_own;
+use plumb_path::link::observe_link;
 
 use super::apply::{features, is_pair, wanted};
 use super::layout::{Device, Layout, Role};
@@ -57,7 +57,7 @@ pub(super) fn observe(layout: &Layout, spec: &SystemSettings, snapshot: &mut Sna
     if let Some(link) = &layout.link {
         let ends = layout.link_ends.iter();
         let lost = ends.map(|(at, name)| Ok(layout.namespaces[*at].link(name)?.counters.lost_packets));
-        observe_own(link, lost.sum::<Result<u64, Error>>()?, snapshot);
+        observe_link(link, lost.sum::<Result<u64, Error>>()?, snapshot);
     }
     if spec.conntrack.is_on() || spec.service_rules > 0 {
         rule_counters(layout, snapshot)?;

@@ -4,7 +4,7 @@
 use plumb_host::Error;
 use plumb_host::network::{LinkTerms, has_netem};
 use plumb_path::LinkMaker;
-use plumb_path::link::{LinkShape, own_terms};
+use plumb_path::link::{LinkShape, link_terms};
 
 use crate::options::{Fastpath, Switch};
 use crate::settings::{SystemKind, SystemSettings};
@@ -25,7 +25,7 @@ pub(super) fn terms(link: &LinkShape) -> Result<Option<LinkTerms>, Error> {
     if !link.is_impaired() || (!link.needs_own() && has_netem()?) {
         return Ok(None);
     }
-    Ok(Some(own_terms(link)))
+    Ok(Some(link_terms(link)))
 }
 
 /// The maker of the link; `None` where nothing is wrong with it, or the kernel does not say whether it can.
