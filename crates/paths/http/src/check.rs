@@ -52,12 +52,13 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
 fn check_link(system: &SystemSettings) -> Result<(), Fault> {
     let SystemSettings { link, ingress, .. } = system;
     if !link.is_empty() && ingress.kind == IngressKind::External {
-        let message = "an external system is reached over the network that exists; `link` is for an ingress that plumb starts";
+        let message =
+            "plumb adds a link only to an ingress that it starts; leave out `link` for `kind: external`";
         return Err(Fault::new("system.link", message));
     }
     link.check()?;
     if link.burst.is_some() {
-        let message = "plumb makes this link, and its rate has no burst; leave it out";
+        let message = "the rate of `system.link` has no burst; leave it out";
         return Err(Fault::new("system.link.burst", message));
     }
     Ok(())
@@ -106,12 +107,12 @@ mod tests {
         let external = said(&with(delay.clone(), IngressKind::External));
         assert_eq!(
             external,
-            "system.link: an external system is reached over the network that exists; `link` is for an ingress that plumb starts"
+            "system.link: plumb adds a link only to an ingress that it starts; leave out `link` for `kind: external`"
         );
         let rate = LinkShape { rate: Some(ByteRate(1e6)), burst: Some(Bytes(1)), ..LinkShape::default() };
         assert_eq!(
             said(&with(rate, IngressKind::Nginx)),
-            "system.link.burst: plumb makes this link, and its rate has no burst; leave it out"
+            "system.link.burst: the rate of `system.link` has no burst; leave it out"
         );
         let seed = LinkShape { seed: Some(1), ..LinkShape::default() };
         assert!(said(&with(seed, IngressKind::Nginx)).starts_with("system.link.seed: "));

@@ -46,7 +46,7 @@ use plumb_model::{Bytes, Measurement, NoticeKind, Objective};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Capacity, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
-use plumb_quic::Datagrams;
+use plumb_quic::receive_buffer_given;
 
 use self::checks::{Check, Checks};
 use self::core::{Core, RequestSettings};
@@ -154,7 +154,7 @@ fn check_announced(spec: &LoadSettings) -> Result<(), Fault> {
 }
 
 /// More than a socket's buffer may have: the kernel counts twice its bytes in 31 bits.
-const RECEIVE_BUFFER_MORE: u64 = (1 << 30) + 1;
+const RECEIVE_BUFFER_MORE: u64 = 1 << 30;
 
 /// Refuses settings of QUIC for TCP, which the kernel has for all programs.
 fn check_quic(spec: &LoadSettings) -> Result<(), Fault> {
@@ -171,7 +171,7 @@ fn check_quic(spec: &LoadSettings) -> Result<(), Fault> {
             "only sockets of HTTP/3 have a fixed buffer; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_rmem`",
         )),
         Some(Bytes(0 | RECEIVE_BUFFER_MORE..)) => {
-            Err(Fault::new("load.receive_buffer", "a socket's buffer has 1 B to 1 GiB"))
+            Err(Fault::new("load.receive_buffer", "a socket's buffer has at least 1 B and less than 1 GiB"))
         }
         _ => Ok(()),
     }
@@ -208,7 +208,7 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
         netns: target.netns.clone(),
     };
     check_open_files(spec.connections, plumb_host::limits::raise_open_files_limit())?;
-    check_receive_buffer(spec, request_settings.address)?;
+    check_receive_buffer(spec)?;
     Ok(match choice::protocol(spec, offer.as_ref(), &request_settings)? {
         Spoken::H1 => Box::new(HttpLoad::<H1>::new(spec, &url, offer, request_settings)),
         Spoken::H2 => Box::new(HttpLoad::<H2>::new(spec, &url, offer, request_settings)),
@@ -217,12 +217,10 @@ pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn 
 }
 
 /// Refuses a buffer that the kernel would cut.
-fn check_receive_buffer(spec: &LoadSettings, address: SocketAddr) -> Result<(), PathError> {
+fn check_receive_buffer(spec: &LoadSettings) -> Result<(), PathError> {
     let Some(asked) = spec.receive_buffer else { return Ok(()) };
-    let given = Datagrams::connect(address, Some(asked))
-        .map_err(|failure| PathError::new(format!("make a socket of UDP: {failure}")))?
-        .buffers()
-        .receive_asked();
+    let given =
+        receive_buffer_given(asked).map_err(|cause| PathError::new(format!("make a UDP socket: {cause}")))?;
     if given >= asked {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The control of congestion by its name in experiment files.
+//! The congestion control by its name in experiment files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub enum CongestionControl {
     Cubic,
     /// NewReno (RFC 9002, section 7).
     NewReno,
-    /// BBR. The library of QUIC calls its own experimental.
+    /// BBR, which the QUIC library calls experimental.
     Bbr,
 }
 

@@ -105,9 +105,9 @@ pub struct LoadSettings {
     pub max_frame: Bytes,
     /// The largest table of headers that the client keeps for the server's encoder (HPACK); 0 for none.
     pub header_table: Bytes,
-    /// The control of congestion on connections of HTTP/3: `cubic` (if absent), `newreno`, or `bbr`, which is experimental.
+    /// The congestion control on HTTP/3 connections: `cubic` (if absent), `newreno`, or `bbr`, which is experimental.
     pub congestion: Option<CongestionControl>,
-    /// The buffer of each socket of HTTP/3 for datagrams that arrive: up to `1 GiB`; the kernel's own choice if absent.
+    /// The buffer of each socket of HTTP/3 for datagrams that arrive: less than `1 GiB`; the kernel's own choice if absent.
     pub receive_buffer: Option<Bytes>,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
