@@ -130,7 +130,9 @@ fn start(directory: &Path) -> Child {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let said: Vec<String> = lines.by_ref().take_while(|line| !line.contains(" listens on ")).collect();
     assert!(child.try_wait().unwrap().is_none(), "it has ended: {said:?}");
-    std::thread::spawn(move || lines.for_each(drop));
+    // nextest shows it if the test fails.
+    let show = |line: String| drop(writeln!(std::io::stderr(), "the driver: {line}"));
+    std::thread::spawn(move || lines.for_each(show));
     child
 }
 

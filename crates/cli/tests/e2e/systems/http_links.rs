@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::ingresses::installed;
 use super::networks::{
-    OF_OWN_LINK, link_is_proven, may_link, measured_over_links, nothing_is_left_after_kills,
+    OWN_LINK_EVIDENCE, link_is_proven, may_link, measured_over_links, nothing_is_left_after_kills,
 };
 use crate::common::{run, stdout, write};
 
@@ -45,18 +45,19 @@ fn every_protocol_and_program_is_measured_over_a_link_with_a_delay() {
         ("h2load", "h2load", "load: { driver: h2load, rate: null, checks: [] }"),
     ];
     let there: Vec<_> = programs.into_iter().filter(|(program, ..)| installed(program)).collect();
-    let own = "    fresh: { load: { reuse: none } }\n    auto: { system: { ingress: { protocols: [h1, h2] } }, load: { protocol: auto } }\n    \
+    let own = "    fresh: { load: { reuse: none } }\n    \
+               h3: { system: { ingress: { protocols: [h1, h3] } }, load: { protocol: h3 } }\n    auto: { system: { ingress: { protocols: [h1, h2] } }, load: { protocol: auto } }\n    \
                near: { system: { link: { delay: null, seed: null } } }\n";
     let lines = there.iter().map(|(_, name, settings)| format!("    {name}: {{ {settings} }}\n"));
     let text = experiment("delay: 5 ms, seed: 7", &(own.to_owned() + &lines.collect::<String>()));
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "experiment.yaml", &text);
     let checked = stdout(&run(&["check", file.to_str().unwrap()]));
-    assert_eq!(checked.matches("plumb makes its link").count(), 3 + there.len(), "{checked}");
+    assert_eq!(checked.matches("plumb makes its link").count(), 4 + there.len(), "{checked}");
     let Some(found) = measured_over_links(&text) else { return };
-    for name in ["base", "fresh", "auto"].into_iter().chain(there.iter().map(|(_, name, _)| *name)) {
+    for name in ["base", "fresh", "h3", "auto"].into_iter().chain(there.iter().map(|(_, name, _)| *name)) {
         let variant = named(&found, name);
-        if link_is_proven(variant, OF_OWN_LINK) && name != "h2load" {
+        if link_is_proven(variant, OWN_LINK_EVIDENCE) && name != "h2load" {
             let least = median(variant, "http_req_service", "min/");
             assert!(
                 least >= 10.0,
@@ -79,13 +80,17 @@ fn segments_that_a_link_loses_are_sent_again() {
     if !may_link() {
         return;
     }
-    // Each lost segment is sent again, one of the load's in twenty.
+    // The link loses one in twenty of the load's segments, and TCP sends each again.
     let text = experiment("delay: 10 ms, loss: 5%", "    seeded: { system: { link: { seed: 7 } } }\n")
         .replace("rate: 50 /s", "rate: 150 /s");
     let Some(found) = measured_over_links(&text) else { return };
     let base = named(&found, "base");
-    if link_is_proven(base, OF_OWN_LINK) {
+    if link_is_proven(base, OWN_LINK_EVIDENCE) {
         assert!(median(base, "segments_retransmitted", "") > 0.0, "{base:#}");
+    }
+    let seeded = named(&found, "seeded");
+    if link_is_proven(seeded, OWN_LINK_EVIDENCE) {
+        assert!(seeded["evidence"].to_string().contains("seed 7"), "{seeded:#}");
     }
 }
 

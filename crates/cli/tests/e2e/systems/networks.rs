@@ -143,16 +143,16 @@ const LINKS: &[Variant] = &[
     variant(
         "hosts",
         "system: { link: { rate: 1 Gbit/s, delay: 2 ms, jitter: 1 ms, loss: 1%, reordering: 1%, seed: 7 } }",
-        OF_OWN_LINK,
+        OWN_LINK_EVIDENCE,
     ),
-    variant("underlay", "system: { kind: bridge, link: { delay: 2 ms, seed: 7 } }", OF_OWN_LINK),
+    variant("underlay", "system: { kind: bridge, link: { delay: 2 ms, seed: 7 } }", OWN_LINK_EVIDENCE),
     variant(
         "overlay",
         "system: { kind: vxlan, conntrack: on, fastpath: redirect, link: { delay: 2 ms, seed: 7 } }",
-        OF_OWN_LINK,
+        OWN_LINK_EVIDENCE,
     ),
 ];
-pub const OF_OWN_LINK: &[&str] =
+pub const OWN_LINK_EVIDENCE: &[&str] =
     &["the link, which is Plumbline's own", "packets that the link forwarded", "packets that the link lost"];
 
 /// What the host cannot build, or does otherwise than it is asked to.
