@@ -43,15 +43,16 @@ pub struct AgentExecutor<'a> {
     treatments: &'a [Treatment<'a>],
     systems: BTreeMap<String, (Agent, Value)>,
     /// The agents of the load, one per place.
-    loads: BTreeMap<Loads, Vec<Agent>>,
+    loads: BTreeMap<LoadGroup, Vec<Agent>>,
 }
 
-/// The loads of a variant. Loads of other variants may need other agents.
+/// The loads of a variant. Those of other variants may need other agents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Loads {
-    /// The names of all places: variants may have pods of their own.
+struct LoadGroup {
+    /// The names of all places: variants may have separate pods.
     places: String,
-    /// Whether they need none of root's capabilities. A load that enters a namespace of its system needs one.
+    /// Whether they run without root's capabilities. To enter a namespace of the system takes CAP_SYS_ADMIN and CAP_SYS_PTRACE, so such
+    /// loads keep them all.
     are_unprivileged: bool,
 }
 
@@ -166,9 +167,9 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    fn loads_of(&self, settings: &PathSettings) -> Loads {
+    fn load_group(&self, settings: &PathSettings) -> LoadGroup {
         let are_unprivileged = self.path.load_is_unprivileged && !settings.facts().system.needs_namespaces;
-        Loads { places: self.hosts.layout().names_of_loads(), are_unprivileged }
+        LoadGroup { places: self.hosts.layout().names_of_loads(), are_unprivileged }
     }
 
     fn try_prepare_loads(
@@ -176,7 +177,7 @@ impl<'a> AgentExecutor<'a> {
         SlotOrder { name, settings, .. }: SlotOrder<'_>,
     ) -> Result<(), SlotError> {
         let count = self.hosts.layout().loads();
-        let key = self.loads_of(settings);
+        let key = self.load_group(settings);
         for load in self.loads.get(&key).map_or(0, Vec::len)..count {
             let label = if count == 1 { "load".to_owned() } else { format!("load-{}", load + 1) };
             let agent = self.start(Side::Load(load), &label, key.are_unprivileged)?;
@@ -204,7 +205,7 @@ impl<'a> AgentExecutor<'a> {
 
     fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         let parts = parts(order.settings, self.hosts.layout().loads())?;
-        let loads = self.loads_of(order.settings);
+        let loads = self.load_group(order.settings);
         let Some((system, _)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
