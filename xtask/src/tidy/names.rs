@@ -16,7 +16,7 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
     functions.visit_file(&file.syntax);
     let violation = |ident: syn::Ident| {
         let what =
-            format!("a function `{ident}` does not say what it does, as `slots_of` or `read_claim` does");
+            format!("`{ident}` does not say what the function does; name it like `slots_of` or `read_claim`");
         Violation::new(&file.path, ident.span().start().line, what)
     };
     functions.found.into_iter().map(violation).collect()

@@ -1,8 +1,8 @@
 //! Evidence of the link between the load and the ingress.
 
 use plumb_model::{Evidence, Measurement, Reading};
+use plumb_path::SeenWindow;
 use plumb_path::link::LinkedEnds;
-use plumb_path::{SeenWindow, Snapshot};
 
 use crate::metrics::DATA_RECEIVED;
 use crate::settings::HttpSettings;
@@ -22,12 +22,8 @@ impl HttpSettings {
             return Vec::new();
         }
         let bytes = (1.0 - MISSED_MAX) * seen.measurement.map_or(0.0, received_bytes);
-        LinkedEnds::evidence(link, ends(seen), ((bytes / PACKET_BYTES).floor(), bytes))
+        LinkedEnds::evidence(link, (seen.before, seen.after), ((bytes / PACKET_BYTES).floor(), bytes))
     }
-}
-
-fn ends(seen: SeenWindow<'_>) -> (&Snapshot, &Snapshot) {
-    (seen.before, seen.after)
 }
 
 /// Bytes that the load took from its sockets. Some tools do not report them.

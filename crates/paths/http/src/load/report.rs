@@ -20,7 +20,7 @@ const BODY: &str = "body";
 pub const STREAMS: &str = "streams";
 /// The property with the datagrams of QUIC.
 pub const DATAGRAMS: &str = "datagrams";
-/// The property with the control of congestion of QUIC's connections.
+/// The property with the congestion control of QUIC's connections.
 pub const CONGESTION: &str = "congestion control";
 /// The property with the sizes of the buffers of QUIC's sockets for datagrams that arrive.
 pub const RECEIVE_BUFFER: &str = "receive buffer";
@@ -124,7 +124,7 @@ fn readings(tally: &Tally, is_open_loop: bool, spoken: Spoken) -> BTreeMap<Strin
         .collect();
     // Requests that did not wait were not counted.
     let tried = tally.recorder.attempts.tried;
-    let known = |wait: &Wait| spoken == Spoken::H3 || !wait.is_of_quic();
+    let known = |wait: &Wait| spoken == Spoken::H3 || !wait.is_quic_only();
     for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled).filter(|(wait, _)| known(wait)) {
         let mut histogram = histogram.clone();
         histogram.record_many(0, tried.saturating_sub(histogram.count()));

@@ -1,4 +1,4 @@
-//! A connection of TCP, and TLS on it if there is any.
+//! A TCP connection, and TLS on it if there is any.
 
 use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::monotonic_ns;

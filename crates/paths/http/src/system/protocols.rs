@@ -70,9 +70,9 @@ fn lacks_h3(ingress: &IngressSettings) -> Option<&'static str> {
         IngressKind::Caddy if !ingress.has_h1() => {
             Some("Caddy speaks h3 beside h1; write `[h1, h3]` or `[h1, h2, h3]`")
         }
-        IngressKind::Embedded if ingress.protocols == [Spoken::H3] => {
-            Some("the embedded ingress speaks h3 beside others; write `[h1, h3]` or `[h1, h2, h3]`")
-        }
+        IngressKind::Embedded if ingress.protocols == [Spoken::H3] => Some(
+            "the embedded ingress speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`",
+        ),
         IngressKind::Embedded if ingress.offload != Offload::None => Some(
             "a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`",
         ),
@@ -206,7 +206,7 @@ mod tests {
             with(IngressKind::Caddy, v13, none, &[H2, H3]),
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
-        system.ingress.protocols: the embedded ingress speaks h3 beside others; write `[h1, h3]` or `[h1, h2, h3]`
+        system.ingress.protocols: the embedded ingress speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`
         system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
         system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
         system.ingress.protocols: a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`

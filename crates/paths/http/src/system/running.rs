@@ -153,7 +153,7 @@ impl System for Running {
         }
         let mut cpu = CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, components };
         if let Some(link) = &self.link {
-            link.take_off(&mut cpu);
+            link.subtract_link_cpu(&mut cpu);
         }
         let mut snapshot = Snapshot { cpu, counters, states, workers, worker_cpu_ns, ..Snapshot::default() };
         if let Some(link) = &self.link {
