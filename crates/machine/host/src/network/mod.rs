@@ -3,6 +3,7 @@
 //! All changes are made in a [`Namespace`](crate::namespace::Namespace) that this process made. The machine's own network
 //! ([`Namespace::own`](crate::namespace::Namespace::own)) is only read, and tunnels lead through it.
 
+mod drops;
 pub(crate) mod features;
 mod link;
 pub mod namespace;
@@ -16,6 +17,7 @@ mod tap;
 mod tests;
 mod tun_link;
 
+pub use drops::datagrams_dropped;
 pub use features::Feature;
 pub use link::{Counters, Link, LinkState, Tunnel, TunnelState};
 pub use packet_filter::RuleCounter;

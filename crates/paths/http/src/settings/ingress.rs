@@ -85,8 +85,8 @@ pub struct IngressSettings {
     /// How long an operation of `offload: multibuffer` waits for others at most; 200 us if absent.
     pub batch_wait: Option<Span>,
     /// The HTTP versions that it speaks: `[h1]`, `[h1, h2]` or, where the program can, `[h2]`. Over TLS the client chooses by ALPN, and
-    /// without TLS by its first bytes (prior knowledge). With `h3`, which the embedded ingress and Caddy speak over TLS 1.3, it also
-    /// serves QUIC on the same port number.
+    /// without TLS by its first bytes (prior knowledge). With `h3`, over TLS 1.3, it also serves QUIC on the same port
+    /// number.
     pub protocols: Vec<Spoken>,
     /// The most streams of an h2 or h3 connection at a time; the program's own limit if absent.
     pub streams: Option<u32>,

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use plumb_devices::DeviceKind;
 use plumb_host::scratch::Scratch;
 use plumb_path::link::NoLink;
-use plumb_path::{AnyError, Fault, Place};
+use plumb_path::{AnyError, Place, SettingsFault};
 
 use super::certificates::Certificates;
 use super::config;
@@ -31,7 +31,7 @@ const BATCH_WAIT_NS_MAX: u64 = 1_000_000_000;
 /// # Errors
 ///
 /// The first fault, at the key it is about.
-pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
+pub fn check(spec: &SystemSettings) -> Result<(), SettingsFault> {
     check_url(&spec.ingress)?;
     spec.ingress.run_by().check("system.ingress", spec.ingress.kind == IngressKind::External)?;
     protocols::check(&spec.ingress)?;
@@ -46,13 +46,13 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     config::check(&spec.ingress.config, dialect)?;
     test_config(&spec.ingress)?;
     if spec.origin.body.0 > BODY_BYTES_MAX {
-        return Err(Fault::new("system.origin.body", "a body has at most 1 GiB"));
+        return Err(SettingsFault::new("system.origin.body", "a body has at most 1 GiB"));
     }
     Ok(())
 }
 
 /// Has the program test a user's configuration, where it is installed.
-fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
+fn test_config(ingress: &IngressSettings) -> Result<(), SettingsFault> {
     let program = match ingress.kind {
         IngressKind::Haproxy => HAPROXY,
         IngressKind::Nginx => NGINX,
@@ -61,7 +61,7 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
     if ingress.config.is_empty() || program.find().is_err() {
         return Ok(());
     }
-    let fault = |message: String| Fault::new("system.ingress.config", message);
+    let fault = |message: String| SettingsFault::new("system.ingress.config", message);
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-config-")
         .map_err(|error| fault(format!("failed to {error}")))?;
     let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
@@ -116,8 +116,9 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), AnyError> {
 }
 
 /// Where an external system is: either a URL, or one object of a cluster.
-fn check_url(ingress: &IngressSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.{key}"), message));
+fn check_url(ingress: &IngressSettings) -> Result<(), SettingsFault> {
+    let fault =
+        |key: &str, message: String| Err(SettingsFault::new(format!("system.ingress.{key}"), message));
     let objects = ingress.cluster_objects();
     let is_external = ingress.kind == IngressKind::External;
     match (&ingress.url, objects.as_slice()) {
@@ -162,33 +163,33 @@ fn check_url(ingress: &IngressSettings) -> Result<(), Fault> {
     }
 }
 
-fn check_threads(ingress: &IngressSettings) -> Result<(), Fault> {
+fn check_threads(ingress: &IngressSettings) -> Result<(), SettingsFault> {
     if (1..=THREADS_MAX).contains(&ingress.threads) {
         return Ok(());
     }
-    Err(Fault::new("system.ingress.threads", format!("an ingress has 1 to {THREADS_MAX} threads")))
+    Err(SettingsFault::new("system.ingress.threads", format!("an ingress has 1 to {THREADS_MAX} threads")))
 }
 
-fn check_offload(ingress: &IngressSettings) -> Result<(), Fault> {
+fn check_offload(ingress: &IngressSettings) -> Result<(), SettingsFault> {
     check_kind(ingress)?;
     if ingress.offload != Offload::None && ingress.tls == TlsVersion::None {
         let message = "without TLS there are no private-key operations to offload; set `tls: \"1.2\"` or `tls: \"1.3\"`";
-        return Err(Fault::new("system.ingress.offload", message));
+        return Err(SettingsFault::new("system.ingress.offload", message));
     }
     match ingress.workers {
         Some(_) if ingress.offload != Offload::Threads => {
-            Err(Fault::new("system.ingress.workers", "only `offload: threads` has workers"))
+            Err(SettingsFault::new("system.ingress.workers", "only `offload: threads` has workers"))
         }
         Some(workers) if !(1..=THREADS_MAX).contains(&workers) => {
-            Err(Fault::new("system.ingress.workers", format!("there are 1 to {THREADS_MAX} workers")))
+            Err(SettingsFault::new("system.ingress.workers", format!("there are 1 to {THREADS_MAX} workers")))
         }
         _ => Ok(()),
     }
 }
 
 /// Which kind of ingress can do what.
-fn check_kind(ingress: &IngressSettings) -> Result<(), Fault> {
-    let fault = |message: &str| Err(Fault::new("system.ingress.offload", message));
+fn check_kind(ingress: &IngressSettings) -> Result<(), SettingsFault> {
+    let fault = |message: &str| Err(SettingsFault::new("system.ingress.offload", message));
     let is_program = matches!(ingress.kind, IngressKind::Haproxy | IngressKind::Nginx);
     match &ingress.offload {
         Offload::None => Ok(()),
@@ -207,27 +208,28 @@ fn check_kind(ingress: &IngressSettings) -> Result<(), Fault> {
     }
 }
 
-fn check_batches(ingress: &IngressSettings) -> Result<(), Fault> {
+fn check_batches(ingress: &IngressSettings) -> Result<(), SettingsFault> {
     let (mode, wait) = (ingress.offload_mode, ingress.batch_wait);
     if mode.is_some() && matches!(ingress.offload, Offload::None | Offload::Threads) {
         let message = "only `offload: multibuffer`, an engine and a provider have a mode";
-        return Err(Fault::new("system.ingress.offload_mode", message));
+        return Err(SettingsFault::new("system.ingress.offload_mode", message));
     }
     if mode == Some(OffloadMode::Async) && ingress.kind == IngressKind::Nginx {
         let message =
             "nginx waits for every operation, so it has `offload_mode: sync` only; HAProxy has both";
-        return Err(Fault::new("system.ingress.offload_mode", message));
+        return Err(SettingsFault::new("system.ingress.offload_mode", message));
     }
     let key = "system.ingress.batch_wait";
     match wait {
         Some(_) if ingress.offload != Offload::Multibuffer => {
-            Err(Fault::new(key, "only `offload: multibuffer` gathers batches"))
+            Err(SettingsFault::new(key, "only `offload: multibuffer` gathers batches"))
         }
-        Some(_) if mode == Some(OffloadMode::Sync) => {
-            Err(Fault::new(key, "`offload_mode: sync` does one operation at a time and waits for no others"))
-        }
+        Some(_) if mode == Some(OffloadMode::Sync) => Err(SettingsFault::new(
+            key,
+            "`offload_mode: sync` does one operation at a time and waits for no others",
+        )),
         Some(wait) if wait.0 > BATCH_WAIT_NS_MAX => {
-            Err(Fault::new(key, "an operation waits for at most 1 s"))
+            Err(SettingsFault::new(key, "an operation waits for at most 1 s"))
         }
         _ => Ok(()),
     }

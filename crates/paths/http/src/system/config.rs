@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plumb_host::named_file;
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 use twox_hash::XxHash3_64;
 
 use crate::settings::ConfigSettings;
@@ -49,11 +49,12 @@ pub(super) enum ConfigError {
 ///
 /// # Errors
 /// The first fault.
-pub(super) fn check(config: &ConfigSettings, dialect: Option<Dialect>) -> Result<(), Fault> {
+pub(super) fn check(config: &ConfigSettings, dialect: Option<Dialect>) -> Result<(), SettingsFault> {
     if config.is_empty() {
         return Ok(());
     }
-    let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.config{key}"), message));
+    let fault =
+        |key: &str, message: String| Err(SettingsFault::new(format!("system.ingress.config{key}"), message));
     let Some(dialect) = dialect else {
         return fault("", "only `kind: haproxy` and `kind: nginx` take a configuration".to_owned());
     };

@@ -149,6 +149,8 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
         // Despite its name, the second counts a frontend's streams in the line of the frontend.
         (counter(Spoken::H1), value(frontend, "h1_total_streams")),
         (counter(Spoken::H2), value(frontend, "h2_backend_total_streams")),
+        // The load sends no trailers, so each request has one block of fields.
+        (counter(Spoken::H3), value(frontend, "h3_headers")),
         ("upstream_connects", value(backend, "connect")),
         ("handshakes_full", value(frontend, "ssl_sess")),
         ("handshakes_resumed", value(frontend, "ssl_reused_sess")),
@@ -212,16 +214,26 @@ fn config(
         // Without `proto`, HAProxy serves clients that do not offer h2 by h1.
         (false, _) => ("h2", " proto h2"),
     };
+    let secret = format!(" ssl crt {HOME}/bundle.pem alpn ");
+    let quic = if at.is_ipv4() { "quic4" } else { "quic6" };
+    let http3 = if spec.has_h3() { format!("\n    bind {quic}@{at}{secret}h3") } else { String::new() };
     let (tls, bind, protocol) = if has_tls {
-        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn {alpn}{only}"), "https")
+        (format!("{words}{}", tls(spec)), format!("{secret}{alpn}{only}{http3}"), "https")
     } else {
         // Without TLS, HAProxy knows h2 by its first bytes (`option disable-h2-upgrade`).
         (String::new(), only.to_owned(), "http")
     };
-    let streams = spec.streams.map(|streams| format!("    tune.h2.max-concurrent-streams {streams}\n"));
+    let limit = |name: &str| spec.streams.map(|streams| format!("    tune.{name} {streams}\n"));
+    let limits = [
+        spec.has_h2().then(|| limit("h2.max-concurrent-streams")).flatten(),
+        spec.has_h3().then(|| limit("quic.frontend.max-streams-bidi")).flatten(),
+        // Debian's HAProxy has an OpenSSL that was not made for QUIC, which it uses only if it is told to. With others the word has no
+        // effect.
+        spec.has_h3().then(|| "    limited-quic\n".to_owned()),
+    ];
     let global = format!(
         "    nbthread {threads}\n    stats socket unix@{HOME}/{STATS_SOCKET} mode 600 level operator\n{}",
-        streams.unwrap_or_default()
+        limits.into_iter().flatten().collect::<String>()
     );
     let values = [
         ("global", global),

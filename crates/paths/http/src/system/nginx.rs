@@ -55,8 +55,8 @@ impl Nginx {
         certificates: Option<&Certificates>,
     ) -> Result<(), PathError> {
         let is_nobody = may_give_up_root(None);
-        let http2 = Http2::of_installed(spec)?;
-        let config = |port| config(spec, "", (here(port), 1), is_nobody, http2);
+        let versions = Versions::of_installed(spec)?;
+        let config = |port| config(spec, "", (here(port), 1), is_nobody, versions);
         let directory = place.scratch.join("nginx-ingress");
         Program::test(
             &recipe(directory, Environment::default(), (spec.threads, is_nobody), &config, certificates),
@@ -74,10 +74,10 @@ impl Nginx {
         let module = Module::asked_by(spec, NGINX).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let is_nobody = may_give_up_root(module.as_ref());
-        let http2 = Http2::of_installed(spec)?;
+        let versions = Versions::of_installed(spec)?;
         let config = |port| {
             let at = SocketAddr::new(expected.address, port);
-            config(spec, &words, (at, origin_port), is_nobody, http2)
+            config(spec, &words, (at, origin_port), is_nobody, versions)
         };
         let directory = place.scratch.join("nginx-ingress");
         let environment = Environment::new(module.as_ref(), ".");
@@ -132,7 +132,7 @@ impl Nginx {
             BTreeMap::from([("requests".to_owned(), requests.saturating_sub(self.status_requests))]);
         if let Some(log) = &mut self.requests {
             log.count_new().map_err(|error| PathError::new(format!("read {REQUEST_LOG}: {error}")))?;
-            let counted = [(Spoken::H1, log.h1), (Spoken::H2, log.h2)];
+            let counted = [(Spoken::H1, log.h1), (Spoken::H2, log.h2), (Spoken::H3, log.h3)];
             counters.extend(counted.map(|(protocol, count)| (counter(protocol).to_owned(), count)));
         }
         Ok(counters)
@@ -200,6 +200,7 @@ struct RequestLog {
     line: Vec<u8>,
     h1: u64,
     h2: u64,
+    h3: u64,
     /// By the worker's pid.
     workers: BTreeMap<u32, u64>,
 }
@@ -207,7 +208,7 @@ struct RequestLog {
 impl RequestLog {
     fn new(file: File) -> Self {
         let file = BufReader::with_capacity(64 << 10, file);
-        Self { file, line: Vec::new(), h1: 0, h2: 0, workers: BTreeMap::new() }
+        Self { file, line: Vec::new(), h1: 0, h2: 0, h3: 0, workers: BTreeMap::new() }
     }
 
     /// Counts the requests that were written since it was last called.
@@ -221,7 +222,12 @@ impl RequestLog {
 
     /// Counts the request of a line such as `HTTP/2.0 4711`. The protocol of a request that nginx cannot read is empty.
     fn count(&mut self) {
-        *(if self.line.starts_with(b"HTTP/2") { &mut self.h2 } else { &mut self.h1 }) += 1;
+        let count = match self.line.strip_prefix(b"HTTP/").and_then(|rest| rest.first()) {
+            Some(b'3') => &mut self.h3,
+            Some(b'2') => &mut self.h2,
+            _ => &mut self.h1,
+        };
+        *count += 1;
         let pid = self.line.trim_ascii_end().rsplit(|byte| *byte == b' ').next();
         let pid = pid.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
         pid.into_iter().for_each(|pid| *self.workers.entry(pid).or_default() += 1);
@@ -238,34 +244,66 @@ enum Http2 {
     Directive,
 }
 
-impl Http2 {
+/// The versions of HTTP beside 1.1 that nginx is told to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Versions {
+    http2: Http2,
+    has_h3: bool,
+}
+
+impl Versions {
+    const H1_ALONE: Self = Self { http2: Http2::Off, has_h3: false };
+
+    /// Those of the settings, by an nginx that knows `http2` as a directive if `knows_directive`.
+    fn new(spec: &IngressSettings, knows_directive: bool) -> Self {
+        let http2 = match spec.has_h2() {
+            false => Http2::Off,
+            true if knows_directive => Http2::Directive,
+            true => Http2::Listen,
+        };
+        Self { http2, has_h3: spec.has_h3() }
+    }
+
     fn of_installed(spec: &IngressSettings) -> Result<Self, PathError> {
         if !spec.has_h2() {
-            return Ok(Self::Off);
+            return Ok(Self::new(spec, true));
         }
         let version = NGINX.version(&NGINX.find().map_err(PathError::new)?)?;
         let is_new = Version::find_in(&version).is_none_or(|version| version >= HTTP2_DIRECTIVE);
-        Ok(if is_new { Self::Directive } else { Self::Listen })
+        Ok(Self::new(spec, is_new))
     }
 
     /// Lines for `http`.
     fn lines(self, streams: Option<u32>) -> String {
-        let on = if self == Self::Directive { "    http2 on;\n" } else { "" };
-        let streams = streams.map(|streams| format!("    http2_max_concurrent_streams {streams};\n"));
-        format!("{on}{}", streams.unwrap_or_default())
+        let on = (self.http2 == Http2::Directive).then(|| "    http2 on;\n".to_owned());
+        let limit = |name: &str| Some(format!("    {name}_max_concurrent_streams {};\n", streams?));
+        let limits = [
+            (self.http2 != Http2::Off).then(|| limit("http2")).flatten(),
+            self.has_h3.then(|| limit("http3")).flatten(),
+        ];
+        on.into_iter().chain(limits.into_iter().flatten()).collect()
     }
 
-    /// The log of `http`: without HTTP/2 every request has the same protocol, and nothing is written. Lines are gathered for some
+    /// Where the ingress listens: the value of `listen`, and for HTTP/3 a second `listen`. Without `reuseport` one worker would get the
+    /// datagrams of all.
+    fn listen(self, at: SocketAddr, ssl: &str, workers: u32) -> String {
+        let word = if self.http2 == Http2::Listen { " http2" } else { "" };
+        let reuse = if workers > 1 { " reuseport" } else { "" };
+        let quic = if self.has_h3 { format!(";\n        listen {at} quic{reuse}") } else { String::new() };
+        format!("{at}{ssl}{word} backlog=4096{quic}")
+    }
+
+    /// The log of `http`: with HTTP/1.1 alone every request has the same protocol, and nothing is written. Lines are gathered for some
     /// milliseconds, which costs a request less than a microsecond.
     fn log(self) -> String {
-        match self {
-            Self::Off => "    access_log off;\n".to_owned(),
-            Self::Listen | Self::Directive => format!(
-                "    log_format request '$server_protocol $pid';
+        if self == Self::H1_ALONE {
+            return "    access_log off;\n".to_owned();
+        }
+        format!(
+            "    log_format request '$server_protocol $pid';
     access_log {REQUEST_LOG} request buffer=64k flush=10ms;
 "
-            ),
-        }
+        )
     }
 }
 
@@ -367,7 +405,7 @@ const ORIGIN: Dialect = Dialect {
 };
 
 /// The lines that plumb needs in every configuration: outside of all blocks, and in `http`.
-fn needs(workers: u32, is_nobody: bool, words: &str, http2: Http2) -> [(&'static str, String); 3] {
+fn needs(workers: u32, is_nobody: bool, words: &str, versions: Versions) -> [(&'static str, String); 3] {
     let master = if has_master(workers) { "on" } else { "off" };
     // The workers of a master that stays root would change to `nobody`, which cannot read root's files.
     let stays_root = !is_nobody && rustix::process::geteuid().is_root();
@@ -380,7 +418,7 @@ worker_processes {workers};
 error_log stderr error;
 "
     );
-    let silent = if http2 == Http2::Off { "" } else { "        access_log off;\n" };
+    let silent = if versions == Versions::H1_ALONE { "" } else { "        access_log off;\n" };
     let http = format!(
         "    client_body_temp_path temp-client;
     proxy_temp_path temp-proxy;
@@ -396,19 +434,18 @@ error_log stderr error;
     }}
 "
     );
-    [("main", main), ("http", http), ("log", http2.log())]
+    [("main", main), ("http", http), ("log", versions.log())]
 }
 
 fn origin(port: u16, is_nobody: bool) -> Result<String, ConfigError> {
-    let [main, http, log] = needs(1, is_nobody, "", Http2::Off);
+    let [main, http, log] = needs(1, is_nobody, "", Versions::H1_ALONE);
     let values = [main, http, log, ("listen", format!("127.0.0.1:{port} backlog=4096"))];
     config::text(&ConfigSettings::default(), ORIGIN, &values)
 }
 
 /// The summary of the configuration in evidence, whatever its ports are; `None` for plumb's own.
 pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
-    let http2 = if spec.has_h2() { Http2::Directive } else { Http2::Off };
-    config::expected(&spec.config, || config(spec, "", (here(0), 0), true, http2))
+    config::expected(&spec.config, || config(spec, "", (here(0), 0), true, Versions::new(spec, true)))
 }
 
 /// The ingress' configuration, with the words that have it use a module of OpenSSL.
@@ -417,17 +454,16 @@ fn config(
     words: &str,
     (at, origin_port): (SocketAddr, u16),
     is_nobody: bool,
-    http2: Http2,
+    versions: Versions,
 ) -> Result<String, ConfigError> {
     let has_tls = spec.tls != TlsVersion::None;
     let (ssl, tls) = if has_tls { (" ssl", tls(spec)) } else { ("", String::new()) };
-    let word = if http2 == Http2::Listen { " http2" } else { "" };
-    let [main, (_, http), log] = needs(spec.threads, is_nobody, words, http2);
+    let [main, (_, http), log] = needs(spec.threads, is_nobody, words, versions);
     let values = [
         main,
-        ("http", format!("{}{http}", http2.lines(spec.streams))),
+        ("http", format!("{}{http}", versions.lines(spec.streams))),
         log,
-        ("listen", format!("{at}{ssl}{word} backlog=4096")),
+        ("listen", versions.listen(at, ssl, spec.threads)),
         ("tls", tls),
         ("origin", format!("127.0.0.1:{origin_port}")),
         ("port", at.port().to_string()),
@@ -457,17 +493,25 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::settings::Spoken::{H1, H2};
+    use crate::settings::Spoken::{H1, H2, H3};
 
-    fn text(protocols: &[Spoken], streams: Option<u32>, http2: Http2) -> String {
+    fn text(protocols: &[Spoken], streams: Option<u32>, threads: u32, knows_directive: bool) -> String {
         let protocols = protocols.to_vec();
-        let spec = IngressSettings { protocols, streams, ..IngressSettings::default() };
-        config(&spec, "", (here(1), 2), true, http2).unwrap()
+        let spec = IngressSettings { protocols, streams, threads, ..IngressSettings::default() };
+        config(&spec, "", (here(1), 2), true, Versions::new(&spec, knows_directive)).unwrap()
+    }
+
+    /// Lines that h1 alone does not have.
+    fn new_lines(protocols: &[Spoken], streams: Option<u32>, threads: u32, knows_directive: bool) -> String {
+        let h1 = text(&[H1], None, threads, knows_directive);
+        let text = text(protocols, streams, threads, knows_directive);
+        let new: Vec<&str> = text.lines().filter(|line| !h1.contains(line)).collect();
+        new.join("\n")
     }
 
     #[test]
     fn with_h1_alone_the_configuration_knows_nothing_of_h2() {
-        insta::assert_snapshot!(text(&[H1], None, Http2::Off), @r#"
+        insta::assert_snapshot!(text(&[H1], None, 1, true), @r#"
         daemon off;
         master_process off;
         worker_processes 1;
@@ -534,24 +578,37 @@ mod tests {
 
     #[test]
     fn h2_is_a_word_or_a_directive_by_the_version() {
-        let h1 = text(&[H1], None, Http2::Off);
-        let new = |http2| {
-            let h2 = text(&[H1, H2], Some(8), http2);
-            let new: Vec<&str> = h2.lines().filter(|line| !h1.contains(line)).collect();
-            new.join("\n")
-        };
-        insta::assert_snapshot!(new(Http2::Listen), @"
+        insta::assert_snapshot!(new_lines(&[H1, H2], Some(8), 1, false), @"
             log_format request '$server_protocol $pid';
             access_log requests.log request buffer=64k flush=10ms;
                 listen 127.0.0.1:1 ssl http2 backlog=4096;
             http2_max_concurrent_streams 8;
                 access_log off;
         ");
-        insta::assert_snapshot!(new(Http2::Directive), @"
+        insta::assert_snapshot!(new_lines(&[H1, H2], Some(8), 1, true), @"
             log_format request '$server_protocol $pid';
             access_log requests.log request buffer=64k flush=10ms;
             http2 on;
             http2_max_concurrent_streams 8;
+                access_log off;
+        ");
+    }
+
+    #[test]
+    fn h3_listens_beside_the_others_in_each_worker() {
+        insta::assert_snapshot!(new_lines(&[H1, H3], None, 1, true), @"
+            log_format request '$server_protocol $pid';
+            access_log requests.log request buffer=64k flush=10ms;
+                listen 127.0.0.1:1 quic;
+                access_log off;
+        ");
+        insta::assert_snapshot!(new_lines(&[H1, H2, H3], Some(8), 2, true), @"
+            log_format request '$server_protocol $pid';
+            access_log requests.log request buffer=64k flush=10ms;
+                listen 127.0.0.1:1 quic reuseport;
+            http2 on;
+            http2_max_concurrent_streams 8;
+            http3_max_concurrent_streams 8;
                 access_log off;
         ");
     }
@@ -563,9 +620,15 @@ mod tests {
         let mut counted_after = |text: &str| {
             written.write_all(text.as_bytes()).unwrap();
             log.count_new().unwrap();
-            (log.h1, log.h2, log.workers.clone())
+            ([log.h1, log.h2, log.h3], log.workers.clone())
         };
-        assert_eq!(counted_after("HTTP/2.0 71\nHTTP/1.1 72\nHTTP/2.0 7"), (1, 1, [(71, 1), (72, 1)].into()));
-        assert_eq!(counted_after("1\nHTTP/1.0 71\n 72\n"), (3, 2, [(71, 3), (72, 2)].into()));
+        assert_eq!(
+            counted_after("HTTP/2.0 71\nHTTP/1.1 72\nHTTP/2.0 7"),
+            ([1, 1, 0], [(71, 1), (72, 1)].into())
+        );
+        assert_eq!(
+            counted_after("1\nHTTP/1.0 71\n 72\nHTTP/3.0 72\n"),
+            ([3, 2, 1], [(71, 3), (72, 3)].into())
+        );
     }
 }

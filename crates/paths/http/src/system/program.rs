@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plumb_host::network::datagrams_dropped;
 use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private, output_of};
 use plumb_path::PathError;
 
@@ -146,6 +147,11 @@ impl Program {
 
     pub(super) fn pid(&self) -> u32 {
         self.child.pid()
+    }
+
+    /// Datagrams that the kernel dropped at its UDP sockets, if it has any at its port.
+    pub(super) fn datagrams_dropped(&self) -> Result<Option<u64>, PathError> {
+        Ok(datagrams_dropped(self.pid(), self.port)?)
     }
 
     /// Asks through a socket in the program's directory, and returns the answer.

@@ -1,6 +1,6 @@
 //! The HTTP versions of an ingress: checks of the settings, and of the installed program.
 
-use plumb_path::{AnyError, Fault};
+use plumb_path::{AnyError, SettingsFault};
 
 use super::installable::{HAPROXY, Installable, NGINX};
 use super::version::Version;
@@ -25,8 +25,9 @@ pub(crate) fn counter(protocol: Spoken) -> &'static str {
 ///
 /// # Errors
 /// The first fault, at its key.
-pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.{key}"), message));
+pub(super) fn check(ingress: &IngressSettings) -> Result<(), SettingsFault> {
+    let fault =
+        |key: &str, message: String| Err(SettingsFault::new(format!("system.ingress.{key}"), message));
     let protocols = &ingress.protocols;
     if protocols.is_empty() {
         return fault("protocols", "name at least one of `h1`, `h2` and `h3`, such as `[h1, h2]`".to_owned());
@@ -42,7 +43,7 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
         return fault("protocols", why.to_owned());
     }
     if let Some(why) = needs_h1(ingress) {
-        return fault("protocols", format!("{why}; write `[h1, h2]`, and choose with `load.protocol`"));
+        return fault("protocols", format!("{why}; add h1, and choose with `load.protocol`"));
     }
     match ingress.streams {
         None => Ok(()),
@@ -63,20 +64,17 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), Fault> {
 fn lacks_h3(ingress: &IngressSettings) -> Option<&'static str> {
     match ingress.kind {
         _ if !ingress.has_h3() => None,
-        IngressKind::Haproxy | IngressKind::Nginx => Some(
-            "of the ingresses that plumb starts, the embedded one and Caddy speak h3; set `kind: embedded` or `kind: caddy`",
-        ),
         _ if ingress.tls != TlsVersion::V13 => Some("h3 needs TLS 1.3; set `tls: \"1.3\"`"),
         IngressKind::Caddy if !ingress.has_h1() => {
             Some("Caddy speaks h3 beside h1; write `[h1, h3]` or `[h1, h2, h3]`")
         }
-        IngressKind::Embedded if ingress.protocols == [Spoken::H3] => Some(
-            "the embedded ingress speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`",
+        _ if ingress.protocols == [Spoken::H3] => Some(
+            "an ingress that plumb starts speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`",
         ),
-        IngressKind::Embedded if ingress.offload != Offload::None => Some(
+        _ if ingress.offload != Offload::None => Some(
             "a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`",
         ),
-        IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => None,
+        _ => None,
     }
 }
 
@@ -105,6 +103,13 @@ pub(super) enum Lacks {
         "nginx {installed} serves h1 wherever it serves h2; h2 alone needs nginx before {HTTP2_DIRECTIVE}"
     )]
     H2Alone { installed: Version },
+    #[error(
+        "this {} was built without h3: `{} {}` does not list it; that of Debian 13 has it",
+        program.title,
+        program.command,
+        program.build_argument
+    )]
+    H3 { program: Installable },
 }
 
 /// Whether the installed program speaks the protocols of the settings.
@@ -112,20 +117,32 @@ pub(super) enum Lacks {
 /// # Errors
 /// When it lacks one of them, or does not run.
 pub(super) fn feasible(ingress: &IngressSettings) -> Result<(), AnyError> {
-    let (program, mark) = match ingress.kind {
-        _ if !ingress.has_h2() => return Ok(()),
-        IngressKind::Haproxy => (HAPROXY, " h2 : "),
-        IngressKind::Nginx => (NGINX, "--with-http_v2_module"),
-        // Every Caddy 2 speaks h2.
+    let (program, marks) = match ingress.kind {
+        _ if !ingress.has_h2() && !ingress.has_h3() => return Ok(()),
+        IngressKind::Haproxy => (HAPROXY, HAPROXY_MARKS),
+        IngressKind::Nginx => (NGINX, NGINX_MARKS),
+        // Every Caddy 2 speaks h2 and h3.
         IngressKind::Embedded | IngressKind::Caddy | IngressKind::External => return Ok(()),
     };
     let file = program.find()?;
-    Ok(lack(program, mark, &program.build(&file)?, ingress)?)
+    Ok(lack(program, marks, &program.build(&file)?, ingress)?)
 }
 
-/// Fails if the program lacks HTTP/2, by its own report of its build.
-fn lack(program: Installable, mark: &str, build: &str, ingress: &IngressSettings) -> Result<(), Lacks> {
-    if !build.contains(mark) {
+/// The words for h2 and h3 in a program's report of its build.
+type Marks = [&'static str; 2];
+
+const HAPROXY_MARKS: Marks = [" h2 : ", " quic : "];
+const NGINX_MARKS: Marks = ["--with-http_v2_module", "--with-http_v3_module"];
+
+/// Fails if the program lacks a protocol, by its own report of its build.
+fn lack(program: Installable, [h2, h3]: Marks, build: &str, ingress: &IngressSettings) -> Result<(), Lacks> {
+    if ingress.has_h3() && !build.contains(h3) {
+        return Err(Lacks::H3 { program });
+    }
+    if !ingress.has_h2() {
+        return Ok(());
+    }
+    if !build.contains(h2) {
         return Err(Lacks::H2 { program });
     }
     let is_plain_nginx = program == NGINX && ingress.tls == TlsVersion::None;
@@ -172,8 +189,8 @@ mod tests {
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
         system.ingress.protocols: name at least one of `h1`, `h2` and `h3`, such as `[h1, h2]`
-        system.ingress.protocols: over TLS, nginx offers `http/1.1` beside `h2`, whatever its configuration; write `[h1, h2]`, and choose with `load.protocol`
-        system.ingress.protocols: Caddy refuses a configuration with h2 and without h1; write `[h1, h2]`, and choose with `load.protocol`
+        system.ingress.protocols: over TLS, nginx offers `http/1.1` beside `h2`, whatever its configuration; add h1, and choose with `load.protocol`
+        system.ingress.protocols: Caddy refuses a configuration with h2 and without h1; add h1, and choose with `load.protocol`
         system.ingress.protocols: an external system speaks what its own configuration says; leave out `protocols`
         system.ingress.protocols: name each protocol once
         system.ingress.protocols: name each protocol once
@@ -195,23 +212,27 @@ mod tests {
         let (embedded, v13, none) = (IngressKind::Embedded, TlsVersion::V13, Offload::None);
         for protocols in [&[H1, H3][..], &[H1, H2, H3], &[H2, H3]] {
             assert_eq!(with(embedded, v13, none.clone(), protocols), "none");
+            assert_eq!(with(IngressKind::Haproxy, v13, none.clone(), protocols), "none");
         }
+        assert_eq!(with(IngressKind::Nginx, v13, none.clone(), &[H1, H3]), "none");
         let faults = [
             with(embedded, v13, none.clone(), &[H3]),
             with(embedded, TlsVersion::None, none.clone(), &[H1, H3]),
             with(embedded, TlsVersion::V12, none.clone(), &[H1, H3]),
             with(embedded, v13, Offload::Threads, &[H1, H3]),
             with(embedded, v13, Offload::Multibuffer, &[H1, H2, H3]),
-            with(IngressKind::Haproxy, v13, none.clone(), &[H1, H3]),
+            with(IngressKind::Haproxy, v13, Offload::Provider("p".to_owned()), &[H1, H3]),
+            with(IngressKind::Nginx, v13, none.clone(), &[H2, H3]),
             with(IngressKind::Caddy, v13, none, &[H2, H3]),
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
-        system.ingress.protocols: the embedded ingress speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`
+        system.ingress.protocols: an ingress that plumb starts speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`
         system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
         system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
         system.ingress.protocols: a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`
         system.ingress.protocols: a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`
-        system.ingress.protocols: of the ingresses that plumb starts, the embedded one and Caddy speak h3; set `kind: embedded` or `kind: caddy`
+        system.ingress.protocols: a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`
+        system.ingress.protocols: over TLS, nginx offers `http/1.1` beside `h2`, whatever its configuration; add h1, and choose with `load.protocol`
         system.ingress.protocols: Caddy speaks h3 beside h1; write `[h1, h3]` or `[h1, h2, h3]`
         ");
     }
@@ -221,7 +242,7 @@ mod tests {
         let nginx = |build: &str, tls, protocols: &[Spoken]| {
             let ingress =
                 IngressSettings { tls, protocols: protocols.to_vec(), ..IngressSettings::default() };
-            let lacking = lack(NGINX, "--with-http_v2_module", build, &ingress);
+            let lacking = lack(NGINX, NGINX_MARKS, build, &ingress);
             lacking.map_or_else(|lacks| lacks.to_string(), |()| "nothing".to_owned())
         };
         let old = "nginx version: nginx/1.22.1\nconfigure arguments: --with-http_v2_module";
@@ -232,5 +253,6 @@ mod tests {
         insta::assert_snapshot!(nginx(new, plain, &[H2]), @"nginx 1.26.3 serves h1 wherever it serves h2; h2 alone needs nginx before 1.25.1");
         insta::assert_snapshot!(nginx(old, plain, both), @"nginx 1.22.1 serves h1 and h2 on one port only over TLS; without TLS, that needs nginx 1.25.1 or later");
         insta::assert_snapshot!(nginx("nginx version: nginx/1.26.3", TlsVersion::V13, both), @"this nginx was built without h2: `nginx -V` does not list it");
+        insta::assert_snapshot!(nginx(new, TlsVersion::V13, &[H1, H3]), @"this nginx was built without h3: `nginx -V` does not list it; that of Debian 13 has it");
     }
 }

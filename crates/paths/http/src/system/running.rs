@@ -244,12 +244,16 @@ impl Ingress {
     }
 
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
-        match self {
-            Self::Embedded(ingress) => Ok(ingress.counters()),
-            Self::Haproxy(ingress) => ingress.counters(),
-            Self::Nginx(ingress) => ingress.counters(),
-            Self::Caddy(_) => Ok(BTreeMap::new()),
-        }
+        let mut counters = match self {
+            Self::Embedded(ingress) => return Ok(ingress.counters()),
+            // Each of its connections has a socket, whose count goes with it.
+            Self::Haproxy(ingress) => return ingress.counters(),
+            Self::Nginx(ingress) => ingress.counters()?,
+            Self::Caddy(_) => BTreeMap::new(),
+        };
+        let dropped = self.program().map_or(Ok(None), |program| program.datagrams_dropped())?;
+        counters.extend(dropped.map(|count| ("datagrams_dropped".to_owned(), count)));
+        Ok(counters)
     }
 
     /// Requests by worker, as far as the last reading of its counters has them, if it has several and counts them.

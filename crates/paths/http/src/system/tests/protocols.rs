@@ -10,7 +10,7 @@ use plumb_path::{Portion, SeenWindow, Settings as _, Window};
 
 use super::*;
 use crate::load::http_load;
-use crate::settings::Spoken::{self, H1, H2};
+use crate::settings::Spoken::{self, H1, H2, H3};
 use crate::settings::{HttpSettings, LoadProtocol, LoadSettings};
 use crate::share::share;
 use crate::system::protocols::Lacks;
@@ -44,7 +44,8 @@ fn speaking(test: &str, tls: TlsVersion, protocols: &[Spoken]) -> Vec<SystemSett
     let can = |spec: &SystemSettings| {
         let lacks = feasible(spec).err();
         let lacks = lacks.as_ref().and_then(|lacks| lacks.downcast_ref());
-        check(spec).is_ok() && !matches!(lacks, Some(Lacks::PlainH2 { .. } | Lacks::H2Alone { .. }))
+        check(spec).is_ok()
+            && !matches!(lacks, Some(Lacks::PlainH2 { .. } | Lacks::H2Alone { .. } | Lacks::H3 { .. }))
     };
     let specs = specs.into_iter().filter(can);
     specs.filter(|spec| is_feasible(&format!("protocols::{test}"), spec)).collect()
@@ -272,9 +273,47 @@ fn loads_for_which_the_server_chose_different_protocols_are_found_by_their_evide
 #[test]
 fn each_kind_counts_the_requests_of_the_load() {
     let test = "each_kind_counts_the_requests_of_the_load";
+    for tls in [TlsVersion::None, TlsVersion::V13] {
+        for spec in speaking(test, tls, &[H1, H2]) {
+            let mut started = Started::new(&spec);
+            let before = proven(&mut started);
+            ask_2000_times(&started, LoadProtocol::H2);
+            counts(&mut started, [(H1, 0), (H2, 2_000)], &before);
+        }
+    }
+}
+
+#[test]
+fn each_kind_that_speaks_h3_counts_the_requests_of_the_load_and_of_curl() {
+    let test = "each_kind_that_speaks_h3_counts_the_requests_of_the_load_and_of_curl";
+    let Some((program, mut specs)) = with_curl(test, TlsVersion::V13, &[H1, H3]) else { return };
+    let features = run_for_output(&program, ["--version"], Duration::from_secs(20)).unwrap();
+    let has_h3 = features.stdout.contains("HTTP3");
+    let several = specs.clone().into_iter().map(|mut spec| {
+        spec.ingress.threads = 2;
+        spec
+    });
+    specs.extend(several.collect::<Vec<_>>());
+    for spec in specs {
+        let mut started = Started::new(&spec);
+        let before = proven(&mut started);
+        ask_2000_times(&started, LoadProtocol::H3);
+        counts(&mut started, [(H1, 0), (H3, 2_000)], &before);
+        if has_h3 {
+            assert_eq!(curl(&program, &started, "--http3-only"), "3 200 612", "{spec:?}");
+            counts(&mut started, [(H1, 0), (H3, 2_001)], &before);
+        }
+        let after = started.snapshot();
+        let dropped = after.moved(&before, "datagrams_dropped");
+        assert_eq!(dropped, (spec.ingress.kind != IngressKind::Haproxy).then_some(0), "{spec:?}");
+    }
+}
+
+/// Has the load make 2,000 requests on two connections.
+fn ask_2000_times(started: &Started, protocol: LoadProtocol) {
     let load = LoadSettings {
         connections: 2,
-        protocol: LoadProtocol::H2,
+        protocol,
         streams: 8,
         requests: Some(2_000),
         warmup: Span(0),
@@ -282,15 +321,8 @@ fn each_kind_counts_the_requests_of_the_load() {
         checks: vec!["body length == 612 B".to_owned()],
         ..LoadSettings::default()
     };
-    for tls in [TlsVersion::None, TlsVersion::V13] {
-        for spec in speaking(test, tls, &[H1, H2]) {
-            let mut started = Started::new(&spec);
-            let before = proven(&mut started);
-            let window = Window::at_once(0, load.duration.0, 7);
-            let mut driven = http_load(&load, &started.target).unwrap();
-            let measurement = driven.measure(window, &mut |_| ()).unwrap();
-            assert_eq!((measurement.work, measurement.errors), (2_000, [].into()), "{spec:?}");
-            counts(&mut started, [(H1, 0), (H2, 2_000)], &before);
-        }
-    }
+    let window = Window::at_once(0, load.duration.0, 7);
+    let mut driven = http_load(&load, &started.target).unwrap();
+    let measurement = driven.measure(window, &mut |_| ()).unwrap();
+    assert_eq!((measurement.work, measurement.errors), (2_000, [].into()), "{:?}", started.target);
 }
