@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use plumb_path::tree::{Location, Mistake, Node, Scalar, Value, from_node_thorough};
-use plumb_path::{DataPath, Fault, Settings, schema_of};
+use plumb_path::{DataPath, Settings, SettingsFault, schema_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -172,7 +172,7 @@ pub fn settings_of<F: Flagged>(tree: &Node) -> Result<F, Failure> {
 }
 
 /// A fault of settings that came from flags.
-pub fn fault<F: Flagged>(fault: &Fault) -> Failure {
+pub fn fault<F: Flagged>(fault: &SettingsFault) -> Failure {
     let key = fault.key.split('[').next().unwrap_or_default();
     let flag = F::flags().iter().find(|flag| flag.get_id() == key).map(called);
     Failure::usage(said(flag.as_deref().unwrap_or(key), &fault.message))
@@ -370,7 +370,7 @@ mod tests {
         let wrong = failure("plumb|http|http://a/|-c|many|-R|fast");
         assert!(wrong.contains("error: --connections: expected a whole number"), "{wrong}");
         assert!(wrong.contains("error: --rate: `fast` does not begin"), "{wrong}");
-        let fault = |key: &str| format!("{:?}", fault::<NetworkSettings>(&Fault::new(key, "wrong")));
+        let fault = |key: &str| format!("{:?}", fault::<NetworkSettings>(&SettingsFault::new(key, "wrong")));
         assert!(fault("load.tests").contains("\"TEST: wrong\""));
         assert!(fault("load.send_buffer").contains("\"--send-buffer: wrong\""));
     }

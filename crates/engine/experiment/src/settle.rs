@@ -2,7 +2,7 @@
 
 use plumb_model::{Cell, PlannedVariant, Span, Variant};
 use plumb_path::tree::{Location, Mistake, Mistakes, Node};
-use plumb_path::{CapacitySettings, DataPath, Fault, PathSettings, TRIAL_PER_LIMIT, Timing};
+use plumb_path::{CapacitySettings, DataPath, PathSettings, SettingsFault, TRIAL_PER_LIMIT, Timing};
 use serde_json::Value;
 
 use super::document::{self, VariantPart, spec_place};
@@ -104,7 +104,7 @@ impl Settling<'_> {
     ) -> Result<(Vec<PathSettings>, Vec<Value>), Vec<Mistake>> {
         let (mut all, mut jsons, mut mistakes) = (Vec::new(), Vec::new(), Mistakes::default());
         for (at, (variant, tree)) in self.variants.iter().zip(trees).enumerate() {
-            let fault = |fault: Fault| {
+            let fault = |fault: SettingsFault| {
                 let mistake = Mistake::new(self.fault_place(&fault.key, variant, tree), fault.message);
                 let name = (at > 0).then_some(variant.name.as_str());
                 vec![match context(name, cell) {
@@ -129,7 +129,7 @@ impl Settling<'_> {
     fn settle_variant(
         &self,
         tree: &Node,
-        fault: &dyn Fn(Fault) -> Vec<Mistake>,
+        fault: &dyn Fn(SettingsFault) -> Vec<Mistake>,
     ) -> Result<(PathSettings, Value, [u64; 2]), Vec<Mistake>> {
         let mut settings = self.path.read_settings(&document::without_host(tree))?;
         settings.check().map_err(fault)?;
@@ -152,10 +152,10 @@ impl Settling<'_> {
         }
         let lengths_ns = [window.0, warmup.0];
         if lengths_ns[0] == 0 {
-            return Err(fault(Fault::new("load.duration", "a window must be longer than 0 s")));
+            return Err(fault(SettingsFault::new("load.duration", "a window must be longer than 0 s")));
         }
         let json = settings.to_json();
-        let json = json.map_err(|error| fault(Fault::new("system", format!("failed to {error}"))))?;
+        let json = json.map_err(|error| fault(SettingsFault::new("system", format!("failed to {error}"))))?;
         Ok((settings, json, lengths_ns))
     }
 

@@ -6,7 +6,7 @@ use plumb_pace::Schedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::family::Fault;
+use crate::family::SettingsFault;
 
 /// A search for the highest rate that still meets objectives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -64,8 +64,8 @@ impl CapacitySettings {
     ///
     /// # Errors
     /// The first fault, with its key.
-    pub fn to_capacity(&self, metrics: &[Metric], latency: &[&str]) -> Result<Capacity, Fault> {
-        let fault = |key: &str, message: String| Fault::new(format!("load.capacity.{key}"), message);
+    pub fn to_capacity(&self, metrics: &[Metric], latency: &[&str]) -> Result<Capacity, SettingsFault> {
+        let fault = |key: &str, message: String| SettingsFault::new(format!("load.capacity.{key}"), message);
         if self.objective.is_empty() {
             return Err(fault("objective", "name at least one limit, such as `p99 < 10 ms`".to_owned()));
         }
@@ -92,14 +92,14 @@ impl CapacitySettings {
     ///
     /// # Errors
     /// The first such setting, with its key.
-    pub fn check_alone(is_native: bool, others: &[(&str, bool)]) -> Result<(), Fault> {
+    pub fn check_alone(is_native: bool, others: &[(&str, bool)]) -> Result<(), SettingsFault> {
         if let Some((key, _)) = others.iter().find(|(_, is_set)| *is_set) {
             let message = "a search for the capacity sets the rate and the time of each trial; leave it out";
-            return Err(Fault::new(format!("load.{key}"), message));
+            return Err(SettingsFault::new(format!("load.{key}"), message));
         }
         if !is_native {
             let message = "only the load of plumb itself searches; leave `driver` out";
-            return Err(Fault::new("load.capacity", message));
+            return Err(SettingsFault::new("load.capacity", message));
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::null::METRICS;
 
-    fn capacity_from(json: serde_json::Value) -> Result<Capacity, Fault> {
+    fn capacity_from(json: serde_json::Value) -> Result<Capacity, SettingsFault> {
         let settings: CapacitySettings = serde_json::from_value(json).unwrap();
         settings.to_capacity(METRICS, &["latency"])
     }

@@ -11,7 +11,7 @@ use plumb_model::{CpuCost, Notice, NoticeKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{Fault, PathError, Processes, Snapshot, System};
+use crate::{PathError, Processes, SettingsFault, Snapshot, System};
 
 /// The location and the processes of such a system.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,7 +122,7 @@ impl RunBy {
     ///
     /// # Errors
     /// When the settings name processes of a system that is built, or more than one of these keys.
-    pub fn check(&self, key: &str, is_external: bool) -> Result<(), Fault> {
+    pub fn check(&self, key: &str, is_external: bool) -> Result<(), SettingsFault> {
         let named = [
             ("pid", self.pid.is_some()),
             ("unit", self.unit.is_some()),
@@ -136,11 +136,11 @@ impl RunBy {
                 let message = format!(
                     "`{name}` names the processes of a system that runs already; it needs `kind: external`"
                 );
-                Err(Fault::new(format!("{key}.{name}"), message))
+                Err(SettingsFault::new(format!("{key}.{name}"), message))
             }
             [_, second, ..] => {
                 let message = "name the system by only one of `pid`, `unit`, `cgroup` and `port`";
-                Err(Fault::new(format!("{key}.{second}"), message))
+                Err(SettingsFault::new(format!("{key}.{second}"), message))
             }
             _ => Ok(()),
         }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_system_is_named_once_and_only_where_it_exists_already() {
         let by_pid = RunBy { pid: Some(1), ..RunBy::default() };
-        let key = |checked: Result<(), Fault>| checked.unwrap_err().key;
+        let key = |checked: Result<(), SettingsFault>| checked.unwrap_err().key;
         assert!(by_pid.check("system", true).is_ok() && RunBy::default().check("system", false).is_ok());
         assert_eq!(key(by_pid.check("system", false)), "system.pid");
         assert_eq!(

@@ -46,14 +46,14 @@ pub struct ArrayPolicy {
 /// A fault in settings, at a key such as `system.ingress.url`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {message}")]
-pub struct Fault {
+pub struct SettingsFault {
     /// Dotted path of the key under `spec`.
     pub key: String,
     /// The fault, and what would be right.
     pub message: String,
 }
 
-impl Fault {
+impl SettingsFault {
     /// A fault at a key.
     pub fn new(key: impl Into<String>, message: impl std::fmt::Display) -> Self {
         Self { key: key.into(), message: message.to_string() }

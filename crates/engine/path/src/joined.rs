@@ -9,7 +9,7 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::family::{AnyError, Fault, Load, PathError, Place, Sides, System};
+use crate::family::{AnyError, Load, PathError, Place, SettingsFault, Sides, System};
 use crate::settings::{Facts, LinkMaker, LoadFacts, PathSettings, Remark, SeenWindow, Settings};
 use crate::timing::Timing;
 use crate::tree::{Node, Value as TreeValue};
@@ -83,7 +83,7 @@ impl Serialize for Joined {
 }
 
 impl Settings for Joined {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         self.system.facts().system.lends?;
         self.system.check()?;
         self.load.check()
@@ -104,7 +104,7 @@ impl Settings for Joined {
         self.load.timing()
     }
 
-    fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault> {
+    fn share(&self, number: u32, of: u32) -> Result<PathSettings, SettingsFault> {
         Ok(PathSettings::new(Self { load: self.load.share(number, of)?, ..self.clone() }))
     }
 

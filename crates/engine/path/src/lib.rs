@@ -26,7 +26,8 @@ pub use capacity::{Capacity, CapacitySettings, TRIAL_PER_LIMIT, rate_per_s};
 pub use data_path::{DataPath, find, schema_of};
 pub use existing::{Existing, Foreign, RunBy};
 pub use family::{
-    AnyError, Fault, Load, Mark, PathError, Place, Processes, Sides, Snapshot, System, Window, read_target,
+    AnyError, Load, Mark, PathError, Place, Processes, SettingsFault, Sides, Snapshot, System, Window,
+    read_target,
 };
 pub use portion::Portion;
 pub use settings::{

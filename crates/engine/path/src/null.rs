@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::capacity::CapacitySettings;
 use crate::data_path::DataPath;
-use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Window};
+use crate::family::{AnyError, Load, Mark, PathError, Place, SettingsFault, Sides, Snapshot, System, Window};
 use crate::settings::{About, Facts, LoadFacts, PathSettings, SeenWindow, Settings, SystemFacts};
 use crate::timing::Timing;
 
@@ -130,12 +130,18 @@ impl Default for NullLoadSettings {
 }
 
 impl Settings for NullSettings {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         if self.system.throughput.0 <= 0.0 {
-            return Err(Fault::new("system.throughput", "the throughput must be above 0, such as `1000 /s`"));
+            return Err(SettingsFault::new(
+                "system.throughput",
+                "the throughput must be above 0, such as `1000 /s`",
+            ));
         }
         if self.load.duration.0 == 0 {
-            return Err(Fault::new("load.duration", "the duration must be longer than 0, such as `1 s`"));
+            return Err(SettingsFault::new(
+                "load.duration",
+                "the duration must be longer than 0, such as `1 s`",
+            ));
         }
         self.load
             .capacity
@@ -143,7 +149,7 @@ impl Settings for NullSettings {
             .map_or(Ok(()), |capacity| capacity.to_capacity(METRICS, &[LATENCY]).map(drop))
     }
 
-    fn share(&self, _number: u32, of: u32) -> Result<PathSettings, Fault> {
+    fn share(&self, _number: u32, of: u32) -> Result<PathSettings, SettingsFault> {
         let mut share = self.clone();
         share.system.throughput.0 /= f64::from(of);
         Ok(PathSettings::new(share))

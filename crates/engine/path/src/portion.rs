@@ -2,7 +2,7 @@
 
 use plumb_model::Rate;
 
-use crate::family::Fault;
+use crate::family::SettingsFault;
 
 /// One portion among several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,10 +46,10 @@ impl Portion {
     ///
     /// # Errors
     /// When there are fewer things than agents, at `key`.
-    pub fn of_at_least(self, whole: u64, key: &str) -> Result<u64, Fault> {
+    pub fn of_at_least(self, whole: u64, key: &str) -> Result<u64, SettingsFault> {
         if whole < u64::from(self.of) {
             let message = format!("{whole} is too few for {} load agents: each needs at least 1", self.of);
-            return Err(Fault::new(key, message));
+            return Err(SettingsFault::new(key, message));
         }
         Ok(self.of_count(whole))
     }
@@ -58,7 +58,7 @@ impl Portion {
     ///
     /// # Errors
     /// When there are fewer things than agents, at `key`.
-    pub fn of_number_at_least(self, whole: u32, key: &str) -> Result<u32, Fault> {
+    pub fn of_number_at_least(self, whole: u32, key: &str) -> Result<u32, SettingsFault> {
         self.of_at_least(whole.into(), key)?;
         Ok(self.of_number(whole))
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::capacity::Capacity;
 use crate::existing::Foreign;
-use crate::family::{AnyError, Fault, Load, Mark, PathError, Place, Sides, Snapshot, System, Window};
+use crate::family::{AnyError, Load, Mark, PathError, Place, SettingsFault, Sides, Snapshot, System, Window};
 use crate::timing::Timing;
 
 /// The facts of a data path that its settings do not change.
@@ -78,7 +78,7 @@ pub trait Settings: AnySettings {
     ///
     /// # Errors
     /// The first fault, with its key.
-    fn check(&self) -> Result<(), Fault>;
+    fn check(&self) -> Result<(), SettingsFault>;
 
     /// Checks whether this host can build these sides: programs, libraries, CPU features, privileges.
     ///
@@ -99,11 +99,11 @@ pub trait Settings: AnySettings {
     ///
     /// # Errors
     /// The key at fault, when the load cannot be divided at all or into this many shares.
-    fn share(&self, _number: u32, of: u32) -> Result<PathSettings, Fault> {
+    fn share(&self, _number: u32, of: u32) -> Result<PathSettings, SettingsFault> {
         let message = format!(
             "the load of this data path cannot be divided among {of} load agents; name one place for it"
         );
-        Err(Fault::new("load", message))
+        Err(SettingsFault::new("load", message))
     }
 
     /// What a reader of a claim about a metric would not expect under these settings.
@@ -177,7 +177,7 @@ pub struct SystemFacts {
     pub environment: Vec<String>,
     /// Whether a load of another data path can use it, or the key that is against it. Such a load knows only
     /// the texts and numbers of [`System::target`].
-    pub lends: Result<(), Fault>,
+    pub lends: Result<(), SettingsFault>,
 }
 
 impl Default for SystemFacts {
@@ -310,7 +310,7 @@ impl PathSettings {
     ///
     /// # Errors
     /// The key at fault, when the load cannot be divided at all or into this many shares.
-    pub fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
+    pub fn share(&self, number: u32, of: u32) -> Result<Self, SettingsFault> {
         if of <= 1 { Ok(self.clone()) } else { self.0.share(number, of) }
     }
 

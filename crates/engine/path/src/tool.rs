@@ -18,7 +18,7 @@ use plumb_pace::Lateness;
 use plumb_tools::ToolRun;
 
 use crate::drive::load_health;
-use crate::family::{AnyError, Fault, Load, Mark, PathError, Window};
+use crate::family::{AnyError, Load, Mark, PathError, SettingsFault, Window};
 
 /// How much of a tool's output is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
@@ -205,10 +205,10 @@ pub fn lacks(
 
 /// The fault of a load by a tool that is to be divided over several load agents.
 #[must_use]
-pub fn undivided() -> Fault {
+pub fn undivided() -> SettingsFault {
     let message = "a tool does not begin at a given moment, as several load agents have to; use the native driver, or name one \
                    place for the load";
-    Fault::new("load.driver", message)
+    SettingsFault::new("load.driver", message)
 }
 
 statements! {

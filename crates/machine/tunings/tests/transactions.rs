@@ -22,12 +22,12 @@ const CPU: &str = "sys/devices/system/cpu";
 struct Card {
     sizes: Arc<Mutex<RingSizes>>,
     accepts: u32,
-    fault: Arc<Mutex<Fault>>,
+    fault: Arc<Mutex<Injected>>,
 }
 
 /// What a card fails to do.
 #[derive(Clone, Copy, PartialEq)]
-enum Fault {
+enum Injected {
     None,
     /// It refuses every change of the receive ring back to its old length, and every one of the transmit ring.
     Stuck,
@@ -40,7 +40,7 @@ enum Fault {
 impl Calls for Card {
     fn rings(&self, interface: &str) -> io::Result<RingSizes> {
         assert_eq!(interface, "eth0");
-        if *self.fault.lock().unwrap() == Fault::Unreadable {
+        if *self.fault.lock().unwrap() == Injected::Unreadable {
             return Err(io::Error::from_raw_os_error(5));
         }
         Ok(*self.sizes.lock().unwrap())
@@ -49,13 +49,13 @@ impl Calls for Card {
     fn set_ring(&self, _: &str, ring: Ring, length: u32) -> io::Result<()> {
         let mut sizes = self.sizes.lock().unwrap();
         match (*self.fault.lock().unwrap(), ring) {
-            (Fault::Stuck | Fault::Rounds, Ring::Transmit) => {
+            (Injected::Stuck | Injected::Rounds, Ring::Transmit) => {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
-            (Fault::Stuck, Ring::Receive) if length == 255 => {
+            (Injected::Stuck, Ring::Receive) if length == 255 => {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
-            (Fault::Rounds, Ring::Receive) if length == 255 => {
+            (Injected::Rounds, Ring::Receive) if length == 255 => {
                 sizes.receive = 256;
                 return Ok(());
             }
@@ -90,7 +90,7 @@ impl Bench {
         let card = Card {
             sizes: Arc::new(Mutex::new(sizes)),
             accepts: 4096,
-            fault: Arc::new(Mutex::new(Fault::None)),
+            fault: Arc::new(Mutex::new(Injected::None)),
         };
         let state = StateDirectory::at(&directory.path().join("state"));
         let bench = Self { directory, card, state };
@@ -145,7 +145,7 @@ impl Bench {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
-    fn break_card(&self, fault: Fault) {
+    fn break_card(&self, fault: Injected) {
         *self.card.fault.lock().unwrap() = fault;
     }
 
@@ -421,7 +421,7 @@ fn all_of_several_or_none() {
 /// A tuning that fails halfway and cannot be put back: nothing may forget it until it reads as it was.
 #[test]
 fn the_journal_stays_while_a_tuning_that_failed_halfway_is_still_in_effect() {
-    for fault in [Fault::Stuck, Fault::Rounds] {
+    for fault in [Injected::Stuck, Injected::Rounds] {
         let bench = Bench::new();
         let before = bench.all();
         let mut tuner = bench.tuner(&["rings"]);
@@ -438,7 +438,7 @@ fn the_journal_stays_while_a_tuning_that_failed_halfway_is_still_in_effect() {
         assert!(bench.has_journal());
         assert_eq!(recover(&bench.machine(), &bench.state).unwrap().failed.len(), 1);
         assert!(bench.has_journal());
-        bench.break_card(Fault::None);
+        bench.break_card(Injected::None);
         assert_eq!(recover(&bench.machine(), &bench.state).unwrap().restored.len(), 1);
         assert_eq!((bench.all() == before, bench.has_journal()), (true, false));
     }
@@ -450,10 +450,10 @@ fn a_setting_that_cannot_be_read_does_not_count_as_put_back() {
     let before = bench.all();
     let mut tuner = bench.tuner(&["rings"]);
     tuner.apply(tunings(&owned(&["rings"]))).unwrap();
-    bench.break_card(Fault::Unreadable);
+    bench.break_card(Injected::Unreadable);
     assert_eq!(tuner.put_back().unwrap().failed.len(), 2);
     assert_eq!((tuner.trouble().len(), bench.has_journal()), (2, true));
-    bench.break_card(Fault::None);
+    bench.break_card(Injected::None);
     assert_eq!(tuner.put_back().unwrap().restored.len(), 2);
     assert_eq!((tuner.trouble().len(), bench.has_journal()), (0, false));
     assert_eq!(bench.all(), before);
@@ -480,9 +480,9 @@ fn an_earlier_change_of_a_setting_waits_for_the_later_one() {
     for ring in [Ring::Receive, Ring::Transmit] {
         bench.card.set_ring("eth0", ring, 2048).unwrap();
     }
-    bench.break_card(Fault::Unreadable);
+    bench.break_card(Injected::Unreadable);
     assert_eq!(revert(&machine, state).unwrap().failed.len(), 2);
-    bench.break_card(Fault::None);
+    bench.break_card(Injected::None);
     let done = revert(&machine, state).unwrap();
     assert_eq!((done.restored.len(), done.sentences()), (4, Vec::new()));
     assert_eq!(bench.all(), before);

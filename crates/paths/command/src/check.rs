@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use plumb_host::process::which;
-use plumb_path::{Fault, Sides};
+use plumb_path::{SettingsFault, Sides};
 
 use crate::extract::Extractor;
 use crate::metrics::METRICS;
@@ -19,7 +19,7 @@ const SYSTEM_TIMEOUT_NS_MAX: u64 = 55_000_000_000;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(settings: &CommandSettings) -> Result<(), Fault> {
+pub fn check(settings: &CommandSettings) -> Result<(), SettingsFault> {
     check_parameters(settings)?;
     check_load(&settings.load)?;
     for (name, metric) in &settings.load.metrics {
@@ -32,15 +32,15 @@ pub fn check(settings: &CommandSettings) -> Result<(), Fault> {
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_resolved(settings: &CommandSettings) -> Result<(), Fault> {
+pub fn check_resolved(settings: &CommandSettings) -> Result<(), SettingsFault> {
     check_command(&settings.load)
 }
 
-fn check_parameters(settings: &CommandSettings) -> Result<(), Fault> {
+fn check_parameters(settings: &CommandSettings) -> Result<(), SettingsFault> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let is_name = |name: &&String| !name.is_empty() && name.chars().all(is_word);
     match settings.load.parameters.keys().find(|name| !is_name(name)) {
-        Some(name) => Err(Fault::new(
+        Some(name) => Err(SettingsFault::new(
             format!("load.parameters.{name}"),
             format!("`{name}` is not a name; a parameter's name is letters, digits and `_`"),
         )),
@@ -48,8 +48,8 @@ fn check_parameters(settings: &CommandSettings) -> Result<(), Fault> {
     }
 }
 
-fn check_command(load: &LoadSettings) -> Result<(), Fault> {
-    let fault = |message: String| Err(Fault::new("load.command", message));
+fn check_command(load: &LoadSettings) -> Result<(), SettingsFault> {
+    let fault = |message: String| Err(SettingsFault::new("load.command", message));
     if load.command.contains('\0') {
         return fault("a command cannot have a NUL character in it".to_owned());
     }
@@ -68,44 +68,47 @@ fn check_command(load: &LoadSettings) -> Result<(), Fault> {
 
 const EMPTY: &str = "the command is empty; write a program and its arguments, such as `sleep 0.05`";
 
-fn check_load(load: &LoadSettings) -> Result<(), Fault> {
+fn check_load(load: &LoadSettings) -> Result<(), SettingsFault> {
     if load.duration.0 == 0 {
-        return Err(Fault::new("load.duration", "must be longer than 0"));
+        return Err(SettingsFault::new("load.duration", "must be longer than 0"));
     }
     if load.timeout.0 == 0 {
-        return Err(Fault::new("load.timeout", "must be longer than 0"));
+        return Err(SettingsFault::new("load.timeout", "must be longer than 0"));
     }
     if load.runs == Some(0) {
-        return Err(Fault::new("load.runs", "must be at least 1"));
+        return Err(SettingsFault::new("load.runs", "must be at least 1"));
     }
     if let Exits::Codes(codes) = &load.exit
         && (codes.is_empty() || codes.iter().any(|code| !(0..=255).contains(code)))
     {
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             "load.exit",
             "an exit code is a number from 0 to 255; name at least one, or `any`",
         ));
     }
     let is_name = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
     if let Some(name) = load.env.keys().find(|name| !is_name(name)) {
-        return Err(Fault::new("load.env", format!("`{name}` is not the name of an environment variable")));
+        return Err(SettingsFault::new(
+            "load.env",
+            format!("`{name}` is not the name of an environment variable"),
+        ));
     }
     if let Some(name) = load.inherit.iter().find(|name| !is_name(name)) {
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             "load.inherit",
             format!("`{name}` is not the name of an environment variable"),
         ));
     }
     match load.env.iter().find(|(_, value)| value.contains('\0')) {
         Some((name, _)) => {
-            Err(Fault::new("load.env", format!("the value of `{name}` has a NUL character in it")))
+            Err(SettingsFault::new("load.env", format!("the value of `{name}` has a NUL character in it")))
         }
         None => Ok(()),
     }
 }
 
-fn check_metric(name: &str, metric: &MetricSettings) -> Result<(), Fault> {
-    let fault = |message: String| Err(Fault::new(format!("load.metrics.{name}"), message));
+fn check_metric(name: &str, metric: &MetricSettings) -> Result<(), SettingsFault> {
+    let fault = |message: String| Err(SettingsFault::new(format!("load.metrics.{name}"), message));
     let is_word =
         |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
     if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.chars().all(is_word) {
@@ -121,24 +124,24 @@ fn check_metric(name: &str, metric: &MetricSettings) -> Result<(), Fault> {
         Ok(_) => Ok(()),
         Err(error) => {
             let key = error.key().map(|key| format!(".{key}")).unwrap_or_default();
-            Err(Fault::new(format!("load.metrics.{name}{key}"), error))
+            Err(SettingsFault::new(format!("load.metrics.{name}{key}"), error))
         }
     }
 }
 
-fn check_system(system: &SystemSettings) -> Result<(), Fault> {
+fn check_system(system: &SystemSettings) -> Result<(), SettingsFault> {
     let empty = |command: &Option<String>| command.as_ref().is_some_and(|text| text.trim().is_empty());
     for (key, command) in [("start", &system.start), ("ready", &system.ready), ("stop", &system.stop)] {
         if empty(command) {
-            return Err(Fault::new(format!("system.{key}"), "the command is empty"));
+            return Err(SettingsFault::new(format!("system.{key}"), "the command is empty"));
         }
         if command.is_some() && system.start.is_none() {
             let message = format!("`{key}` goes with `start`, the command that starts the system");
-            return Err(Fault::new(format!("system.{key}"), message));
+            return Err(SettingsFault::new(format!("system.{key}"), message));
         }
     }
     if !(1..=SYSTEM_TIMEOUT_NS_MAX).contains(&system.timeout.0) {
-        return Err(Fault::new("system.timeout", "must be longer than 0 and at most 55 s"));
+        return Err(SettingsFault::new("system.timeout", "must be longer than 0 and at most 55 s"));
     }
     Ok(())
 }

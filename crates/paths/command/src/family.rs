@@ -2,8 +2,8 @@
 
 use plumb_model::Evidence;
 use plumb_path::{
-    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, Place, SeenWindow, Settings, Sides,
-    System, SystemFacts, Timing,
+    About, AnyError, DataPath, Facts, Load, LoadFacts, PathError, Place, SeenWindow, Settings, SettingsFault,
+    Sides, System, SystemFacts, Timing,
 };
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ impl CommandSettings {
 }
 
 impl Settings for CommandSettings {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         check::check(self).and_then(|()| check::check_resolved(&self.resolved()))
     }
 

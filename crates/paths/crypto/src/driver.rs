@@ -3,7 +3,7 @@
 use plumb_devices::DeviceKind;
 use plumb_model::Statistic;
 use plumb_path::tool::{self, DrivenLoad, NotInstalled, Says};
-use plumb_path::{Fault, Load, PathError};
+use plumb_path::{Load, PathError, SettingsFault};
 
 use crate::measure::openssl_speed::{OPENSSL, OpensslSpeed};
 use crate::metrics::METRICS;
@@ -45,7 +45,7 @@ pub(crate) fn driven_load(load: &LoadSettings) -> Result<Option<Box<dyn Load>>, 
 ///
 /// # Errors
 /// The first such setting, with its key.
-pub(crate) fn check(settings: &CryptoSettings) -> Result<(), Fault> {
+pub(crate) fn check(settings: &CryptoSettings) -> Result<(), SettingsFault> {
     let load = &settings.load;
     let is_native = load.driver == Driver::Native;
     let of_openssl = [
@@ -56,7 +56,7 @@ pub(crate) fn check(settings: &CryptoSettings) -> Result<(), Fault> {
         ("load.provider", load.provider.is_some()),
     ];
     if let Some((key, _)) = of_openssl.into_iter().find(|(_, is_set)| *is_set && is_native) {
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             key,
             "this is for `driver: openssl`; the native driver uses a device on one thread",
         ));
@@ -66,15 +66,15 @@ pub(crate) fn check(settings: &CryptoSettings) -> Result<(), Fault> {
     }
     if settings.system.device != DeviceKind::SoftwareOpenssl {
         let why = "openssl speed uses no device of plumb; name an engine or a provider with `load.engine` or `load.provider`";
-        return Err(Fault::new("system.device", why));
+        return Err(SettingsFault::new("system.device", why));
     }
     for (key, count) in [("load.threads", Some(load.threads)), ("load.async_jobs", load.async_jobs)] {
         if count.is_some_and(|count| !(1..=AT_A_TIME_MAX).contains(&count)) {
-            return Err(Fault::new(key, format!("must be a number from 1 to {AT_A_TIME_MAX}")));
+            return Err(SettingsFault::new(key, format!("must be a number from 1 to {AT_A_TIME_MAX}")));
         }
     }
     if load.duration.0 < 1_000_000_000 {
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             "load.duration",
             "openssl speed runs for whole seconds; give it at least 1 s",
         ));
@@ -83,7 +83,7 @@ pub(crate) fn check(settings: &CryptoSettings) -> Result<(), Fault> {
     if !OpensslSpeed::does_one_thing(load.algorithm) && together_ns > SIGNATURES_NS_MAX {
         let why = "openssl speed measures up to five operations of a key one after another, each for so long; give it at most 10 s \
                    with `warmup`";
-        return Err(Fault::new("load.duration", why));
+        return Err(SettingsFault::new("load.duration", why));
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use plumb_devices::DeviceKind;
 use plumb_model::{Evidence, Question, Statistic};
 use plumb_path::{
-    About, AnyError, DataPath, Fault, Load, PathError, Place, Remark, SeenWindow, Settings, Sides, System,
-    Timing, read_target,
+    About, AnyError, DataPath, Load, PathError, Place, Remark, SeenWindow, Settings, SettingsFault, Sides,
+    System, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ struct NotDone {
 }
 
 impl Settings for CryptoSettings {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         check::check(self)
     }
 

@@ -110,14 +110,14 @@ pub enum Scope {
 #[error("{fault}")]
 pub struct Error {
     /// The peer's fault.
-    pub fault: Fault,
+    pub fault: PeerFault,
     /// The code for RST_STREAM or GOAWAY.
     pub code: ErrorCode,
     /// The part that the error ends.
     pub scope: Scope,
 }
 
-impl Fault {
+impl PeerFault {
     /// An error with this fault that ends the connection.
     #[must_use]
     pub fn on_connection(self) -> Error {
@@ -153,7 +153,7 @@ impl Fault {
 
 /// A fault of the peer. The message completes "the peer sent …" or stands alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Fault {
+pub enum PeerFault {
     // Frames.
     /// A frame above SETTINGS_MAX_FRAME_SIZE.
     #[error("a frame larger than SETTINGS_MAX_FRAME_SIZE")]

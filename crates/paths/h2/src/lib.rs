@@ -14,7 +14,7 @@ mod message_fault;
 mod settings;
 mod window;
 
-pub use error::{Error, ErrorCode, Fault, Scope};
+pub use error::{Error, ErrorCode, PeerFault, Scope};
 pub use message::{Fields, Head};
 pub use message_fault::MessageFault;
 pub use settings::{MAX_FRAME_SIZE_MAX, MAX_FRAME_SIZE_MIN, Settings};

@@ -1,6 +1,6 @@
 //! SETTINGS (RFC 9113, section 6.5.2): what each side tells the other about itself.
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, PeerFault};
 use crate::frame::encode;
 use crate::window::WINDOW_MAX;
 
@@ -89,15 +89,15 @@ impl Settings {
         let Some(id) = SettingId::ALL.into_iter().find(|&known| known as u16 == id) else { return Ok(()) };
         match id {
             SettingId::HeaderTableSize => self.header_table_size = value,
-            SettingId::EnablePush if value > 1 => return Err(Fault::EnablePush.on_connection()),
+            SettingId::EnablePush if value > 1 => return Err(PeerFault::EnablePush.on_connection()),
             SettingId::EnablePush => self.enable_push = value == 1,
             SettingId::MaxConcurrentStreams => self.max_concurrent_streams = value,
             SettingId::InitialWindowSize if value > WINDOW_MAX => {
-                return Err(Fault::InitialWindowTooLarge.on_connection());
+                return Err(PeerFault::InitialWindowTooLarge.on_connection());
             }
             SettingId::InitialWindowSize => self.initial_window_size = value,
             SettingId::MaxFrameSize if !(MAX_FRAME_SIZE_MIN..=MAX_FRAME_SIZE_MAX).contains(&value) => {
-                return Err(Fault::MaxFrameSize.on_connection());
+                return Err(PeerFault::MaxFrameSize.on_connection());
             }
             SettingId::MaxFrameSize => self.max_frame_size = value,
             SettingId::MaxHeaderListSize => self.max_header_list_size = value,
@@ -147,10 +147,10 @@ mod tests {
     fn values_have_bounds() {
         let mut settings = Settings::default();
         for (id, value, fault) in [
-            (2, 2, Fault::EnablePush),
-            (4, 1 << 31, Fault::InitialWindowTooLarge),
-            (5, (1 << 14) - 1, Fault::MaxFrameSize),
-            (5, 1 << 24, Fault::MaxFrameSize),
+            (2, 2, PeerFault::EnablePush),
+            (4, 1 << 31, PeerFault::InitialWindowTooLarge),
+            (5, (1 << 14) - 1, PeerFault::MaxFrameSize),
+            (5, 1 << 24, PeerFault::MaxFrameSize),
         ] {
             assert_eq!(settings.apply(id, value), Err(fault.on_connection()));
         }

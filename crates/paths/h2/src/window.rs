@@ -1,6 +1,6 @@
 //! Flow control (RFC 9113, section 5.2): how many bytes of DATA one side may still send.
 
-use crate::error::Fault;
+use crate::error::PeerFault;
 
 /// The largest window.
 pub const WINDOW_MAX: u32 = (1 << 31) - 1;
@@ -27,9 +27,9 @@ impl Window {
     /// # Errors
     ///
     /// When the window has less room; it then stays as it was.
-    pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+    pub fn take(&mut self, bytes: usize) -> Result<(), PeerFault> {
         if bytes > self.available() {
-            return Err(Fault::DataBeyondWindow);
+            return Err(PeerFault::DataBeyondWindow);
         }
         self.0 -= bytes as i64;
         Ok(())
@@ -40,9 +40,9 @@ impl Window {
     /// # Errors
     ///
     /// When the window would exceed 2^31-1; it then stays as it was.
-    pub fn change(&mut self, by: i64) -> Result<(), Fault> {
+    pub fn change(&mut self, by: i64) -> Result<(), PeerFault> {
         if self.0 + by > i64::from(WINDOW_MAX) {
-            return Err(Fault::WindowTooLarge);
+            return Err(PeerFault::WindowTooLarge);
         }
         self.0 += by;
         Ok(())
@@ -73,7 +73,7 @@ impl Inflow {
     /// # Errors
     ///
     /// When the peer sent more than the window allows.
-    pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+    pub fn take(&mut self, bytes: usize) -> Result<(), PeerFault> {
         self.window.take(bytes)
     }
 
@@ -107,7 +107,7 @@ impl Inflow {
     /// # Errors
     ///
     /// When the window would exceed 2^31-1.
-    pub fn resize(&mut self, size: u32) -> Result<(), Fault> {
+    pub fn resize(&mut self, size: u32) -> Result<(), PeerFault> {
         self.window.change(i64::from(size) - i64::from(self.size))?;
         self.size = size;
         Ok(())
@@ -121,15 +121,15 @@ mod tests {
     #[test]
     fn a_window_ends_where_it_may_not_go_on() {
         let mut window = Window::new(10);
-        assert_eq!(window.take(11), Err(Fault::DataBeyondWindow));
+        assert_eq!(window.take(11), Err(PeerFault::DataBeyondWindow));
         window.take(10).unwrap();
         window.change(-5).unwrap();
         assert_eq!(window.available(), 0);
-        assert_eq!(window.take(1), Err(Fault::DataBeyondWindow));
+        assert_eq!(window.take(1), Err(PeerFault::DataBeyondWindow));
         window.take(0).unwrap();
         window.change(6).unwrap();
         assert_eq!(window.available(), 1);
-        assert_eq!(window.change(i64::from(WINDOW_MAX)), Err(Fault::WindowTooLarge));
+        assert_eq!(window.change(i64::from(WINDOW_MAX)), Err(PeerFault::WindowTooLarge));
         window.change(i64::from(WINDOW_MAX) - 1).unwrap();
         assert_eq!(window.available(), WINDOW_MAX as usize);
     }
@@ -138,7 +138,7 @@ mod tests {
     fn a_receiver_gives_back_half_windows() {
         let mut inflow = Inflow::new(100);
         inflow.take(100).unwrap();
-        assert_eq!(inflow.take(1), Err(Fault::DataBeyondWindow));
+        assert_eq!(inflow.take(1), Err(PeerFault::DataBeyondWindow));
         assert_eq!(inflow.release(49, 0), None);
         assert_eq!(inflow.release(1, 0), Some(50));
         assert_eq!(inflow.window.available(), 50);

@@ -116,7 +116,7 @@ pub enum Scope {
 
 /// A fault of the peer. The message completes "the peer sent …" or stands alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Fault {
+pub enum PeerFault {
     // Frames.
     /// A length that is invalid for the kind of frame.
     #[error("a {0} frame of an invalid length")]
@@ -235,7 +235,7 @@ pub enum Fault {
     FieldsTooLong,
 }
 
-impl Fault {
+impl PeerFault {
     /// The code that names it on the wire.
     #[must_use]
     pub fn code(self) -> ErrorCode {

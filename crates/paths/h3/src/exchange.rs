@@ -4,7 +4,7 @@ use plumb_h2::connection::Side;
 use plumb_h2::message::{Content, Part, check};
 use plumb_h2::{Fields, Head, MessageFault};
 
-use crate::error::Fault;
+use crate::error::PeerFault;
 use crate::frame::{FrameKind, Piece, Reader};
 use crate::qpack;
 
@@ -46,7 +46,7 @@ impl Decoder {
         &self.fields
     }
 
-    fn decode(&mut self, block: &[u8], part: Part) -> Result<Head, Fault> {
+    fn decode(&mut self, block: &[u8], part: Part) -> Result<Head, PeerFault> {
         let Self { limits, qpack, fields, .. } = self;
         fields.clear();
         qpack.decode(block, limits.fields_bytes_max, |field| fields.push(field.name, field.value))?;
@@ -115,12 +115,12 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// When the peer broke a rule; [`Fault::scope`] says whether the connection has to end. The stream must not be read further.
+    /// When the peer broke a rule; [`PeerFault::scope`] says whether the connection has to end. The stream must not be read further.
     pub fn receive<'b>(
         &mut self,
         bytes: &mut &'b [u8],
         decoder: &mut Decoder,
-    ) -> Result<Option<Event<'b>>, Fault> {
+    ) -> Result<Option<Event<'b>>, PeerFault> {
         while let Some(piece) = self.reader.next(bytes) {
             match piece {
                 Piece::Header { kind, length } => self.begin(kind, length, decoder)?,
@@ -143,32 +143,32 @@ impl Exchange {
     /// # Errors
     ///
     /// When the message is not complete.
-    pub fn end(&self) -> Result<(), Fault> {
+    pub fn end(&self) -> Result<(), PeerFault> {
         if !self.reader.is_between_frames() {
-            return Err(Fault::FrameCutOff);
+            return Err(PeerFault::FrameCutOff);
         }
         if self.awaits == Awaits::Head {
             return Err(match self.side {
-                Side::Client => Fault::ResponseMissing,
-                Side::Server => Fault::RequestMissing,
+                Side::Client => PeerFault::ResponseMissing,
+                Side::Server => PeerFault::RequestMissing,
             });
         }
         Ok(self.content.end()?)
     }
 
     /// Checks that a frame may begin here.
-    fn begin(&mut self, kind: FrameKind, length: u64, decoder: &Decoder) -> Result<(), Fault> {
+    fn begin(&mut self, kind: FrameKind, length: u64, decoder: &Decoder) -> Result<(), PeerFault> {
         match (kind, self.awaits, self.side) {
             (FrameKind::Unknown(_), ..) => Ok(()),
-            (FrameKind::PushPromise, _, Side::Client) => Err(Fault::Push),
-            (FrameKind::Data | FrameKind::Headers, Awaits::End, _) => Err(Fault::AfterTrailers(kind)),
-            (FrameKind::Data, Awaits::Head, _) => Err(Fault::DataBeforeFields),
+            (FrameKind::PushPromise, _, Side::Client) => Err(PeerFault::Push),
+            (FrameKind::Data | FrameKind::Headers, Awaits::End, _) => Err(PeerFault::AfterTrailers(kind)),
+            (FrameKind::Data, Awaits::Head, _) => Err(PeerFault::DataBeforeFields),
             (FrameKind::Data, Awaits::Body, _) => Ok(self.content.take(length)?),
             (FrameKind::Headers, ..) if length > decoder.limits.block_bytes_max as u64 => {
-                Err(Fault::BlockTooLong)
+                Err(PeerFault::BlockTooLong)
             }
             (FrameKind::Headers, ..) => Ok(()),
-            _ => Err(Fault::OnRequestStream(kind)),
+            _ => Err(PeerFault::OnRequestStream(kind)),
         }
     }
 
@@ -178,7 +178,7 @@ impl Exchange {
         piece: &[u8],
         ends: bool,
         decoder: &mut Decoder,
-    ) -> Result<Option<Event<'static>>, Fault> {
+    ) -> Result<Option<Event<'static>>, PeerFault> {
         if ends && self.block.is_empty() {
             return self.take_block(piece, decoder).map(Some);
         }
@@ -196,7 +196,7 @@ impl Exchange {
         event.map(Some)
     }
 
-    fn take_block(&mut self, block: &[u8], decoder: &mut Decoder) -> Result<Event<'static>, Fault> {
+    fn take_block(&mut self, block: &[u8], decoder: &mut Decoder) -> Result<Event<'static>, PeerFault> {
         let part = match (self.awaits, self.side) {
             (Awaits::Head, Side::Client) => Part::Response,
             (Awaits::Head, Side::Server) => Part::Request,

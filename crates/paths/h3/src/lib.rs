@@ -20,7 +20,7 @@ mod settings;
 mod stream_kind;
 pub mod varint;
 
-pub use error::{ErrorCode, Fault, Scope};
+pub use error::{ErrorCode, PeerFault, Scope};
 pub use exchange::{Decoder, Event, Exchange, Limits};
 pub use plumb_h2::connection::Side;
 pub use settings::Settings;

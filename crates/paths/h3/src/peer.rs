@@ -3,7 +3,7 @@
 use plumb_h2::connection::Side;
 
 use crate::begun::Begun;
-use crate::error::Fault;
+use crate::error::PeerFault;
 use crate::frame::{FrameKind, Piece, Reader};
 use crate::qpack::{DecoderStream, check_encoder_stream};
 use crate::settings::Settings;
@@ -85,7 +85,7 @@ impl Peer {
     /// # Errors
     ///
     /// When the peer broke a rule. The connection has to end.
-    pub fn receive(&mut self, stream: &mut Stream, bytes: &mut &[u8]) -> Result<Option<Event>, Fault> {
+    pub fn receive(&mut self, stream: &mut Stream, bytes: &mut &[u8]) -> Result<Option<Event>, PeerFault> {
         match &mut stream.0 {
             State::New(begun) => {
                 let Some(number) = begun.take(bytes, |mut bytes| varint::decode(&mut bytes)) else {
@@ -110,34 +110,34 @@ impl Peer {
     /// # Errors
     ///
     /// When the stream has to last as long as the connection.
-    pub fn end(&self, stream: &Stream) -> Result<(), Fault> {
+    pub fn end(&self, stream: &Stream) -> Result<(), PeerFault> {
         let kind = match stream.0 {
             State::New(_) | State::Unknown => return Ok(()),
             State::Control(_) => StreamKind::Control,
             State::QpackEncoder => StreamKind::QpackEncoder,
             State::QpackDecoder(_) => StreamKind::QpackDecoder,
         };
-        Err(Fault::StreamEnded(kind))
+        Err(PeerFault::StreamEnded(kind))
     }
 
-    fn open(&mut self, kind: StreamKind) -> Result<State, Fault> {
+    fn open(&mut self, kind: StreamKind) -> Result<State, PeerFault> {
         let state = match (kind, self.side) {
             (StreamKind::Control, _) => State::Control(Control::default()),
             (StreamKind::QpackEncoder, _) => State::QpackEncoder,
             (StreamKind::QpackDecoder, _) => State::QpackDecoder(DecoderStream::default()),
-            (StreamKind::Push, Side::Server) => return Err(Fault::PushByClient),
+            (StreamKind::Push, Side::Server) => return Err(PeerFault::PushByClient),
             // No MAX_PUSH_ID allowed it.
-            (StreamKind::Push, Side::Client) => return Err(Fault::Push),
+            (StreamKind::Push, Side::Client) => return Err(PeerFault::Push),
             (StreamKind::Unknown(_), _) => return Ok(State::Unknown),
         };
         if self.opened.contains(&kind) {
-            return Err(Fault::StreamTwice(kind));
+            return Err(PeerFault::StreamTwice(kind));
         }
         self.opened.push(kind);
         Ok(state)
     }
 
-    fn take_frames(&mut self, control: &mut Control, bytes: &mut &[u8]) -> Result<Option<Event>, Fault> {
+    fn take_frames(&mut self, control: &mut Control, bytes: &mut &[u8]) -> Result<Option<Event>, PeerFault> {
         while let Some(piece) = control.reader.next(bytes) {
             match piece {
                 Piece::Header { kind, length } => {
@@ -157,49 +157,49 @@ impl Peer {
     }
 
     /// Checks that a frame may begin here.
-    fn check_control(&self, kind: FrameKind, length: u64) -> Result<(), Fault> {
+    fn check_control(&self, kind: FrameKind, length: u64) -> Result<(), PeerFault> {
         match (kind, self.side) {
-            (FrameKind::Settings, _) if self.settings.is_some() => return Err(Fault::SettingsTwice),
+            (FrameKind::Settings, _) if self.settings.is_some() => return Err(PeerFault::SettingsTwice),
             (FrameKind::Settings, _) => {}
-            _ if self.settings.is_none() => return Err(Fault::SettingsNotFirst),
+            _ if self.settings.is_none() => return Err(PeerFault::SettingsNotFirst),
             (FrameKind::Unknown(_), _) => return Ok(()),
             (FrameKind::MaxPushId, Side::Server) | (FrameKind::GoAway | FrameKind::CancelPush, _) => {}
-            _ => return Err(Fault::OnControlStream(kind)),
+            _ => return Err(PeerFault::OnControlStream(kind)),
         }
-        if length > PAYLOAD_BYTES_MAX { Err(Fault::ControlFrameTooLong(kind)) } else { Ok(()) }
+        if length > PAYLOAD_BYTES_MAX { Err(PeerFault::ControlFrameTooLong(kind)) } else { Ok(()) }
     }
 
     /// Takes a frame of the control stream that [`Self::check_control`] allowed.
-    fn take_control(&mut self, kind: FrameKind, payload: &[u8]) -> Result<Event, Fault> {
+    fn take_control(&mut self, kind: FrameKind, payload: &[u8]) -> Result<Event, PeerFault> {
         if kind == FrameKind::Settings {
             let settings = Settings::decode(payload)?;
             self.settings = Some(settings);
             return Ok(Event::Settings(settings));
         }
         let mut rest = payload;
-        let id = varint::decode(&mut rest).filter(|_| rest.is_empty()).ok_or(Fault::FrameLength(kind))?;
+        let id = varint::decode(&mut rest).filter(|_| rest.is_empty()).ok_or(PeerFault::FrameLength(kind))?;
         match kind {
             FrameKind::GoAway => self.take_go_away(id),
             FrameKind::MaxPushId => self.take_max_push_id(id),
             // This side neither promises pushes nor allows them.
-            _ => Err(Fault::CancelPush),
+            _ => Err(PeerFault::CancelPush),
         }
     }
 
-    fn take_go_away(&mut self, id: u64) -> Result<Event, Fault> {
+    fn take_go_away(&mut self, id: u64) -> Result<Event, PeerFault> {
         if self.side == Side::Client && !id.is_multiple_of(4) {
-            return Err(Fault::GoAwayId);
+            return Err(PeerFault::GoAwayId);
         }
         if self.go_away.is_some_and(|earlier| id > earlier) {
-            return Err(Fault::GoAwayRises);
+            return Err(PeerFault::GoAwayRises);
         }
         self.go_away = Some(id);
         Ok(Event::GoAway(id))
     }
 
-    fn take_max_push_id(&mut self, id: u64) -> Result<Event, Fault> {
+    fn take_max_push_id(&mut self, id: u64) -> Result<Event, PeerFault> {
         if self.max_push_id.is_some_and(|earlier| id < earlier) {
-            return Err(Fault::MaxPushIdFalls);
+            return Err(PeerFault::MaxPushIdFalls);
         }
         self.max_push_id = Some(id);
         Ok(Event::MaxPushId(id))

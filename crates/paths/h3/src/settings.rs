@@ -1,6 +1,6 @@
 //! SETTINGS (RFC 9114, section 7.2.4; RFC 9204, section 5): what each side tells the other about itself.
 
-use crate::error::Fault;
+use crate::error::PeerFault;
 use crate::frame::{FrameKind, encode};
 use crate::varint;
 
@@ -25,11 +25,11 @@ impl Settings {
     /// # Errors
     ///
     /// When a setting is cut off, occurs twice, or is one of HTTP/2 that is reserved.
-    pub fn decode(mut payload: &[u8]) -> Result<Self, Fault> {
+    pub fn decode(mut payload: &[u8]) -> Result<Self, PeerFault> {
         let mut settings = Self::default();
         let mut seen = Vec::new();
         while !payload.is_empty() {
-            let cut_off = Fault::FrameLength(FrameKind::Settings);
+            let cut_off = PeerFault::FrameLength(FrameKind::Settings);
             let id = varint::decode(&mut payload).ok_or(cut_off)?;
             let value = varint::decode(&mut payload).ok_or(cut_off)?;
             seen.push(id);
@@ -37,13 +37,13 @@ impl Settings {
                 QPACK_MAX_TABLE_CAPACITY => settings.qpack_max_table_capacity = value,
                 MAX_FIELD_SECTION_SIZE => settings.max_field_section_size = Some(value),
                 QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
-                0x0 | 0x2..=0x5 => return Err(Fault::SettingReserved(id)),
+                0x0 | 0x2..=0x5 => return Err(PeerFault::SettingReserved(id)),
                 _ => {}
             }
         }
         seen.sort_unstable();
         match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(Fault::SettingTwice(pair[0])),
+            Some(pair) => Err(PeerFault::SettingTwice(pair[0])),
             None => Ok(settings),
         }
     }

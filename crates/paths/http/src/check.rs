@@ -1,6 +1,6 @@
 //! Checks of combinations of settings, which no single field can check.
 
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 
 use crate::settings::{
     Driver, HttpSettings, IngressKind, IngressSettings, LoadProtocol, SystemSettings, TlsVersion,
@@ -11,7 +11,7 @@ use crate::{load, system};
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
+pub fn check(settings: &HttpSettings) -> Result<(), SettingsFault> {
     load::check(&settings.load)?;
     system::check(&settings.system)?;
     check_link(&settings.system)?;
@@ -19,7 +19,7 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     let (driver, protocol) = (settings.load.driver, settings.load.protocol);
     if driver == Driver::K6 && protocol == LoadProtocol::H2 && is_plain(ingress) {
         let message = "k6 speaks HTTP/2 only over TLS (grafana/k6#970); use the native driver, h2load or oha";
-        return Err(Fault::new("load.protocol", message));
+        return Err(SettingsFault::new("load.protocol", message));
     }
     if ingress.kind == IngressKind::External {
         return Ok(());
@@ -38,28 +38,29 @@ pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
         _ => None,
     };
     if let Some(message) = other {
-        return Err(Fault::new("load.protocol", message));
+        return Err(SettingsFault::new("load.protocol", message));
     }
     match settings.load.tls {
-        Some(asked) if asked != ingress.tls && ingress.tls != TlsVersion::None => {
-            Err(Fault::new("load.tls", format!("the ingress offers {} only", ingress.tls.negotiated())))
-        }
+        Some(asked) if asked != ingress.tls && ingress.tls != TlsVersion::None => Err(SettingsFault::new(
+            "load.tls",
+            format!("the ingress offers {} only", ingress.tls.negotiated()),
+        )),
         _ => Ok(()),
     }
 }
 
 /// Whether the link can have the effects that are asked for, and there is anything that it could be put before.
-fn check_link(system: &SystemSettings) -> Result<(), Fault> {
+fn check_link(system: &SystemSettings) -> Result<(), SettingsFault> {
     let SystemSettings { link, ingress, .. } = system;
     if !link.is_empty() && ingress.kind == IngressKind::External {
         let message =
             "plumb adds a link only to an ingress that it starts; leave out `link` for `kind: external`";
-        return Err(Fault::new("system.link", message));
+        return Err(SettingsFault::new("system.link", message));
     }
     link.check()?;
     if link.burst.is_some() {
         let message = "the rate of `system.link` has no burst; leave it out";
-        return Err(Fault::new("system.link.burst", message));
+        return Err(SettingsFault::new("system.link.burst", message));
     }
     Ok(())
 }

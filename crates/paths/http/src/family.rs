@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use plumb_model::{Endpoint, Evidence, Question, Statistic};
 use plumb_path::{
-    About, AnyError, DataPath, Facts, Fault, LinkMaker, Load, LoadFacts, PathError, PathSettings, Place,
-    Portion, Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
+    About, AnyError, DataPath, Facts, LinkMaker, Load, LoadFacts, PathError, PathSettings, Place, Portion,
+    Remark, SeenWindow, Settings, SettingsFault, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub const HTTP: DataPath = DataPath::with_settings::<HttpSettings>(About {
 });
 
 impl Settings for HttpSettings {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         check::check(self)
     }
 
@@ -34,7 +34,7 @@ impl Settings for HttpSettings {
         if at.system { system::feasible(&self.system) } else { Ok(()) }
     }
 
-    fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault> {
+    fn share(&self, number: u32, of: u32) -> Result<PathSettings, SettingsFault> {
         let load = share::share(&self.load, Portion { number, of })?;
         load::check(&load)?;
         Ok(PathSettings::new(Self { load, system: self.system.clone() }))

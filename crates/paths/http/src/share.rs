@@ -1,7 +1,7 @@
 //! The load of one of several agents: its part of connections, rate and requests.
 
 use plumb_path::tool::undivided;
-use plumb_path::{Fault, Portion};
+use plumb_path::{Portion, SettingsFault};
 
 use crate::settings::{Driver, LoadSettings};
 
@@ -9,7 +9,7 @@ use crate::settings::{Driver, LoadSettings};
 ///
 /// # Errors
 /// When the load cannot be divided among this many agents, with its key.
-pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, Fault> {
+pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, SettingsFault> {
     if whole.driver != Driver::Native {
         return Err(undivided());
     }
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
     use crate::settings::HttpSettings;
 
-    fn shares(load: LoadSettings, of: u32) -> Result<Vec<LoadSettings>, Fault> {
+    fn shares(load: LoadSettings, of: u32) -> Result<Vec<LoadSettings>, SettingsFault> {
         let settings = HttpSettings { load, ..HttpSettings::default() };
         settings.check()?;
         (0..of)

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use plumb_model::{Evidence, Question};
 use plumb_path::{
-    About, AnyError, DataPath, Fault, Load, PathError, Place, SeenWindow, Settings, Sides, System, Timing,
+    About, AnyError, DataPath, Load, PathError, Place, SeenWindow, Settings, SettingsFault, Sides, System,
+    Timing,
 };
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ pub const MIGRATION: DataPath = DataPath::with_settings::<MigrationSettings>(Abo
 });
 
 impl Settings for MigrationSettings {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         check::check(self)
     }
 

@@ -1,6 +1,6 @@
 //! Checks that no single field of the settings can make.
 
-use plumb_path::{Fault, PathError};
+use plumb_path::{PathError, SettingsFault};
 
 use crate::options::Placement;
 use crate::settings::{Driver, NetworkSettings, SystemKind, SystemSettings, Test};
@@ -22,8 +22,8 @@ pub fn serving(settings: &NetworkSettings) -> NetworkSettings {
 ///
 /// # Errors
 /// When it cannot, with the key.
-pub fn check_lends(system: &SystemSettings) -> Result<(), Fault> {
-    let refused = |key: &str, message: &str| Err(Fault::new(key, message));
+pub fn check_lends(system: &SystemSettings) -> Result<(), SettingsFault> {
+    let refused = |key: &str, message: &str| Err(SettingsFault::new(key, message));
     match (system.kind, system.server) {
         (SystemKind::External, _) => refused(
             "system.kind",
@@ -56,15 +56,15 @@ pub fn check_own_load(settings: &NetworkSettings) -> Result<(), PathError> {
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
+pub fn check(settings: &NetworkSettings) -> Result<(), SettingsFault> {
     if settings.system.service.is_some() && settings.system.kind != SystemKind::External {
         let message = "`service` names a server that exists already; it needs `kind: external`";
-        return Err(Fault::new("system.service", message));
+        return Err(SettingsFault::new("system.service", message));
     }
     if settings.system.kind == SystemKind::External {
         check_address(&settings.system, settings.load.driver.port())?;
         if settings.load.cpus == Placement::Shared {
-            return Err(Fault::new(
+            return Err(SettingsFault::new(
                 "load.cpus",
                 "an external server may be on another host, whose CPUs cannot be shared",
             ));
@@ -76,8 +76,8 @@ pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
 }
 
 /// Where an external server is: either an address, or a Service of a cluster.
-fn check_address(system: &SystemSettings, port: u16) -> Result<(), Fault> {
-    let fault = |key: &str, message: String| Err(Fault::new(format!("system.{key}"), message));
+fn check_address(system: &SystemSettings, port: u16) -> Result<(), SettingsFault> {
+    let fault = |key: &str, message: String| Err(SettingsFault::new(format!("system.{key}"), message));
     match (&system.address, system.cluster_object()) {
         (Some(_), Some(_)) => fault("service", "a Service has an address of its own; leave out `address`".to_owned()),
         (None, Some(service)) => service.check().or_else(|error| fault("service", error.to_string())),

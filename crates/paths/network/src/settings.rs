@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use plumb_model::{Bytes, ClusterObject, ClusterObjectKind, Metric, Rate, Span};
 use plumb_path::link::LinkShape;
-use plumb_path::{Capacity, CapacitySettings, Fault, RunBy};
+use plumb_path::{Capacity, CapacitySettings, RunBy, SettingsFault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -273,7 +273,7 @@ impl LoadSettings {
     ///
     /// # Errors
     /// The first fault in `capacity`.
-    pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
+    pub fn searches(&self) -> Result<Option<Capacity>, SettingsFault> {
         let latency = self.tests.first().and_then(|test| test.latency()).map(|metric| metric.name);
         let latency = latency.as_slice();
         self.capacity.as_ref().map(|capacity| capacity.to_capacity(metrics::METRICS, latency)).transpose()

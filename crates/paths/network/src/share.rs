@@ -1,7 +1,7 @@
 //! The load of one of several agents: its part of flows and rate.
 
 use plumb_path::tool::undivided;
-use plumb_path::{Fault, Portion};
+use plumb_path::{Portion, SettingsFault};
 
 use crate::options::Placement;
 use crate::settings::{Driver, LoadSettings};
@@ -10,14 +10,14 @@ use crate::settings::{Driver, LoadSettings};
 ///
 /// # Errors
 /// When the load cannot be divided among this many agents, with its key.
-pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, Fault> {
+pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, SettingsFault> {
     if whole.driver != Driver::Native {
         return Err(undivided());
     }
     if whole.cpus == Placement::Shared {
         let message =
             "flows of several load agents cannot each share a CPU with the server; leave `cpus` out";
-        return Err(Fault::new("load.cpus", message));
+        return Err(SettingsFault::new("load.cpus", message));
     }
     Ok(LoadSettings {
         flows: portion.of_number_at_least(whole.flows, "load.flows")?,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use plumb_h3::peer::{self, Peer};
-use plumb_h3::{ErrorCode, Fault, Settings, Side, StreamKind};
+use plumb_h3::{ErrorCode, PeerFault, Settings, Side, StreamKind};
 use quinn_proto::{Connection, Dir, ReadError, StreamId};
 
 /// The end of reading a stream for now.
@@ -15,7 +15,7 @@ pub enum StreamState {
     /// The peer reset the stream.
     Reset(ErrorCode),
     /// The peer broke a rule.
-    Illegal(Fault),
+    Illegal(PeerFault),
 }
 
 /// Reads a stream as far as it has arrived, but at most `bytes_max` bytes, and hands each piece on.
@@ -23,7 +23,7 @@ pub fn read_stream(
     connection: &mut Connection,
     id: StreamId,
     bytes_max: usize,
-    mut take: impl FnMut(Bytes) -> Result<(), Fault>,
+    mut take: impl FnMut(Bytes) -> Result<(), PeerFault>,
 ) -> StreamState {
     let mut stream = connection.recv_stream(id);
     let Ok(mut chunks) = stream.read(true) else { return StreamState::Open };
@@ -84,7 +84,7 @@ impl Unidirectional {
         &mut self,
         connection: &mut Connection,
         mut each: impl FnMut(peer::Event),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PeerFault> {
         while let Some(id) = connection.streams().accept(Dir::Uni) {
             self.streams.push((id, peer::Stream::default()));
             self.take(connection, id, &mut each)?;
@@ -101,7 +101,7 @@ impl Unidirectional {
         connection: &mut Connection,
         id: StreamId,
         mut each: impl FnMut(peer::Event),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PeerFault> {
         let Some(at) = self.streams.iter().position(|(other, _)| *other == id) else { return Ok(()) };
         let (peer, stream) = (&mut self.peer, &mut self.streams[at].1);
         let end = read_stream(connection, id, usize::MAX, |bytes| {

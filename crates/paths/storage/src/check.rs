@@ -1,6 +1,6 @@
 //! Checks that no single field of the settings can make.
 
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 
 use crate::evidence::volume;
 use crate::load;
@@ -12,8 +12,8 @@ use crate::settings::{
 ///
 /// # Errors
 /// When it cannot, with the key.
-pub fn check_lends(system: &SystemSettings) -> Result<(), Fault> {
-    let refused = |key: &str, message: &str| Err(Fault::new(key, message));
+pub fn check_lends(system: &SystemSettings) -> Result<(), SettingsFault> {
+    let refused = |key: &str, message: &str| Err(SettingsFault::new(key, message));
     match system.kind {
         SystemKind::Volumes if system.volume.layer == Layer::Kernel => refused(
             "system.volume.layer",
@@ -31,27 +31,33 @@ pub fn check_lends(system: &SystemSettings) -> Result<(), Fault> {
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
+pub fn check(settings: &StorageSettings) -> Result<(), SettingsFault> {
     let system = &settings.system;
     system.run_by().check("system", system.kind == SystemKind::External)?;
     if system.kind == SystemKind::External && system.path.is_none() {
-        return Err(Fault::new("system.path", "an external system needs the path of a file or a device"));
+        return Err(SettingsFault::new(
+            "system.path",
+            "an external system needs the path of a file or a device",
+        ));
     }
     if system.kind == SystemKind::File && system.size.0 == 0 {
-        return Err(Fault::new("system.size", "must be above 0 B, such as `256 MiB`"));
+        return Err(SettingsFault::new("system.size", "must be above 0 B, such as `256 MiB`"));
     }
     match (system.kind, &system.ontap) {
         (SystemKind::Ontap, None) => {
-            return Err(Fault::new(
+            return Err(SettingsFault::new(
                 "system.ontap",
                 "must name an array, a volume and the credentials to manage it",
             ));
         }
         (SystemKind::Ontap, Some(_)) if system.path.is_none() => {
-            return Err(Fault::new("system.path", "must be the path at which this host sees the volume"));
+            return Err(SettingsFault::new(
+                "system.path",
+                "must be the path at which this host sees the volume",
+            ));
         }
         (SystemKind::Ontap, Some(array)) => array.check()?,
-        (_, Some(_)) => return Err(Fault::new("system.ontap", "only `kind: ontap` has an array")),
+        (_, Some(_)) => return Err(SettingsFault::new("system.ontap", "only `kind: ontap` has an array")),
         (_, None) => {}
     }
     if system.kind == SystemKind::Volumes {
@@ -67,7 +73,7 @@ pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
 }
 
 /// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.
-fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
+fn check_depth(settings: &StorageSettings) -> Result<(), SettingsFault> {
     let system = &settings.system;
     // Volumes behind NBD have a separate engine, which has a depth.
     let is_nbd = match system.kind {
@@ -79,7 +85,7 @@ fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
     if is_nbd || says_itself || settings.load.engine != EngineKind::Psync || depth <= 1 {
         return Ok(());
     }
-    Err(Fault::new(
+    Err(SettingsFault::new(
         "load.depth",
         format!(
             "`engine: psync` has one read or write in flight in each job, and the depth is {depth}. Set `depth: 1`, with \

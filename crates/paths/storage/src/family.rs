@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use plumb_model::{Evidence, Question, Statistic};
 use plumb_path::{
-    About, AnyError, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, Portion,
-    Remark, SeenWindow, Settings, Sides, System, SystemFacts, Timing, read_target,
+    About, AnyError, DataPath, Facts, Load, LoadFacts, PathError, PathSettings, Place, Portion, Remark,
+    SeenWindow, Settings, SettingsFault, Sides, System, SystemFacts, Timing, read_target,
 };
 use serde_json::Value;
 
@@ -33,11 +33,11 @@ struct NoTarget {
 }
 
 impl Settings for StorageSettings {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         check::check(self)
     }
 
-    fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault> {
+    fn share(&self, number: u32, of: u32) -> Result<PathSettings, SettingsFault> {
         let load = share::share(&self.load, Portion { number, of })?;
         let share = Self { load, system: self.system.clone() };
         share.check()?;

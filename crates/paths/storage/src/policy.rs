@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use plumb_model::{ByteRate, CapacityRate, Rate};
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space, TB_BYTES};
 
 use crate::settings::{AdaptiveSettings, Allocation, FixedSettings, Limit, VolumeSettings};
@@ -21,18 +21,18 @@ pub fn adapts_to_use(volume: &VolumeSettings) -> bool {
 ///
 /// # Errors
 /// When there are two, or a rate is outside the range of limits.
-pub fn policy(volume: &VolumeSettings) -> Result<Option<Policy>, Fault> {
+pub fn policy(volume: &VolumeSettings) -> Result<Option<Policy>, SettingsFault> {
     match (&volume.policy.fixed, &volume.policy.adaptive) {
         (None, None) => Ok(None),
         (Some(spec), None) => fixed(spec).map(Policy::Fixed).map(Some),
         (None, Some(spec)) => adaptive(spec).map(Policy::Adaptive).map(Some),
         (Some(_), Some(_)) => {
-            Err(Fault::new("system.volume.policy", "a policy is either `fixed` or `adaptive`"))
+            Err(SettingsFault::new("system.volume.policy", "a policy is either `fixed` or `adaptive`"))
         }
     }
 }
 
-fn fixed(spec: &FixedSettings) -> Result<Fixed, Fault> {
+fn fixed(spec: &FixedSettings) -> Result<Fixed, SettingsFault> {
     let iops = |key: &str, rate: Option<Rate>| rate.map(|rate| whole(key, rate.0)).transpose();
     let bytes = |key: &str, rate: Option<ByteRate>| rate.map(|rate| whole(key, rate.0)).transpose();
     Ok(Fixed {
@@ -44,7 +44,7 @@ fn fixed(spec: &FixedSettings) -> Result<Fixed, Fault> {
     })
 }
 
-fn adaptive(spec: &AdaptiveSettings) -> Result<Adaptive, Fault> {
+fn adaptive(spec: &AdaptiveSettings) -> Result<Adaptive, SettingsFault> {
     let per_tb = |key: &str, rate: CapacityRate| match rate.0 * TB_BYTES as f64 {
         0.0 => Ok(0),
         rate => whole(key, rate),
@@ -68,11 +68,11 @@ fn adaptive(spec: &AdaptiveSettings) -> Result<Adaptive, Fault> {
 }
 
 /// Rounds a rate, because limits are whole.
-fn whole(key: &str, rate: f64) -> Result<u64, Fault> {
+fn whole(key: &str, rate: f64) -> Result<u64, SettingsFault> {
     if (1.0..=RATE_MAX).contains(&rate) {
         return Ok(rate.round() as u64);
     }
-    Err(Fault::new(
+    Err(SettingsFault::new(
         format!("system.volume.policy.{key}"),
         format!("{rate} per second; from 1 to 10^15 is possible"),
     ))

@@ -7,7 +7,7 @@ mod volume;
 use std::path::PathBuf;
 
 use plumb_model::{Bytes, Percent, Rate, Span};
-use plumb_path::{Capacity, CapacitySettings, Fault, RunBy};
+use plumb_path::{Capacity, CapacitySettings, RunBy, SettingsFault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -217,7 +217,7 @@ impl LoadSettings {
     ///
     /// # Errors
     /// The first fault in `capacity`.
-    pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
+    pub fn searches(&self) -> Result<Option<Capacity>, SettingsFault> {
         self.capacity
             .as_ref()
             .map(|capacity| capacity.to_capacity(metrics::METRICS, self.latency().as_slice()))

@@ -2,7 +2,7 @@
 
 use plumb_model::Bytes;
 use plumb_path::tool::undivided;
-use plumb_path::{Fault, Portion};
+use plumb_path::{Portion, SettingsFault};
 
 use crate::settings::{Driver, LoadSettings, Suite};
 
@@ -10,14 +10,14 @@ use crate::settings::{Driver, LoadSettings, Suite};
 ///
 /// # Errors
 /// When the load cannot be divided among this many agents, with its key.
-pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, Fault> {
+pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, SettingsFault> {
     if whole.verify {
         let message = "what is checked must be written by one load agent alone; name one place for the load, or set `verify: false`";
-        return Err(Fault::new("load.verify", message));
+        return Err(SettingsFault::new("load.verify", message));
     }
     if whole.suite != Suite::None {
         let message = "the jobs of a suite do not begin at given moments, as several load agents have to; name one place for the load";
-        return Err(Fault::new("load.suite", message));
+        return Err(SettingsFault::new("load.suite", message));
     }
     if whole.driver != Driver::Native {
         return Err(undivided());
@@ -36,7 +36,7 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
             "{} sequential jobs cannot be divided among {} load agents, as several would use the same blocks; give each a job",
             whole.jobs, portion.of
         );
-        return Err(Fault::new("load.jobs", message));
+        return Err(SettingsFault::new("load.jobs", message));
     }
     let depth = portion.of_number_at_least(whole.depth, "load.depth")?;
     Ok(LoadSettings { depth, rate: rate(whole.depth), operations, ..whole.clone() })
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::settings::Access;
 
-    fn shares(whole: &LoadSettings, of: u32) -> Result<Vec<LoadSettings>, Fault> {
+    fn shares(whole: &LoadSettings, of: u32) -> Result<Vec<LoadSettings>, SettingsFault> {
         (0..of).map(|number| share(whole, Portion { number, of })).collect()
     }
 

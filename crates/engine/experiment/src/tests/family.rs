@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Better, Bytes, Evidence, Metric, MetricKind, Rate, RequiredSaving, Span, Unit};
 use plumb_path::{
-    About, DataPath, Facts, Fault, Load, LoadFacts, PathError, PathSettings, Place, SeenWindow, Settings,
-    System, Timing,
+    About, DataPath, Facts, Load, LoadFacts, PathError, PathSettings, Place, SeenWindow, Settings,
+    SettingsFault, System, Timing,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,18 +120,21 @@ impl Default for LoadSettings {
 }
 
 impl Settings for TestSettings {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), SettingsFault> {
         let ingress = &self.system.ingress;
         if ingress.kind == Kinds::External && ingress.url.is_none() {
-            return Err(Fault::new("system.ingress.url", "`kind: external` needs a `url`"));
+            return Err(SettingsFault::new("system.ingress.url", "`kind: external` needs a `url`"));
         }
         if ingress.offload == Offload::Threads && ingress.kind != Kinds::Embedded {
-            return Err(Fault::new("system.ingress.offload", "`offload` goes with `kind: embedded` only"));
+            return Err(SettingsFault::new(
+                "system.ingress.offload",
+                "`offload` goes with `kind: embedded` only",
+            ));
         }
         for (at, check) in self.load.checks.iter().enumerate() {
             if !check.starts_with("status ") && !check.starts_with("duration ") {
                 let message = format!("`{check}` is not a check; `status == 200` would be one");
-                return Err(Fault::new(format!("load.checks.{at}"), message));
+                return Err(SettingsFault::new(format!("load.checks.{at}"), message));
             }
         }
         Ok(())

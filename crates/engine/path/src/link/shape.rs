@@ -4,7 +4,7 @@ use plumb_model::{ByteRate, Bytes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::family::Fault;
+use crate::family::SettingsFault;
 
 /// A link that is worse than the machine, in both directions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,8 +50,8 @@ impl LinkShape {
     ///
     /// # Errors
     /// The first fault, with its key.
-    pub fn check(&self) -> Result<(), Fault> {
-        let fault = |key: &str, message: &str| Err(Fault::new(format!("system.link.{key}"), message));
+    pub fn check(&self) -> Result<(), SettingsFault> {
+        let fault = |key: &str, message: &str| Err(SettingsFault::new(format!("system.link.{key}"), message));
         for (key, share) in [("loss", self.loss), ("reordering", self.reordering)] {
             if share.is_some_and(|share| !(0.0..=1.0).contains(&share.0)) {
                 return fault(key, "a share is 0% to 100%");

@@ -1,7 +1,7 @@
 //! Counts frames that cost the receiver work and carry no message. It needs no clock.
 
 use super::event::Limits;
-use crate::error::{Error, Fault};
+use crate::error::{Error, PeerFault};
 use crate::frame::FrameKind;
 
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ impl Flood {
     pub(super) fn idle(&mut self, kind: FrameKind, limits: &Limits) -> Result<(), Error> {
         self.idle_frames += 1;
         if self.idle_frames > limits.idle_frames_max {
-            return Err(Fault::Flood(kind).on_connection());
+            return Err(PeerFault::Flood(kind).on_connection());
         }
         Ok(())
     }
@@ -29,7 +29,7 @@ impl Flood {
     pub(super) fn reset(&mut self, limits: &Limits) -> Result<(), Error> {
         self.resets += 1;
         if self.resets > limits.resets_max {
-            return Err(Fault::Flood(FrameKind::RstStream).on_connection());
+            return Err(PeerFault::Flood(FrameKind::RstStream).on_connection());
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::event::{Event, Side};
 use super::state::{Awaits, Block, Connection, Rest};
 use super::streams::Receiving;
 use crate::PREFACE;
-use crate::error::{Error, ErrorCode, Fault, Scope};
+use crate::error::{Error, ErrorCode, PeerFault, Scope};
 use crate::frame::{Flags, Frame, FrameKind, HEADER_BYTES, Header, Pairs, encode};
 use crate::message::{Content, Part, check};
 use crate::settings::{MAX_FRAME_SIZE_MIN, SettingId};
@@ -83,7 +83,7 @@ impl Connection {
     ) -> Result<Event<'b>, Error> {
         match taken {
             Err(Error { scope: Scope::Stream(id), .. }) if self.is_idle(id) => {
-                Err(Fault::OnIdleStream(kind).on_connection())
+                Err(PeerFault::OnIdleStream(kind).on_connection())
             }
             Err(error @ Error { scope: Scope::Stream(id), .. }) => self.refuse(id, error, out),
             other => other,
@@ -94,7 +94,7 @@ impl Connection {
     fn check_size(&self, header: Header) -> Result<(), Error> {
         header.check_size(self.local.max_frame_size)?;
         if header.kind == FrameKind::Headers && header.length as usize > self.limits.block_bytes_max {
-            return Err(Fault::BlockTooLong.on_connection());
+            return Err(PeerFault::BlockTooLong.on_connection());
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Connection {
     fn take_preface<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<(Event<'b>, usize)>, Error> {
         let begun = bytes.len().min(PREFACE.len());
         if bytes[..begun] != PREFACE[..begun] {
-            return Err(Fault::NoPreface.on_connection());
+            return Err(PeerFault::NoPreface.on_connection());
         }
         if begun < PREFACE.len() {
             return Ok(None);
@@ -115,16 +115,16 @@ impl Connection {
     fn check_order(&mut self, header: Header) -> Result<(), Error> {
         if self.awaits == Awaits::Settings {
             if header.kind != FrameKind::Settings || header.flags.has(Flags::ACK) {
-                return Err(Fault::SettingsNotFirst.on_connection());
+                return Err(PeerFault::SettingsNotFirst.on_connection());
             }
             self.awaits = Awaits::Anything;
         }
         let is_continuation = header.kind == FrameKind::Continuation;
         match &self.block {
             Some(block) if !is_continuation || header.stream != block.stream => {
-                Err(Fault::ContinuationMissing.on_connection())
+                Err(PeerFault::ContinuationMissing.on_connection())
             }
-            None if is_continuation => Err(Fault::ContinuationUnexpected.on_connection()),
+            None if is_continuation => Err(PeerFault::ContinuationUnexpected.on_connection()),
             _ => Ok(()),
         }
     }
@@ -167,7 +167,7 @@ impl Connection {
             Frame::Continuation { fragment, ends_block, .. } => self.take_continuation(fragment, ends_block),
             Frame::Settings(pairs) => self.take_settings(pairs, out),
             Frame::SettingsAck => self.take_settings_ack(out),
-            Frame::PushPromise { .. } => Err(Fault::Push.on_connection()),
+            Frame::PushPromise { .. } => Err(PeerFault::Push.on_connection()),
             Frame::Ping { payload, is_ack: false } => {
                 encode::ping(payload, true, out);
                 Ok(Event::Nothing)
@@ -191,11 +191,11 @@ impl Connection {
     /// Refuses a frame on a stream that is not open. Returns `Ok` if the frame is to be dropped.
     fn check_not_open(&self, id: u32, kind: FrameKind) -> Result<(), Error> {
         match kind {
-            _ if self.is_idle(id) => Err(Fault::OnIdleStream(kind).on_connection()),
+            _ if self.is_idle(id) => Err(PeerFault::OnIdleStream(kind).on_connection()),
             // Both can have been sent before the peer knew of the end (section 5.1).
             FrameKind::WindowUpdate | FrameKind::RstStream => Ok(()),
             _ if self.streams.may_be_reset(id) => Ok(()),
-            _ => Err(Fault::StreamIsClosed.on_connection()),
+            _ => Err(PeerFault::StreamIsClosed.on_connection()),
         }
     }
 
@@ -207,7 +207,7 @@ impl Connection {
         ends_stream: bool,
         out: &mut Vec<u8>,
     ) -> Result<Event<'b>, Error> {
-        self.inflow.take(flow_bytes).map_err(Fault::on_connection)?;
+        self.inflow.take(flow_bytes).map_err(PeerFault::on_connection)?;
         if data.is_empty() && !ends_stream {
             self.flood.idle(FrameKind::Data, &self.limits)?;
         } else {
@@ -219,8 +219,8 @@ impl Connection {
             return Ok(Event::Nothing);
         };
         let taken = match stream.receiving {
-            Receiving::Head => Err(Fault::DataBeforeFields),
-            Receiving::Ended => Err(Fault::StreamIsClosed),
+            Receiving::Head => Err(PeerFault::DataBeforeFields),
+            Receiving::Ended => Err(PeerFault::StreamIsClosed),
             Receiving::Body => stream.take_content(data.len(), flow_bytes, ends_stream),
         };
         if let Err(fault) = taken {
@@ -236,7 +236,7 @@ impl Connection {
 
     fn take_continuation(&mut self, fragment: &[u8], ends_block: bool) -> Result<Event<'static>, Error> {
         let Some(block) = self.block.take() else {
-            return Err(Fault::ContinuationUnexpected.on_connection());
+            return Err(PeerFault::ContinuationUnexpected.on_connection());
         };
         self.gather(block, fragment)?;
         if !ends_block {
@@ -251,7 +251,7 @@ impl Connection {
         block.frames += 1;
         let bytes = block.bytes.len() + fragment.len();
         if bytes > self.limits.block_bytes_max || block.frames > self.limits.block_frames_max {
-            return Err(Fault::BlockTooLong.on_connection());
+            return Err(PeerFault::BlockTooLong.on_connection());
         }
         block.bytes.extend_from_slice(fragment);
         self.block = Some(block);
@@ -267,7 +267,7 @@ impl Connection {
             self.decoder.decode(block, list_bytes_max, |field| fields.push(field.name, field.value));
         let is_too_long = match decoded {
             Ok(()) => false,
-            Err(Fault::FieldsTooLong) => true,
+            Err(PeerFault::FieldsTooLong) => true,
             Err(fault) => return Err(fault.on_connection()),
         };
         let is_known = self.streams.get_mut(id).is_some();
@@ -275,7 +275,7 @@ impl Connection {
             return Ok(Event::Nothing);
         }
         if is_too_long {
-            return Err(Fault::FieldsTooLong.on_stream(id));
+            return Err(PeerFault::FieldsTooLong.on_stream(id));
         }
         self.take_fields(id, ends_stream)
     }
@@ -286,10 +286,10 @@ impl Connection {
             return self.check_not_open(id, FrameKind::Headers).map(|()| false);
         }
         if id.is_multiple_of(2) {
-            return Err(Fault::StreamIdParity.on_connection());
+            return Err(PeerFault::StreamIdParity.on_connection());
         }
         if id <= self.last_peer_id {
-            return Err(Fault::StreamIdNotIncreasing.on_connection());
+            return Err(PeerFault::StreamIdNotIncreasing.on_connection());
         }
         self.streams.note_opened(self.last_peer_id, id);
         self.last_peer_id = id;
@@ -300,25 +300,25 @@ impl Connection {
         }
         let is_full = self.streams.len() >= self.local.max_concurrent_streams as usize;
         self.add_stream(id, false);
-        if is_full { Err(Fault::TooManyStreams.on_stream(id)) } else { Ok(true) }
+        if is_full { Err(PeerFault::TooManyStreams.on_stream(id)) } else { Ok(true) }
     }
 
     /// Handles the fields of an open stream.
     fn take_fields(&mut self, id: u32, ends_stream: bool) -> Result<Event<'static>, Error> {
-        let on_stream = |fault: Fault| fault.on_stream(id);
+        let on_stream = |fault: PeerFault| fault.on_stream(id);
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
         let part = match (stream.receiving, self.side) {
-            (Receiving::Ended, _) => return Err(on_stream(Fault::StreamIsClosed)),
-            (Receiving::Body, _) if !ends_stream => return Err(on_stream(Fault::TrailersGoOn)),
+            (Receiving::Ended, _) => return Err(on_stream(PeerFault::StreamIsClosed)),
+            (Receiving::Body, _) if !ends_stream => return Err(on_stream(PeerFault::TrailersGoOn)),
             (Receiving::Body, _) => Part::Trailers,
             (Receiving::Head, Side::Client) => Part::Response,
             (Receiving::Head, Side::Server) => Part::Request,
         };
-        let head = check(&self.fields, part).map_err(|fault| Fault::from(fault).on_stream(id))?;
+        let head = check(&self.fields, part).map_err(|fault| PeerFault::from(fault).on_stream(id))?;
         if (100..200).contains(&head.status) {
             self.flood.idle(FrameKind::Headers, &self.limits)?;
             return match ends_stream {
-                true => Err(on_stream(Fault::InterimEnds)),
+                true => Err(on_stream(PeerFault::InterimEnds)),
                 false => Ok(Event::Interim { stream: id, status: head.status }),
             };
         }
@@ -344,11 +344,11 @@ impl Connection {
         }
         let names_push = || pairs.iter().any(|(id, _)| id == SettingId::EnablePush as u16);
         if self.side == Side::Client && self.peer.enable_push && names_push() {
-            return Err(Fault::EnablePush.on_connection());
+            return Err(PeerFault::EnablePush.on_connection());
         }
         let change = i64::from(self.peer.initial_window_size) - i64::from(before.initial_window_size);
         for stream in self.streams.iter_mut() {
-            stream.outflow.change(change).map_err(Fault::on_connection)?;
+            stream.outflow.change(change).map_err(PeerFault::on_connection)?;
         }
         self.encoder.set_table_size(self.peer.header_table_size);
         encode::settings_ack(out);
@@ -359,10 +359,10 @@ impl Connection {
     fn take_settings_ack(&mut self, out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         let before = self.initial_inflow();
         self.unacknowledged =
-            self.unacknowledged.checked_sub(1).ok_or(Fault::AckUnexpected.on_connection())?;
+            self.unacknowledged.checked_sub(1).ok_or(PeerFault::AckUnexpected.on_connection())?;
         let (after, turn) = (self.initial_inflow(), self.turn);
         for stream in self.streams.iter_mut().filter(|_| after != before) {
-            stream.inflow.resize(after).map_err(Fault::on_connection)?;
+            stream.inflow.resize(after).map_err(PeerFault::on_connection)?;
             // Without this, a peer whose window is used up could never send the bytes that make an update leave.
             if let Some(increment) =
                 stream.inflow.release(0, turn).filter(|_| stream.receiving != Receiving::Ended)
@@ -376,7 +376,7 @@ impl Connection {
 
     fn take_go_away(&mut self, last_stream: u32, code: u32) -> Result<Event<'static>, Error> {
         if self.peer_last_stream.is_some_and(|earlier| last_stream > earlier) {
-            return Err(Fault::GoAwayRises.on_connection());
+            return Err(PeerFault::GoAwayRises.on_connection());
         }
         self.peer_last_stream = Some(last_stream);
         if self.side == Side::Client {
@@ -396,7 +396,7 @@ impl Connection {
     fn take_window_update(&mut self, id: u32, increment: u32) -> Result<Event<'static>, Error> {
         let by = i64::from(increment);
         if id == 0 {
-            self.outflow.change(by).map_err(Fault::on_connection)?;
+            self.outflow.change(by).map_err(PeerFault::on_connection)?;
         } else if let Some(stream) = self.streams.get_mut(id) {
             stream.outflow.change(by).map_err(|fault| fault.on_stream(id))?;
         } else {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::error::Fault;
+use crate::error::PeerFault;
 use crate::message::Content;
 use crate::window::{Inflow, Window};
 
@@ -41,7 +41,12 @@ impl Stream {
     /// # Errors
     ///
     /// When it exceeds the window or the stated length, or ends before that length.
-    pub(super) fn take_content(&mut self, bytes: usize, flow_bytes: usize, ends: bool) -> Result<(), Fault> {
+    pub(super) fn take_content(
+        &mut self,
+        bytes: usize,
+        flow_bytes: usize,
+        ends: bool,
+    ) -> Result<(), PeerFault> {
         self.inflow.take(flow_bytes)?;
         self.content.take(bytes as u64)?;
         if ends {

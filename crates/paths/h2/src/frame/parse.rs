@@ -1,7 +1,7 @@
 //! Reads frames.
 
 use super::{Flags, Frame, FrameKind, HEADER_BYTES, Header, Pairs};
-use crate::error::{Error, Fault};
+use crate::error::{Error, PeerFault};
 
 /// The bits of a stream's id, without the reserved one.
 const ID_MASK: u32 = (1 << 31) - 1;
@@ -27,7 +27,7 @@ impl Header {
     pub fn check_size(&self, payload_bytes_max: u32) -> Result<(), Error> {
         // Section 4.2 lets a receiver end one stream only if the frame changes no other state, so it would have to skip
         // the payload. Ending the connection is allowed for every frame.
-        if self.length > payload_bytes_max { Err(Fault::FrameTooLarge.on_connection()) } else { Ok(()) }
+        if self.length > payload_bytes_max { Err(PeerFault::FrameTooLarge.on_connection()) } else { Ok(()) }
     }
 
     /// Checks that a frame of this kind may be on stream 0, or on another.
@@ -35,14 +35,14 @@ impl Header {
         let Self { kind, stream, .. } = *self;
         let fault = match kind {
             FrameKind::Settings | FrameKind::Ping | FrameKind::GoAway if stream != 0 => {
-                Fault::NotOnStreamZero(kind)
+                PeerFault::NotOnStreamZero(kind)
             }
             FrameKind::Settings
             | FrameKind::Ping
             | FrameKind::GoAway
             | FrameKind::WindowUpdate
             | FrameKind::Unknown(_) => return Ok(()),
-            _ if stream == 0 => Fault::OnStreamZero(kind),
+            _ if stream == 0 => PeerFault::OnStreamZero(kind),
             _ => return Ok(()),
         };
         Err(fault.on_connection())
@@ -79,7 +79,7 @@ impl<'a> Frame<'a> {
             }
             FrameKind::Headers => headers(header, payload),
             FrameKind::Priority if payload.len() == 5 => Ok(Self::Priority { stream }),
-            FrameKind::Priority => Err(Fault::FrameLength(kind).on_stream(stream)),
+            FrameKind::Priority => Err(PeerFault::FrameLength(kind).on_stream(stream)),
             FrameKind::RstStream => Ok(Self::RstStream { stream, code: number(payload, kind)? }),
             FrameKind::Settings => settings(flags, payload),
             FrameKind::PushPromise => push_promise(header, payload),
@@ -100,7 +100,7 @@ impl<'a> Frame<'a> {
 }
 
 fn length_fault(kind: FrameKind) -> Error {
-    Fault::FrameLength(kind).on_connection()
+    PeerFault::FrameLength(kind).on_connection()
 }
 
 /// Strips the padding and the byte with its length. The bytes of the padding are not checked, which section 6.1 allows.
@@ -109,7 +109,7 @@ fn unpad(flags: Flags, payload: &[u8], kind: FrameKind) -> Result<&[u8], Error> 
         return Ok(payload);
     }
     let (&padding, rest) = payload.split_first().ok_or(length_fault(kind))?;
-    let length = rest.len().checked_sub(usize::from(padding)).ok_or(Fault::Padding.on_connection())?;
+    let length = rest.len().checked_sub(usize::from(padding)).ok_or(PeerFault::Padding.on_connection())?;
     Ok(&rest[..length])
 }
 
@@ -118,7 +118,7 @@ fn headers(header: Header, payload: &[u8]) -> Result<Frame<'_>, Error> {
     let mut fragment = unpad(flags, payload, kind)?;
     if flags.has(Flags::PRIORITY) {
         // If the padding leaves no room for the priority, the padding is too long.
-        let fault = if flags.has(Flags::PADDED) { Fault::Padding } else { Fault::FrameLength(kind) };
+        let fault = if flags.has(Flags::PADDED) { PeerFault::Padding } else { PeerFault::FrameLength(kind) };
         fragment = fragment.get(5..).ok_or(fault.on_connection())?;
     }
     let (ends_stream, ends_block) = (flags.has(Flags::END_STREAM), flags.has(Flags::END_HEADERS));
@@ -151,8 +151,8 @@ fn go_away(payload: &[u8]) -> Result<Frame<'_>, Error> {
 fn window_update(stream: u32, payload: &[u8]) -> Result<Frame<'_>, Error> {
     let increment = number(payload, FrameKind::WindowUpdate)? & ID_MASK;
     match (increment, stream) {
-        (0, 0) => Err(Fault::ZeroIncrement.on_connection()),
-        (0, stream) => Err(Fault::ZeroIncrement.on_stream(stream)),
+        (0, 0) => Err(PeerFault::ZeroIncrement.on_connection()),
+        (0, stream) => Err(PeerFault::ZeroIncrement.on_stream(stream)),
         _ => Ok(Frame::WindowUpdate { stream, increment }),
     }
 }

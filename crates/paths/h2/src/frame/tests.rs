@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Flags, Frame, FrameKind, HEADER_BYTES, Header, encode};
-use crate::error::{ErrorCode, Fault};
+use crate::error::{ErrorCode, PeerFault};
 
 fn only_frame_in(bytes: &[u8]) -> Frame<'_> {
     let (frame, length) = Frame::first_in(bytes, 1 << 14).unwrap().unwrap();
@@ -71,7 +71,7 @@ fn padding_and_priority_are_left_out() {
 #[test]
 fn a_frame_that_is_too_large_is_refused_before_it_is_there() {
     let bytes = written(|out| encode::data(1, &[0; 20], false, out));
-    assert_eq!(Frame::first_in(&bytes[..HEADER_BYTES], 19), Err(Fault::FrameTooLarge.on_connection()));
+    assert_eq!(Frame::first_in(&bytes[..HEADER_BYTES], 19), Err(PeerFault::FrameTooLarge.on_connection()));
     assert_eq!(Frame::first_in(&bytes[..28], 20), Ok(None));
     assert!(Frame::first_in(&bytes, 20).unwrap().is_some());
 }

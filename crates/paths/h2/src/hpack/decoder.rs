@@ -3,7 +3,7 @@
 use super::dynamic_table::DynamicTable;
 use super::{Field, Indexing, TABLE_BYTES_DEFAULT};
 use crate::coding::{integer, string};
-use crate::error::Fault;
+use crate::error::PeerFault;
 
 /// The state of one direction of a connection. It must decode every field block in the order of arrival, including those of streams that
 /// have ended.
@@ -43,14 +43,14 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`Fault::FieldsTooLong`] when the fields together exceed `list_bytes_max`. The decoder then reads the rest without handing it on, so it
+    /// [`PeerFault::FieldsTooLong`] when the fields together exceed `list_bytes_max`. The decoder then reads the rest without handing it on, so it
     /// stays usable, and only the stream has to end. All other faults end the connection.
     pub fn decode(
         &mut self,
         mut block: &[u8],
         list_bytes_max: usize,
         mut each: impl FnMut(Field<'_>),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PeerFault> {
         self.take_updates(&mut block)?;
         let mut room = Some(list_bytes_max);
         while !block.is_empty() {
@@ -62,34 +62,34 @@ impl Decoder {
             };
             self.take_field(&mut block, &mut bounded)?;
         }
-        room.map(drop).ok_or(Fault::FieldsTooLong)
+        room.map(drop).ok_or(PeerFault::FieldsTooLong)
     }
 
     /// Changes of the table's size stand at the beginning of a block (section 4.2).
-    fn take_updates(&mut self, block: &mut &[u8]) -> Result<(), Fault> {
+    fn take_updates(&mut self, block: &mut &[u8]) -> Result<(), PeerFault> {
         while let Some(&first) = block.first()
             && first & 0xe0 == 0x20
         {
             let bytes_max = integer::decode(block, 5)?;
             if bytes_max > self.table_bytes_max {
-                return Err(Fault::TableSizeTooLarge);
+                return Err(PeerFault::TableSizeTooLarge);
             }
             self.table.resize(bytes_max);
             self.owes_update = false;
         }
-        if self.owes_update { Err(Fault::TableSizeMissing) } else { Ok(()) }
+        if self.owes_update { Err(PeerFault::TableSizeMissing) } else { Ok(()) }
     }
 
-    fn take_field(&mut self, block: &mut &[u8], each: &mut impl FnMut(Field<'_>)) -> Result<(), Fault> {
+    fn take_field(&mut self, block: &mut &[u8], each: &mut impl FnMut(Field<'_>)) -> Result<(), PeerFault> {
         let (prefix_bits, indexing) = match block.first() {
             Some(0x80..) => {
                 let index = integer::decode(block, 7)?;
-                let (name, value) = self.table.get(index).ok_or(Fault::NoSuchIndex)?;
+                let (name, value) = self.table.get(index).ok_or(PeerFault::NoSuchIndex)?;
                 each(Field::new(name, value));
                 return Ok(());
             }
             Some(0x40..) => (6, Indexing::Incremental),
-            Some(0x20..) => return Err(Fault::TableSizeLate),
+            Some(0x20..) => return Err(PeerFault::TableSizeLate),
             Some(0x10..) => (4, Indexing::Never),
             _ => (4, Indexing::Without),
         };
@@ -97,7 +97,7 @@ impl Decoder {
         if index == 0 {
             string::decode(block, 7, &mut self.name)?;
         } else {
-            let (name, _) = self.table.get(index).ok_or(Fault::NoSuchIndex)?;
+            let (name, _) = self.table.get(index).ok_or(PeerFault::NoSuchIndex)?;
             self.name.clear();
             self.name.extend_from_slice(name);
         }

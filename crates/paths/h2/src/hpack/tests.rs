@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{Decoder, Encoder, Field, Indexing, Repeated, replayable};
 use crate::coding::CodingFault;
-use crate::error::Fault;
+use crate::error::PeerFault;
 
 /// Names, values and what they leave in the tables.
 type List = Vec<(Vec<u8>, Vec<u8>, Indexing)>;
@@ -15,7 +15,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<List, Fault> {
+fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<List, PeerFault> {
     let mut list = List::new();
     decoder.decode(block, 1 << 20, |field| {
         list.push((field.name.to_vec(), field.value.to_vec(), field.indexing));
@@ -167,14 +167,14 @@ fn responses_of_appendix_c_5_and_c_6() {
 #[test]
 fn blocks_that_break_the_rules_are_refused() {
     for (hex, fault) in [
-        ("80", Fault::NoSuchIndex),
-        ("be", Fault::NoSuchIndex),
+        ("80", PeerFault::NoSuchIndex),
+        ("be", PeerFault::NoSuchIndex),
         ("7f8080 8080 8000", CodingFault::Integer.into()),
         ("82 41", CodingFault::Truncated.into()),
         ("41 05 61", CodingFault::Truncated.into()),
         ("41 82 1f ff", CodingFault::Huffman.into()),
-        ("3f e2 1f", Fault::TableSizeTooLarge),
-        ("82 20", Fault::TableSizeLate),
+        ("3f e2 1f", PeerFault::TableSizeTooLarge),
+        ("82 20", PeerFault::TableSizeLate),
     ] {
         assert_eq!(decode(&mut Decoder::new(), &bytes(hex)), Err(fault), "{hex}");
     }
@@ -184,7 +184,7 @@ fn blocks_that_break_the_rules_are_refused() {
 fn a_lower_limit_is_acknowledged_by_the_next_block() {
     let mut decoder = Decoder::new();
     decoder.set_table_size(100);
-    assert_eq!(decode(&mut decoder, &bytes("82")), Err(Fault::TableSizeMissing));
+    assert_eq!(decode(&mut decoder, &bytes("82")), Err(PeerFault::TableSizeMissing));
     let mut encoder = Encoder::new();
     encoder.set_table_size(20);
     encoder.set_table_size(100);
@@ -205,7 +205,7 @@ fn a_list_above_its_bound_leaves_a_usable_decoder() {
     let mut decoder = Decoder::new();
     let mut seen = 0;
     let block = bytes("8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d");
-    assert_eq!(decoder.decode(&block, 120, |_| seen += 1), Err(Fault::FieldsTooLong));
+    assert_eq!(decoder.decode(&block, 120, |_| seen += 1), Err(PeerFault::FieldsTooLong));
     assert_eq!((seen, decoder.table.measures()), (2, (57, 1)));
     assert_eq!(text(&decode(&mut decoder, &[0xbe]).unwrap()), ":authority: www.example.com\n");
 }

@@ -4,7 +4,7 @@ use crate::illegal;
 use plumb_h2::connection::{Blocked, Connection, Event, Limits, Sent, Side};
 use plumb_h2::frame::{Frame, encode};
 use plumb_h2::hpack::Field;
-use plumb_h2::{Error, ErrorCode, Fault, Scope, Settings};
+use plumb_h2::{Error, ErrorCode, PeerFault, Scope, Settings};
 
 /// One side, with all that it wrote.
 struct End {
@@ -352,6 +352,6 @@ fn a_large_frame_has_no_field_block_above_the_limit() {
     let bytes = Limits::default().block_bytes_max + 1;
     encode::headers(1, &vec![0x88; bytes], true, 1 << 20, &mut answer);
     let (_, error, most) = in_pieces(&mut client, &answer, 1000);
-    assert_eq!(error, Some(Fault::BlockTooLong.on_connection()));
+    assert_eq!(error, Some(PeerFault::BlockTooLong.on_connection()));
     assert!(most <= 1000, "{most} bytes were kept");
 }

@@ -5,7 +5,7 @@ use plumb_fuzz::Target;
 use plumb_h2::connection::{Connection, Event, Limits, Side};
 use plumb_h2::frame::{Flags, Frame, FrameKind, HEADER_BYTES, encode};
 use plumb_h2::hpack::{Decoder, Encoder, Field, Indexing, replayable};
-use plumb_h2::{Error, Fault, PREFACE};
+use plumb_h2::{Error, PREFACE, PeerFault};
 
 fn fields() -> Vec<Field<'static>> {
     vec![
@@ -63,7 +63,7 @@ fn fuzz_hpack_blocks() {
                     .eq(list.iter().map(|(name, value, _)| (name, value)))
             );
             outcome.push((decoded, list.len()));
-            if !matches!(outcome.last(), Some((Ok(()) | Err(Fault::FieldsTooLong), _))) {
+            if !matches!(outcome.last(), Some((Ok(()) | Err(PeerFault::FieldsTooLong), _))) {
                 break;
             }
         }

@@ -4,7 +4,7 @@ use plumb_h2::coding::{CodingFault, integer, string};
 use plumb_h2::hpack::{Field, Indexing};
 
 use super::static_table;
-use crate::error::Fault;
+use crate::error::PeerFault;
 
 /// Storage for strings, which each block uses again. Blocks do not depend on each other.
 #[derive(Debug, Default)]
@@ -24,19 +24,19 @@ impl Decoder {
         mut block: &[u8],
         fields_bytes_max: usize,
         mut each: impl FnMut(Field<'_>),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PeerFault> {
         take_prefix(&mut block)?;
         let mut room = fields_bytes_max;
         while !block.is_empty() {
             let field = self.take_field(&mut block)?;
-            room = room.checked_sub(field.size()).ok_or(Fault::FieldsTooLong)?;
+            room = room.checked_sub(field.size()).ok_or(PeerFault::FieldsTooLong)?;
             each(field);
         }
         Ok(())
     }
 
     /// Takes a field from the front of a block that is not empty (sections 4.5.2 to 4.5.6).
-    fn take_field(&mut self, block: &mut &[u8]) -> Result<Field<'_>, Fault> {
+    fn take_field(&mut self, block: &mut &[u8]) -> Result<Field<'_>, PeerFault> {
         let first = *block.first().ok_or(CodingFault::Truncated)?;
         let name = match first {
             0xc0.. => {
@@ -48,7 +48,7 @@ impl Decoder {
                 string::decode(block, 3, &mut self.name)?;
                 &self.name
             }
-            _ => return Err(Fault::DynamicReference),
+            _ => return Err(PeerFault::DynamicReference),
         };
         let is_never = match first {
             0x40.. => first & 0x20 != 0,
@@ -61,17 +61,17 @@ impl Decoder {
 }
 
 /// Required Insert Count and Base (section 4.5.1).
-fn take_prefix(block: &mut &[u8]) -> Result<(), Fault> {
+fn take_prefix(block: &mut &[u8]) -> Result<(), PeerFault> {
     if integer::decode(block, 8)? != 0 {
-        return Err(Fault::RequiredInsertCount);
+        return Err(PeerFault::RequiredInsertCount);
     }
     let is_negative = block.first().is_some_and(|first| first & 0x80 != 0);
     integer::decode(block, 7)?;
-    if is_negative { Err(Fault::NegativeBase) } else { Ok(()) }
+    if is_negative { Err(PeerFault::NegativeBase) } else { Ok(()) }
 }
 
 /// Takes an index into the static table.
-fn take_entry(block: &mut &[u8], prefix_bits: u32) -> Result<(&'static [u8], &'static [u8]), Fault> {
+fn take_entry(block: &mut &[u8], prefix_bits: u32) -> Result<(&'static [u8], &'static [u8]), PeerFault> {
     let index = integer::decode(block, prefix_bits)?;
-    static_table::get(index).ok_or(Fault::NoSuchIndex)
+    static_table::get(index).ok_or(PeerFault::NoSuchIndex)
 }

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::static_table::{self, Found};
 use super::{Decoder, encode};
-use crate::error::Fault;
+use crate::error::PeerFault;
 
 /// Names, values, and whether nobody may index them.
 type List = Vec<(Vec<u8>, Vec<u8>, bool)>;
 
-fn decoded(block: &[u8]) -> Result<List, Fault> {
+fn decoded(block: &[u8]) -> Result<List, PeerFault> {
     let mut list = List::new();
     Decoder::default().decode(block, 1 << 20, |field| {
         list.push((field.name.to_vec(), field.value.to_vec(), field.indexing == Indexing::Never));
@@ -70,26 +70,26 @@ fn entries_are_found_where_they_are() {
 
 #[test]
 fn blocks_that_break_the_rules_are_refused() {
-    let truncated = Fault::Coding(CodingFault::Truncated);
+    let truncated = PeerFault::Coding(CodingFault::Truncated);
     for (block, fault) in [
         (&[][..], truncated),
         (&[0], truncated),
         (&[0, 0x7f], truncated),
-        (&[1, 0], Fault::RequiredInsertCount),
-        (&[0, 0x80], Fault::NegativeBase),
-        (&[0, 0, 0x80], Fault::DynamicReference),
-        (&[0, 0, 0x10], Fault::DynamicReference),
-        (&[0, 0, 0x40, 1, b'a'], Fault::DynamicReference),
-        (&[0, 0, 0x60, 1, b'a'], Fault::DynamicReference),
-        (&[0, 0, 0x00, 1, b'a'], Fault::DynamicReference),
-        (&[0, 0, 0xff, 36], Fault::NoSuchIndex),
-        (&[0, 0, 0x5f, 84, 0], Fault::NoSuchIndex),
-        (&[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], Fault::Coding(CodingFault::Integer)),
+        (&[1, 0], PeerFault::RequiredInsertCount),
+        (&[0, 0x80], PeerFault::NegativeBase),
+        (&[0, 0, 0x80], PeerFault::DynamicReference),
+        (&[0, 0, 0x10], PeerFault::DynamicReference),
+        (&[0, 0, 0x40, 1, b'a'], PeerFault::DynamicReference),
+        (&[0, 0, 0x60, 1, b'a'], PeerFault::DynamicReference),
+        (&[0, 0, 0x00, 1, b'a'], PeerFault::DynamicReference),
+        (&[0, 0, 0xff, 36], PeerFault::NoSuchIndex),
+        (&[0, 0, 0x5f, 84, 0], PeerFault::NoSuchIndex),
+        (&[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], PeerFault::Coding(CodingFault::Integer)),
         (&[0, 0, 0x51], truncated),
         (&[0, 0, 0x51, 2, b'a'], truncated),
         (&[0, 0, 0x22, b'a'], truncated),
-        (&[0, 0, 0x51, 0x81, 0xff], Fault::Coding(CodingFault::Huffman)),
-        (&[0, 0, 0x29, 0xff, 0], Fault::Coding(CodingFault::Huffman)),
+        (&[0, 0, 0x51, 0x81, 0xff], PeerFault::Coding(CodingFault::Huffman)),
+        (&[0, 0, 0x29, 0xff, 0], PeerFault::Coding(CodingFault::Huffman)),
     ] {
         assert_eq!(decoded(block), Err(fault), "{block:x?}");
     }
@@ -102,7 +102,7 @@ fn a_list_above_its_bound_is_refused() {
     let mut block = Vec::new();
     encode([Field::new(b":method", b"GET"), Field::new(b"x", b"y")], &mut block);
     let mut count = 0;
-    for (bytes_max, expected) in [(76, Ok(())), (75, Err(Fault::FieldsTooLong))] {
+    for (bytes_max, expected) in [(76, Ok(())), (75, Err(PeerFault::FieldsTooLong))] {
         assert_eq!(Decoder::default().decode(&block, bytes_max, |_| count += 1), expected);
     }
     assert_eq!(count, 3);

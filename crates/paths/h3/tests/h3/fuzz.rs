@@ -5,11 +5,11 @@ use plumb_fuzz::Target;
 use plumb_h2::hpack::{Field, Indexing};
 use plumb_h3::frame::{FrameKind, Piece, Reader, encode};
 use plumb_h3::peer::{self, Peer, Stream};
-use plumb_h3::{Decoder, Event, Exchange, Fault, Settings, Side, StreamKind, qpack};
+use plumb_h3::{Decoder, Event, Exchange, PeerFault, Settings, Side, StreamKind, qpack};
 
 type List = Vec<(Vec<u8>, Vec<u8>, Indexing)>;
 
-fn decoded(block: &[u8]) -> (List, Result<(), Fault>) {
+fn decoded(block: &[u8]) -> (List, Result<(), PeerFault>) {
     let mut list = List::new();
     let outcome = qpack::Decoder::default().decode(block, 1 << 16, |field| {
         list.push((field.name.to_vec(), field.value.to_vec(), field.indexing));
@@ -68,7 +68,7 @@ fn fuzz_h3_frames() {
 }
 
 /// The events of a message, with its content joined, and how it ends.
-fn message(side: Side, input: &[u8], piece_bytes: usize) -> (Vec<String>, usize, Result<(), Fault>) {
+fn message(side: Side, input: &[u8], piece_bytes: usize) -> (Vec<String>, usize, Result<(), PeerFault>) {
     let (mut exchange, mut decoder) = (Exchange::new(side, false), Decoder::default());
     let (mut events, mut content_bytes) = (Vec::new(), 0);
     let mut take = || {
@@ -107,7 +107,7 @@ fn fuzz_h3_messages_of_clients() {
 }
 
 /// The events of unidirectional streams. An input is pieces, each after a byte for its stream and a byte for its length.
-fn unidirectional(side: Side, mut input: &[u8], piece_bytes: usize) -> Result<Vec<peer::Event>, Fault> {
+fn unidirectional(side: Side, mut input: &[u8], piece_bytes: usize) -> Result<Vec<peer::Event>, PeerFault> {
     let mut peer = Peer::new(side);
     let mut streams: [Stream; 8] = Default::default();
     let mut events = Vec::new();

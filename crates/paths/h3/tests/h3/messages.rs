@@ -4,7 +4,7 @@ use crate::illegal::{frame, headers};
 use plumb_fuzz::peak_bytes_of;
 use plumb_h2::MessageFault;
 use plumb_h3::frame::FrameKind;
-use plumb_h3::{Decoder, Event, Exchange, Fault, Limits, Side};
+use plumb_h3::{Decoder, Event, Exchange, Limits, PeerFault, Side};
 
 fn data(content: &str) -> Vec<u8> {
     frame(FrameKind::Data, content.as_bytes())
@@ -19,7 +19,7 @@ fn lines<'b>(
     exchange: &mut Exchange,
     decoder: &mut Decoder,
     pieces: impl IntoIterator<Item = &'b [u8]>,
-) -> Result<String, Fault> {
+) -> Result<String, PeerFault> {
     let mut lines = String::new();
     let mut was_data = false;
     for mut piece in pieces {
@@ -84,7 +84,7 @@ fn a_request_is_the_same_wherever_it_is_cut() {
 #[test]
 fn an_answer_to_head_has_no_content_whatever_its_length() {
     let head = headers(&[(":status", "200"), ("content-length", "10")]);
-    for (to_head, outcome) in [(true, Ok(())), (false, Err(Fault::Message(MessageFault::BodyLength)))] {
+    for (to_head, outcome) in [(true, Ok(())), (false, Err(PeerFault::Message(MessageFault::BodyLength)))] {
         let mut exchange = Exchange::new(Side::Client, to_head);
         let lines = lines(&mut exchange, &mut Decoder::default(), [&head[..]]);
         assert_eq!(lines.map(drop), outcome);

@@ -3,7 +3,7 @@
 use crate::illegal::{begins, frame, number, settings};
 use plumb_h3::frame::{FrameKind, encode};
 use plumb_h3::peer::{Event, Peer, Stream};
-use plumb_h3::{ErrorCode, Fault, Settings, Side, StreamKind};
+use plumb_h3::{ErrorCode, PeerFault, Settings, Side, StreamKind};
 
 /// The events of a stream that arrives byte by byte.
 fn take(peer: &mut Peer, stream: &mut Stream, bytes: &[u8]) -> Vec<Event> {
@@ -124,7 +124,7 @@ fn numbers_of_codes_and_kinds_are_those_of_the_registries() {
     let kinds = [0, 1, 3, 4, 5, 7, 13].map(|number| FrameKind::from_number(number).to_string());
     assert_eq!(kinds.join(" "), "DATA HEADERS CANCEL_PUSH SETTINGS PUSH_PROMISE GOAWAY MAX_PUSH_ID");
     assert_eq!(
-        Fault::OnControlStream(FrameKind::from_number(6)).to_string(),
+        PeerFault::OnControlStream(FrameKind::from_number(6)).to_string(),
         "a PING (HTTP/2) frame on the control stream"
     );
 }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use crate::illegal::{self, Case, Sent};
 use plumb_h3::peer::{Peer, Stream};
-use plumb_h3::{Decoder, Exchange, Fault, Side};
+use plumb_h3::{Decoder, Exchange, PeerFault, Side};
 
 /// The fault of a stream that arrives in pieces of at most this many bytes.
-fn receive(peer: &mut Peer, side: Side, sent: &Sent, piece_bytes: usize) -> Result<(), Fault> {
+fn receive(peer: &mut Peer, side: Side, sent: &Sent, piece_bytes: usize) -> Result<(), PeerFault> {
     let (mut exchange, mut stream) = (Exchange::new(side, false), Stream::default());
     let mut decoder = Decoder::default();
     for mut piece in sent.bytes.chunks(piece_bytes) {
@@ -26,7 +26,7 @@ fn receive(peer: &mut Peer, side: Side, sent: &Sent, piece_bytes: usize) -> Resu
 }
 
 /// The fault of a case, whose other streams and legal bytes have none.
-fn fault_of(case: &Case, piece_bytes: usize) -> Result<(), Fault> {
+fn fault_of(case: &Case, piece_bytes: usize) -> Result<(), PeerFault> {
     let (last, others) = case.streams.split_last().unwrap();
     let legal = Sent { bytes: last.bytes[..case.legal_bytes].to_vec(), ends: false, ..last.clone() };
     let mut peer = Peer::new(case.side);

@@ -1,6 +1,6 @@
 //! Reasons for which HTTP/2 ends a request or its connection.
 
-use plumb_h2::{ErrorCode, Fault};
+use plumb_h2::{ErrorCode, PeerFault};
 
 /// A reason for which HTTP/2 ends a request or its connection. As for all failures, there are few by construction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum Http2Error {
     NotProcessed,
     /// The server broke a rule of RFC 9113 or RFC 7541.
     #[error("the server sent {0}")]
-    Illegal(Fault),
+    Illegal(PeerFault),
     /// The first bytes are those of HTTP/1.
     #[error("the server answered in HTTP/1; measure it with --protocol h1 (load.protocol)")]
     OtherProtocol,

@@ -1,6 +1,6 @@
 //! Why HTTP/3 ends a request or its connection.
 
-use plumb_h3::{ErrorCode, Fault};
+use plumb_h3::{ErrorCode, PeerFault};
 
 /// Why HTTP/3 ends a request or its connection. Few by construction, as all failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Http3Error {
     NoControlStream,
     /// The server broke a rule of RFC 9114 or RFC 9204.
     #[error("the server sent {0}")]
-    Illegal(Fault),
+    Illegal(PeerFault),
 }
 
 /// The name in the RFCs. All other codes have one name, since a server can make them up.

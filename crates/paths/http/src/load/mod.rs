@@ -45,7 +45,7 @@ use plumb_host::signals::unless_asked_to_stop;
 use plumb_model::{Bytes, Measurement, NoticeKind, Objective};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{Capacity, CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
+use plumb_path::{Capacity, CapacitySettings, Load, Mark, PathError, SettingsFault, Window, rate_per_s};
 use plumb_quic::receive_buffer_given;
 
 use self::checks::{Check, Checks};
@@ -74,14 +74,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: &str| Err(Fault::new(key, message));
+pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
+    let fault = |key: &str, message: &str| Err(SettingsFault::new(key, message));
     if spec.connections == 0 {
         return fault("load.connections", "a load needs at least 1 connection");
     }
     if spec.threads == 0 || spec.threads > spec.connections {
         let message = format!("a load of {} connections has 1 to {0} threads", spec.connections);
-        return Err(Fault::new("load.threads", message));
+        return Err(SettingsFault::new("load.threads", message));
     }
     check_protocol(spec)?;
     check_announced(spec)?;
@@ -118,7 +118,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 /// More streams than a load may have on a connection: above 2,047, their number is not counted exactly.
 const STREAMS_MORE: u32 = 2001;
 
-fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
+fn check_protocol(spec: &LoadSettings) -> Result<(), SettingsFault> {
     let only_native = match spec.protocol {
         LoadProtocol::Auto => {
             Some("only the load of plumb itself takes the protocol that the server chooses; set `h1` or `h2`")
@@ -127,7 +127,7 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
         LoadProtocol::H1 | LoadProtocol::H2 => None,
     };
     if let Some(why) = only_native.filter(|_| spec.driver != Driver::Native) {
-        return Err(Fault::new("load.protocol", why));
+        return Err(SettingsFault::new("load.protocol", why));
     }
     let why = match (spec.streams, spec.protocol, spec.reuse) {
         (0 | STREAMS_MORE.., ..) => "a connection carries 1 to 2000 requests at a time",
@@ -137,17 +137,20 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), Fault> {
         (_, LoadProtocol::H1, _) => "an HTTP/1.1 connection carries 1 request at a time; set `protocol: h2`",
         (_, _, Reuse::None) => "without `reuse` a connection carries 1 request; leave `streams` out",
     };
-    Err(Fault::new("load.streams", why))
+    Err(SettingsFault::new("load.streams", why))
 }
 
 /// Checks what the client announces in HTTP/2.
-fn check_announced(spec: &LoadSettings) -> Result<(), Fault> {
+fn check_announced(spec: &LoadSettings) -> Result<(), SettingsFault> {
     for Announced { key, name, bytes, range: [least, most], .. } in Announced::changed(spec) {
         if spec.protocol == LoadProtocol::H1 {
-            return Err(Fault::new(key, format!("the {name} is a setting of HTTP/2; set `protocol: h2`")));
+            return Err(SettingsFault::new(
+                key,
+                format!("the {name} is a setting of HTTP/2; set `protocol: h2`"),
+            ));
         }
         if bytes < least || bytes > most {
-            return Err(Fault::new(key, format!("HTTP/2 allows {least} to {most} for the {name}")));
+            return Err(SettingsFault::new(key, format!("HTTP/2 allows {least} to {most} for the {name}")));
         }
     }
     Ok(())
@@ -157,29 +160,30 @@ fn check_announced(spec: &LoadSettings) -> Result<(), Fault> {
 const RECEIVE_BUFFER_MORE: u64 = 1 << 30;
 
 /// Refuses settings of QUIC for TCP, which the kernel has for all programs.
-fn check_quic(spec: &LoadSettings) -> Result<(), Fault> {
+fn check_quic(spec: &LoadSettings) -> Result<(), SettingsFault> {
     let is_quic = spec.protocol == LoadProtocol::H3;
     if spec.congestion.is_some() && !is_quic {
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             "load.congestion",
             "only HTTP/3 controls congestion in the load; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_congestion_control`",
         ));
     }
     match spec.receive_buffer {
-        Some(_) if !is_quic => Err(Fault::new(
+        Some(_) if !is_quic => Err(SettingsFault::new(
             "load.receive_buffer",
             "only sockets of HTTP/3 have a fixed buffer; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_rmem`",
         )),
-        Some(Bytes(0 | RECEIVE_BUFFER_MORE..)) => {
-            Err(Fault::new("load.receive_buffer", "a socket's buffer has at least 1 B and less than 1 GiB"))
-        }
+        Some(Bytes(0 | RECEIVE_BUFFER_MORE..)) => Err(SettingsFault::new(
+            "load.receive_buffer",
+            "a socket's buffer has at least 1 B and less than 1 GiB",
+        )),
         _ => Ok(()),
     }
 }
 
-fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
+fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, SettingsFault> {
     let parse = |(index, text): (usize, &String)| {
-        Check::parse(text).map_err(|error| Fault::new(format!("load.checks[{index}]"), error))
+        Check::parse(text).map_err(|error| SettingsFault::new(format!("load.checks[{index}]"), error))
     };
     spec.checks.iter().enumerate().map(parse).collect()
 }
@@ -189,7 +193,7 @@ fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
 /// # Errors
 /// When the URL, a name or a file cannot be used.
 pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
-    let from_fault = |fault: Fault| PathError::usage(format!("build the load: {fault}"));
+    let from_fault = |fault: SettingsFault| PathError::usage(format!("build the load: {fault}"));
     check(spec).map_err(from_fault)?;
     let url = Url::parse(&target.url).map_err(PathError::usage)?;
     let offer = offer(spec, target, &url).map_err(PathError::usage)?;

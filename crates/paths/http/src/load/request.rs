@@ -1,6 +1,6 @@
 //! The parts of a request that are the same in all protocols, and the check that they make one well-formed request.
 
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 
 use crate::settings::{LoadProtocol, LoadSettings};
 use crate::url::{Url, origin_form};
@@ -53,12 +53,15 @@ pub fn fields(spec: &LoadSettings, url: &Url) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// The first fault.
-pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
+pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
     if spec.method.is_empty() || !spec.method.bytes().all(is_token) {
-        return Err(Fault::new("load.method", format!("`{}` is not a method such as `GET`", spec.method)));
+        return Err(SettingsFault::new(
+            "load.method",
+            format!("`{}` is not a method such as `GET`", spec.method),
+        ));
     }
     if spec.method == "CONNECT" {
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             "load.method",
             "`CONNECT` opens a tunnel; a load sends requests such as `GET`",
         ));
@@ -70,7 +73,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
             "`{}` contains a space or a control character; write it as %20 and the like",
             path.escape_debug()
         );
-        return Err(Fault::new("load.path", message));
+        return Err(SettingsFault::new("load.path", message));
     }
     if let Some(host) = &spec.host {
         check_value("load.host", host)?;
@@ -82,7 +85,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
 }
 
 /// Checks a header of HTTP/2 and HTTP/3.
-fn check_multiplexed(name: &str) -> Result<(), Fault> {
+fn check_multiplexed(name: &str) -> Result<(), SettingsFault> {
     let is = |other: &&str| name.eq_ignore_ascii_case(other);
     let why = if OF_CONNECTION.iter().any(is) {
         "HTTP/2 and HTTP/3 have no such header; remove it"
@@ -91,23 +94,23 @@ fn check_multiplexed(name: &str) -> Result<(), Fault> {
     } else {
         return Ok(());
     };
-    Err(Fault::new(format!("load.headers.{name}"), why))
+    Err(SettingsFault::new(format!("load.headers.{name}"), why))
 }
 
-fn check_header(name: &str, value: &str) -> Result<(), Fault> {
+fn check_header(name: &str, value: &str) -> Result<(), SettingsFault> {
     let key = format!("load.headers.{name}");
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(Fault::new(key, format!("`{}` is not a header name", name.escape_debug())));
+        return Err(SettingsFault::new(key, format!("`{}` is not a header name", name.escape_debug())));
     }
     if FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
-        return Err(Fault::new(key, "the load sets this header from the body; remove it"));
+        return Err(SettingsFault::new(key, "the load sets this header from the body; remove it"));
     }
     check_value(&key, value)
 }
 
-fn check_value(key: &str, value: &str) -> Result<(), Fault> {
+fn check_value(key: &str, value: &str) -> Result<(), SettingsFault> {
     if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-        return Err(Fault::new(key, "a header's value must not contain line breaks"));
+        return Err(SettingsFault::new(key, "a header's value must not contain line breaks"));
     }
     Ok(())
 }

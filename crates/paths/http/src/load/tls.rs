@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plumb_host::named_file;
-use plumb_path::{Fault, PathError};
+use plumb_path::{PathError, SettingsFault};
 
 use super::names::{self, Cipher, Group, NameError};
 use crate::settings::{LoadProtocol, LoadSettings, Spoken, TlsVersion};
@@ -46,10 +46,13 @@ pub struct Offer {
 ///
 /// # Errors
 /// The first fault.
-pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
+pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
     versions_and_names(spec).map(drop)?;
     if spec.alpn.iter().any(|protocol| protocol.is_empty() || protocol.len() > 255) {
-        return Err(Fault::new("load.alpn", "a protocol's name has 1 to 255 bytes, such as `http/1.1`"));
+        return Err(SettingsFault::new(
+            "load.alpn",
+            "a protocol's name has 1 to 255 bytes, such as `http/1.1`",
+        ));
     }
     let can_speak = |alpn: &String| {
         [Spoken::H1, Spoken::H2, Spoken::H3]
@@ -69,7 +72,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
             }
             LoadProtocol::Auto => "the load speaks HTTP/1.1 and HTTP/2; offer `http/1.1`, `h2` or both",
         };
-        return Err(Fault::new("load.alpn", message));
+        return Err(SettingsFault::new("load.alpn", message));
     }
     Ok(())
 }
@@ -101,8 +104,8 @@ struct Asked {
     group: Option<Group>,
 }
 
-fn versions_and_names(spec: &LoadSettings) -> Result<Asked, Fault> {
-    let fault = |key: &'static str| move |error: NameError| Fault::new(key, error);
+fn versions_and_names(spec: &LoadSettings) -> Result<Asked, SettingsFault> {
+    let fault = |key: &'static str| move |error: NameError| SettingsFault::new(key, error);
     let cipher = spec.cipher.as_deref().map(names::cipher).transpose().map_err(fault("load.cipher"))?;
     let group =
         spec.group.as_deref().map(names::key_exchange_group).transpose().map_err(fault("load.group"))?;
@@ -117,18 +120,18 @@ fn versions_and_names(spec: &LoadSettings) -> Result<Asked, Fault> {
             (Some(_), _) => ("load.cipher", "HTTP/3 has the cipher suites of TLS 1.3 only"),
             _ => ("load.group", "the TLS library of HTTP/3 does not have this group"),
         };
-        return Err(Fault::new(key, why));
+        return Err(SettingsFault::new(key, why));
     }
     if let (false, false, Some(name)) = (tls12, tls13, &spec.cipher) {
         let version = if fits(true) { "1.3" } else { "1.2" };
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             "load.cipher",
             format!("`{name}` belongs to TLS {version}; set `tls` to that"),
         ));
     }
     if !is_in_rustls(cipher.as_ref(), group) && group.is_some_and(|group| group.openssl.is_none()) {
         let message = "no TLS library here has both this group and the cipher suite that was asked for";
-        return Err(Fault::new("load.group", message));
+        return Err(SettingsFault::new("load.group", message));
     }
     Ok(Asked { tls12, tls13, cipher, group })
 }

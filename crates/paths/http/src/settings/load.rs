@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{Bytes, Percent, Rate, Span};
-use plumb_path::{Capacity, CapacitySettings, Fault};
+use plumb_path::{Capacity, CapacitySettings, SettingsFault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +164,7 @@ impl LoadSettings {
     ///
     /// # Errors
     /// The first fault in `capacity`.
-    pub fn searches(&self) -> Result<Option<Capacity>, Fault> {
+    pub fn searches(&self) -> Result<Option<Capacity>, SettingsFault> {
         // In an open loop, both times count from the moment the request was due.
         let latency = &[metrics::ITERATION_DURATION.name, metrics::HTTP_REQ_DURATION.name];
         self.capacity.as_ref().map(|capacity| capacity.to_capacity(metrics::METRICS, latency)).transpose()

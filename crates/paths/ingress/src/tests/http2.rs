@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use plumb_h2::connection::{Connection, Event, Limits, Side};
 use plumb_h2::frame::Frame;
 use plumb_h2::hpack::Field;
-use plumb_h2::{ErrorCode, Fault, PREFACE, Scope, Settings};
+use plumb_h2::{ErrorCode, PREFACE, PeerFault, Scope, Settings};
 
 use super::{Client, PATIENCE, ingress_with, origin};
 use crate::{EmbeddedIngress, Http2, OriginServer, Timeouts, text};
@@ -366,7 +366,9 @@ fn what_no_client_may_send_gets_the_code_that_it_must_get() {
     let http2 = Http2 { streams_max: illegal::SETTINGS.max_concurrent_streams, is_alone: false };
     let ingress = ingress_with(port, Some(http2), Timeouts::default());
     // The ingress takes other bytes for HTTP/1.1, and its windows and its lists are larger than those of the cases.
-    let differs = |fault| matches!(fault, Fault::NoPreface | Fault::DataBeyondWindow | Fault::FieldsTooLong);
+    let differs = |fault| {
+        matches!(fault, PeerFault::NoPreface | PeerFault::DataBeyondWindow | PeerFault::FieldsTooLong)
+    };
     let cases =
         illegal::all().into_iter().filter(|case| case.side == Side::Server && !differs(case.error.fault));
     for case in cases {

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use plumb_host::process::which;
 use plumb_host::scratch::Scratch;
-use plumb_path::{AnyError, Fault, Load, PathError, Place, System};
+use plumb_path::{AnyError, Load, PathError, Place, SettingsFault, System};
 use serde_json::Value;
 
 use self::destination::Destination;
@@ -36,17 +36,20 @@ const MEMORY_STEP_BYTES: u64 = 2 << 20;
 ///
 /// # Errors
 /// The first fault.
-pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
+pub fn check(settings: &MigrationSettings) -> Result<(), SettingsFault> {
     let system = &settings.system;
     if !system.memory.0.is_multiple_of(MEMORY_STEP_BYTES) {
-        return Err(Fault::new("system.memory", "must be a multiple of 2 MiB with QEMU, such as `1 GiB`"));
+        return Err(SettingsFault::new(
+            "system.memory",
+            "must be a multiple of 2 MiB with QEMU, such as `1 GiB`",
+        ));
     }
     if system.tls == Tls::On {
-        return Err(Fault::new("system.tls", "must be `off`, because QEMU is driven without TLS"));
+        return Err(SettingsFault::new("system.tls", "must be `off`, because QEMU is driven without TLS"));
     }
     if system.dirty.rate.0 > 0.0 {
         let message = "must be `0 B/s`, because the guest in QEMU has no processor and is idle";
-        return Err(Fault::new("system.dirty.rate", message));
+        return Err(SettingsFault::new("system.dirty.rate", message));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The abilities and outputs of each tool, so that an experiment that asks for more is refused before it runs.
 
 use plumb_model::Statistic;
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 use plumb_path::tool::{self, Says};
 
 use crate::metrics::METRICS;
@@ -17,18 +17,18 @@ const IPERF3_FLOWS_MAX: u32 = 128;
 ///
 /// # Errors
 /// The first such setting, with its key.
-pub(crate) fn check(settings: &NetworkSettings) -> Result<(), Fault> {
+pub(crate) fn check(settings: &NetworkSettings) -> Result<(), SettingsFault> {
     let load = &settings.load;
     let Some(program) = load.driver.program() else {
         return match load.options.is_empty() {
             true => Ok(()),
-            false => Err(Fault::new(
+            false => Err(SettingsFault::new(
                 "load.options",
                 "this is for another driver; name one with `driver`, such as `driver: iperf3`",
             )),
         };
     };
-    let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
+    let cannot = |key: &str, what: &str| Err(SettingsFault::new(key, format!("{program} {what}")));
     let is = |driver: Driver| load.driver == driver;
     if let Some(test) = load.tests.iter().find(|test| !tests_of(load.driver).contains(test)) {
         let known: Vec<&str> = tests_of(load.driver).iter().map(|test| test.name()).collect();

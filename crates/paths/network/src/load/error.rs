@@ -3,7 +3,7 @@
 use std::io;
 
 use plumb_model::Span;
-use plumb_path::{Fault, PathError};
+use plumb_path::{PathError, SettingsFault};
 
 use crate::wire::socket::ConnectError;
 
@@ -106,7 +106,7 @@ pub enum Error {
     },
     /// A setting is wrong by itself.
     #[error("build the load: {0}")]
-    Setting(#[from] Fault),
+    Setting(#[from] SettingsFault),
 }
 
 impl Error {

@@ -23,7 +23,7 @@ mod worker;
 use plumb_host::signals::was_asked_to_stop;
 use plumb_model::{Measurement, Rate};
 use plumb_pace::Schedule;
-use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
+use plumb_path::{CapacitySettings, Load, Mark, PathError, SettingsFault, Window, rate_per_s};
 
 use self::control::Control;
 pub(crate) use self::error::Error;
@@ -41,8 +41,8 @@ const BATCH_BYTES_MAX: u64 = 16 << 20;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
+pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
+    let fault = |key: &str, message: &str| Err(SettingsFault::new(format!("load.{key}"), message));
     if spec.tests.is_empty() {
         return fault("tests", "must name at least one test, such as `tcp_lat`");
     }
@@ -50,9 +50,10 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return fault("tests", "each test runs once; remove the duplicate");
     }
     for test in &spec.tests {
-        check_size(*test, spec.size_of(*test).0).map_err(|error| Fault::new("load.msg_size", error))?;
+        check_size(*test, spec.size_of(*test).0)
+            .map_err(|error| SettingsFault::new("load.msg_size", error))?;
     }
-    check_flows(spec.flows).map_err(|error| Fault::new("load.flows", error))?;
+    check_flows(spec.flows).map_err(|error| SettingsFault::new("load.flows", error))?;
     if spec.batch == 0 || spec.batch > BATCH_MAX {
         return fault("batch", "a batch has 1 to 1024 messages");
     }

@@ -2,7 +2,7 @@
 
 use plumb_host::Error;
 use plumb_host::cpu::CpuSet;
-use plumb_path::{Fault, link};
+use plumb_path::{SettingsFault, link};
 
 use super::layout::TUNNEL_BYTES;
 use super::ovs::{self, NoOpenVSwitch};
@@ -22,8 +22,8 @@ const QUEUES_MAX: u32 = 64;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: String| Err(Fault::new(format!("system.{key}"), message));
+pub fn check(spec: &SystemSettings) -> Result<(), SettingsFault> {
+    let fault = |key: &str, message: String| Err(SettingsFault::new(format!("system.{key}"), message));
     spec.run_by().check("system", spec.kind == SystemKind::External)?;
     if is_given(spec) {
         return of_what_exists(spec);
@@ -49,18 +49,18 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     paths(spec)
 }
 
-fn check_link(spec: &SystemSettings) -> Result<(), Fault> {
+fn check_link(spec: &SystemSettings) -> Result<(), SettingsFault> {
     let link = &spec.link;
     link.check()?;
     if spec.qdisc.is_some() && (link.rate.is_some() || link.is_impaired()) {
         let message = "a link with a rate, a delay or a loss has its own queue already";
-        return Err(Fault::new("system.qdisc", message));
+        return Err(SettingsFault::new("system.qdisc", message));
     }
     Ok(())
 }
 
-fn paths(spec: &SystemSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: &str| Err(Fault::new(format!("system.{key}"), message));
+fn paths(spec: &SystemSettings) -> Result<(), SettingsFault> {
+    let fault = |key: &str, message: &str| Err(SettingsFault::new(format!("system.{key}"), message));
     if spec.fastpath == Fastpath::Notrack && spec.conntrack == Switch::Off {
         return fault(
             "fastpath",
@@ -94,7 +94,7 @@ fn is_given(spec: &SystemSettings) -> bool {
     matches!(spec.kind, SystemKind::Loopback | SystemKind::External)
 }
 
-fn of_what_exists(spec: &SystemSettings) -> Result<(), Fault> {
+fn of_what_exists(spec: &SystemSettings) -> Result<(), SettingsFault> {
     let SystemSettings { kind, address, service, namespace, pid, unit, cgroup, port, server, .. } =
         spec.clone();
     let (address, service, namespace) = match spec.kind {
@@ -117,7 +117,7 @@ fn of_what_exists(spec: &SystemSettings) -> Result<(), Fault> {
         return Ok(());
     }
     let kind = if spec.kind == SystemKind::Loopback { "loopback" } else { "external" };
-    Err(Fault::new(
+    Err(SettingsFault::new(
         "system",
         format!(
             "a network of kind {kind} is taken as it is; settings are for `veth`, `bridge`, `vxlan` and `ovs`"

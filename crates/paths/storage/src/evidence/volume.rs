@@ -4,7 +4,7 @@
 use plumb_host::cgroup::block::BlockGroup;
 use plumb_host::loop_device::LoopDevice;
 use plumb_model::{Bytes, Evidence, Fact, Measurement, Statement, facts, statements};
-use plumb_path::{AnyError, Fault, Snapshot};
+use plumb_path::{AnyError, SettingsFault, Snapshot};
 use plumb_volumes::policy::Policy;
 
 use super::seen::seen;
@@ -29,8 +29,8 @@ statements! {
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(volume: &VolumeSettings, load: &LoadSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: &str| Err(Fault::new(key, message));
+pub fn check(volume: &VolumeSettings, load: &LoadSettings) -> Result<(), SettingsFault> {
+    let fault = |key: &str, message: &str| Err(SettingsFault::new(key, message));
     if volume.size.0 == 0 || i64::try_from(volume.size.0).is_err() {
         return fault("system.volume.size", "must be above 0 B, such as `100 GB`");
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use plumb_path::{Fault, PathError};
+use plumb_path::{PathError, SettingsFault};
 
 /// A target that cannot be measured.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ pub enum Error {
     },
     /// A setting is wrong by itself.
     #[error("build the load: {0}")]
-    Setting(#[from] Fault),
+    Setting(#[from] SettingsFault),
 }
 
 impl From<Error> for PathError {

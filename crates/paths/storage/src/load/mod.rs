@@ -25,7 +25,7 @@ use plumb_host::cgroup::block::Membership;
 use plumb_model::{Measurement, Notice, NoticeKind, Rate, SplitMix};
 use plumb_pace::{Proportion, Schedule};
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
-use plumb_path::{CapacitySettings, Fault, Load, Mark, PathError, Window, rate_per_s};
+use plumb_path::{CapacitySettings, Load, Mark, PathError, SettingsFault, Window, rate_per_s};
 
 use self::buffers::Buffers;
 use self::device::Device;
@@ -48,8 +48,8 @@ const BUFFERS_MAX: u64 = 16 << 30;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
-    let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
+pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
+    let fault = |key: &str, message: &str| Err(SettingsFault::new(format!("load.{key}"), message));
     if spec.depth == 0 || spec.depth > 4096 {
         return fault("depth", "a job has 1 to 4096 reads and writes in flight");
     }
@@ -263,7 +263,7 @@ fn parts_of(
     let random_seed = spec.access.is_random().then(|| random.draw());
     let block = spec.block_size.0;
     let offsets = Offsets::new(begin, length, block, random_seed).ok_or_else(|| {
-        Fault::new("load.block_size", format!("no block of {block} B fits into {length} B"))
+        SettingsFault::new("load.block_size", format!("no block of {block} B fits into {length} B"))
     })?;
     let ledger =
         spec.verify.then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), random.draw()));

@@ -4,7 +4,7 @@
 use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Bytes, Measurement, Merge, Metric, Notice, NoticeKind, Percent, Span};
-use plumb_path::{Fault, Load, Mark, PathError, Window};
+use plumb_path::{Load, Mark, PathError, SettingsFault, Window};
 
 use super::prepared::{Prepared, prepare};
 use super::storage_load;
@@ -178,7 +178,7 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
 ///
 /// # Errors
 /// The first such setting, with its key.
-pub(crate) fn check(load: &LoadSettings) -> Result<(), Fault> {
+pub(crate) fn check(load: &LoadSettings) -> Result<(), SettingsFault> {
     let set = [
         (
             "load.driver",
@@ -195,7 +195,7 @@ pub(crate) fn check(load: &LoadSettings) -> Result<(), Fault> {
         ),
     ];
     match set.into_iter().find(|(_, is_set, _)| *is_set) {
-        Some((key, _, why)) if load.suite != Suite::None => Err(Fault::new(key, why)),
+        Some((key, _, why)) if load.suite != Suite::None => Err(SettingsFault::new(key, why)),
         _ => Ok(()),
     }
 }

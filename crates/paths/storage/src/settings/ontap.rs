@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use plumb_host::named_file;
 use plumb_model::quantity::{Dimension, Quantity};
 use plumb_model::{ByteRate, Bytes, Rate};
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -95,8 +95,9 @@ impl OntapSettings {
     ///
     /// # Errors
     /// The first fault.
-    pub fn check(&self) -> Result<(), Fault> {
-        let fault = |key: &str, message: &str| Err(Fault::new(format!("system.ontap.{key}"), message));
+    pub fn check(&self) -> Result<(), SettingsFault> {
+        let fault =
+            |key: &str, message: &str| Err(SettingsFault::new(format!("system.ontap.{key}"), message));
         if !self.url.starts_with("https://") {
             return fault("url", "must be the array's management address, such as `https://cluster1`");
         }
@@ -154,7 +155,7 @@ impl OntapPolicy {
     ///
     /// # Errors
     /// What it cannot take.
-    pub fn body(&self) -> Result<Value, Fault> {
+    pub fn body(&self) -> Result<Value, SettingsFault> {
         let mut fixed = Map::new();
         let mut adaptive = Map::new();
         put(&mut fixed, "max_throughput_iops", whole("max_iops", self.max_iops.map(|rate| rate.0))?);
@@ -209,8 +210,8 @@ pub fn described(policy: &Value) -> String {
     format!("{kind}: {}", fields.join(", "))
 }
 
-fn fault(key: &str, message: &str) -> Fault {
-    Fault::new(format!("system.ontap.policy.{key}"), message)
+fn fault(key: &str, message: &str) -> SettingsFault {
+    SettingsFault::new(format!("system.ontap.policy.{key}"), message)
 }
 
 fn put(map: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
@@ -219,7 +220,7 @@ fn put(map: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>
     }
 }
 
-fn whole(key: &str, value: Option<f64>) -> Result<Option<u64>, Fault> {
+fn whole(key: &str, value: Option<f64>) -> Result<Option<u64>, SettingsFault> {
     let Some(value) = value else { return Ok(None) };
     let rounded = value.round();
     if (value - rounded).abs() < 1e-6 && (1.0..1e15).contains(&rounded) {
@@ -229,7 +230,7 @@ fn whole(key: &str, value: Option<f64>) -> Result<Option<u64>, Fault> {
     }
 }
 
-fn per_tib(key: &str, text: Option<&str>) -> Result<Option<u64>, Fault> {
+fn per_tib(key: &str, text: Option<&str>) -> Result<Option<u64>, SettingsFault> {
     let Some(text) = text else { return Ok(None) };
     let quantity = Quantity::parse_as(text, Dimension::EventRatePerData);
     let value = quantity.map_err(|error| fault(key, &error.to_string()))?.value * TIB;
@@ -240,7 +241,7 @@ fn per_tib(key: &str, text: Option<&str>) -> Result<Option<u64>, Fault> {
     }
 }
 
-fn block_size(size: Option<Bytes>) -> Result<Option<String>, Fault> {
+fn block_size(size: Option<Bytes>) -> Result<Option<String>, SettingsFault> {
     let Some(Bytes(bytes)) = size else { return Ok(None) };
     let kib = BLOCK_SIZES_KIB.iter().find(|kib| **kib << 10 == bytes);
     kib.map(|kib| Some(format!("{kib}k")))

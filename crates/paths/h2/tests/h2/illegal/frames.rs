@@ -3,14 +3,14 @@
 use plumb_h2::coding::CodingFault;
 use plumb_h2::connection::{Limits, Side};
 use plumb_h2::frame::{Flags, FrameKind};
-use plumb_h2::{Fault, PREFACE};
+use plumb_h2::{PREFACE, PeerFault};
 
 use super::*;
 
 /// Cases that only servers can receive.
 pub fn server() -> Vec<Case> {
     let limits = Limits::default();
-    let raw = |bytes: &[u8], fault: Fault| Case {
+    let raw = |bytes: &[u8], fault: PeerFault| Case {
         section: "3.4",
         side: Side::Server,
         bytes: bytes.to_vec(),
@@ -21,36 +21,40 @@ pub fn server() -> Vec<Case> {
     let padded =
         |kind, payload: &[u8]| [post(1), frame(kind, Flags::PADDED | Flags::END_HEADERS, 1, payload)];
     vec![
-        raw(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Fault::NoPreface),
-        raw(b"PRI * HTTP/2.0\r\n\r\nSN", Fault::NoPreface),
+        raw(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", PeerFault::NoPreface),
+        raw(b"PRI * HTTP/2.0\r\n\r\nSN", PeerFault::NoPreface),
         raw(
             &[&PREFACE[..], &frame(FrameKind::Ping, Flags::NONE, 0, &[0; 8])].concat(),
-            Fault::SettingsNotFirst,
+            PeerFault::SettingsNotFirst,
         ),
         raw(
             &[&PREFACE[..], &frame(FrameKind::Settings, Flags::ACK, 0, &[])].concat(),
-            Fault::SettingsNotFirst,
+            PeerFault::SettingsNotFirst,
         ),
-        to_server("4.2", &[post(1), data(1, (1 << 14) + 1)], ends_connection(Fault::FrameTooLarge)),
-        to_server("6.1", &padded(FrameKind::Data, &[]), ends_connection(Fault::FrameLength(FrameKind::Data))),
-        to_server("6.1", &padded(FrameKind::Data, &[3, 0, 0]), ends_connection(Fault::Padding)),
-        to_server("6.2", &padded(FrameKind::Headers, &[2, 0]), ends_connection(Fault::Padding)),
+        to_server("4.2", &[post(1), data(1, (1 << 14) + 1)], ends_connection(PeerFault::FrameTooLarge)),
+        to_server(
+            "6.1",
+            &padded(FrameKind::Data, &[]),
+            ends_connection(PeerFault::FrameLength(FrameKind::Data)),
+        ),
+        to_server("6.1", &padded(FrameKind::Data, &[3, 0, 0]), ends_connection(PeerFault::Padding)),
+        to_server("6.2", &padded(FrameKind::Headers, &[2, 0]), ends_connection(PeerFault::Padding)),
         to_server(
             "6.2",
             &[frame(FrameKind::Headers, Flags::PADDED | Flags::PRIORITY, 1, &[1, 0, 0, 0, 0, 0])],
-            ends_connection(Fault::Padding),
+            ends_connection(PeerFault::Padding),
         ),
-        to_server("6.5.2", &[settings(2, 2)], ends_connection(Fault::EnablePush)),
+        to_server("6.5.2", &[settings(2, 2)], ends_connection(PeerFault::EnablePush)),
         to_server(
             "8.4",
             &[get(1), frame(FrameKind::PushPromise, Flags::END_HEADERS, 1, &[0, 0, 0, 2, 0x82])],
-            ends_connection(Fault::Push),
+            ends_connection(PeerFault::Push),
         ),
-        to_server("10.5", &rapid, ends_connection(Fault::Flood(FrameKind::RstStream))),
+        to_server("10.5", &rapid, ends_connection(PeerFault::Flood(FrameKind::RstStream))),
         to_server(
             "10.5",
             &[vec![post(1)], vec![data(1, 0); limits.idle_frames_max as usize + 1]].concat(),
-            ends_connection(Fault::Flood(FrameKind::Data)),
+            ends_connection(PeerFault::Flood(FrameKind::Data)),
         ),
     ]
 }
@@ -73,23 +77,23 @@ fn stream(side: Side) -> Vec<u8> {
 fn sizes(side: Side) -> Vec<Case> {
     let wrong = |section, kind, stream_id, length: usize| {
         let frame = frame(kind, Flags::NONE, stream_id, &vec![0; length]);
-        case(section, side, &[stream(side), frame], ends_connection(Fault::FrameLength(kind)))
+        case(section, side, &[stream(side), frame], ends_connection(PeerFault::FrameLength(kind)))
     };
     let priority = |length: usize| {
         let frame = frame(FrameKind::Priority, Flags::NONE, 1, &vec![0; length]);
-        case("6.3", side, &[stream(side), frame], ends_stream(Fault::FrameLength(FrameKind::Priority)))
+        case("6.3", side, &[stream(side), frame], ends_stream(PeerFault::FrameLength(FrameKind::Priority)))
     };
     let short = frame(FrameKind::Headers, Flags::PRIORITY | Flags::END_HEADERS, 1, &[0; 4]);
     let ack = frame(FrameKind::Settings, Flags::ACK, 0, &[0; 6]);
     let large = frame(FrameKind::Unknown(99), Flags::NONE, 0, &vec![0; (1 << 14) + 1]);
     vec![
-        case("4.2", side, &[large], ends_connection(Fault::FrameTooLarge)),
-        case("6.2", side, &[short], ends_connection(Fault::FrameLength(FrameKind::Headers))),
+        case("4.2", side, &[large], ends_connection(PeerFault::FrameTooLarge)),
+        case("6.2", side, &[short], ends_connection(PeerFault::FrameLength(FrameKind::Headers))),
         priority(4),
         priority(6),
         wrong("6.4", FrameKind::RstStream, 1, 3),
         wrong("6.4", FrameKind::RstStream, 1, 5),
-        case("6.5", side, &[ack], ends_connection(Fault::FrameLength(FrameKind::Settings))),
+        case("6.5", side, &[ack], ends_connection(PeerFault::FrameLength(FrameKind::Settings))),
         wrong("6.5", FrameKind::Settings, 0, 5),
         wrong("6.7", FrameKind::Ping, 0, 7),
         wrong("6.7", FrameKind::Ping, 0, 9),
@@ -103,11 +107,11 @@ fn sizes(side: Side) -> Vec<Case> {
 fn places(side: Side) -> Vec<Case> {
     let on_zero = |section, kind, payload: &[u8]| {
         let frame = frame(kind, Flags::END_HEADERS, 0, payload);
-        case(section, side, &[frame], ends_connection(Fault::OnStreamZero(kind)))
+        case(section, side, &[frame], ends_connection(PeerFault::OnStreamZero(kind)))
     };
     let on_one = |section, kind, payload: &[u8]| {
         let frame = frame(kind, Flags::NONE, 1, payload);
-        case(section, side, &[stream(side), frame], ends_connection(Fault::NotOnStreamZero(kind)))
+        case(section, side, &[stream(side), frame], ends_connection(PeerFault::NotOnStreamZero(kind)))
     };
     vec![
         on_zero("6.1", FrameKind::Data, b"x"),
@@ -124,8 +128,9 @@ fn places(side: Side) -> Vec<Case> {
 /// Field blocks: their order and their coding.
 fn blocks(side: Side) -> Vec<Case> {
     let begun = || frame(FrameKind::Headers, Flags::NONE, 1, &[]);
-    let within =
-        |frame: Vec<u8>| case("4.3", side, &[begun(), frame], ends_connection(Fault::ContinuationMissing));
+    let within = |frame: Vec<u8>| {
+        case("4.3", side, &[begun(), frame], ends_connection(PeerFault::ContinuationMissing))
+    };
     let coded = |block: &[u8], fault| {
         let headers = frame(FrameKind::Headers, Flags::END_HEADERS, 1, block);
         case("4.3", side, &[headers], ends_connection(fault))
@@ -140,16 +145,21 @@ fn blocks(side: Side) -> Vec<Case> {
         within(begun()),
         within(continuation(3)),
         within(data(1, 1)),
-        case("6.10", side, &[continuation(1)], ends_connection(Fault::ContinuationUnexpected)),
-        case("6.10", side, &[continuation(0)], ends_connection(Fault::ContinuationUnexpected)),
-        coded(&[0x80], Fault::NoSuchIndex),
+        case("6.10", side, &[continuation(1)], ends_connection(PeerFault::ContinuationUnexpected)),
+        case("6.10", side, &[continuation(0)], ends_connection(PeerFault::ContinuationUnexpected)),
+        coded(&[0x80], PeerFault::NoSuchIndex),
         coded(&[0xff, 0x80, 0x80, 0x80, 0x80, 0x80, 0], CodingFault::Integer.into()),
         coded(&[0x82, 0x41, 5, b'a'], CodingFault::Truncated.into()),
         coded(&[0x41, 0x81, 0xff], CodingFault::Huffman.into()),
-        coded(&[0x3f, 0xe2, 0x1f], Fault::TableSizeTooLarge),
-        coded(&[0x82, 0x20], Fault::TableSizeLate),
-        case("10.5.1", side, &[vec![begun()], pieces].concat(), ends_connection(Fault::BlockTooLong)),
-        case("10.5.1", side, &[vec![begun()], vec![whole; 5]].concat(), ends_connection(Fault::BlockTooLong)),
+        coded(&[0x3f, 0xe2, 0x1f], PeerFault::TableSizeTooLarge),
+        coded(&[0x82, 0x20], PeerFault::TableSizeLate),
+        case("10.5.1", side, &[vec![begun()], pieces].concat(), ends_connection(PeerFault::BlockTooLong)),
+        case(
+            "10.5.1",
+            side,
+            &[vec![begun()], vec![whole; 5]].concat(),
+            ends_connection(PeerFault::BlockTooLong),
+        ),
     ]
 }
 
@@ -159,11 +169,11 @@ fn values(side: Side) -> Vec<Case> {
         |last: u32| frame(FrameKind::GoAway, Flags::NONE, 0, &[last.to_be_bytes(), [0; 4]].concat());
     let ack = frame(FrameKind::Settings, Flags::ACK, 0, &[]);
     vec![
-        case("6.5", side, &[ack], ends_connection(Fault::AckUnexpected)),
-        case("6.5.2", side, &[settings(4, 1 << 31)], ends_connection(Fault::InitialWindowTooLarge)),
-        case("6.5.2", side, &[settings(5, (1 << 14) - 1)], ends_connection(Fault::MaxFrameSize)),
-        case("6.5.2", side, &[settings(5, 1 << 24)], ends_connection(Fault::MaxFrameSize)),
-        case("6.8", side, &[go_away(1), go_away(3)], ends_connection(Fault::GoAwayRises)),
+        case("6.5", side, &[ack], ends_connection(PeerFault::AckUnexpected)),
+        case("6.5.2", side, &[settings(4, 1 << 31)], ends_connection(PeerFault::InitialWindowTooLarge)),
+        case("6.5.2", side, &[settings(5, (1 << 14) - 1)], ends_connection(PeerFault::MaxFrameSize)),
+        case("6.5.2", side, &[settings(5, 1 << 24)], ends_connection(PeerFault::MaxFrameSize)),
+        case("6.8", side, &[go_away(1), go_away(3)], ends_connection(PeerFault::GoAwayRises)),
     ]
 }
 
@@ -171,11 +181,11 @@ fn windows(side: Side) -> Vec<Case> {
     let max = (1 << 31) - 1;
     let grown = [stream(side), window_update(1, max - 65_535), settings(4, 65_536)];
     vec![
-        case("6.9", side, &[window_update(0, 0)], ends_connection(Fault::ZeroIncrement)),
-        case("6.9", side, &[stream(side), window_update(1, 0)], ends_stream(Fault::ZeroIncrement)),
-        case("6.9.1", side, &[window_update(0, max)], ends_connection(Fault::WindowTooLarge)),
-        case("6.9.1", side, &[stream(side), window_update(1, max)], ends_stream(Fault::WindowTooLarge)),
-        case("6.9.2", side, &grown, ends_connection(Fault::WindowTooLarge)),
+        case("6.9", side, &[window_update(0, 0)], ends_connection(PeerFault::ZeroIncrement)),
+        case("6.9", side, &[stream(side), window_update(1, 0)], ends_stream(PeerFault::ZeroIncrement)),
+        case("6.9.1", side, &[window_update(0, max)], ends_connection(PeerFault::WindowTooLarge)),
+        case("6.9.1", side, &[stream(side), window_update(1, max)], ends_stream(PeerFault::WindowTooLarge)),
+        case("6.9.2", side, &grown, ends_connection(PeerFault::WindowTooLarge)),
     ]
 }
 
@@ -186,7 +196,7 @@ fn floods(side: Side) -> Vec<Case> {
         // The two SETTINGS of the beginning count too.
         let frames = [vec![stream(side)], vec![frame; count + 1]].concat();
         let frames = if side == Side::Server { frames } else { frames[..count].to_vec() };
-        case("10.5", side, &frames, ends_connection(Fault::Flood(kind)))
+        case("10.5", side, &frames, ends_connection(PeerFault::Flood(kind)))
     };
     vec![
         flood(FrameKind::Ping, frame(FrameKind::Ping, Flags::NONE, 0, &[0; 8])),

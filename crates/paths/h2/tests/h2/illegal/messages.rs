@@ -1,7 +1,7 @@
 //! Fields that no message has, and messages of the wrong length: section 8.
 
 use plumb_h2::frame::Flags;
-use plumb_h2::{Fault, MessageFault};
+use plumb_h2::{MessageFault, PeerFault};
 
 use super::fields::Malformed;
 use super::*;
@@ -17,7 +17,7 @@ pub fn requests() -> Vec<Case> {
     cases.push(to_server(
         "6.5.2",
         &[headers(1, Flags::END_STREAM, &long)],
-        ends_stream(Fault::FieldsTooLong),
+        ends_stream(PeerFault::FieldsTooLong),
     ));
     cases.extend(request_bodies());
     cases
@@ -39,7 +39,7 @@ fn request_bodies() -> Vec<Case> {
             &[sized("5"), trailers(Flags::END_STREAM, ("x", "a"))],
             ends_stream(MessageFault::BodyLength),
         ),
-        to_server("8.1", &[post(1), trailers(Flags::NONE, ("x", "a"))], ends_stream(Fault::TrailersGoOn)),
+        to_server("8.1", &[post(1), trailers(Flags::NONE, ("x", "a"))], ends_stream(PeerFault::TrailersGoOn)),
         to_server(
             "8.3",
             &[post(1), trailers(Flags::END_STREAM, (":path", "/"))],
@@ -59,10 +59,10 @@ pub fn responses() -> Vec<Case> {
         to_client(
             "8.1",
             &[headers(1, Flags::END_STREAM, &[(":status", "103")])],
-            ends_stream(Fault::InterimEnds),
+            ends_stream(PeerFault::InterimEnds),
         ),
-        to_client("8.1", &[data(1, 1)], ends_stream(Fault::DataBeforeFields)),
-        to_client("8.1", &[ok(), ok()], ends_stream(Fault::TrailersGoOn)),
+        to_client("8.1", &[data(1, 1)], ends_stream(PeerFault::DataBeforeFields)),
+        to_client("8.1", &[ok(), ok()], ends_stream(PeerFault::TrailersGoOn)),
         to_client(
             "8.1",
             &[ok(), headers(1, Flags::END_STREAM, &OK)],
@@ -78,7 +78,7 @@ pub fn responses() -> Vec<Case> {
         to_client(
             "6.5.2",
             &[headers(1, Flags::END_STREAM, &with(&OK, &[("x", &"a".repeat(10_000))]))],
-            ends_stream(Fault::FieldsTooLong),
+            ends_stream(PeerFault::FieldsTooLong),
         ),
     ]);
     cases

@@ -11,7 +11,7 @@ use fields::{GET, OK};
 use plumb_h2::connection::Side;
 use plumb_h2::frame::{Flags, FrameKind, encode};
 use plumb_h2::hpack::{Field, replayable};
-use plumb_h2::{Error, Fault, PREFACE, Settings};
+use plumb_h2::{Error, PREFACE, PeerFault, Settings};
 
 /// Something that one side receives and must answer by an error.
 #[derive(Debug)]
@@ -73,11 +73,11 @@ fn to_client(section: &'static str, sent: &[Vec<u8>], error: Error) -> Case {
     case(section, Side::Client, sent, error)
 }
 
-fn ends_connection(fault: Fault) -> Error {
+fn ends_connection(fault: PeerFault) -> Error {
     fault.on_connection()
 }
 
-fn ends_stream(fault: impl Into<Fault>) -> Error {
+fn ends_stream(fault: impl Into<PeerFault>) -> Error {
     fault.into().on_stream(1)
 }
 

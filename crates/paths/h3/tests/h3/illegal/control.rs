@@ -3,13 +3,13 @@
 use super::requests::RESERVED;
 use super::*;
 
-fn control(section: &'static str, side: Side, frames: &[Vec<u8>], fault: Fault, code: ErrorCode) -> Case {
+fn control(section: &'static str, side: Side, frames: &[Vec<u8>], fault: PeerFault, code: ErrorCode) -> Case {
     let parts = [&[begins(StreamKind::Control), settings(&[])], frames].concat();
     unidirectional((9114, section), side, &[&parts], fault, code)
 }
 
 fn frame_unexpected(section: &'static str, side: Side, kind: FrameKind) -> Case {
-    control(section, side, &[frame(kind, &[0])], Fault::OnControlStream(kind), ErrorCode::FrameUnexpected)
+    control(section, side, &[frame(kind, &[0])], PeerFault::OnControlStream(kind), ErrorCode::FrameUnexpected)
 }
 
 /// A frame with an id.
@@ -21,11 +21,11 @@ fn id(kind: FrameKind, id: u64) -> Vec<u8> {
 pub fn either(side: Side) -> Vec<Case> {
     let first = |frame| {
         let parts = [begins(StreamKind::Control), frame];
-        let (fault, code) = (Fault::SettingsNotFirst, ErrorCode::MissingSettings);
+        let (fault, code) = (PeerFault::SettingsNotFirst, ErrorCode::MissingSettings);
         unidirectional((9114, "6.2.1"), side, &[&parts], fault, code)
     };
     let length = |section, kind, payload: &[u8]| {
-        control(section, side, &[frame(kind, payload)], Fault::FrameLength(kind), ErrorCode::Frame)
+        control(section, side, &[frame(kind, payload)], PeerFault::FrameLength(kind), ErrorCode::Frame)
     };
     let go_aways = [id(FrameKind::GoAway, 4), id(FrameKind::GoAway, 8)];
     let twice = [settings(&[])];
@@ -34,9 +34,9 @@ pub fn either(side: Side) -> Vec<Case> {
         first(frame(FrameKind::Unknown(0x21), &[])),
         first(data(1)),
         first(frame(RESERVED[1], &[0; 8])),
-        control("7.2.4", side, &twice, Fault::SettingsTwice, ErrorCode::FrameUnexpected),
-        control("5.2", side, &go_aways, Fault::GoAwayRises, ErrorCode::Id),
-        control("7.2.3", side, &[id(FrameKind::CancelPush, 0)], Fault::CancelPush, ErrorCode::Id),
+        control("7.2.4", side, &twice, PeerFault::SettingsTwice, ErrorCode::FrameUnexpected),
+        control("5.2", side, &go_aways, PeerFault::GoAwayRises, ErrorCode::Id),
+        control("7.2.3", side, &[id(FrameKind::CancelPush, 0)], PeerFault::CancelPush, ErrorCode::Id),
         length("7.1", FrameKind::GoAway, &[]),
         length("7.1", FrameKind::GoAway, &[0x40]),
         length("7.1", FrameKind::GoAway, &[0, 0]),
@@ -46,7 +46,7 @@ pub fn either(side: Side) -> Vec<Case> {
             "10.5",
             side,
             &[frame(FrameKind::GoAway, &[0; 5000])],
-            Fault::ControlFrameTooLong(FrameKind::GoAway),
+            PeerFault::ControlFrameTooLong(FrameKind::GoAway),
             ErrorCode::ExcessiveLoad,
         ),
         frame_unexpected("7.2.1", side, FrameKind::Data),
@@ -69,11 +69,11 @@ fn critical(side: Side) -> Vec<Case> {
     let cases = kinds.into_iter().flat_map(|(section, kind)| {
         let section = (if kind == StreamKind::Control { 9114 } else { 9204 }, section);
         let begun = [begins(kind)];
-        let fault = Fault::StreamTwice(kind);
+        let fault = PeerFault::StreamTwice(kind);
         let twice = unidirectional(section, side, &[&begun, &begun], fault, ErrorCode::StreamCreation);
         let parts = [begins(kind), vec![]];
         let code = ErrorCode::ClosedCriticalStream;
-        let mut ended = unidirectional(section, side, &[&parts], Fault::StreamEnded(kind), code);
+        let mut ended = unidirectional(section, side, &[&parts], PeerFault::StreamEnded(kind), code);
         ended.streams[0].ends = true;
         [twice, ended]
     });
@@ -93,17 +93,17 @@ fn instructions(side: Side) -> Vec<Case> {
     let huge = [&[0x7f][..], &[0xff; 9]].concat();
     let endless = [&[0x7f][..], &[0x80; 9]].concat();
     vec![
-        encoder("4.3.1", &[0x20, 0x21], Fault::TableCapacity),
-        encoder("4.3.1", &[0x3f, 0xe1, 0x1f], Fault::TableCapacity),
-        encoder("4.3.2", &[0xc1, 1, b'a'], Fault::Insertion),
-        encoder("4.3.2", &[0x80, 1, b'a'], Fault::Insertion),
-        encoder("4.3.3", &[0x41, b'a', 1, b'b'], Fault::Insertion),
-        encoder("4.3.4", &[0x00], Fault::Duplicate),
-        decoder("4.4.1", &[0x84], Fault::Acknowledgement),
-        decoder("4.4.2", &huge, Fault::CancelledStream),
-        decoder("4.4.2", &endless, Fault::CancelledStream),
-        decoder("4.4.3", &[0x00], Fault::InsertCountIncrement),
-        decoder("4.4.3", &[0x48, 0x01], Fault::InsertCountIncrement),
+        encoder("4.3.1", &[0x20, 0x21], PeerFault::TableCapacity),
+        encoder("4.3.1", &[0x3f, 0xe1, 0x1f], PeerFault::TableCapacity),
+        encoder("4.3.2", &[0xc1, 1, b'a'], PeerFault::Insertion),
+        encoder("4.3.2", &[0x80, 1, b'a'], PeerFault::Insertion),
+        encoder("4.3.3", &[0x41, b'a', 1, b'b'], PeerFault::Insertion),
+        encoder("4.3.4", &[0x00], PeerFault::Duplicate),
+        decoder("4.4.1", &[0x84], PeerFault::Acknowledgement),
+        decoder("4.4.2", &huge, PeerFault::CancelledStream),
+        decoder("4.4.2", &endless, PeerFault::CancelledStream),
+        decoder("4.4.3", &[0x00], PeerFault::InsertCountIncrement),
+        decoder("4.4.3", &[0x48, 0x01], PeerFault::InsertCountIncrement),
     ]
 }
 
@@ -114,13 +114,13 @@ pub fn settings_payloads(side: Side) -> Vec<Case> {
         unidirectional((9114, section), side, &[&parts], fault, code)
     };
     let reserved =
-        |id: u64| case("7.2.4.1", vec![id as u8, 0], Fault::SettingReserved(id), ErrorCode::Settings);
+        |id: u64| case("7.2.4.1", vec![id as u8, 0], PeerFault::SettingReserved(id), ErrorCode::Settings);
     let twice = |id: u64| {
         let payload = [number(id), vec![1], number(7), vec![1], number(id), vec![2]].concat();
-        case("7.2.4", payload, Fault::SettingTwice(id), ErrorCode::Settings)
+        case("7.2.4", payload, PeerFault::SettingTwice(id), ErrorCode::Settings)
     };
     let cut = |payload: &[u8]| {
-        case("7.1", payload.to_vec(), Fault::FrameLength(FrameKind::Settings), ErrorCode::Frame)
+        case("7.1", payload.to_vec(), PeerFault::FrameLength(FrameKind::Settings), ErrorCode::Frame)
     };
     let kind = FrameKind::Settings;
     vec![
@@ -135,7 +135,7 @@ pub fn settings_payloads(side: Side) -> Vec<Case> {
         cut(&[6, 0x40]),
         cut(&[0x40]),
         cut(&[6, 1, 7]),
-        case("10.5", vec![0x21; 5000], Fault::ControlFrameTooLong(kind), ErrorCode::ExcessiveLoad),
+        case("10.5", vec![0x21; 5000], PeerFault::ControlFrameTooLong(kind), ErrorCode::ExcessiveLoad),
     ]
 }
 
@@ -146,11 +146,11 @@ pub fn server() -> Vec<Case> {
     let falls = [id(FrameKind::MaxPushId, 9), id(FrameKind::MaxPushId, 8)];
     let length = |payload: &[u8]| {
         let kind = FrameKind::MaxPushId;
-        control("7.1", side, &[frame(kind, payload)], Fault::FrameLength(kind), ErrorCode::Frame)
+        control("7.1", side, &[frame(kind, payload)], PeerFault::FrameLength(kind), ErrorCode::Frame)
     };
     vec![
-        unidirectional((9114, "6.2.2"), side, &[&push], Fault::PushByClient, ErrorCode::StreamCreation),
-        control("7.2.7", side, &falls, Fault::MaxPushIdFalls, ErrorCode::Id),
+        unidirectional((9114, "6.2.2"), side, &[&push], PeerFault::PushByClient, ErrorCode::StreamCreation),
+        control("7.2.7", side, &falls, PeerFault::MaxPushIdFalls, ErrorCode::Id),
         length(&[]),
         length(&[0, 0]),
     ]
@@ -161,9 +161,9 @@ pub fn client() -> Vec<Case> {
     let side = Side::Client;
     let push = [begins(StreamKind::Push)];
     let go_away =
-        |last| control("7.2.6", side, &[id(FrameKind::GoAway, last)], Fault::GoAwayId, ErrorCode::Id);
+        |last| control("7.2.6", side, &[id(FrameKind::GoAway, last)], PeerFault::GoAwayId, ErrorCode::Id);
     vec![
-        unidirectional((9114, "6.2.2"), side, &[&push], Fault::Push, ErrorCode::Id),
+        unidirectional((9114, "6.2.2"), side, &[&push], PeerFault::Push, ErrorCode::Id),
         frame_unexpected("7.2.7", side, FrameKind::MaxPushId),
         go_away(1),
         go_away(2),

@@ -48,12 +48,12 @@ pub fn requests() -> Vec<Case> {
         head(&GET[..3], MessageFault::PseudoMissing),
         head(&[&GET[..3], &[(":authority", "")]].concat(), MessageFault::PseudoValue),
         head(&[&GET[..3], &[("host", "")]].concat(), MessageFault::PseudoValue),
-        ended("4.1", side, &[], Fault::RequestMissing, ErrorCode::RequestIncomplete),
+        ended("4.1", side, &[], PeerFault::RequestMissing, ErrorCode::RequestIncomplete),
         ended(
             "4.1",
             side,
             &[frame(FrameKind::Unknown(0x21), &[])],
-            Fault::RequestMissing,
+            PeerFault::RequestMissing,
             ErrorCode::RequestIncomplete,
         ),
     ]);
@@ -66,9 +66,9 @@ pub fn responses() -> Vec<Case> {
     let interim = headers(&[(":status", "103")]);
     let mut all = cases(side, fields::responses());
     all.extend([
-        ended("4.1", side, &[], Fault::ResponseMissing, ErrorCode::Message),
-        ended("4.1", side, std::slice::from_ref(&interim), Fault::ResponseMissing, ErrorCode::Message),
-        request("4.1", side, &[interim, data(1)], Fault::DataBeforeFields, ErrorCode::FrameUnexpected),
+        ended("4.1", side, &[], PeerFault::ResponseMissing, ErrorCode::Message),
+        ended("4.1", side, std::slice::from_ref(&interim), PeerFault::ResponseMissing, ErrorCode::Message),
+        request("4.1", side, &[interim, data(1)], PeerFault::DataBeforeFields, ErrorCode::FrameUnexpected),
     ]);
     all
 }

@@ -11,7 +11,7 @@ mod requests;
 
 use plumb_h2::hpack::Field;
 use plumb_h3::frame::{FrameKind, encode};
-use plumb_h3::{ErrorCode, Fault, Side, StreamKind, qpack, varint};
+use plumb_h3::{ErrorCode, PeerFault, Side, StreamKind, qpack, varint};
 
 pub use fields::{GET, OK};
 
@@ -38,7 +38,7 @@ pub struct Case {
     /// How many bytes at the front of the last stream are legal.
     pub legal_bytes: usize,
     /// The fault that it must give.
-    pub fault: Fault,
+    pub fault: PeerFault,
     /// The code that tells the peer.
     pub code: ErrorCode,
 }
@@ -62,7 +62,7 @@ fn request(
     section: &'static str,
     side: Side,
     frames: &[Vec<u8>],
-    fault: impl Into<Fault>,
+    fault: impl Into<PeerFault>,
     code: ErrorCode,
 ) -> Case {
     let legal_bytes = frames[..frames.len() - 1].concat().len();
@@ -75,7 +75,7 @@ fn ended(
     section: &'static str,
     side: Side,
     frames: &[Vec<u8>],
-    fault: impl Into<Fault>,
+    fault: impl Into<PeerFault>,
     code: ErrorCode,
 ) -> Case {
     let mut case = request(section, side, &[frames, &[vec![]]].concat(), fault, code);
@@ -88,7 +88,7 @@ fn unidirectional(
     section: (u16, &'static str),
     side: Side,
     streams: &[&[Vec<u8>]],
-    fault: Fault,
+    fault: PeerFault,
     code: ErrorCode,
 ) -> Case {
     let legal_bytes = streams.last().map_or(0, |parts| parts[..parts.len() - 1].concat().len());

@@ -1,7 +1,7 @@
 //! Each tool's abilities and output, so that an experiment that asks for more is refused before it runs.
 
 use plumb_model::{Bytes, Statistic};
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 use plumb_path::tool::{self, Says};
 
 use crate::metrics::METRICS;
@@ -11,11 +11,11 @@ use crate::settings::{Announced, Driver, LoadProtocol, LoadSettings, Reuse};
 ///
 /// # Errors
 /// The first such setting, with its key.
-pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
+pub(crate) fn check(settings: &LoadSettings) -> Result<(), SettingsFault> {
     let Some(program) = settings.driver.program() else {
         return only_of_tools(settings);
     };
-    let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
+    let cannot = |key: &str, what: &str| Err(SettingsFault::new(key, format!("{program} {what}")));
     let is = |driver: Driver| settings.driver == driver;
     let has_rate = is(Driver::Vegeta) || is(Driver::Oha);
     if settings.rate.is_some() && !has_rate {
@@ -83,7 +83,7 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
 }
 
 /// Refuses what the tool cannot announce in HTTP/2.
-fn check_announced(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
+fn check_announced(settings: &LoadSettings, program: &str) -> Result<(), SettingsFault> {
     for Announced { key, bytes, .. } in Announced::changed(settings) {
         let is_window = key.starts_with("load.windows.");
         let why = match settings.driver {
@@ -93,13 +93,13 @@ fn check_announced(settings: &LoadSettings, program: &str) -> Result<(), Fault> 
             Driver::H2load => continue,
             _ => "has no such option here; use h2load or the native driver",
         };
-        return Err(Fault::new(key, format!("{program} {why}")));
+        return Err(SettingsFault::new(key, format!("{program} {why}")));
     }
     Ok(())
 }
 
 /// Refuses what the tool cannot do in HTTP/2.
-fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
+fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), SettingsFault> {
     check_announced(settings, program)?;
     let (key, what) = match settings.driver {
         _ if settings.protocol != LoadProtocol::H2 => return Ok(()),
@@ -120,7 +120,7 @@ fn check_http2(settings: &LoadSettings, program: &str) -> Result<(), Fault> {
         ),
         _ => return Ok(()),
     };
-    Err(Fault::new(key, format!("{program} {what}")))
+    Err(SettingsFault::new(key, format!("{program} {what}")))
 }
 
 /// The number that h2load takes for a window; `None` where it cannot have that window.
@@ -130,13 +130,14 @@ pub(super) fn window_bits(window: Bytes) -> Option<u32> {
     (size.is_power_of_two() && bits <= 30).then_some(bits)
 }
 
-fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
+fn only_of_tools(settings: &LoadSettings) -> Result<(), SettingsFault> {
     let of_tools =
         [("load.options", !settings.options.is_empty()), ("load.script", settings.script.is_some())];
     match of_tools.into_iter().find(|(_, is_set)| *is_set) {
-        Some((key, _)) => {
-            Err(Fault::new(key, "this is for another driver; name one with `driver`, such as `driver: k6`"))
-        }
+        Some((key, _)) => Err(SettingsFault::new(
+            key,
+            "this is for another driver; name one with `driver`, such as `driver: k6`",
+        )),
         None => Ok(()),
     }
 }

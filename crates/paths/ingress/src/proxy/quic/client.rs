@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use plumb_h3::frame::encode;
-use plumb_h3::{Decoder, ErrorCode, Event, Fault, Scope, Settings, Side, StreamKind};
+use plumb_h3::{Decoder, ErrorCode, Event, PeerFault, Scope, Settings, Side, StreamKind};
 use plumb_quic::{StreamState, Unidirectional, number_of, open_control, read_stream};
 use quinn_proto::{Connection, ConnectionHandle, Dir, StreamEvent, StreamId};
 use rustls::HandshakeKind;
@@ -131,7 +131,7 @@ impl Client {
         self.requests.all.clear();
     }
 
-    fn take_events(&mut self, decoder: &mut Decoder, thread: &mut Thread) -> Result<bool, Fault> {
+    fn take_events(&mut self, decoder: &mut Decoder, thread: &mut Thread) -> Result<bool, PeerFault> {
         let mut moved = false;
         while let Some(event) = self.requests.connection.poll() {
             match event {
@@ -147,7 +147,7 @@ impl Client {
         Ok(moved)
     }
 
-    fn on_connected(&mut self, thread: &mut Thread) -> Result<(), Fault> {
+    fn on_connected(&mut self, thread: &mut Thread) -> Result<(), PeerFault> {
         let connection = &mut self.requests.connection;
         match plumb_quic::negotiated(connection.crypto_session()) {
             Some(Some(HandshakeKind::Resumed)) => thread.counters.handshakes_resumed.count(),
@@ -158,7 +158,7 @@ impl Client {
             Settings { max_field_section_size: Some(FIELDS_BYTES_MAX.into()), ..Settings::default() };
         self.control = open_control(connection, &settings);
         // Without room for the control stream, the client has as good as closed it.
-        self.control.map(drop).ok_or(Fault::StreamEnded(StreamKind::Control))
+        self.control.map(drop).ok_or(PeerFault::StreamEnded(StreamKind::Control))
     }
 
     fn on_stream(
@@ -166,7 +166,7 @@ impl Client {
         event: StreamEvent,
         decoder: &mut Decoder,
         thread: &mut Thread,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PeerFault> {
         match event {
             StreamEvent::Opened { dir: Dir::Bi } => {
                 while let Some(id) = self.requests.connection.streams().accept(Dir::Bi) {
@@ -192,7 +192,7 @@ impl Client {
                 Ok(())
             }
             StreamEvent::Stopped { id, .. } if id.dir() == Dir::Uni => {
-                Err(Fault::StreamEnded(StreamKind::Control))
+                Err(PeerFault::StreamEnded(StreamKind::Control))
             }
             StreamEvent::Stopped { id, .. } => {
                 self.end_request(id.into(), ErrorCode::RequestCancelled, thread);
@@ -212,7 +212,7 @@ impl Client {
     }
 
     /// Takes what has arrived of a request, but not more than its exchange has room for.
-    fn take_request(&mut self, id: u64, decoder: &mut Decoder, thread: &mut Thread) -> Result<(), Fault> {
+    fn take_request(&mut self, id: u64, decoder: &mut Decoder, thread: &mut Thread) -> Result<(), PeerFault> {
         let is_open = |request: &Request| !request.is_received;
         if !self.requests.all.get(&id).is_some_and(is_open) {
             return Ok(());
@@ -251,7 +251,7 @@ impl Client {
         mut bytes: &[u8],
         decoder: &mut Decoder,
         thread: &mut Thread,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PeerFault> {
         while let Some(request) = self.requests.all.get_mut(&id) {
             match request.reader.receive(&mut bytes, decoder)? {
                 None => break,

@@ -2,7 +2,7 @@
 
 use plumb_model::Statistic;
 use plumb_model::metric::CPU_LOAD;
-use plumb_path::Fault;
+use plumb_path::SettingsFault;
 use plumb_path::tool::{self, Says};
 
 use super::job_file::{JobFile, is_rate, refused_option};
@@ -13,7 +13,7 @@ use crate::settings::{Driver, LoadSettings, NULL, StorageSettings, Suite, System
 ///
 /// # Errors
 /// The first such setting, with its key.
-pub(crate) fn check(settings: &StorageSettings) -> Result<(), Fault> {
+pub(crate) fn check(settings: &StorageSettings) -> Result<(), SettingsFault> {
     let load = &settings.load;
     let is = |driver: Driver| load.driver == driver;
     let of_tools = [
@@ -22,7 +22,7 @@ pub(crate) fn check(settings: &StorageSettings) -> Result<(), Fault> {
         ("load.script", load.script.is_some() && !is(Driver::Dbench), "`driver: dbench`"),
     ];
     if let Some((key, _, whose)) = of_tools.into_iter().find(|(_, is_set, _)| *is_set) {
-        return Err(Fault::new(key, format!("this is for {whose}; name the tool with `driver`")));
+        return Err(SettingsFault::new(key, format!("this is for {whose}; name the tool with `driver`")));
     }
     match load.driver {
         Driver::Native => Ok(()),
@@ -36,14 +36,14 @@ pub(super) fn has_rate(load: &LoadSettings, job: Option<&JobFile>) -> bool {
     job.map_or(load.rate.is_some(), |job| job.has_rate) || load.options.iter().any(|option| is_rate(option))
 }
 
-fn check_fio(settings: &StorageSettings) -> Result<(), Fault> {
+fn check_fio(settings: &StorageSettings) -> Result<(), SettingsFault> {
     let load = &settings.load;
-    let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("fio {what}")));
+    let cannot = |key: &str, what: &str| Err(SettingsFault::new(key, format!("fio {what}")));
     if let Some(path) = &load.job {
-        JobFile::read_from(path).map_err(|why| Fault::new("load.job", format!("failed to {why}")))?;
+        JobFile::read_from(path).map_err(|why| SettingsFault::new("load.job", format!("failed to {why}")))?;
     }
     if let Some(why) = load.options.iter().find_map(|option| refused_option(option)) {
-        return Err(Fault::new("load.options", why));
+        return Err(SettingsFault::new("load.options", why));
     }
     if settings.system.path.as_deref() == Some(NULL) {
         return cannot(
@@ -85,21 +85,21 @@ fn check_fio(settings: &StorageSettings) -> Result<(), Fault> {
 }
 
 /// The script has a directory, and says itself what is done there.
-fn check_dbench(settings: &StorageSettings) -> Result<(), Fault> {
+fn check_dbench(settings: &StorageSettings) -> Result<(), SettingsFault> {
     let (system, load) = (&settings.system, &settings.load);
     let Some(script) = &load.script else {
-        return Err(Fault::new(
+        return Err(SettingsFault::new(
             "load.script",
             "dbench needs its script, the path of its `docker-entrypoint.sh`",
         ));
     };
     if let Err(error) = std::fs::File::open(script) {
         let why = format!("failed to read the script {}: {error}", script.display());
-        return Err(Fault::new("load.script", why));
+        return Err(SettingsFault::new("load.script", why));
     }
     if !matches!(system.kind, SystemKind::File | SystemKind::External) {
         let why = "dbench makes a file in a directory; use `file`, or `external` with the path of a mounted directory";
-        return Err(Fault::new("system.kind", why));
+        return Err(SettingsFault::new("system.kind", why));
     }
     let run_by = [
         ("system.pid", system.pid.is_some()),
@@ -108,10 +108,10 @@ fn check_dbench(settings: &StorageSettings) -> Result<(), Fault> {
     ];
     if let Some((key, _)) = run_by.into_iter().find(|(_, is_set)| *is_set) {
         let why = "dbench does not say how many operations it did, so no CPU time can be divided among them; leave it out";
-        return Err(Fault::new(key, why));
+        return Err(SettingsFault::new(key, why));
     }
     if load.rate.is_some() {
-        return Err(Fault::new("load.rate", "dbench has no fixed rate; use `driver: fio`"));
+        return Err(SettingsFault::new("load.rate", "dbench has no fixed rate; use `driver: fio`"));
     }
     Ok(())
 }

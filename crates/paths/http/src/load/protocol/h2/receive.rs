@@ -4,7 +4,7 @@
 
 use plumb_h2::connection::Event;
 use plumb_h2::frame::FrameKind;
-use plumb_h2::{ErrorCode, Fault, Scope};
+use plumb_h2::{ErrorCode, PeerFault, Scope};
 use plumb_host::time::monotonic_ns;
 use plumb_model::LoadWindow;
 
@@ -82,7 +82,7 @@ impl H2 {
             at += length;
             wire.answer_bytes += wire.out.len() - queued_bytes;
             if wire.answer_bytes.min(wire.out.len() - wire.sent) > UNREAD_BYTES_MAX {
-                return Err(Http2Error::Illegal(Fault::Flood(FrameKind::Ping)).into());
+                return Err(Http2Error::Illegal(PeerFault::Flood(FrameKind::Ping)).into());
             }
             self.on_event(core, event);
         }

@@ -2,7 +2,7 @@
 //!
 //! A fault of one stream fails its request, and one of the connection fails all of them.
 
-use plumb_h3::{ErrorCode, Event, Fault, Scope, peer};
+use plumb_h3::{ErrorCode, Event, PeerFault, Scope, peer};
 use plumb_quic::{StreamState, number_of, read_stream};
 use quinn_proto::{Dir, StreamEvent, StreamId};
 
@@ -14,7 +14,7 @@ use crate::load::http3_error::Http3Error;
 use crate::load::quic_link::QuicLink;
 
 /// Ends the connection, and tells the server its fault.
-fn refuse(link: &mut QuicLink, fault: Fault) -> Failure {
+fn refuse(link: &mut QuicLink, fault: PeerFault) -> Failure {
     link.close(fault.code());
     Http3Error::Illegal(fault).into()
 }

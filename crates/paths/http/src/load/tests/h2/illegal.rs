@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use plumb_h2::connection::Side;
 use plumb_h2::frame::{Flags, FrameKind, encode};
 use plumb_h2::hpack::{Field, replayable};
-use plumb_h2::{Fault, Scope, Settings};
+use plumb_h2::{PeerFault, Scope, Settings};
 
 use super::super::*;
 use super::h2;
@@ -43,7 +43,7 @@ fn saying(bytes: Vec<u8>, ends: &Arc<Mutex<Vec<Heard>>>) -> Server {
 #[test]
 fn what_a_server_must_not_say_is_a_failure_by_name() {
     // The load's windows and its limit on fields are too large for these.
-    let is_allowed = |fault| matches!(fault, Fault::DataBeyondWindow | Fault::FieldsTooLong);
+    let is_allowed = |fault| matches!(fault, PeerFault::DataBeyondWindow | PeerFault::FieldsTooLong);
     // An answer in HTTP/1 has a separate failure.
     let is_tried = |case: &Case| {
         case.side == Side::Client && !is_allowed(case.error.fault) && !case.bytes.starts_with(b"HTTP/1.")

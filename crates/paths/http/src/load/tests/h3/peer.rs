@@ -30,7 +30,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(transport: TransportConfig) -> Self {
-        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -144,7 +144,7 @@ impl Peer {
     pub fn serving(mut engine: Engine, is_lost: fn(u64) -> bool) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(LOOK)).unwrap();
-        let url = format!("https://localhost:{}/", socket.local_addr().unwrap().port());
+        let url = format!("https://127.0.0.1:{}/", socket.local_addr().unwrap().port());
         let is_over = Arc::new(AtomicBool::new(false));
         let (instants, is_ended) = (Instants::new(), Arc::clone(&is_over));
         let thread = std::thread::spawn(move || {
