@@ -11,9 +11,9 @@ use crate::tool::{Tool, built_plumb, split_arguments};
 use crate::{Outcome, bare, nginx, say};
 
 /// Blocks of every row.
-pub const BLOCKS: usize = 6;
+const BLOCKS: usize = 6;
 /// Seconds of every run.
-pub const SECONDS: u32 = 3;
+const SECONDS: u32 = 3;
 
 /// Peers that show where the time goes, and that `plumb` need not beat.
 const WITHOUT_TARGET: [&str; 2] = ["k6", bare::NAME];
@@ -85,8 +85,7 @@ fn urls(server: &nginx::Nginx) -> (String, String) {
     (format!("http://127.0.0.1:{}/", server.plain_port), format!("https://127.0.0.1:{}/", server.tls_port))
 }
 
-/// The first tool beside each of the others.
-pub fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {
+fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {
     (1..tools.len())
         .map(|peer| {
             Row::comparing(
@@ -108,14 +107,13 @@ fn settings(tools: &[Tool]) -> Vec<String> {
 }
 
 /// A tool's arguments, without the address.
-pub fn as_run(tool: &Tool) -> String {
+fn as_run(tool: &Tool) -> String {
     let arguments: Vec<&str> =
         tool.arguments.iter().map(String::as_str).filter(|argument| !argument.contains("://")).collect();
     format!("- {}: `{}`", tool.name, arguments.join(" "))
 }
 
-/// `plumb http` with these flags.
-pub fn plumb(name: &'static str, program: PathBuf, flags: &str, url: &str) -> Tool {
+fn plumb(name: &'static str, program: PathBuf, flags: &str, url: &str) -> Tool {
     let duration = format!("{SECONDS}s");
     let mut arguments = vec!["http", "--json", "--quiet", "-d", &duration];
     arguments.extend(flags.split(' '));

@@ -7,12 +7,10 @@
 mod awake;
 mod bare;
 mod blocks;
-mod caddy;
 mod capacity;
 mod harness;
 mod history;
 mod http;
-mod http3;
 mod import;
 mod limiter;
 mod migration;
@@ -33,7 +31,6 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
         Some("http") => arguments.get(1).map_or_else(http::run, |old| http::run_against(old)),
-        Some("http3") => http3::run(),
         Some("bare") => bare::run(&arguments[1..]),
         Some("harness") => harness::run(),
         Some("migration") => migration::run(&arguments[1..]),
@@ -46,7 +43,7 @@ fn main() -> ExitCode {
         Some("history") => history::run(),
         Some("import") => import::run(),
         _ => Err(
-            "say which: http, http3, harness, migration, storage, limiter, nbd, network, capacity, shifts, history or import"
+            "say which: http, harness, migration, storage, limiter, nbd, network, capacity, shifts, history or import"
                 .into(),
         ),
     };

@@ -31,7 +31,7 @@ impl Nginx {
     }
 }
 
-pub fn free_port() -> Outcome<u16> {
+fn free_port() -> Outcome<u16> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.local_addr().map(|address| address.port()).map_err(Into::into)
 }
@@ -72,7 +72,7 @@ pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
     Ok(Nginx { child, _scratch: scratch, plain_port, tls_port, h2_port })
 }
 
-pub fn wait_for(port: u16) -> Outcome {
+fn wait_for(port: u16) -> Outcome {
     let mut last = String::new();
     for _ in 0..200 {
         match std::net::TcpStream::connect(("127.0.0.1", port)) {
@@ -84,7 +84,7 @@ pub fn wait_for(port: u16) -> Outcome {
     Err(last.into())
 }
 
-pub fn certificate(root: &Path) -> Outcome {
+fn certificate(root: &Path) -> Outcome {
     let path = |name: &str| root.join(name).display().to_string();
     let arguments = [
         "req",
