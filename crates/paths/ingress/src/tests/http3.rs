@@ -56,8 +56,7 @@ impl Ingress {
     }
 
     /// A client that QUIC itself does not find idle.
-    fn client_that_keeps_alive(&self) -> Http3Client {
-        let mut transport = TransportConfig::default();
+    fn client_that_keeps_alive(&self, mut transport: TransportConfig) -> Http3Client {
         transport.keep_alive_interval(Some(Duration::from_nanos(CLIENT_NS / 10)));
         Http3Client::silent(self.ingress.port(), &self.leaf, transport)
     }
@@ -247,7 +246,7 @@ fn a_silent_origin_is_a_gateway_timeout_and_an_idle_client_is_let_go() {
     let port = origin(move |stream, _| hold.send(stream).unwrap());
     let timeouts = Timeouts { client_ns: CLIENT_NS, origin_ns: 50_000_000, ..Timeouts::default() };
     let ingress = Ingress::new(port, timeouts);
-    let mut client = ingress.client_that_keeps_alive();
+    let mut client = ingress.client_that_keeps_alive(TransportConfig::default());
     assert_eq!(client.get().status, 504);
     client.wait_until(|client| client.lost.is_some());
     assert_eq!((client.going_away, code_of(&client)), (Some(4), ErrorCode::NoError));
@@ -270,6 +269,20 @@ fn a_client_that_takes_its_answer_slowly_is_not_idle() {
     }
     assert!(monotonic_ns() - start_ns > 2 * CLIENT_NS);
     assert!(client.answer(stream) == whole(200, &text(200_000)));
+}
+
+#[test]
+fn a_client_that_opens_no_window_for_its_answer_is_let_go() {
+    let origin = OriginServer::start(20_000).unwrap();
+    let timeouts = Timeouts { client_ns: CLIENT_NS, ..Timeouts::default() };
+    let ingress = Ingress::new(origin.port(), timeouts);
+    let mut transport = TransportConfig::default();
+    transport.stream_receive_window(16_384_u32.into());
+    let mut client = ingress.client_that_keeps_alive(transport);
+    client.reads = false;
+    client.ask("GET", &[], true);
+    client.wait_until(|client| client.lost.is_some());
+    assert_eq!(code_of(&client), ErrorCode::NoError);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) struct Requests {
     pub(super) all: BTreeMap<u64, Request>,
     /// Streams whose client may send more, so that what has arrived is to be read.
     pub(super) released: Vec<u64>,
-    /// Streams whose answers QUIC has as a whole, and the client has not acknowledged.
+    /// Streams whose answers QUIC has as a whole, but whose client has not acknowledged all of it.
     unacknowledged: BTreeSet<u64>,
     /// Bytes of all answers so far.
     given_bytes: usize,
@@ -104,9 +104,9 @@ impl Requests {
         self.unacknowledged.remove(&id);
     }
 
-    /// Whether the client has all answers that were given.
+    /// Whether the client has acknowledged all answers that QUIC has as a whole.
     pub(super) fn are_delivered(&self) -> bool {
-        self.unacknowledged.is_empty() && self.all.values().all(|request| request.unsent.is_empty())
+        self.unacknowledged.is_empty()
     }
 
     /// Nothing more is read from a stream.
