@@ -36,6 +36,7 @@ pub(super) struct Running {
     cpu_at_start: CpuTime,
     /// Whether QAT devices are to be asked what they counted.
     uses_qat: bool,
+    has_h3: bool,
 }
 
 #[derive(Debug)]
@@ -92,7 +93,8 @@ impl Running {
         let states = states(&spec.ingress, proof);
         let uses_qat = offload::is_qat(&spec.ingress);
         let (ingress, origin) = (Some(ingress), Some(origin));
-        Ok(Self { ingress, origin, link, target, states, cpu_at_start, uses_qat })
+        let has_h3 = spec.ingress.has_h3();
+        Ok(Self { ingress, origin, link, target, states, cpu_at_start, uses_qat, has_h3 })
     }
 }
 
@@ -144,6 +146,10 @@ impl System for Running {
         let mut states = self.states.clone();
         states.extend(ingress.states()?);
         let mut counters = ingress.counters()?;
+        if self.has_h3 {
+            let dropped = ingress.datagrams_dropped()?;
+            counters.extend(dropped.map(|count| ("datagrams_dropped".to_owned(), count)));
+        }
         let workers = ingress.workers();
         let worker_cpu_ns = if workers.is_empty() { ingress.worker_cpu_ns(&states) } else { BTreeMap::new() };
         if self.uses_qat {
@@ -244,16 +250,22 @@ impl Ingress {
     }
 
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
-        let mut counters = match self {
-            Self::Embedded(ingress) => return Ok(ingress.counters()),
-            // Each of its connections has a socket, whose count goes with it.
-            Self::Haproxy(ingress) => return ingress.counters(),
-            Self::Nginx(ingress) => ingress.counters()?,
-            Self::Caddy(_) => BTreeMap::new(),
-        };
-        let dropped = self.program().map_or(Ok(None), |program| program.datagrams_dropped())?;
-        counters.extend(dropped.map(|count| ("datagrams_dropped".to_owned(), count)));
-        Ok(counters)
+        match self {
+            Self::Embedded(ingress) => Ok(ingress.counters()),
+            Self::Haproxy(ingress) => ingress.counters(),
+            Self::Nginx(ingress) => ingress.counters(),
+            Self::Caddy(_) => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// Datagrams that the kernel dropped at its sockets, where the kernel can tell and the ingress does not count them itself.
+    fn datagrams_dropped(&mut self) -> Result<Option<u64>, PathError> {
+        match self {
+            Self::Nginx(ingress) => ingress.program().datagrams_dropped(),
+            Self::Caddy(program) => program.datagrams_dropped(),
+            // HAProxy has a socket for each connection, and the count disappears with it.
+            Self::Embedded(_) | Self::Haproxy(_) => Ok(None),
+        }
     }
 
     /// Requests by worker, as far as the last reading of its counters has them, if it has several and counts them.
