@@ -192,7 +192,7 @@ fn memory_of(socket: impl AsFd) -> [u32; SO_MEMINFO_FIGURES] {
     figures
 }
 
-/// The size of the buffer for datagrams that arrive that a socket of this process gets if it asks for this one.
+/// The size of the receive buffer that a socket of this process gets when it asks for this one.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -202,8 +202,7 @@ pub fn receive_buffer_given(asked: Bytes) -> io::Result<Bytes> {
     Ok(buffers_of(&socket).receive_asked())
 }
 
-/// Sets the size of a socket's buffer for datagrams that arrive, past the system's limit where that is allowed. Without that right the
-/// kernel cuts it in silence.
+/// Sets the size of a socket's receive buffer, past the system's limit where that is allowed. Elsewhere the kernel cuts it silently.
 ///
 /// # Errors
 /// When the kernel refuses.

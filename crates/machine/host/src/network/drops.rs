@@ -5,8 +5,8 @@ use std::{fs, io};
 
 use crate::Error;
 
-/// How many datagrams the kernel dropped at the UDP sockets of a port, in the network namespace of a process; `None` without such
-/// a socket. The count goes with its socket.
+/// How many datagrams the kernel dropped at the UDP sockets of a port, in the network namespace of a process; `None` if no socket has
+/// that port. A socket's count disappears with it.
 ///
 /// # Errors
 ///

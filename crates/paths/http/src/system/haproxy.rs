@@ -227,8 +227,7 @@ fn config(
     let limits = [
         spec.has_h2().then(|| limit("h2.max-concurrent-streams")).flatten(),
         spec.has_h3().then(|| limit("quic.frontend.max-streams-bidi")).flatten(),
-        // Debian's HAProxy has an OpenSSL that was not made for QUIC, which it uses only if it is told to. With others the word has no
-        // effect.
+        // HAProxy speaks QUIC by OpenSSL only with this word. With other libraries it has no effect.
         spec.has_h3().then(|| "    limited-quic\n".to_owned()),
     ];
     let global = format!(

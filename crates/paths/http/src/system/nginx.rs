@@ -284,8 +284,7 @@ impl Versions {
         on.into_iter().chain(limits.into_iter().flatten()).collect()
     }
 
-    /// Where the ingress listens: the value of `listen`, and for HTTP/3 a second `listen`. Without `reuseport` one worker would get the
-    /// datagrams of all.
+    /// The value of `listen`, and for HTTP/3 a second `listen`. Without `reuseport`, workers would take each other's datagrams.
     fn listen(self, at: SocketAddr, ssl: &str, workers: u32) -> String {
         let word = if self.http2 == Http2::Listen { " http2" } else { "" };
         let reuse = if workers > 1 { " reuseport" } else { "" };

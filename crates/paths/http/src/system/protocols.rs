@@ -68,9 +68,9 @@ fn lacks_h3(ingress: &IngressSettings) -> Option<&'static str> {
         IngressKind::Caddy if !ingress.has_h1() => {
             Some("Caddy speaks h3 beside h1; write `[h1, h3]` or `[h1, h2, h3]`")
         }
-        _ if ingress.protocols == [Spoken::H3] => Some(
-            "an ingress that plumb starts speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`",
-        ),
+        _ if ingress.protocols == [Spoken::H3] => {
+            Some("h3 needs another version beside it; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`")
+        }
         _ if ingress.offload != Offload::None => Some(
             "a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`",
         ),
@@ -226,7 +226,7 @@ mod tests {
             with(IngressKind::Caddy, v13, none, &[H2, H3]),
         ];
         insta::assert_snapshot!(faults.join("\n"), @"
-        system.ingress.protocols: an ingress that plumb starts speaks h3 beside others; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`
+        system.ingress.protocols: h3 needs another version beside it; write `[h1, h3]`, `[h2, h3]` or `[h1, h2, h3]`
         system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
         system.ingress.protocols: h3 needs TLS 1.3; set `tls: \"1.3\"`
         system.ingress.protocols: a handshake of h3 runs inside QUIC, which cannot set it aside while a device works; leave out h3 or `offload`

@@ -7,7 +7,7 @@ use plumb_model::Bytes;
 use plumb_quic::set_receive_buffer;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// Room for what arrives while the event loop is busy: more than a thousand clients send at once. Without the right to more,
+/// Room for what arrives while the event loop is busy: more than a thousand clients send at once. Without privileges,
 /// net.core.rmem_max is the limit.
 const RECEIVE_BUFFER: Bytes = Bytes(8 << 20);
 

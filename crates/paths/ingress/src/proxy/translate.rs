@@ -26,7 +26,7 @@ pub(super) fn request(fields: &Fields, out: &mut Vec<u8>) {
         }
     }
     if !cookies.is_empty() {
-        // HTTP/2 and HTTP/3 may split this field; HTTP/1.1 has it once (RFC 9113, section 8.2.3).
+        // HTTP/2 and HTTP/3 may split the Cookie field into several, which HTTP/1.1 does not allow (RFC 9113, section 8.2.3).
         line(out, b"cookie", &cookies.join(&b"; "[..]));
     }
 }

@@ -75,7 +75,7 @@ fn every_declared_metric_is_read_and_no_other() {
     let mut declared: Vec<&str> = crate::metrics::METRICS.iter().map(|metric| metric.name).collect();
     // The process that has the system reads the system's side.
     declared.retain(|name| *name != plumb_model::metric::CPU_SYSTEM.name);
-    // HTTP/1.1 has no flow control, and the kernel controls TCP's congestion.
+    // Neither flow control nor congestion control of HTTP/1.1 is visible to the load: both are TCP's.
     declared.retain(|name| !name.starts_with("http_res_stalled"));
     let of_quic = plumb_model::Wait::ALL.into_iter().filter(|wait| wait.is_quic_only());
     let of_quic: Vec<&str> = of_quic.map(|wait| wait.metric().name).collect();

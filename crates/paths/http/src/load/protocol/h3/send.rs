@@ -86,7 +86,8 @@ impl H3 {
         }
     }
 
-    /// Hands as much of the requests to the connection as its windows allow. Returns whether it took any, or stopped another one.
+    /// Hands as much of the requests to the connection as its windows allow. Returns whether it took any bytes, or whether
+    /// other requests are stopped than before.
     fn write(&mut self, link: &mut QuicLink, core: &Core<Shared>) -> bool {
         let bytes = &core.shared.request.bytes;
         let mut has_changed = false;
@@ -117,7 +118,7 @@ impl H3 {
 
     /// Finds the window that stopped requests, if one did. It is the connection's if even the control stream, which has room, takes nothing.
     ///
-    /// Where the connection has room, this question alone makes QUIC send a packet, so it is asked only when the answer may be another one.
+    /// Where the connection has room, this question alone makes QUIC send a packet, so it is asked only when the answer may have changed.
     fn find_used_up_window(&mut self, link: &mut QuicLink, has_changed: bool) {
         let may_differ = std::mem::take(&mut self.wire.is_control_writable) || has_changed;
         let is_blocked = self.exchanges.iter().any(|exchange| exchange.is_blocked);
