@@ -46,7 +46,7 @@ fn experiment(port: u16, variants: &str, claims: &str) -> String {
     format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: existing }}\nspec:\n  path: http\n  system:\n    \
          ingress: {{ kind: external, url: \"http://127.0.0.1:{port}/\" }}\n  \
-         load: {{ connections: 2, rate: 500 /s, duration: 200 ms, warmup: 50 ms }}\n  noise: {{ others_max: 100% }}\n  \
+         load: {{ connections: 2, duration: 200 ms, warmup: 50 ms }}\n  noise: {{ others_max: 100% }}\n  \
          baseline: found\n  variants:\n    found: {{}}\n{variants}  blocks: {{ min: 2, max: 2 }}\n  claims: [{claims}]\n"
     )
 }
@@ -80,13 +80,13 @@ fn a_system_that_exists_has_counters_however_it_is_named() {
     for variant in report["variants"].as_array().unwrap() {
         let metrics = &variant["metrics"];
         let name = variant["name"].as_str().unwrap();
-        assert!(metrics["cpu_system"]["median"].as_f64().unwrap() > 0.0, "{name}: {variant:#}");
         let memory = metrics["memory_system"]["median"].as_f64();
         let waited = metrics["run_delay_system"]["median"].as_f64();
         if name == "built" {
             // A system that is built for the run is not read in this way.
             assert_eq!((memory, waited), (None, None));
         } else {
+            assert!(metrics["cpu_system"]["median"].as_f64().is_some_and(|cost| cost > 0.0), "{variant:#}");
             assert!(memory.unwrap() > 1e6, "{name}: {memory:?}");
             assert!(waited.is_some_and(|share| (0.0..64.0).contains(&share)), "{name}: {waited:?}");
             assert!(metrics["softirq_system"]["median"].as_f64().is_some(), "{name}");
@@ -104,7 +104,7 @@ fn a_limiter_by_delay_is_said_first_and_an_ordinary_server_has_none() {
     let limited =
         format!("    limited: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{port}/limited\" }} }} }}\n");
     let text = experiment(port, &limited, "limited.http_reqs >= 0.1 * found.http_reqs");
-    let text = text.replace("rate: 500 /s, duration: 200 ms, warmup: 50 ms", "duration: 2 s, warmup: 500 ms");
+    let text = text.replace("duration: 200 ms, warmup: 50 ms", "duration: 2 s, warmup: 500 ms");
     let (report, into, _) = measured(directory.path(), text);
     let cautions = report["cautions"].as_array().unwrap();
     let limiters: Vec<&Value> = cautions.iter().filter(|caution| caution["kind"] == "limiter").collect();

@@ -1,6 +1,6 @@
 //! A blocking client that says what it is told to, and reads one answer after the other.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,13 @@ impl Client {
 
     pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match &mut self.stream {
-            Stream::Plain(tcp) => tcp.write_all(bytes.as_ref()).unwrap(),
+            Stream::Plain(tcp) => {
+                if let Err(error) = tcp.write_all(bytes.as_ref()) {
+                    let mut said = Vec::new();
+                    let _ = tcp.read_to_end(&mut said);
+                    panic!("{error}; the server had said {:?}", String::from_utf8_lossy(&said));
+                }
+            }
             Stream::Tls(tls) => {
                 tls.write_all(bytes.as_ref()).unwrap();
                 tls.flush().unwrap();
