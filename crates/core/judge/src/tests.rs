@@ -179,6 +179,51 @@ fn a_neighbour_that_stays_voids_claims_of_rates_and_times_and_one_that_passes_do
 }
 
 #[test]
+fn few_slots_in_which_the_machine_did_not_keep_up_are_told_of_and_many_void() {
+    let late_in = |late: &[(u32, u32)]| {
+        slots(8, 1.5, |slot| {
+            let holds = !late.contains(&(slot.block, slot.position));
+            let seen = format!("{} of 450", if holds { 0 } else { 7 });
+            let what = "packets that were late".to_owned();
+            let expected = "at most 1%".to_owned();
+            measured(slot).evidence = vec![Evidence {
+                what,
+                expected,
+                observed: seen,
+                holds,
+                of_slot: true,
+                ..Evidence::default()
+            }];
+        })
+    };
+    let claim = "b.reqs >= 1.2 * a.reqs";
+    let mut last = plan(&[claim]);
+    last.blocks.max = 8;
+    let seen = "the machine did not keep up: packets that were late should be at most 1%, and was 7 of 450";
+
+    let judged = judge(&last, &late_in(&[(2, 1)]));
+    assert_eq!(judged.claims[0].verdict, Verdict::Holds);
+    let summary = &judged.variants[1];
+    assert_eq!((&summary.state, summary.disturbed), (&VariantState::Measured, 1));
+    assert!(summary.evidence.iter().all(|evidence| evidence.holds), "{:?}", summary.evidence);
+    let told = judged.cautions.iter().filter_map(|caution| match caution {
+        Caution::Disturbed { variant, slots, of, seen, .. } => {
+            Some((variant.as_str(), *slots, *of, &*seen.observed))
+        }
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [("b", 1, 16, "7 of 450")]);
+
+    let often = late_in(&[(2, 1), (5, 2)]);
+    check(claim, &often, Verdict::Undecided, &format!("b is not proven yet: in 2 of 16 slots {seen}"));
+    let judged = judge(&last, &often).claims.remove(0);
+    assert_eq!(
+        (judged.verdict, judged.reason),
+        (Verdict::Void, format!("b is void: in 2 of 16 slots {seen}"))
+    );
+}
+
+#[test]
 fn what_neighbours_cannot_have_turned_is_judged_beside_them() {
     let beside = |effect: f64, taken: f64, is_loud: &dyn Fn(u32) -> bool| {
         slots(16, effect, |slot| {

@@ -25,7 +25,9 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     // not show whether the treatment was in effect.
     let busy = results().filter(|result| result.measurement.work > 0);
     let mut evidence = Vec::new();
-    busy.flat_map(|result| &result.evidence).for_each(|one| one.add_to(&mut evidence));
+    let seen = busy.flat_map(|result| &result.evidence);
+    seen.filter(|one| one.holds || one.denies()).for_each(|one| one.add_to(&mut evidence));
+    let disturbances = || results().filter_map(disturbance);
     let failures: Vec<&str> = slots
         .iter()
         .filter_map(|slot| match &slot.outcome {
@@ -43,6 +45,15 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
         state = finding.state;
         evidence.extend(finding.evidence);
     }
+    let disturbed = disturbances().count();
+    if let (VariantState::Measured, Some(seen)) = (&state, disturbances().next())
+        && VariantSummary::is_too_often(disturbed, slots.len())
+    {
+        let reason = format!("in {disturbed} of {} slots the machine did not keep up: {seen}", slots.len());
+        // Of more slots, they may be few.
+        let no_more = table.complete_blocks(cell) >= table.plan.blocks.max;
+        state = if no_more { VariantState::Void { reason } } else { VariantState::Unproven { reason } };
+    }
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     VariantSummary {
         cell,
@@ -54,8 +65,14 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
         attempts: results().fold(Attempts::default(), |sum, result| sum.and(&result.measurement.attempts)),
         load_bound: count(results().filter(|result| is_load_bound(table.plan, result)).count()),
         crowded: count(results().filter(|result| table.is_crowded(result)).count()),
+        disturbed: count(disturbed),
         evidence,
     }
+}
+
+/// Evidence that a slot was disturbed.
+pub(crate) fn disturbance(result: &SlotResult) -> Option<&Evidence> {
+    result.evidence.iter().find(|one| !one.holds && one.of_slot)
 }
 
 /// Whether the load was the limit in a slot. If the experiment raised its limit for neighbours, a neighbour

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LoadHealth, Notice, OrderSource, VariantState, named};
+use crate::{Evidence, LoadHealth, Notice, OrderSource, VariantState, named};
 
 named! {
     /// The quantity that shows how a system's workers share the work.
@@ -230,6 +230,19 @@ pub enum Caution {
         health: LoadHealth,
         /// The key of an experiment that gives the load more threads, if it has one.
         threads_key: Option<String>,
+    },
+    /// The machine did not keep up in some slots of a variant.
+    Disturbed {
+        /// The values of the cell, by axis; empty for a plan with one cell.
+        cell: String,
+        /// The variant.
+        variant: String,
+        /// In how many slots.
+        slots: u32,
+        /// How many slots the variant has.
+        of: u32,
+        /// The evidence of the first of them.
+        seen: Evidence,
     },
     /// Some workers of a variant's system had hardly anything to do, so its figures are those of fewer workers.
     IdleWorkers {

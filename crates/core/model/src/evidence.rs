@@ -32,6 +32,10 @@ pub struct Evidence {
     pub observed: String,
     /// Whether the two agree.
     pub holds: bool,
+    /// Whether it says only how well the machine kept up in its slot. Where it does not hold, the slot was disturbed, and nothing is said
+    /// about the treatment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_slot: bool,
     /// The figures in both by name. The name ends with the unit, if there is one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
@@ -57,6 +61,12 @@ impl Evidence {
     #[must_use]
     pub fn on(self, host: &str) -> Self {
         Self { what: format!("{} on {host}", self.what), host: Some(host.to_owned()), ..self }
+    }
+
+    /// Whether it denies that the treatment was in effect.
+    #[must_use]
+    pub fn denies(&self) -> bool {
+        !self.holds && !self.of_slot
     }
 
     /// Adds a later observation to those of other things: the first that does not hold stays, and otherwise the last.
@@ -145,7 +155,17 @@ impl Statement {
                 Fact::Text(_) | Fact::Figure(_) => {}
             }
         }
-        Evidence { kind: self.kind.to_owned(), of, host: None, what, expected, observed, holds, figures }
+        Evidence {
+            kind: self.kind.to_owned(),
+            of,
+            host: None,
+            what,
+            expected,
+            observed,
+            holds,
+            of_slot: false,
+            figures,
+        }
     }
 
     /// Evidence that holds if the facts `asked` and `seen` are equal.

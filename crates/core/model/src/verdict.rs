@@ -125,6 +125,9 @@ pub struct VariantSummary {
     pub load_bound: u32,
     /// Slots in which processes of neither side used more CPU time than the plan allows.
     pub crowded: u32,
+    /// Slots that were disturbed, see [`Evidence::of_slot`].
+    #[serde(default)]
+    pub disturbed: u32,
     /// The evidence of all slots: the worst observation of each kind.
     pub evidence: Vec<Evidence>,
 }
@@ -142,7 +145,8 @@ impl VariantSummary {
         self.state == VariantState::Measured && self.failed_share_above(failures_max).is_none()
     }
 
-    /// Whether the load was the limit in more than a tenth of some slots, so that their throughput is not the system's.
+    /// Whether something that makes a slot's values others than the system's happened in more than a tenth of some slots. Below that,
+    /// it widens the interval.
     #[must_use]
     pub fn is_too_often(bound: usize, slots: usize) -> bool {
         bound as f64 > 0.10 * slots as f64

@@ -150,7 +150,7 @@ pub(crate) fn is_late((opened, closed): (&WindowEdge, &WindowEdge), window_ns: u
 /// Why a slot with late counters proves nothing either way: missing counts may have passed before the first
 /// reading.
 fn in_doubt(evidence: &[Evidence]) -> Option<String> {
-    let missing = evidence.iter().find(|evidence| !evidence.holds)?;
+    let missing = evidence.iter().find(|evidence| evidence.denies())?;
     Some(format!(
         "read the system's counters in time: {} should be {} and was {}",
         missing.what, missing.expected, missing.observed

@@ -10,6 +10,7 @@ use super::leading::coarsest;
 use crate::imported;
 use crate::ratio::sample;
 use crate::table::Table;
+use crate::variants::disturbance;
 
 pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Caution> {
     let plan = table.plan;
@@ -27,6 +28,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Cau
     found.extend(control_differs(table));
     found.extend(variants.iter().flat_map(|summary| about_variant(table, summary)));
     found.extend(variants.iter().flat_map(|summary| about_failed_slots(table, summary)));
+    found.extend(variants.iter().filter_map(|summary| about_disturbances(table, summary)));
     found.extend(variants.iter().filter_map(|summary| about_load(table, summary)));
     found.extend(variants.iter().filter_map(|summary| about_workers(table, summary)));
     found.extend(about_correlation(table));
@@ -150,6 +152,16 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<Caution> {
         }
         state => vec![Caution::Unusable { cell, variant: variant.clone(), state: state.clone() }],
     }
+}
+
+/// Slots in which the machine did not keep up. If there are too many, the variant's state says so.
+fn about_disturbances(table: &Table<'_>, summary: &VariantSummary) -> Option<Caution> {
+    let variant = &table.plan.variants[summary.variant].name;
+    let seen = table.results(summary.cell, variant).find_map(disturbance);
+    let seen = seen.filter(|_| summary.state == VariantState::Measured)?.clone();
+    let (cell, of) =
+        (table.plan.cells[summary.cell].label(), table.slots_of(summary.cell, variant).len() as u32);
+    Some(Caution::Disturbed { cell, variant: variant.clone(), slots: summary.disturbed, of, seen })
 }
 
 /// Tells of neighbours that starved the load, even if the experiment allows neighbours.

@@ -1,7 +1,7 @@
 //! Plumbline's own link: its effects, its counters, and the evidence of them.
 //!
-//! It takes CPU time that a real link would not, and it has a ceiling. Both are evidence, so that a slot in which it could not keep up
-//! counts for nothing.
+//! It takes CPU time that a real link would not, and it has a ceiling. Both are evidence, so that a load above the
+//! ceiling counts for nothing, and few slots may be those in which the machine made it late.
 
 use plumb_host::network::{LinkCounts, LinkTerms, TunLink};
 use plumb_host::time::monotonic_ns;
@@ -175,7 +175,8 @@ pub fn link_evidence(
     let is_on_time = late <= LATE_MAX * forwarded && refused == 0.0;
     let late_facts =
         facts![late_max = LATE_MAX, late_ns = asked(link, 0).late_ns(), late, forwarded, latest_us, refused];
-    let on_time = ON_TIME.evidence(is_on_time, late_facts);
+    // More load than the link can carry fills its room. Without that, other programs or the hypervisor had its CPU.
+    let on_time = Evidence { of_slot: refused == 0.0, ..ON_TIME.evidence(is_on_time, late_facts) };
 
     let [there, back] = CPU_NS.map(moved);
     let busy = there.max(back) / moved(CLOCK_NS).max(1.0);

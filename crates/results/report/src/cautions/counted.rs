@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use plumb_model::{
-    Caution, Lack, LoadHealth, LoadLimit, OrderSource, Percent, Shortage, VariantState, WorkerMeasure,
+    Caution, Evidence, Lack, LoadHealth, LoadLimit, OrderSource, Percent, Shortage, VariantState,
+    WorkerMeasure,
 };
 
 use crate::figures::{self, in_cell};
@@ -43,6 +44,9 @@ pub fn sentence(caution: &Caution) -> String {
         Caution::SlotsFailed { cell, variant, reason, slots, of } => {
             format!("in {slots} of {of} slots, {variant}{} failed to {reason}", in_cell(cell))
         }
+        Caution::Disturbed { cell, variant, slots, of, seen } => {
+            disturbed(&format!("{variant}{}", in_cell(cell)), (*slots, *of), seen)
+        }
         Caution::LoadBound { variant, slots, of, health, threads_key } => format!(
             "load-bound: in {slots} of {of} slots of {variant} the load, and not the system, was the limit: {}",
             why_load_bound(health, threads_key.as_deref())
@@ -65,10 +69,7 @@ pub fn sentence(caution: &Caution) -> String {
         Caution::Stolen { slots } => noise(*slots, "the hypervisor took more than 2% of the CPU time"),
         Caution::Neighbours { slots, limit, allowed } => noise(*slots, &neighbours(*limit, *allowed)),
         Caution::Throttled { slots } => noise(*slots, "the control group was throttled"),
-        Caution::Retried { slots, variant, reason } => format!(
-            "{slots} {} measured at the second attempt; the first time, {variant} failed to {reason}",
-            if *slots == 1 { "slot was" } else { "slots were" }
-        ),
+        Caution::Retried { slots, variant, reason } => retried(*slots, variant, reason),
         Caution::FewBlocks { blocks } => format!(
             "verdicts were allowed from {blocks} blocks on; below 6 a disturbance in step with the blocks can pass for an effect"
         ),
@@ -83,12 +84,23 @@ pub fn sentence(caution: &Caution) -> String {
     }
 }
 
+fn retried(slots: u32, variant: &str, reason: &str) -> String {
+    let were = if slots == 1 { "slot was" } else { "slots were" };
+    format!("{slots} {were} measured at the second attempt; the first time, {variant} failed to {reason}")
+}
+
 fn work_failed(name: &str, units: &str, (failed, tried): (u64, u64), limit: f64) -> String {
     format!(
         "{name}: {} of its {units} failed ({failed} of {tried}), more than `failures_max` ({}), so claims about its rates and times \
          are void",
         figures::share(failed as f64 / tried as f64),
         Percent(limit)
+    )
+}
+
+fn disturbed(name: &str, (slots, of): (u32, u32), seen: &Evidence) -> String {
+    format!(
+        "in {slots} of {of} slots of {name}, the machine did not keep up: {seen}; in more than a tenth of them it would be void"
     )
 }
 
@@ -278,6 +290,20 @@ mod tests {
         };
         insta::assert_snapshot!(sentence(&idle(WorkerMeasure::Work)), @"in 2 of 12 slots of h2, 3 of 4 workers handled hardly any requests, and the busiest handled 99.87% of all requests: the figures are those of fewer workers; give the load more connections");
         insta::assert_snapshot!(sentence(&idle(WorkerMeasure::CpuTime)), @"in 2 of 12 slots of h2, 3 of 4 workers used hardly any CPU time, and the busiest used 99.87% of all CPU time: the figures are those of fewer workers; give the load more connections");
+    }
+
+    #[test]
+    fn slots_that_the_machine_disturbed_say_by_what_and_how_many_there_may_be() {
+        let seen = Evidence {
+            what: "packets that the link forwarded late".to_owned(),
+            expected: "at most 1% by more than 200 us".to_owned(),
+            observed: "7 of 450".to_owned(),
+            of_slot: true,
+            ..Evidence::default()
+        };
+        let cell = "connections=20".to_owned();
+        let disturbed = Caution::Disturbed { cell, variant: "h3".to_owned(), slots: 2, of: 24, seen };
+        insta::assert_snapshot!(sentence(&disturbed), @"in 2 of 24 slots of h3 (connections=20), the machine did not keep up: packets that the link forwarded late should be at most 1% by more than 200 us, and was 7 of 450; in more than a tenth of them it would be void");
     }
 
     #[test]

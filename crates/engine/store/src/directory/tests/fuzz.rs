@@ -52,6 +52,7 @@ fn measured() -> Slot {
         expected: text("1.2"),
         observed: text("1.2"),
         holds: true,
+        of_slot: true,
         figures: [(text("handshakes"), 12.0)].into(),
     };
     let components = [(text("ingress"), 12)].into();
