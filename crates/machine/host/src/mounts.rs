@@ -5,8 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags, fsconfig_create, fsmount, fsopen,
+    mount, mount_bind, mount_remount, unmount,
+};
 
 use crate::Error;
 
@@ -55,6 +59,25 @@ pub struct Mount {
     pub options: Vec<String>,
     /// The file system's own state, such as `ro` or `shutdown` after errors.
     pub state: Vec<String>,
+}
+
+/// Has a FUSE file system get one request at a time of those for which nobody waits, such as those of a loop device with direct I/O. The
+/// kernel's file for it is in `fusectl`, which this mounts nowhere.
+///
+/// # Errors
+/// When nothing of FUSE is mounted there, or the kernel refuses.
+pub fn one_at_a_time(mounted: &Path) -> Result<(), Error> {
+    let failed = |cause: io::Error| Error::Write { path: mounted.to_owned(), cause };
+    let set = || -> rustix::io::Result<()> {
+        let connection = rustix::fs::minor(rustix::fs::stat(mounted)?.st_dev);
+        let context = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+        let name = format!("{connection}/max_background");
+        let file = rustix::fs::openat(&root, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::io::write(&file, b"1").map(drop)
+    };
+    set().map_err(|cause| failed(cause.into()))
 }
 
 /// Every mount, the latest last.

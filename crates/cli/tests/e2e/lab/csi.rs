@@ -410,6 +410,29 @@ fn writes_under_way_survive_kills_of_the_server_and_the_driver() {
 }
 
 #[test]
+fn writes_that_wait_for_a_server_keep_their_data_apart() {
+    if !can_mount() {
+        return;
+    }
+    let driver = Driver::start();
+    let volume = Volume::create(&driver, "pvc-4", capability(AccessType::Block(Empty {})), "q500");
+    volume.stage();
+    volume.publish();
+    let device = format!("--filename={}", volume.target);
+    let mut fio = Command::new("fio");
+    fio.args(["--name=verify", "--rw=randwrite", "--bs=4k", "--size=8000k", "--direct=1", "--iodepth=16"]);
+    fio.args(["--ioengine=libaio", "--verify=crc32c", "--verify_fatal=1", &device]);
+    let Ok(mut fio) = fio.current_dir(driver.directory.path()).stdout(Stdio::null()).spawn() else {
+        return skip("fio is not installed");
+    };
+    // The daemon reaches the next server after a second, and that after another kill much later.
+    driver.kill_and_await("volumes serve");
+    assert!(fio.wait().unwrap().success(), "what was written is read");
+    volume.remove();
+    wait_until("nothing to be left", || driver.traces().is_empty());
+}
+
+#[test]
 fn csi_sanity_finds_nothing_wrong() {
     if !can_mount() {
         return;
