@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{code, plumb, run, skip_unprivileged, stderr, stdout, wait, wait_until, write};
+use crate::common::{code, plumb, run, skip, skip_unprivileged, stderr, stdout, wait, wait_until, write};
 use crate::systems::ingresses::{installed, serve};
 
 /// nginx with a worker, which answers on a port of loopback until it is dropped.
@@ -80,13 +80,18 @@ fn a_system_that_exists_has_counters_however_it_is_named() {
     for variant in report["variants"].as_array().unwrap() {
         let metrics = &variant["metrics"];
         let name = variant["name"].as_str().unwrap();
+        let reason = variant["reason"].as_str().unwrap_or_default();
+        if reason.contains("read the system's counters in time") {
+            skip(&format!("hardware: this machine was too busy to read the counters of {name} in time"));
+            continue;
+        }
+        assert!(metrics["cpu_system"]["median"].as_f64().is_some_and(|cost| cost > 0.0), "{variant:#}");
         let memory = metrics["memory_system"]["median"].as_f64();
         let waited = metrics["run_delay_system"]["median"].as_f64();
         if name == "built" {
             // A system that is built for the run is not read in this way.
             assert_eq!((memory, waited), (None, None));
         } else {
-            assert!(metrics["cpu_system"]["median"].as_f64().is_some_and(|cost| cost > 0.0), "{variant:#}");
             assert!(memory.unwrap() > 1e6, "{name}: {memory:?}");
             assert!(waited.is_some_and(|share| (0.0..64.0).contains(&share)), "{name}: {waited:?}");
             assert!(metrics["softirq_system"]["median"].as_f64().is_some(), "{name}");
