@@ -50,7 +50,7 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
         && VariantSummary::is_too_often(disturbed, slots.len())
     {
         let reason = format!("in {disturbed} of {} slots the machine did not keep up: {seen}", slots.len());
-        // Of more slots, they may be few.
+        // Further slots may bring their share down.
         let no_more = table.complete_blocks(cell) >= table.plan.blocks.max;
         state = if no_more { VariantState::Void { reason } } else { VariantState::Unproven { reason } };
     }

@@ -32,7 +32,7 @@ pub struct Evidence {
     pub observed: String,
     /// Whether the two agree.
     pub holds: bool,
-    /// Whether it says only how well the machine kept up in its slot. Where it does not hold, the slot was disturbed, and nothing is said
+    /// Whether it says only how well the machine kept up in its slot. If it does not hold, the slot was disturbed, which says nothing
     /// about the treatment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub of_slot: bool,

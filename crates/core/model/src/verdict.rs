@@ -145,8 +145,7 @@ impl VariantSummary {
         self.state == VariantState::Measured && self.failed_share_above(failures_max).is_none()
     }
 
-    /// Whether something that makes a slot's values others than the system's happened in more than a tenth of some slots. Below that,
-    /// it widens the interval.
+    /// Whether more than a tenth of some slots have values that are not the system's own. Fewer only widen the interval.
     #[must_use]
     pub fn is_too_often(bound: usize, slots: usize) -> bool {
         bound as f64 > 0.10 * slots as f64

@@ -61,8 +61,8 @@ pub struct Mount {
     pub state: Vec<String>,
 }
 
-/// Has a FUSE file system get one request at a time of those for which nobody waits, such as those of a loop device with direct I/O. The
-/// kernel's file for it is in `fusectl`, which this mounts nowhere.
+/// Has the kernel send a FUSE file system one asynchronous request at a time. Those of a loop device with direct I/O are such requests.
+/// The limit is a file in `fusectl`, which is opened here without being mounted anywhere.
 ///
 /// # Errors
 /// When nothing of FUSE is mounted there, or the kernel refuses.

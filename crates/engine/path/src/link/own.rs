@@ -1,7 +1,7 @@
 //! Plumbline's own link: its effects, its counters, and the evidence of them.
 //!
-//! It takes CPU time that a real link would not, and it has a ceiling. Both are evidence, so that a load above the
-//! ceiling counts for nothing, and few slots may be those in which the machine made it late.
+//! It takes CPU time that a real link would not, and it has a ceiling. Both are evidence: a load above the ceiling
+//! counts for nothing, and the machine may make it late in few slots only.
 
 use plumb_host::network::{LinkCounts, LinkTerms, TunLink};
 use plumb_host::time::monotonic_ns;
@@ -175,7 +175,7 @@ pub fn link_evidence(
     let is_on_time = late <= LATE_MAX * forwarded && refused == 0.0;
     let late_facts =
         facts![late_max = LATE_MAX, late_ns = asked(link, 0).late_ns(), late, forwarded, latest_us, refused];
-    // More load than the link can carry fills its room. Without that, other programs or the hypervisor had its CPU.
+    // A load above the ceiling fills the link's room. If it is late with room to spare, something else had the CPU.
     let on_time = Evidence { of_slot: refused == 0.0, ..ON_TIME.evidence(is_on_time, late_facts) };
 
     let [there, back] = CPU_NS.map(moved);

@@ -114,8 +114,8 @@ impl StorageDaemon {
         let is_there = || std::fs::metadata(&file).is_ok_and(|found| found.len() == size_bytes);
         let is_over = waits(PATIENCE, || !daemon.is_running() || is_there());
         if is_over && daemon.is_running() {
-            // QEMU 7.2 receives the next request into the buffer of a write that still waits for the server, which then gets the data of
-            // the next one.
+            // Otherwise QEMU 7.2 could receive another request into the buffer of a write that waits for the server, and store that
+            // request's data in the write's place.
             mounts::one_at_a_time(&file)?;
             return Ok(daemon);
         }

@@ -106,7 +106,7 @@ fn bodies_pass_whole(mut spec: SystemSettings, sent: usize, received: usize) {
     }
     let started = Started::new(&spec);
     let mut client = started.client();
-    // Of a test that fails, the runner shows this.
+    // The runner shows this if the test fails.
     eprintln!("{:?}, {:?} to {:?}: {sent} B", spec.ingress.kind, spec.ingress.tls, spec.origin.kind);
     client.send(format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {sent}\r\n\r\n"));
     client.send(text(sent));
