@@ -124,7 +124,7 @@ pub fn kept(label: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(BLOCK_DEVICES).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let paths = names.filter(|name| name.starts_with("loop")).map(|name| Path::new("/dev").join(name));
-    paths.filter(|path| label_of(path).as_deref() == Some(label)).collect()
+    paths.filter(|path| label_of(path).is_ok_and(|found| found == label)).collect()
 }
 
 /// Has a device go when nobody has it open any more, which is at once where nobody has.
@@ -159,13 +159,23 @@ pub fn size_bytes(path: &Path) -> Result<u64, Error> {
     seen.map_err(|cause| Error::Read { path: path.to_owned(), cause })
 }
 
-fn label_of(path: &Path) -> Option<String> {
-    let device = File::open(path).ok()?;
+/// Whether the file below a device is in a FUSE file system whose server has ended. The kernel asks that server for the file before it
+/// gives the label away, so [`kept`] may not find such a device.
+#[must_use]
+pub fn has_lost_its_file(path: &Path) -> bool {
+    label_of(path).is_err_and(|cause| cause.raw_os_error() == Some(libc::ENOTCONN))
+}
+
+fn label_of(path: &Path) -> io::Result<String> {
+    let device = File::open(path)?;
     let mut info = no_info();
     // SAFETY: the descriptor is open for the call, and the kernel fills a structure that has its layout.
     let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
     let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
-    (done >= 0).then(|| String::from_utf8_lossy(&info.file_name[..length]).into_owned())
+    Ok(String::from_utf8_lossy(&info.file_name[..length]).into_owned())
 }
 
 fn request(path: &Path, number: libc::c_ulong) -> io::Result<()> {
