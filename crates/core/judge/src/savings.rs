@@ -93,14 +93,10 @@ impl Sides<'_> {
             VariantState::Measured
         } else if is_not_saved || no_more {
             let hint = hint(self.saving);
-            let reason = format!("no proof that the treatment was in effect: the {evidence}{hint}");
+            let reason = format!("no proof that the treatment was in effect: {evidence}{hint}");
             VariantState::Void { reason }
         } else {
-            let reason = format!(
-                "the {} should be {}, and is {} so far",
-                evidence.what, evidence.expected, evidence.observed
-            );
-            VariantState::Unproven { reason }
+            VariantState::Unproven { reason: format!("{evidence} so far") }
         };
         Finding { state, evidence: Some(evidence) }
     }

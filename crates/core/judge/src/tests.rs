@@ -146,7 +146,12 @@ fn without_evidence_there_is_no_verdict() {
             }];
         }
     });
-    check("b.reqs >= 1.2 * a.reqs", &missing, Verdict::Void, "operations should be more than 0, and was 0");
+    check(
+        "b.reqs >= 1.2 * a.reqs",
+        &missing,
+        Verdict::Void,
+        "expected operations to be more than 0; observed 0",
+    );
     assert!(matches!(judge(&plan(&[]), &missing).variants[1].state, VariantState::Void { .. }));
 }
 
@@ -199,7 +204,8 @@ fn few_slots_in_which_the_machine_did_not_keep_up_are_told_of_and_many_void() {
     let claim = "b.reqs >= 1.2 * a.reqs";
     let mut last = plan(&[claim]);
     last.blocks.max = 8;
-    let seen = "the machine did not keep up: packets that were late should be at most 1%, and was 7 of 450";
+    let seen =
+        "the machine did not keep up: expected packets that were late to be at most 1%; observed 7 of 450";
 
     let judged = judge(&last, &late_in(&[(2, 1)]));
     assert_eq!(judged.claims[0].verdict, Verdict::Holds);

@@ -83,7 +83,7 @@ impl Evidence {
 impl fmt::Display for Evidence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, expected, observed, .. } = self;
-        write!(formatter, "{what} should be {expected}, and was {observed}")
+        write!(formatter, "expected {what} to be {expected}; observed {observed}")
     }
 }
 
@@ -244,7 +244,7 @@ mod tests {
         let evidence = depth("vol1", 0.4567, false);
         assert_eq!(
             evidence.to_string(),
-            "reads in flight of vol1 should be at least 57.6 of 64 on average, and was 45.7% (4 KiB)"
+            "expected reads in flight of vol1 to be at least 57.6 of 64 on average; observed 45.7% (4 KiB)"
         );
         let figures = serde_json::to_value(&evidence.figures).unwrap();
         let expected =

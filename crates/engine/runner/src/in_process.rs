@@ -305,7 +305,7 @@ mod tests {
         let measured = watched(late(), Ok(()), MOVES).0.unwrap();
         assert_eq!((measured.doubt, measured.result.measurement.notices.len()), (None, 1));
         let doubt = watched(late(), Ok(()), RESTS).0.unwrap().doubt.unwrap();
-        assert!(doubt.starts_with("read the system's counters in time: operations"), "{doubt}");
+        assert!(doubt.starts_with("read the system's counters in time: expected operations"), "{doubt}");
         // The window says that it took 2 s, but the load waits while counters are read.
         let at_once = vec![(ms(5), Mark::Opened), (ms(5), Mark::Closed)];
         let measured = watched(at_once, Ok(()), RESTS).0.unwrap();

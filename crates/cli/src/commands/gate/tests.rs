@@ -169,7 +169,7 @@ fn a_gate_that_cannot_tell_says_what_would() {
     assert!(judgement.variants.iter().any(|of| matches!(of.state, VariantState::Void { .. })));
     let unproven = concluded(&unproven, "text");
     assert_eq!(unproven.code, 4);
-    insta::assert_snapshot!(last_line(&unproven), @"not comparable: 5e6f7a8b with main (1a2b3c4d): head is void: no proof that the treatment was in effect: operations of the treatment should be more than 0, and was 1");
+    insta::assert_snapshot!(last_line(&unproven), @"not comparable: 5e6f7a8b with main (1a2b3c4d): head is void: no proof that the treatment was in effect: expected operations of the treatment to be more than 0; observed 1");
 }
 
 #[test]

@@ -67,8 +67,8 @@ fn check_void(json: &Value, name: &str, program: &str, than: &str) {
     assert_eq!(variant["state"], "void", "{variant:#}");
     let reason = variant["reason"].as_str().unwrap();
     let words = format!(
-        "no proof that the treatment was in effect: the CPU time of {program} per full handshake should be at least 2% \
-         below that of {than}, and was "
+        "no proof that the treatment was in effect: expected CPU time of {program} per full handshake to be at least 2% \
+         below that of {than}; observed "
     );
     assert!(reason.starts_with(&words) && reason.contains(" us against "), "{reason}");
     let evidence = variant["evidence"].as_array().unwrap();

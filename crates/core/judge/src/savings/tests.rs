@@ -118,7 +118,7 @@ fn an_engine_that_works_is_proven_by_what_it_saves() {
     assert_eq!(judgement.variants[1].state, VariantState::Measured);
     let evidence = &judgement.variants[1].evidence[0];
     assert!(evidence.holds);
-    insta::assert_snapshot!(format!("{} should be {}: {}", evidence.what, evidence.expected, evidence.observed), @"CPU time of the server per full handshake should be at least 2% below that of software: 702 us against 997 us, ratio 0.704 [0.688, 0.721] over 6 blocks");
+    insta::assert_snapshot!(evidence.to_string(), @"expected CPU time of the server per full handshake to be at least 2% below that of software; observed 702 us against 997 us, ratio 0.704 [0.688, 0.721] over 6 blocks");
     assert_eq!(judgement.claims[0].verdict, Verdict::Holds);
 }
 
@@ -127,7 +127,7 @@ fn an_engine_that_does_nothing_is_void_once_that_is_decided() {
     let plan = plan(Some(0));
     let slots = slots(8, 1.0, 0.005, 1, &[]);
     assert!(is_proven(&plan, &slots, 0));
-    insta::assert_snapshot!(state_in_words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 1001 us against 999 us, ratio 1.002 [0.997, 1.007] over 8 blocks; this engine works only on other machines");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: expected CPU time of the server per full handshake to be at least 2% below that of software; observed 1001 us against 999 us, ratio 1.002 [0.997, 1.007] over 8 blocks; this engine works only on other machines");
     assert_eq!(judge(&plan, &slots).claims[0].verdict, Verdict::Void);
 }
 
@@ -142,16 +142,16 @@ fn nothing_is_void_before_there_are_enough_blocks() {
         assert_eq!(claim.verdict, Verdict::Undecided);
         assert!(claim.reason.starts_with("engine is not proven yet: "), "{}", claim.reason);
     }
-    insta::assert_snapshot!(state_in_words(&state(&plan, &slots(1, 1.0, 0.001, 1, &[]))), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1001 us against 1000 us, ratio 1.001 (too few blocks for an interval) over 1 block so far");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots(1, 1.0, 0.001, 1, &[]))), @"unproven: expected CPU time of the server per full handshake to be at least 2% below that of software; observed 1001 us against 1000 us, ratio 1.001 (too few blocks for an interval) over 1 block so far");
     // Too noisy to tell, and more blocks may come.
     let noisy = slots(12, 1.0, 0.2, 3, &[]);
-    insta::assert_snapshot!(state_in_words(&state(&plan, &noisy)), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1034 us against 1053 us, ratio 0.981 [0.799, 1.204] over 12 blocks so far");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &noisy)), @"unproven: expected CPU time of the server per full handshake to be at least 2% below that of software; observed 1034 us against 1053 us, ratio 0.981 [0.799, 1.204] over 12 blocks so far");
 }
 
 #[test]
 fn what_is_not_proven_when_no_more_blocks_come_is_void() {
     let plan = plan(Some(0));
-    insta::assert_snapshot!(state_in_words(&state(&plan, &slots(20, 0.97, 0.2, 3, &[]))), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 1011 us against 1047 us, ratio 0.968 [0.856, 1.094] over 20 blocks; this engine works only on other machines");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots(20, 0.97, 0.2, 3, &[]))), @"void: no proof that the treatment was in effect: expected CPU time of the server per full handshake to be at least 2% below that of software; observed 1011 us against 1047 us, ratio 0.968 [0.856, 1.094] over 20 blocks; this engine works only on other machines");
     let mut plan = plan;
     plan.blocks = Blocks { min: 2, max: 2 };
     assert!(matches!(state(&plan, &slots(2, 0.5, 0.2, 1, &[])), VariantState::Void { .. }));
@@ -170,7 +170,7 @@ fn a_device_that_counted_needs_no_saving() {
     let VariantState::Void { reason } = state(&plan(None), &slots(8, 0.5, 0.01, 1, &[counted(false)])) else {
         panic!("a device that did not count is not a proof");
     };
-    assert!(reason.contains("requests that the device counted should be some, and was 17"), "{reason}");
+    assert!(reason.contains("expected requests that the device counted to be some; observed 17"), "{reason}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_missing_cost_ends_the_proof_at_once_as_no_block_makes_up_for_it() {
         SlotOutcome::Failed { reason: "start".to_owned(), cause: plumb_model::FailureCause::System };
     assert_eq!(slots[5].variant, "engine");
     assert!(is_proven(&plan, &slots, 0), "nothing is open any more");
-    insta::assert_snapshot!(state_in_words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 704 us against 995 us, ratio 0.708 (no interval, because 1 more block has no value) over 6 blocks; this engine works only on other machines");
+    insta::assert_snapshot!(state_in_words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: expected CPU time of the server per full handshake to be at least 2% below that of software; observed 704 us against 995 us, ratio 0.708 (no interval, because 1 more block has no value) over 6 blocks; this engine works only on other machines");
     assert!(!is_proven(&plan, &slots[..4], 0), "the first block is whole");
 }
 

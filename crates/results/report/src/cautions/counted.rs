@@ -303,7 +303,7 @@ mod tests {
         };
         let cell = "connections=20".to_owned();
         let disturbed = Caution::Disturbed { cell, variant: "h3".to_owned(), slots: 2, of: 24, seen };
-        insta::assert_snapshot!(sentence(&disturbed), @"in 2 of 24 slots of h3 (connections=20), the machine did not keep up: packets that the link forwarded late should be at most 1% by more than 200 us, and was 7 of 450; the variant is void if that happens in more than a tenth of its slots");
+        insta::assert_snapshot!(sentence(&disturbed), @"in 2 of 24 slots of h3 (connections=20), the machine did not keep up: expected packets that the link forwarded late to be at most 1% by more than 200 us; observed 7 of 450; the variant is void if that happens in more than a tenth of its slots");
     }
 
     #[test]
