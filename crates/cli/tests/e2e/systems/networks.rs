@@ -306,7 +306,8 @@ fn every_kind_of_network_is_built_and_proves_which_way_messages_went() {
     let mut broken = evidence.iter().filter(|one| one["holds"] == false);
     assert!(broken.all(|one| one["what"] == "MSG_ZEROCOPY without a copy"), "{lent}");
     let reason = lent["reason"].as_str().unwrap();
-    let is_copied = reason.contains("was 0 of ") && reason.contains("as it always does for a receiver on");
+    let is_copied =
+        reason.contains("observed 0 of ") && reason.contains("as it always does for a receiver on");
     assert!(lent["state"] == "void" && is_copied, "{lent}");
     for (name, reason) in
         [("ring", "devices of virtual networks have no rings"), ("queue", "has no nonsense")]
