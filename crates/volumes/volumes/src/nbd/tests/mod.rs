@@ -357,12 +357,14 @@ fn served_within(bounds: Bounds, address: &str) -> (TempDir, Server) {
 
 #[test]
 fn a_client_that_chooses_no_volume_is_left_and_one_that_did_may_be_idle() {
-    let bounds = Bounds { handshake: Duration::from_millis(50), ..Bounds::for_open_files(1 << 20) };
+    // Long enough for a client that chooses, on a busy machine too.
+    let bounds = Bounds { handshake: Duration::from_secs(2), ..Bounds::for_open_files(1 << 20) };
     let (_directory, server) = served_within(bounds, "127.0.0.1:0");
     let mut chosen = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     let mut silent = client::Handshake::begin(server.address().tcp().unwrap());
     let mut half = client::Handshake::begin(server.address().tcp().unwrap());
-    half.stream.write_all(b"IHAVE").unwrap();
+    // On a slow machine the server may have closed this connection by now, as it should.
+    let _ = half.stream.write_all(b"IHAVE");
     assert!(silent.is_closed() && half.is_closed());
     assert_eq!(chosen.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
 }
