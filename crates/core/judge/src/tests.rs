@@ -511,7 +511,8 @@ fn a_variant_whose_slots_all_fail_is_void() {
             slot.outcome = SlotOutcome::Failed { reason, cause: FailureCause::System };
         }
     });
-    check("b.reqs >= 1.2 * a.reqs", &all, Verdict::Void, "every slot failed; the last one to start haproxy");
+    let reason = "every slot failed; the last one failed to start haproxy";
+    check("b.reqs >= 1.2 * a.reqs", &all, Verdict::Void, reason);
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub(crate) fn is_load_bound(plan: &Plan, result: &SlotResult) -> bool {
 fn state_of(plan: &Plan, slots: &[&Slot], failures: &[&str], evidence: &[Evidence]) -> VariantState {
     if failures.len() == slots.len() {
         return VariantState::Void {
-            reason: format!("every slot failed; the last one to {}", failures[failures.len() - 1]),
+            reason: format!("every slot failed; the last one failed to {}", failures[failures.len() - 1]),
         };
     }
     if slots.iter().filter_map(|slot| slot.result()).all(|result| result.measurement.work == 0) {

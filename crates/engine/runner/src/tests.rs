@@ -370,7 +370,7 @@ fn a_variant_that_can_never_be_measured_is_given_up_at_its_trial() {
     assert!(
         judged.claims[0]
             .reason
-            .contains("failed; the last one to get an answer: tls: certificate not trusted")
+            .contains("failed; the last one failed to get an answer: tls: certificate not trusted")
     );
     assert_eq!((faults.measured, outcome.slots.len()), (3 + 6 * 4, 6 * 6), "only the others are measured");
 
