@@ -9,7 +9,7 @@ use plumb_model::{ClusterObject, Endpoint, Evidence, facts, statements};
 use crate::error::HostError;
 
 statements! {
-    ENDPOINT = "endpoint": "where {of} leads", "{asked}", "{seen}";
+    ENDPOINT = "endpoint": "endpoint of {of}", "{asked}", "{seen}";
 }
 
 /// An object, and whether the loads that use it are in the cluster.

@@ -153,7 +153,7 @@ const LINKS: &[Variant] = &[
     ),
 ];
 pub const OWN_LINK_EVIDENCE: &[&str] =
-    &["the link, which is Plumbline's own", "packets that the link forwarded", "packets that the link lost"];
+    &["Plumbline's own link", "packets that the link forwarded", "packets that the link lost"];
 
 /// What the host cannot build, or does otherwise than it is asked to.
 const ODD: &str = "    lent: { load: { tests: [tcp_bw], rate: null, zero_copy: msg_zerocopy, msg_size: 64 KiB } }\n    \

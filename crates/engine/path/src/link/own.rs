@@ -11,7 +11,7 @@ use super::shape::LinkShape;
 use crate::family::Snapshot;
 
 statements! {
-    MADE = "link-made": "the link, which is Plumbline's own", "{asked}", "{seen}";
+    MADE = "link-made": "Plumbline's own link", "{asked}", "{seen}";
     CARRIED = "link-carried": "packets that the link forwarded", "at least {least:.0}, with at least {least_bytes:.0} B",
         "{forwarded:.0}, with {bytes:.0} B";
     REORDERED = "link-reordered": "packets that took no delay", "{share} of {forwarded:.0}", "{reordered:.0}";
@@ -267,7 +267,7 @@ mod tests {
         let lines: Vec<String> =
             lines.iter().map(|it| format!("{}: {} / {}", it.what, it.expected, it.observed)).collect();
         insta::assert_snapshot!(lines.join("\n"), @"
-        the link, which is Plumbline's own: delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7 / delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7
+        Plumbline's own link: delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7 / delay 20 ms ± 0 s, loss 1%, reordering 0%, seed 7
         packets that the link forwarded: at least 9000, with at least 900000 B / 9900, with 990000 B
         packets that took no delay: 0% of 9900 / 0
         packets that spent less time on the link than the delay: 0 / 0 of 9900

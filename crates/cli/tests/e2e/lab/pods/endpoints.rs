@@ -147,12 +147,12 @@ fn a_system_is_found_by_what_leads_to_it() {
     let evidence = |name: &str| {
         let evidence =
             variant(&report, name)["evidence"].as_array().unwrap_or_else(|| panic!("{}", stderr(&output)));
-        let found = evidence.iter().find(|one| one["what"].as_str().unwrap().starts_with("where "));
+        let found = evidence.iter().find(|one| one["what"].as_str().unwrap().starts_with("endpoint of "));
         let found = found.unwrap_or_else(|| panic!("{name}: {evidence:?} {}", stderr(&output)));
         assert_eq!(found["holds"], true, "{found}");
         (found["what"].as_str().unwrap().to_owned(), found["observed"].as_str().unwrap().to_owned())
     };
-    let words = |what: &str, observed: String| (format!("where {what} leads"), observed);
+    let words = |what: &str, observed: String| (format!("endpoint of {what}"), observed);
     assert_eq!(evidence("service"), words("Service web:web", format!("http://{address}/")));
     assert_eq!(evidence("ingress"), words("Ingress web", format!("http://shop.example/ at {address}")));
     assert_eq!(evidence("route"), words("Route web", format!("http://web.apps.example/ at {address}")));
@@ -197,7 +197,7 @@ fn a_front_that_leads_elsewhere_during_a_run_is_found_out() {
     let all = slots(&into);
     let found = all.iter().find(|slot| slot.to_string().contains(moved)).unwrap();
     let evidence = found["outcome"]["measured"]["evidence"].as_array().unwrap().clone();
-    let line = evidence.iter().find(|one| one["what"] == "where Ingress web leads").unwrap();
+    let line = evidence.iter().find(|one| one["what"] == "endpoint of Ingress web").unwrap();
     assert_eq!(line["holds"], false, "{}{}", stdout(&output), stderr(&output));
     assert_eq!(line["expected"], format!("http://shop.example/ at {address}"));
     namespace.wait_until_empty(super::SOON);
