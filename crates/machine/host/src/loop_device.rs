@@ -159,8 +159,8 @@ pub fn size_bytes(path: &Path) -> Result<u64, Error> {
     seen.map_err(|cause| Error::Read { path: path.to_owned(), cause })
 }
 
-/// Whether the file below a device is in a FUSE file system whose server has ended. The kernel asks that server for the file before it
-/// gives the label away, so [`kept`] may not find such a device.
+/// Whether the file below a device is in a FUSE file system whose server has ended. The kernel returns a label only with the file's
+/// attributes, and asks that server for them unless it has cached them. So [`kept`] may not find such a device.
 #[must_use]
 pub fn has_lost_its_file(path: &Path) -> bool {
     label_of(path).is_err_and(|cause| cause.raw_os_error() == Some(libc::ENOTCONN))

@@ -36,8 +36,8 @@ fn can_mount() -> bool {
 struct Driver {
     child: Child,
     directory: tempfile::TempDir,
-    /// The loop devices that were there when something was killed.
-    shown: RefCell<Vec<String>>,
+    /// The loop devices that existed before a kill. Afterwards, the files below them may have no path.
+    before_kills: RefCell<Vec<String>>,
 }
 
 impl Driver {
@@ -47,7 +47,7 @@ impl Driver {
         let policy = ["policy", "create", "q500", "--max-iops", "500 IOPS"];
         let made = run(&[&["volumes", "--state", state.to_str().unwrap()], &policy[..]].concat());
         assert_eq!(code(&made), 0, "{}", stderr(&made));
-        Self { child: start(directory.path()), directory, shown: RefCell::default() }
+        Self { child: start(directory.path()), directory, before_kills: RefCell::default() }
     }
 
     fn restart(&mut self) {
@@ -73,9 +73,9 @@ impl Driver {
         processes(self.directory.path(), words).first().copied().unwrap_or(0)
     }
 
-    /// Kills a process that the driver started.
+    /// Kills a process that the driver started, and returns its pid.
     fn kill(&self, words: &str) -> u32 {
-        self.shown.borrow_mut().extend(self.devices());
+        self.before_kills.borrow_mut().extend(self.devices());
         let killed = self.pid_of(words);
         signal(killed, "KILL");
         killed
@@ -135,7 +135,7 @@ impl Driver {
         let mut traces: Vec<String> = mounts.lines().filter(is_here).map(str::to_owned).collect();
         traces.extend(self.devices());
         let is_lost = |device: &&String| loop_device::has_lost_its_file(Path::new(device));
-        traces.extend(self.shown.borrow().iter().filter(is_lost).cloned());
+        traces.extend(self.before_kills.borrow().iter().filter(is_lost).cloned());
         let own = self.child.id();
         let running = processes(here, "").into_iter().filter(|pid| *pid != own);
         traces.extend(running.map(|pid| format!("process {pid}")));
@@ -366,7 +366,7 @@ fn a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind() {
 
     // Both, while there is no driver that would notice.
     driver.child.kill().unwrap();
-    // The kernel keeps a file's attributes for a second after somebody looked; without them, it does not tell a device's label.
+    // The kernel caches attributes for a second. Without them, it does not return the label of a dead daemon's device.
     std::thread::sleep(std::time::Duration::from_millis(1_200));
     driver.kill("type=fuse");
     driver.kill("volumes serve");

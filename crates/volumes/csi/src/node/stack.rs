@@ -186,11 +186,11 @@ impl Stack<'_> {
         if record.mount_options.is_some() {
             mounts::unmount_all(&record.staging, is_forced)?;
         }
-        let labelled = self.label(record).map(|label| loop_device::kept(&label)).unwrap_or_default();
-        // The daemon's end can hide the label.
-        let lost = record.device.clone().filter(|device| loop_device::has_lost_its_file(device));
+        let mut devices = self.label(record).map(|label| loop_device::kept(&label)).unwrap_or_default();
+        // The kernel may no longer return the label of a device whose daemon has ended.
+        devices.extend(record.device.clone().filter(|device| loop_device::has_lost_its_file(device)));
         // A device that another namespace still has mounted disappears with that mount.
-        labelled.iter().chain(&lost).try_for_each(|device| loop_device::take_apart(device))?;
+        devices.iter().try_for_each(|device| loop_device::take_apart(device))?;
         self.daemon().stop(is_forced)?;
         (record.daemon, record.device) = (None, None);
         Ok(())

@@ -357,7 +357,7 @@ fn served_within(bounds: Bounds, address: &str) -> (TempDir, Server) {
 
 #[test]
 fn a_client_that_chooses_no_volume_is_left_and_one_that_did_may_be_idle() {
-    // Long enough for a client that chooses, on a busy machine too.
+    // Long enough for a client to choose a volume, even on a busy machine.
     let bounds = Bounds { handshake: Duration::from_secs(2), ..Bounds::for_open_files(1 << 20) };
     let (_directory, server) = served_within(bounds, "127.0.0.1:0");
     let mut chosen = Client::connect(server.address().tcp().unwrap(), "vol1", true);
