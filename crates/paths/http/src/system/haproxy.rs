@@ -64,7 +64,7 @@ impl Haproxy {
     }
 
     pub(super) fn port(&self) -> u16 {
-        self.program.port
+        self.program.port()
     }
 
     /// HAProxy's own counters.

@@ -114,7 +114,7 @@ impl Nginx {
     }
 
     pub(super) fn port(&self) -> u16 {
-        self.program.port
+        self.program.port()
     }
 
     /// nginx' own counters: requests, by protocol if it speaks several. It counts neither handshakes nor connections

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::network::datagrams_dropped;
+use plumb_host::network::{FreePort, datagrams_dropped};
 use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private, output_of};
 use plumb_path::PathError;
 
@@ -58,7 +58,7 @@ pub(super) struct Program {
     title: &'static str,
     child: Child,
     directory: PathBuf,
-    pub port: u16,
+    port: FreePort,
     /// The version that it reports.
     pub version: String,
     /// The configuration file, and the text that was written to it.
@@ -105,7 +105,6 @@ impl Program {
         let directory = &recipe.directory;
         let failed = |error: io::Error| failure(recipe, &error);
         let prepared = Prepared::new(recipe, address)?;
-        let port = prepared.port;
         let log = File::create(directory.join(LOG)).map_err(failed)?;
         let child = prepared
             .command(recipe, file)?
@@ -115,7 +114,8 @@ impl Program {
             .dies_with_parent(recipe.death_signal)
             .spawn()?;
         let (title, version) = (recipe.program.title, version.to_owned());
-        let config = (directory.join(recipe.config_name), prepared.text);
+        let Prepared { port, text } = prepared;
+        let config = (directory.join(recipe.config_name), text);
         Ok(Self { title, child, directory: directory.clone(), port, version, config })
     }
 
@@ -127,7 +127,7 @@ impl Program {
     }
 
     fn prove(&mut self, expected: Expected<'_>) -> Result<Answered, PathError> {
-        let (port, title) = (self.port, self.title);
+        let (port, title) = (self.port(), self.title);
         let proof = readiness::prove(port, expected, || self.check())?;
         proof.map_err(|reason| {
             PathError::new(format!("get the origin's answer from {title}: {reason}{}", self.last_words()))
@@ -149,9 +149,14 @@ impl Program {
         self.child.pid()
     }
 
+    /// Where it listens.
+    pub(super) fn port(&self) -> u16 {
+        self.port.number()
+    }
+
     /// Datagrams that the kernel dropped at its UDP sockets, if it has any at its port.
     pub(super) fn datagrams_dropped(&self) -> Result<Option<u64>, PathError> {
-        Ok(datagrams_dropped(self.pid(), self.port)?)
+        Ok(datagrams_dropped(self.pid(), self.port())?)
     }
 
     /// Asks through a socket in the program's directory, and returns the answer.
@@ -200,7 +205,7 @@ impl Program {
 
 /// A program's directory with its files.
 struct Prepared {
-    port: u16,
+    port: FreePort,
     /// The configuration.
     text: String,
 }
@@ -211,8 +216,8 @@ impl Prepared {
         let failed = |error: io::Error| failure(recipe, &error);
         make_private(directory)?;
         remove_sockets(directory).map_err(failed)?;
-        let port = free_port(address).map_err(failed)?;
-        let text = (recipe.config)(port).map_err(PathError::new)?;
+        let port = FreePort::at(address).map_err(failed)?;
+        let text = (recipe.config)(port.number()).map_err(PathError::new)?;
         fs::write(directory.join(recipe.config_name), &text).map_err(failed)?;
         for (name, text) in &recipe.environment.files {
             fs::write(directory.join(name), text).map_err(failed)?;
@@ -292,9 +297,4 @@ fn remove_sockets(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A port of an address of this host that nobody listens on at the moment.
-fn free_port(address: IpAddr) -> io::Result<u16> {
-    Ok(TcpListener::bind((address, 0))?.local_addr()?.port())
 }

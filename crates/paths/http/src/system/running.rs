@@ -230,7 +230,7 @@ impl Ingress {
             Self::Embedded(ingress) => ingress.port(),
             Self::Haproxy(ingress) => ingress.port(),
             Self::Nginx(ingress) => ingress.port(),
-            Self::Caddy(program) => program.port,
+            Self::Caddy(program) => program.port(),
         }
     }
 

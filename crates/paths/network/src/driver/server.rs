@@ -1,11 +1,12 @@
 //! The tool at the system's end: its server, which ends with this value.
 
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use plumb_host::cpu::{CpuTime, tree_cpu_time};
+use plumb_host::network::FreePort;
 use plumb_host::process::{Child, Command, Exit, Signal, Stream};
 use plumb_host::service::has_socket;
 use plumb_host::time::{monotonic_ns, sleep};
@@ -25,6 +26,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct ToolServer {
     name: &'static str,
     address: SocketAddr,
+    /// Reserved where others may have servers, too.
+    _port: Option<FreePort>,
     children: Vec<Child>,
     log: std::path::PathBuf,
 }
@@ -44,13 +47,12 @@ impl ToolServer {
         let failed = |reason: String| PathError::new(format!("start {}: {reason}", program.name));
         let file = program.find().map_err(|missing| failed(missing.to_string()))?;
         // A namespace of the run's own has no other server.
-        let port = match netns {
-            Some(_) => load.driver.port(),
-            None => free_port(address).map_err(|error| failed(error.to_string()))?,
-        };
-        let address = SocketAddr::new(address, port);
+        let port = netns.is_none().then(|| FreePort::at(address)).transpose();
+        let port = port.map_err(|error| failed(error.to_string()))?;
+        let number = port.as_ref().map_or_else(|| load.driver.port(), FreePort::number);
+        let address = SocketAddr::new(address, number);
         let log = scratch.join("server.log");
-        let mut found = Self { name: program.name, address, children: Vec::new(), log };
+        let mut found = Self { name: program.name, address, _port: port, children: Vec::new(), log };
         for (is_udp, arguments) in arguments(load, address) {
             let stderr = File::create(&found.log).map_err(|error| failed(error.to_string()))?;
             let stdout = stderr.try_clone().map_err(|error| failed(error.to_string()))?;
@@ -152,9 +154,4 @@ fn arguments(load: &LoadSettings, address: SocketAddr) -> Vec<(bool, Vec<String>
             [false, true].into_iter().filter(|is_udp| needs(*is_udp)).map(of).collect()
         }
     }
-}
-
-/// A port of an address of this host that nobody listens on at the moment.
-fn free_port(address: IpAddr) -> std::io::Result<u16> {
-    Ok(TcpListener::bind((address, 0))?.local_addr()?.port())
 }

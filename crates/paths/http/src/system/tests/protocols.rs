@@ -26,11 +26,10 @@ fn asked(curl: &Path, started: &Started, options: &[&str]) -> Output {
     run_for_output(curl, arguments.iter().chain(options), Duration::from_secs(20)).unwrap()
 }
 
-/// The HTTP version of an answer of 612 B to curl, which asks with the option.
+/// The HTTP version, status and length of an answer to curl, which asks with the option, and its objections.
 fn curl(curl: &Path, started: &Started, option: &str) -> String {
     let output = asked(curl, started, &[option]);
-    assert!(output.exit.is_success(), "{}", output.stderr);
-    output.stdout
+    output.stdout + &output.stderr
 }
 
 /// The settings of each kind that speaks these protocols here.
@@ -128,7 +127,7 @@ fn requests_are_counted_by_worker() {
         let proof = proven(&mut started).workers;
         assert_eq!((proof.len(), proof.values().sum::<u64>()), (3, 1), "{spec:?}");
         for _ in 0..4 {
-            curl(&program, &started, "--http2");
+            assert_eq!(curl(&program, &started, "--http2"), "2 200 612", "{spec:?}");
         }
         let after = snapshot_where(&mut started, |after| after.workers.values().sum::<u64>() == 5);
         assert!(after.workers.keys().eq(proof.keys()), "{after:?}");
@@ -147,7 +146,7 @@ fn cpu_time_is_told_by_worker_where_requests_are_not_counted() {
         let mut started = Started::new(&spec);
         let before = started.snapshot();
         assert_eq!((before.workers.len(), before.worker_cpu_ns.len()), (0, 3), "{before:?}");
-        curl(&program, &started, "--http1.1");
+        assert_eq!(curl(&program, &started, "--http1.1"), "1.1 200 612", "{spec:?}");
         let all_ns = |snapshot: &Snapshot| snapshot.worker_cpu_ns.values().sum::<u64>();
         let after = snapshot_where(&mut started, |after| all_ns(after) > all_ns(&before));
         assert!(after.worker_cpu_ns.keys().eq(before.worker_cpu_ns.keys()), "{after:?}");
