@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-pace", &[]),
     ("plumb-background", &[]),
     ("plumb-judge", &["plumb-model", "plumb-stats"]),
-    ("plumb-digest", &[]),
+    ("plumb-digest", &["plumb-model"]),
     ("plumb-host", &["plumb-digest"]),
     // Only tests link it, and dependencies of tests are free: so no row below names it.
     ("plumb-fuzz", &["plumb-host", "plumb-model"]),

@@ -6,11 +6,6 @@ use plumb_digest::of_json;
 use plumb_model::{Cell, Header, Plan, PlannedVariant, Run};
 use serde_json::{Value, json};
 
-/// The hash of a run's whole content, which its reports print as its digest.
-pub(crate) fn key(run: &Run) -> String {
-    of_json(&run.content())
-}
-
 /// The identity that a run keeps when it is extended. An imported run uses its key, because its plan does not
 /// say when it was made.
 pub(crate) fn origin(run: &Run, key: &str) -> String {
@@ -119,6 +114,8 @@ fn cpus(list: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plumb_digest::of_run;
+
     use super::*;
     use crate::made::run;
 
@@ -127,12 +124,12 @@ mod tests {
         let first = run("x", 0, 1.0);
         let mut moved = first.clone();
         moved.directory = "elsewhere".to_owned();
-        assert_eq!(key(&moved), key(&first));
-        assert_eq!(key(&first).len(), 32);
+        assert_eq!(of_run(&moved), of_run(&first));
+        assert_eq!(of_run(&first).len(), 32);
         let mut longer = first.clone();
         longer.slots.push(longer.slots[0].clone());
-        assert_ne!(key(&longer), key(&first));
-        assert_eq!(origin(&longer, &key(&longer)), origin(&first, &key(&first)));
+        assert_ne!(of_run(&longer), of_run(&first));
+        assert_eq!(origin(&longer, &of_run(&longer)), origin(&first, &of_run(&first)));
         assert_ne!(origin(&run("x", 1, 1.0), ""), origin(&first, ""));
     }
 

@@ -77,7 +77,7 @@ impl Record {
         let started_at_us = plumb_model::rfc3339_us(&header.started_at)
             .ok_or_else(|| unfit("it does not say when it started, so it has no place in time"))?;
         let plan = &header.plan;
-        let key = identity::key(run);
+        let key = plumb_digest::of_run(run);
         let row = RunRow {
             origin: identity::origin(run, &key),
             key,

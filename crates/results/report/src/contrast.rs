@@ -11,7 +11,6 @@ use crate::figures;
 use crate::json::pretty;
 use crate::layout::Tone;
 use crate::sheet::{Sheet, TextStyle};
-use crate::view::digest;
 
 /// The name and version of the format.
 pub const COMPARE_FORMAT: &str = "plumbline.compare/1";
@@ -231,7 +230,7 @@ pub(crate) fn differences(runs: [&Run; 2]) -> Vec<Difference> {
         }
     }
     if runs[0].began_with(runs[1]) {
-        let [first, second] = runs.map(|run| Some(digest(run)));
+        let [first, second] = runs.map(|run| Some(plumb_digest::of_run(run)));
         if first != second {
             let what = "digest; one run is an edited or extended copy of the other".to_owned();
             told.push(Difference { of: "content".to_owned(), what, first, second });

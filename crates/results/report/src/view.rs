@@ -42,7 +42,7 @@ impl<'a> View<'a> {
 
     /// The digest of the run's content.
     pub fn digest(&self) -> String {
-        digest(self.run)
+        plumb_digest::of_run(self.run)
     }
 
     /// Every reason not to rely on the run, the gravest first.
@@ -437,11 +437,6 @@ fn extent(plan: &Plan) -> String {
     words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
     words.extend(plan.others_max_asked.then(|| format!(" --others-max {}", Percent(plan.others_max))));
     words.concat()
-}
-
-/// The hash of a run's content, which is its key in the history.
-pub fn digest(run: &Run) -> String {
-    plumb_digest::of_json(&run.content())
 }
 
 /// The text as one word of a shell's command line.
