@@ -54,7 +54,9 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
 
 fn escaped(text: &str, escape: fn(char, &mut String)) -> Cow<'_, str> {
     let is_wrong = |character: char| character == '\r' || is_unprintable(character);
-    if !text.contains(is_wrong) {
+    // The JSON of a run is long, and nearly always plain.
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.as_bytes().iter().all(is_plain) || !text.contains(is_wrong) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
