@@ -122,14 +122,14 @@ pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
 ///
 /// When the code contains the end-of-string symbol, or its padding is not up to seven 1 bits.
 pub(crate) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), CodingFault> {
-    let mut input = code.iter();
+    // No code is shorter than five bits.
+    out.reserve(code.len() * 8 / 5);
+    let mut input = code;
     // `bits` has the next `count` bits of the code at its upper end, and zeros after them.
     let (mut bits, mut count) = (0_u64, 0_usize);
     loop {
-        while count <= 56 {
-            let Some(&byte) = input.next() else { break };
-            bits |= u64::from(byte) << (56 - count);
-            count += 8;
+        if count < 32 {
+            fill(&mut bits, &mut count, &mut input);
         }
         let (symbol, length) = SHORT[(bits >> (64 - SHORT_BITS)) as usize];
         if length > 0 && usize::from(length) <= count {
@@ -150,6 +150,20 @@ pub(crate) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), CodingFault> 
         out.push(u8::try_from(symbol).map_err(|_| CodingFault::Huffman)?);
         bits <<= length;
         count -= length;
+    }
+}
+
+/// Adds four bytes to fewer than 32 bits, or all that is left.
+fn fill(bits: &mut u64, count: &mut usize, input: &mut &[u8]) {
+    if let Some((four, rest)) = input.split_first_chunk() {
+        *bits |= u64::from(u32::from_be_bytes(*four)) << (32 - *count);
+        *count += 32;
+        *input = rest;
+        return;
+    }
+    for &byte in std::mem::take(input) {
+        *bits |= u64::from(byte) << (56 - *count);
+        *count += 8;
     }
 }
 

@@ -313,7 +313,10 @@ impl Tally {
 
     /// A request whose times belong to the window waited before it was sent.
     pub fn waited(&mut self, waits: &Waits) {
-        self.times.stalls += u64::from(waits.all_ns().iter().any(|wait_ns| *wait_ns > 0));
+        if waits.are_none() {
+            return;
+        }
+        self.times.stalls += 1;
         for (histogram, wait_ns) in self.times.stalled.iter_mut().zip(waits.all_ns()) {
             if wait_ns > 0 {
                 histogram.record(wait_ns);

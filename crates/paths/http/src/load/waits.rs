@@ -30,6 +30,12 @@ impl Waits {
         self.ns[wait as usize] += wait_ns;
     }
 
+    /// Whether the request did not wait at all, as is usual.
+    #[must_use]
+    pub fn are_none(&self) -> bool {
+        self.ns.iter().fold(0, |all, ns| all | ns) == 0
+    }
+
     /// The waits in the order of [`Wait::ALL`]; 0 for a reason without a wait.
     #[must_use]
     pub fn all_ns(&self) -> [u64; Wait::ALL.len()] {
