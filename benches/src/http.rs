@@ -1,11 +1,12 @@
 //! HTTP load: client CPU per request and requests/s against wrk, ab, k6, h2load and a bare loop, on the same nginx.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plumb_host::cpu::{available_cpus, split_sides};
 use plumb_host::process::{Output, which};
 
 use crate::blocks::{Samples, interleave};
+use crate::instructions::per_request;
 use crate::results::{Row, table, write_section};
 use crate::tool::{Tool, built_plumb, split_arguments};
 use crate::{Outcome, bare, nginx, say};
@@ -64,7 +65,7 @@ pub fn run() -> Outcome {
     write_section("http", "HTTP load", &rows, &settings)
 }
 
-/// Runs both rows against an older build, and prints them.
+/// Runs both rows against an older build, and prints them, with the instructions that each build takes.
 pub fn run_against(old: &str) -> Outcome {
     let sides = split_sides(&available_cpus()?);
     let server = nginx::start(&sides.system)?;
@@ -78,6 +79,21 @@ pub fn run_against(old: &str) -> Outcome {
         rows.extend(rows_of(what, &tools, &samples, 1.01));
     }
     say(&table(&rows));
+    let h2 = format!("http://127.0.0.1:{}/", server.h2_port);
+    let (connections, streams) = STREAMS;
+    let of_h2 = format!("-c {connections} --protocol h2 --streams {streams}");
+    let many = [10_000, 50_000];
+    for row in [(KEEP_ALIVE, &*plain, many), (HANDSHAKES, &*secure, [500, 2_500]), (&*of_h2, &*h2, many)] {
+        let count = |program: &Path| per_request(program, row, &sides.load);
+        match (count(&built_plumb()?)?, count(Path::new(old))?) {
+            (Some(new), Some(old)) => say(&format!(
+                "{}: {new:.0} instructions per request in user space, {old:.0} before: x{:.4}",
+                row.0,
+                new / old
+            )),
+            _ => say("valgrind is not installed, so no instructions were counted"),
+        }
+    }
     Ok(())
 }
 

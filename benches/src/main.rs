@@ -12,6 +12,7 @@ mod harness;
 mod history;
 mod http;
 mod import;
+mod instructions;
 mod limiter;
 mod migration;
 mod network;

@@ -8,6 +8,9 @@ use plumb_host::cpu::{CpuSet, process_cpu_time, tree_cpu_time};
 use plumb_host::process::{Command, Output, Stream};
 use plumb_host::time::monotonic_ns;
 
+/// How long a tool may take to end after it has closed its output.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What one run of a tool came to.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
@@ -71,7 +74,8 @@ impl Tool {
         })
     }
 
-    fn output(&self, cpus: &CpuSet) -> Outcome<Output> {
+    /// Runs it once, pinned to `cpus`.
+    pub fn output(&self, cpus: &CpuSet) -> Outcome<Output> {
         let spawn = Command::new(&self.program)
             .args(&self.arguments)
             .stdout(Stream::Piped)
@@ -84,7 +88,7 @@ impl Tool {
         let reader = std::thread::spawn(move || read_all(err));
         let stdout = read_all(out);
         let stderr = reader.join().unwrap_or_default();
-        match child.wait_timeout(Duration::from_secs(60)) {
+        match child.wait_timeout(PATIENCE) {
             Ok(Some(exit)) => Ok(Output { exit, stdout, stderr }),
             Ok(None) => Err(format!("{} did not end", self.name).into()),
             Err(error) => Err(error.into()),
