@@ -65,20 +65,11 @@ pub fn run() -> Outcome {
     write_section("http", "HTTP load", &rows, &settings)
 }
 
-/// Runs both rows against an older build, and prints them, with the instructions that each build takes.
+/// Runs both rows against an older build, and prints them, after the instructions that each build takes.
 pub fn run_against(old: &str) -> Outcome {
     let sides = split_sides(&available_cpus()?);
     let server = nginx::start(&sides.system)?;
     let (plain, secure) = urls(&server);
-    let mut rows = Vec::new();
-    for (what, flags, url) in
-        [("keep-alive, plain HTTP", KEEP_ALIVE, &plain), ("full handshakes", HANDSHAKES, &secure)]
-    {
-        let tools = [plumb("new", built_plumb()?, flags, url), plumb("old", old.into(), flags, url)];
-        let samples = interleave(&tools, BLOCKS_OF_BUILDS, (&sides.load, Some(server.pid())), 1)?;
-        rows.extend(rows_of(what, &tools, &samples, 1.01));
-    }
-    say(&table(&rows));
     let h2 = format!("http://127.0.0.1:{}/", server.h2_port);
     let (connections, streams) = STREAMS;
     let of_h2 = format!("-c {connections} --protocol h2 --streams {streams}");
@@ -94,6 +85,15 @@ pub fn run_against(old: &str) -> Outcome {
             _ => say("valgrind is not installed, so no instructions were counted"),
         }
     }
+    let mut rows = Vec::new();
+    for (what, flags, url) in
+        [("keep-alive, plain HTTP", KEEP_ALIVE, &plain), ("full handshakes", HANDSHAKES, &secure)]
+    {
+        let tools = [plumb("new", built_plumb()?, flags, url), plumb("old", old.into(), flags, url)];
+        let samples = interleave(&tools, BLOCKS_OF_BUILDS, (&sides.load, Some(server.pid())), 1)?;
+        rows.extend(rows_of(what, &tools, &samples, 1.01));
+    }
+    say(&table(&rows));
     Ok(())
 }
 
