@@ -20,12 +20,11 @@ pub fn per_request(program: &Path, (flags, url, requests): Row<'_>, cpus: &CpuSe
     fs::create_dir_all(&directory)?;
     let count = |requests: u32| -> Outcome<f64> {
         let out = directory.join(requests.to_string());
-        let arguments = format!(
-            "--tool=callgrind --separate-threads=yes --callgrind-out-file={} {} http --json --quiet -t 1 -d 300s -n {requests} {flags} {url}",
-            out.display(),
-            program.display()
-        );
-        let arguments = arguments.split(' ').map(str::to_owned).collect();
+        let counting = ["--tool=callgrind".to_owned(), "--separate-threads=yes".to_owned()];
+        let files = [format!("--callgrind-out-file={}", out.display()), program.display().to_string()];
+        let load = format!("http --json --quiet -t 1 -d 300s -n {requests} {flags} {url}");
+        let load = load.split(' ').map(str::to_owned);
+        let arguments = counting.into_iter().chain(files).chain(load).collect();
         let tool = Tool { name: "valgrind", program: valgrind.clone(), arguments, read: |_| None };
         let output = tool.output(cpus)?;
         busiest(&directory, requests)

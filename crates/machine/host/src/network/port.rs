@@ -5,12 +5,12 @@ use std::net::{IpAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// How many ports are tried. Hardly one is reserved at a time.
+/// How many ports are tried. Few are reserved at a time.
 const ATTEMPTS: usize = 100;
 
-/// A port that nobody listened on when it was looked for, and that no other plumb takes for free while this value lives.
+/// A port that nobody listened on when it was looked for, and that no other plumb will pick while this value lives.
 ///
-/// HAProxy, Caddy and sockperf let others listen where they do (`SO_REUSEPORT`): of two that were given the same port
+/// HAProxy and Caddy let others listen where they do (`SO_REUSEPORT`): of two that were given the same port
 /// neither would fail, and each would get some of the other's connections.
 #[derive(Debug)]
 pub struct FreePort {
