@@ -137,8 +137,6 @@ fn length_of(id: &ConnectionId) -> [u8; 1] {
     [u8::try_from(id.len()).unwrap_or(u8::MAX)]
 }
 
-type PacketKeys = KeyPair<Box<dyn PacketKey>>;
-
 /// The TLS of one connection.
 struct Session {
     connection: Connection,
@@ -151,26 +149,27 @@ struct Session {
     departures: Option<Arc<Departures>>,
 }
 
-/// The knowledge of a [`Session`] after its handshake.
-struct Agreed {
-    negotiated: Box<dyn Any>,
+/// The knowledge of a [`Session`].
+struct Knowledge {
+    /// `None` before the handshake is over.
+    negotiated: Option<Box<dyn Any>>,
     departures: Option<Arc<Departures>>,
 }
 
 /// The facts that both sides agreed on, as the session's [`View`] has them; `None` before the handshake is over.
 #[must_use]
 pub fn negotiated<T: 'static>(session: &dyn crypto::Session) -> Option<T> {
-    agreed(session)?.negotiated.downcast().ok().map(|negotiated| *negotiated)
+    knowledge(session)?.negotiated?.downcast().ok().map(|negotiated| *negotiated)
 }
 
-/// The parts of streams that leave with packets, of the session of a [`ClientStarter`]; `None` before the handshake is over.
+/// The parts of streams that leave with packets, of the session of a [`ClientStarter`].
 #[must_use]
 pub fn departures(session: &dyn crypto::Session) -> Option<Arc<Departures>> {
-    agreed(session)?.departures
+    knowledge(session)?.departures
 }
 
-fn agreed(session: &dyn crypto::Session) -> Option<Agreed> {
-    session.handshake_data()?.downcast::<Agreed>().ok().map(|agreed| *agreed)
+fn knowledge(session: &dyn crypto::Session) -> Option<Knowledge> {
+    session.handshake_data()?.downcast::<Knowledge>().ok().map(|knowledge| *knowledge)
 }
 
 fn keys(keys: rustls::quic::Keys) -> Keys {
@@ -181,10 +180,12 @@ fn keys(keys: rustls::quic::Keys) -> Keys {
 }
 
 impl Session {
-    /// Keys whose packets are noted before they leave. Only packets after the handshake have streams in them.
-    fn noting(&self, KeyPair { local: key, remote }: PacketKeys) -> PacketKeys {
-        let Some(departures) = self.departures.clone() else { return KeyPair { local: key, remote } };
-        KeyPair { local: Box::new(NotingKey { key, departures }), remote }
+    /// A key whose packets are noted before they leave. Packets of the handshake have no streams in them.
+    fn noting(&self, key: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
+        match self.departures.clone() {
+            Some(departures) => Box::new(NotingKey { key, departures }),
+            None => key,
+        }
     }
 }
 
@@ -198,10 +199,8 @@ impl crypto::Session for Session {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        (!self.is_handshaking()).then(|| -> Box<dyn Any> {
-            let negotiated = (self.view.negotiated)(&self.connection);
-            Box::new(Agreed { negotiated, departures: self.departures.clone() })
-        })
+        let negotiated = (!self.is_handshaking()).then(|| (self.view.negotiated)(&self.connection));
+        Some(Box::new(Knowledge { negotiated, departures: self.departures.clone() }))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -210,7 +209,7 @@ impl crypto::Session for Session {
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
         let keys = self.connection.zero_rtt_keys()?;
-        Some((Box::new(keys.header), Box::new(keys.packet)))
+        Some((Box::new(keys.header), self.noting(Box::new(keys.packet))))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -250,15 +249,15 @@ impl crypto::Session for Session {
             KeyChange::Handshake { keys: next } => keys(next),
             KeyChange::OneRtt { keys: last, next } => {
                 self.next = Some(next);
-                let Keys { header, packet } = keys(last);
-                Keys { header, packet: self.noting(packet) }
+                let Keys { header, packet: KeyPair { local, remote } } = keys(last);
+                Keys { header, packet: KeyPair { local: self.noting(local), remote } }
             }
         })
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
         let keys = self.next.as_mut()?.next_packet_keys();
-        Some(self.noting(KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) }))
+        Some(KeyPair { local: self.noting(Box::new(keys.local)), remote: Box::new(keys.remote) })
     }
 
     fn is_valid_retry(&self, first_to: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
