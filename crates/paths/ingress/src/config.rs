@@ -39,6 +39,9 @@ pub struct Http2 {
 pub struct Http3 {
     /// The most requests of one connection at a time: QUIC's limit of the client's bidirectional streams.
     pub streams_max: u32,
+    /// Whether it takes requests in 0-RTT. Sessions are then kept in memory, and each is used once, so that no request is taken twice
+    /// (RFC 8446, section 8.1).
+    pub takes_zero_rtt: bool,
 }
 
 /// The TLS side of an ingress.

@@ -90,6 +90,8 @@ pub struct IngressSettings {
     pub protocols: Vec<Spoken>,
     /// The most streams of an h2 or h3 connection at a time; the program's own limit if absent.
     pub streams: Option<u32>,
+    /// `embedded`, with `h3`: whether it takes requests in 0-RTT. Its sessions of HTTP/3 are then kept in its memory, 16,384 of them.
+    pub zero_rtt: bool,
     /// Event-loop threads.
     pub threads: u32,
     /// Worker threads of `offload: threads`; as many as the system's CPUs if absent.
@@ -135,6 +137,7 @@ impl Default for IngressSettings {
             batch_wait: None,
             protocols: vec![Spoken::H1],
             streams: None,
+            zero_rtt: false,
             threads: 1,
             workers: None,
             tickets: true,

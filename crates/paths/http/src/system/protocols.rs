@@ -21,7 +21,23 @@ pub(crate) fn counter(protocol: Spoken) -> &'static str {
     }
 }
 
-/// Checks `protocols` and `streams`.
+fn lacks_zero_rtt(ingress: &IngressSettings) -> Option<&'static str> {
+    match ingress.kind {
+        _ if !ingress.zero_rtt => None,
+        IngressKind::Embedded if !ingress.has_h3() => {
+            Some("the ingress takes requests in 0-RTT over HTTP/3 only; add h3 to `protocols`")
+        }
+        IngressKind::Embedded if !ingress.tickets => {
+            Some("0-RTT needs a session; leave out `tickets: false`")
+        }
+        IngressKind::Embedded => None,
+        IngressKind::Caddy | IngressKind::Haproxy | IngressKind::Nginx | IngressKind::External => {
+            Some("only the embedded ingress has this setting")
+        }
+    }
+}
+
+/// Checks `protocols`, `streams` and `zero_rtt`.
 ///
 /// # Errors
 /// The first fault, at its key.
@@ -44,6 +60,9 @@ pub(super) fn check(ingress: &IngressSettings) -> Result<(), SettingsFault> {
     }
     if let Some(why) = needs_h1(ingress) {
         return fault("protocols", format!("{why}; add h1, and choose with `load.protocol`"));
+    }
+    if let Some(why) = lacks_zero_rtt(ingress) {
+        return fault("zero_rtt", why.to_owned());
     }
     match ingress.streams {
         None => Ok(()),

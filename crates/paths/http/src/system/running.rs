@@ -321,7 +321,7 @@ fn embedded_ingress(
     let (threads, timeouts) = (spec.threads, Timeouts::default());
     let streams_max = spec.streams.unwrap_or(STREAMS_DEFAULT);
     let http2 = spec.has_h2().then(|| Http2 { streams_max, is_alone: !spec.has_h1() });
-    let http3 = spec.has_h3().then_some(Http3 { streams_max });
+    let http3 = spec.has_h3().then_some(Http3 { streams_max, takes_zero_rtt: spec.zero_rtt });
     let config = Config { address, origin_port, threads, tls, http2, http3, timeouts };
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Shard {
     pub(super) handshakes_full: Counter,
     pub(super) handshakes_resumed: Counter,
+    /// Those resumed handshakes that followed requests in 0-RTT.
+    pub(super) handshakes_zero_rtt: Counter,
     pub(super) key_operations_device: Counter,
     /// Those that the device declined, since a pass would not have paid.
     pub(super) key_operations_declined: Counter,
@@ -69,6 +71,7 @@ impl InFlight {
 pub(super) struct Totals {
     pub handshakes_full: u64,
     pub handshakes_resumed: u64,
+    pub handshakes_zero_rtt: u64,
     pub key_operations_device: u64,
     pub key_operations_declined: u64,
     pub connections_h1: u64,
@@ -92,6 +95,7 @@ impl Totals {
         shards.into_iter().fold(Self::default(), |totals, shard| Self {
             handshakes_full: totals.handshakes_full + shard.handshakes_full.get(),
             handshakes_resumed: totals.handshakes_resumed + shard.handshakes_resumed.get(),
+            handshakes_zero_rtt: totals.handshakes_zero_rtt + shard.handshakes_zero_rtt.get(),
             key_operations_device: totals.key_operations_device + shard.key_operations_device.get(),
             key_operations_declined: totals.key_operations_declined + shard.key_operations_declined.get(),
             connections_h1: totals.connections_h1 + shard.connections_h1.get(),

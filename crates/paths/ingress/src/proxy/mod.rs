@@ -91,7 +91,8 @@ impl EmbeddedIngress {
             None => (Offloading::None, None),
             Some(tls) => Offloading::start(tls)?,
         };
-        let server_config = |tls| tls::server_config(tls, &inline_count, prepared, tls::alpn(config.http2));
+        let server_config =
+            |tls| tls::server_config(tls, &inline_count, prepared, tls::alpn(config.http2)).map(Arc::new);
         let server_config = config.tls.as_ref().map(server_config).transpose()?;
         let offer = config.tls.as_ref().zip(config.http3);
         let offer = offer.map(|(tls, http3)| quic_offer(tls, http3, &inline_count, config.timeouts));
@@ -207,13 +208,14 @@ impl EmbeddedIngress {
             ("requests_h3", totals.requests_h3),
             ("upstream_connects", totals.upstream_connects),
         ];
-        let datagrams = [
+        let of_http3 = [
+            ("handshakes_zero_rtt", totals.handshakes_zero_rtt),
             ("datagrams_received", totals.datagrams_received),
             ("datagrams_sent", totals.datagrams_sent),
             ("datagrams_dropped", self.datagrams.iter().map(plumb_quic::dropped).sum()),
         ];
-        let datagrams = datagrams.into_iter().filter(|_| !self.datagrams.is_empty());
-        let counters = counters.into_iter().chain(datagrams);
+        let of_http3 = of_http3.into_iter().filter(|_| !self.datagrams.is_empty());
+        let counters = counters.into_iter().chain(of_http3);
         let counters = counters.map(|(name, count)| (name.to_owned(), count));
         counters.chain(device.into_iter().flatten()).collect()
     }
@@ -275,8 +277,11 @@ fn quic_offer(
     inline_count: &Arc<AtomicU64>,
     timeouts: Timeouts,
 ) -> Result<Offer, rustls::Error> {
-    let config = tls::server_config(tls, inline_count, None, &[tls::HTTP3_ALPN])?;
-    Offer::new(config, http3, timeouts)
+    let mut config = tls::server_config(tls, inline_count, None, &[tls::HTTP3_ALPN])?;
+    if http3.takes_zero_rtt {
+        tls::take_zero_rtt(&mut config);
+    }
+    Offer::new(Arc::new(config), http3, timeouts)
 }
 
 fn thread_name(index: usize) -> String {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
-use rustls::server::NoServerSessionStorage;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache};
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
 use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
 
@@ -45,7 +45,7 @@ pub(super) fn server_config(
     inline_count: &Arc<AtomicU64>,
     prepared: Option<Prepared>,
     alpn: &[&[u8]],
-) -> Result<Arc<ServerConfig>, rustls::Error> {
+) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(provider(prepared.is_some()));
     let key = provider.key_provider.load_private_key(tls.key.clone_key())?;
     let key = Arc::new(OffloadableKey { key, prepared, inline_count: Arc::clone(inline_count) });
@@ -62,7 +62,40 @@ pub(super) fn server_config(
         config.send_tls13_tickets = 0;
     }
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    Ok(Arc::new(config))
+    Ok(config)
+}
+
+/// The most sessions that are kept for 0-RTT. A handshake makes two.
+const SESSIONS_MAX: usize = 1 << 14;
+
+/// Lets QUIC take requests in 0-RTT, with sessions that this side keeps.
+pub(super) fn take_zero_rtt(config: &mut ServerConfig) {
+    config.ticketer = Arc::new(NoTickets);
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+    // The only number that QUIC allows (RFC 9001, section 4.6.1).
+    config.max_early_data_size = u32::MAX;
+}
+
+/// Has clients name sessions, not carry them.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// Why a key cannot be used on the multi-buffer device.

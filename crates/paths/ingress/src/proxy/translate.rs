@@ -31,6 +31,11 @@ pub(super) fn request(fields: &Fields, out: &mut Vec<u8>) {
     }
 }
 
+/// Tells the origin that the request may come again (RFC 8470, section 5.1).
+pub(super) fn early(out: &mut Vec<u8>) {
+    line(out, b"early-data", b"1");
+}
+
 /// Ends the head of a request. `is_chunked` says that content of unknown length follows.
 pub(super) fn end_head(is_chunked: bool, out: &mut Vec<u8>) {
     if is_chunked {

@@ -49,7 +49,7 @@ impl Ingress {
             threads,
             tls: Some(tls),
             http2: None,
-            http3: Some(Http3 { streams_max }),
+            http3: Some(Http3 { streams_max, takes_zero_rtt: false }),
             timeouts,
         };
         Self { ingress: EmbeddedIngress::start(&config).unwrap(), leaf }

@@ -153,6 +153,9 @@ impl Client {
             Some(Some(HandshakeKind::Resumed)) => thread.counters.handshakes_resumed.count(),
             _ => thread.counters.handshakes_full.count(),
         }
+        if connection.has_0rtt() {
+            thread.counters.handshakes_zero_rtt.count();
+        }
         thread.counters.connections_h3.count();
         let settings =
             Settings { max_field_section_size: Some(FIELDS_BYTES_MAX.into()), ..Settings::default() };
@@ -259,6 +262,9 @@ impl Client {
                     thread.counters.requests_h3.count();
                     let mut text = Vec::new();
                     translate::request(decoder.fields(), &mut text);
+                    if self.requests.connection.is_handshaking() {
+                        translate::early(&mut text);
+                    }
                     request.head = Some(text);
                     let is_awaited = decoder.fields().get(b"expect").is_some();
                     if is_awaited || head.content_length.is_some() {
