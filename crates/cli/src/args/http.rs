@@ -56,6 +56,7 @@ impl Flagged for HttpSettings {
             key("load.cipher", "NAME"),
             key("load.group", "NAME"),
             key("load.resumption", "PERCENT"),
+            key("load.zero_rtt", "PERCENT"),
             key("load.sni", "NAME"),
             several(key("load.alpn", "NAME"))
                 .help("Application protocol to offer; may be given more than once"),

@@ -25,6 +25,10 @@ statements! {
     HANDSHAKES = "handshakes": "handshakes", "0 resumed", "{full} full, {resumed} resumed";
     SESSIONS = "sessions-offered": "sessions offered", "in {asked:%} of handshakes, where the server has given one",
         "{offered} of {handshakes} handshakes offered one and {resumed} resumed it; {missing} had none to offer";
+    ZERO_RTT = "zero-rtt": "0-RTT", "in {asked:%} of handshakes, where the server has given a session for it",
+        "{accepted} of {handshakes} handshakes followed requests that the server accepted, {rejected} followed rejected ones; {missing} had no \
+         session for it";
+    ZERO_RTT_OF_INGRESS = "zero-rtt-counted": "handshakes after requests in 0-RTT that {of} counted", "about {accepted}", "{counted}";
     HANDSHAKES_OF_INGRESS = "handshakes-counted": "handshakes that the ingress counted", "{asked}", "{full} full, {resumed} resumed";
     CONFIG = "configuration": "configuration of the ingress", "{asked}", "{seen}";
     REQUESTS = "requests-counted": "requests that {of} counted", "about {asked}", "{counted}";
@@ -62,6 +66,8 @@ pub fn evidence(settings: &HttpSettings, seen: SeenWindow<'_>, measurement: &Mea
         Driver::Native => settings.handshake_evidence(measurement),
         _ => settings.handshakes_of_the_server(before, after, measurement),
     });
+    evidence.extend(settings.zero_rtt_evidence(measurement));
+    evidence.extend(settings.zero_rtt_of_the_server(before, after, measurement));
     evidence.extend(settings.driver_evidence(measurement));
     evidence.extend(settings.offload_evidence(before, after));
     evidence.extend(settings.config_evidence(after));
@@ -260,12 +266,47 @@ impl HttpSettings {
             let holds = resumed == 0 && offered == 0 && full > 0;
             return Some(HANDSHAKES.evidence(holds, facts![full, resumed]));
         }
-        let handshakes = as_f64(full + resumed);
-        let share = as_f64(offered + missing) / handshakes;
-        // Handshakes do not end in the order in which they began, so each connection may be one off.
-        let slack = if asked >= 1.0 { 0.0 } else { 0.02 + f64::from(self.load.connections) / handshakes };
-        let holds = (share - asked).abs() <= slack;
+        let handshakes = full + resumed;
+        let holds = self.is_share(offered + missing, handshakes, asked);
         Some(SESSIONS.evidence(holds, facts![asked, offered, handshakes, resumed, missing]))
+    }
+
+    /// Proof that requests went out in 0-RTT as the settings say. Whether the server takes them is a result.
+    fn zero_rtt_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let asked = self.load.zero_rtt.0;
+        if asked <= 0.0 || self.load.reuse != Reuse::None {
+            return None;
+        }
+        let [accepted, rejected, missing] = [load::ACCEPTED, load::REJECTED, load::MISSING]
+            .map(|value| measurement.observed_count(load::ZERO_RTT, value));
+        let handshakes =
+            ["full", "resumed"].map(|kind| measurement.observed_count("handshakes", kind)).iter().sum();
+        let holds = self.is_share(accepted + rejected + missing, handshakes, asked);
+        Some(ZERO_RTT.evidence(holds, facts![asked, handshakes, accepted, rejected, missing]))
+    }
+
+    /// Proof that the ingress took as many requests in 0-RTT as the load says, if it counts them.
+    fn zero_rtt_of_the_server(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: &Measurement,
+    ) -> Option<Evidence> {
+        if self.load.zero_rtt.0 <= 0.0 {
+            return None;
+        }
+        let counted = after.moved(before, system::ZERO_RTT_COUNTER)?;
+        let accepted = measurement.observed_count(load::ZERO_RTT, load::ACCEPTED);
+        let holds = counted.abs_diff(accepted) <= u64::from(self.load.connections);
+        Some(ZERO_RTT_OF_INGRESS.evidence(holds, facts![of = self.program(), accepted, counted]))
+    }
+
+    /// Whether `part` is the share of all handshakes that was asked for. They do not end in the order in which they began, so each
+    /// connection may be one off.
+    fn is_share(&self, part: u64, handshakes: u64, asked: f64) -> bool {
+        let handshakes = as_f64(handshakes);
+        let slack = if asked >= 1.0 { 0.0 } else { 0.02 + f64::from(self.load.connections) / handshakes };
+        (as_f64(part) / handshakes - asked).abs() <= slack
     }
 
     /// A tool does not say how many handshakes were full. The ingress does, unless it is somebody else's.
@@ -482,6 +523,32 @@ mod tests {
             .map(|evidence| evidence.what.as_str())
             .collect();
         assert_eq!(broken, failing, "{evidence:#?}");
+    }
+
+    #[test]
+    fn requests_in_0_rtt_are_as_many_as_asked_for_and_as_the_ingress_counted() {
+        let asked = settings(|settings| {
+            settings.load.resumption = Percent(1.0);
+            settings.load.zero_rtt = Percent(0.5);
+        });
+        let seen = |accepted: u64, rejected: u64, missing: u64| {
+            let mut measurement = offering(measurement("TLSv1.3", 10, 990), 990, 10);
+            let counts = [(load::ACCEPTED, accepted), (load::REJECTED, rejected), (load::MISSING, missing)];
+            let counts = counts.map(|(name, count)| (name.to_owned(), count));
+            measurement.observed.insert(load::ZERO_RTT.to_owned(), counts.into());
+            measurement
+        };
+        let counted = |zero_rtt| snapshot(&[("handshakes_zero_rtt", zero_rtt)]);
+        check(&asked, &seen(400, 90, 10), &counted(400), &[]);
+        check(&asked, &seen(0, 490, 10), &counted(0), &[]);
+        check(&asked, &seen(400, 90, 10), &Snapshot::default(), &[]);
+        check(&asked, &seen(990, 0, 10), &counted(990), &["0-RTT"]);
+        check(
+            &asked,
+            &seen(490, 0, 10),
+            &counted(0),
+            &["handshakes after requests in 0-RTT that the embedded ingress counted"],
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::errors::Failure;
 use super::link::{Link, Then};
 use super::protocol::{Flow, Protocol};
 use super::stream::Stream;
-use super::tls::{Negotiated, is_spoken};
+use super::tls::Negotiated;
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 use plumb_model::Wait;
@@ -299,16 +299,7 @@ impl<P: Protocol> Connection<P> {
         let tls_ns = now_ns - self.since_ns;
         self.streams().iter_mut().for_each(|stream| stream.answer.tls_ns = tls_ns);
         if let Some(negotiated) = negotiated {
-            let is_spoken = is_spoken(P::KIND, &negotiated.alpn);
-            core.tally.shook_hands(negotiated, now_ns);
-            if !is_spoken {
-                let other = if core.request_settings.is_auto {
-                    Failure::OtherThanAtFirst
-                } else {
-                    Failure::OtherProtocol
-                };
-                return Err(other(P::KIND));
-            }
+            core.shook_hands(negotiated, P::KIND, now_ns)?;
         }
         self.start(core, now_ns)
     }

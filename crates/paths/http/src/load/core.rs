@@ -9,15 +9,17 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use plumb_host::epoll::{Alarm, Epoll, Ready};
-use plumb_pace::{Backoff, Proportion};
+use plumb_pace::Backoff;
 
+use super::beginnings::Beginnings;
 use super::checks::Checks;
 use super::due::Due;
 use super::errors::Failure;
 use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
+use super::tls::{Negotiated, is_spoken};
 use super::transport::Security;
-use crate::settings::Reuse;
+use crate::settings::{Reuse, Spoken};
 
 /// The token of the alarm.
 pub const ALARM: u64 = u64::MAX;
@@ -59,8 +61,8 @@ pub struct Core<T> {
     pub alarm: Alarm,
     /// How connections are secured.
     pub security: Security,
-    /// Which of them resume a session.
-    pub resumption: Proportion,
+    /// How each of them is to begin.
+    pub beginnings: Beginnings,
     /// Where reads go; nothing stays in it.
     pub buffer: Box<[u8]>,
     /// Where datagrams are put together; nothing stays in it.
@@ -81,8 +83,8 @@ pub struct Core<T> {
     pub again: VecDeque<Due>,
     /// When which connection wants to be woken.
     pub timers: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Connections that the server is about to close, by their token; first those that have waited longer.
-    parting: [HashMap<u64, Socket>; 2],
+    /// Connections that are about to end, by their token; first those that have waited longer.
+    parting: [HashMap<u64, Box<dyn Parting<T>>>; 2],
     next_closing_ns: u64,
     sources: Sources,
 }
@@ -96,7 +98,7 @@ impl<T> Core<T> {
         request_settings: std::sync::Arc<RequestSettings>,
         shared: T,
         security: Security,
-        resumption: Proportion,
+        beginnings: Beginnings,
         tally: Tally,
     ) -> io::Result<Self> {
         let (epoll, alarm) = (Epoll::new()?, Alarm::new()?);
@@ -107,7 +109,7 @@ impl<T> Core<T> {
             epoll,
             alarm,
             security,
-            resumption,
+            beginnings,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             outgoing: Vec::new(),
             shared,
@@ -139,6 +141,25 @@ impl<T> Core<T> {
         Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
     }
 
+    /// A handshake is complete.
+    ///
+    /// # Errors
+    /// When the sides agreed on another protocol than the load speaks.
+    pub fn shook_hands(
+        &mut self,
+        negotiated: Negotiated,
+        spoken: Spoken,
+        now_ns: u64,
+    ) -> Result<(), Failure> {
+        let is_spoken = is_spoken(spoken, &negotiated.alpn);
+        self.tally.shook_hands(negotiated, now_ns);
+        match is_spoken {
+            true => Ok(()),
+            false if self.request_settings.is_auto => Err(Failure::OtherThanAtFirst(spoken)),
+            false => Err(Failure::OtherProtocol(spoken)),
+        }
+    }
+
     /// Whether the segments of a connection that ends are to be counted, by its place and the edges of the window before it began: within
     /// the window, unless it is older and was not read at its opening; after it, if it is older and was not read at its close.
     #[must_use]
@@ -156,19 +177,28 @@ impl<T> Core<T> {
     /// for a minute, and a load that did so would run out of ports.
     pub fn part(&mut self, token: u64, mut socket: Socket) {
         let has_ended = socket.is_hangup() && drain(&mut socket, &mut self.buffer);
-        if !has_ended && self.parting[1].len() < PARTING_MAX {
-            self.parting[1].insert(token, socket);
+        if !has_ended {
+            self.keep(token, Box::new(socket));
         }
     }
 
-    /// Something happened on a connection of [`Core::part`].
+    /// Keeps a connection that is about to end. One too many ends at once.
+    pub fn keep(&mut self, token: u64, parting: Box<dyn Parting<T>>) {
+        if self.parting[1].len() < PARTING_MAX {
+            self.parting[1].insert(token, parting);
+        } else {
+            parting.end(self);
+        }
+    }
+
+    /// Something happened on a connection that is about to end.
     pub fn on_parting(&mut self, ready: Ready) {
-        for parting in &mut self.parting {
-            if let Some(socket) = parting.get_mut(&ready.token) {
-                socket.became_readable(ready.is_ending());
-                if drain(socket, &mut self.buffer) {
-                    parting.remove(&ready.token);
-                }
+        for age in 0..self.parting.len() {
+            let Some(mut parting) = self.parting[age].remove(&ready.token) else { continue };
+            if parting.has_ended(ready, self) {
+                parting.end(self);
+            } else {
+                self.parting[age].insert(ready.token, parting);
             }
         }
     }
@@ -178,9 +208,30 @@ impl<T> Core<T> {
         if now_ns >= self.next_closing_ns {
             self.next_closing_ns = now_ns + PARTING_NS;
             self.parting.swap(0, 1);
-            self.parting[1].clear();
+            for (_, parting) in std::mem::take(&mut self.parting[1]) {
+                parting.end(self);
+            }
         }
     }
+}
+
+/// A connection that is about to end, and waits for something from the server.
+pub trait Parting<T> {
+    /// Whether nothing more is to come, after this event.
+    fn has_ended(&mut self, ready: Ready, core: &mut Core<T>) -> bool;
+
+    /// Ends it.
+    fn end(self: Box<Self>, core: &mut Core<T>);
+}
+
+/// A connection that the server will close.
+impl<T> Parting<T> for Socket {
+    fn has_ended(&mut self, ready: Ready, core: &mut Core<T>) -> bool {
+        self.became_readable(ready.is_ending());
+        drain(self, &mut core.buffer)
+    }
+
+    fn end(self: Box<Self>, _: &mut Core<T>) {}
 }
 
 /// Reads what is left; `true` at the end.

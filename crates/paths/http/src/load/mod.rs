@@ -3,6 +3,7 @@
 //! No async runtime, no allocation per request: a request on a connection that stands is one `send`, one `recv` and
 //! a share of an `epoll_wait`. Pacing, transport and stop rule are values that the one loop in `worker` works with.
 
+mod beginnings;
 mod checks;
 mod choice;
 mod connection;
@@ -42,12 +43,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::signals::unless_asked_to_stop;
-use plumb_model::{Bytes, Measurement, NoticeKind, Objective};
-use plumb_pace::{Proportion, Schedule};
+use plumb_model::{Bytes, Measurement, NoticeKind, Objective, Percent};
+use plumb_pace::Schedule;
 use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Capacity, CapacitySettings, Load, Mark, PathError, SettingsFault, Window, rate_per_s};
 use plumb_quic::receive_buffer_given;
 
+use self::beginnings::Beginnings;
 use self::checks::{Check, Checks};
 use self::core::{Core, RequestSettings};
 pub(crate) use self::driver::{driven_load, feasible, lacks};
@@ -56,7 +58,9 @@ use self::protocol::Protocol;
 use self::protocol::h1::H1;
 use self::protocol::h2::H2;
 use self::protocol::h3::H3;
-pub(crate) use self::report::{CONGESTION, DATAGRAMS, DROPPED, MISSING, OFFERED, RECEIVE_BUFFER, STREAMS};
+pub(crate) use self::report::{
+    ACCEPTED, CONGESTION, DATAGRAMS, DROPPED, MISSING, OFFERED, RECEIVE_BUFFER, REJECTED, STREAMS, ZERO_RTT,
+};
 use self::tally::Tally;
 use self::tls::Offer;
 pub(crate) use self::tls::is_spoken;
@@ -109,6 +113,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
     if !(0.0..=1.0).contains(&spec.resumption.0) {
         return fault("load.resumption", "a share is 0% to 100%");
     }
+    check_zero_rtt(spec)?;
     driver::check(spec)?;
     request::check(spec)?;
     tls::check(spec)?;
@@ -180,6 +185,35 @@ fn check_quic(spec: &LoadSettings) -> Result<(), SettingsFault> {
         _ => Ok(()),
     }
 }
+
+/// Refuses requests in 0-RTT where there can be none, and where a server that gets them twice would act twice.
+fn check_zero_rtt(spec: &LoadSettings) -> Result<(), SettingsFault> {
+    let Percent(share) = spec.zero_rtt;
+    let message = match share {
+        0.0 => return Ok(()),
+        _ if !(0.0..=1.0).contains(&share) => "a share is 0% to 100%".to_owned(),
+        _ if spec.protocol != LoadProtocol::H3 => {
+            "only HTTP/3 sends requests in 0-RTT here; set `protocol: h3`".to_owned()
+        }
+        _ if share > spec.resumption.0 => {
+            format!(
+                "only connections that resume a session send requests in 0-RTT; set `resumption` to {} or more",
+                spec.zero_rtt
+            )
+        }
+        _ if !SAFE_METHODS.contains(&spec.method.as_str()) => {
+            format!(
+                "a request in 0-RTT may reach the server twice, and {} changes things there (RFC 8470, section 4)",
+                spec.method
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(SettingsFault::new("load.zero_rtt", message))
+}
+
+/// Methods that change nothing on the server (RFC 9110, section 9.2.1).
+const SAFE_METHODS: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
 fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, SettingsFault> {
     let parse = |(index, text): (usize, &String)| {
@@ -316,13 +350,13 @@ impl<P: Protocol> Load for HttpLoad<P> {
             units: self.spec.requests,
             look_ns: LOOK_NS,
         };
-        let resumption = self.spec.resumption.0;
         let driven = drive.run(&mut Marks(mark), |part| {
             let connections = part.share_of(self.spec.connections) as usize;
             // The TLS library is made ready before any thread begins.
             let security = P::security(&self.spec, self.offer.as_ref(), connections);
             let (request_settings, shared) = (Arc::clone(&self.request_settings), self.shared.clone());
-            move || worker::<P>(request_settings, shared, security?, resumption, connections, part)
+            let beginnings = Beginnings::new(&self.spec, part.seed);
+            move || worker::<P>(request_settings, shared, security?, beginnings, connections, part)
         })?;
         let (connections, is_judged) = (self.spec.connections, self.spec.capacity.is_some());
         let announced = Announced::changed(&self.spec).collect();
@@ -357,7 +391,7 @@ fn worker<P: Protocol>(
     request_settings: Arc<RequestSettings>,
     shared: P::Shared,
     security: Security,
-    resumption: f64,
+    beginnings: Beginnings,
     connections: usize,
     part: Part,
 ) -> Result<HttpWorker<P>, PathError> {
@@ -365,7 +399,7 @@ fn worker<P: Protocol>(
         plumb_host::namespace::enter(netns).map_err(PathError::load)?;
     }
     let tally = Tally::new(part.frame, part.due.is_some(), request_settings.checks.all().len());
-    let core = Core::new(request_settings, shared, security, Proportion::new(resumption, part.seed), tally)
+    let core = Core::new(request_settings, shared, security, beginnings, tally)
         .map_err(|error| PathError::load(format!("make an event queue: {error}")))?;
     Ok(HttpWorker::new(core, connections, part))
 }

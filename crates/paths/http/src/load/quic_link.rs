@@ -11,15 +11,17 @@ use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::{Instants, monotonic_ns};
 use plumb_model::{Merge as _, Wait};
 use plumb_quic::{DatagramCounts, Datagrams, Departure, Departures, exchange_events, number_of};
-use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, StreamEvent, Transmit};
+use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, Transmit};
 
-use super::core::Core;
+use super::beginnings::Begin;
+use super::core::{Core, Parting};
 use super::errors::Failure;
 use super::link::{Link, Then, index_of};
 use super::quic::congestion::{self, WindowReads};
-use super::quic::{self, lost};
+use super::quic::lost;
 use super::segments::SegmentCounts;
-use super::tls::{Negotiated, SessionUse};
+use super::sessions::Sessions;
+use super::tls::{Negotiated, SessionUse, ZeroRtt};
 use super::transport::Security;
 
 const NEVER: u64 = u64::MAX;
@@ -36,7 +38,12 @@ pub struct QuicLink {
     endpoint: Endpoint,
     datagrams: Datagrams,
     instants: Instants,
+    begin: Begin,
     session: SessionUse,
+    /// Where sessions go that the server sends.
+    sessions: Arc<Sessions>,
+    /// Whether the server has sent one on this connection.
+    has_session: bool,
     token: u64,
     is_readable: bool,
     awaits_writable: bool,
@@ -48,8 +55,8 @@ pub struct QuicLink {
     unsent: Option<(Transmit, Vec<u8>)>,
     /// Parts of streams that the kernel has, since they were last asked for.
     pub departed: Vec<Departure>,
-    /// The parts of streams in further packets; none before the handshake is over.
-    departures: Option<Arc<Departures>>,
+    /// The parts of streams in further packets.
+    departures: Arc<Departures>,
     /// Counts how often the connection asks for its congestion window.
     reads: Arc<WindowReads>,
 }
@@ -85,6 +92,7 @@ impl QuicLink {
                 self.connection.handle_event(event);
             }
         }
+        self.has_session |= self.sessions.was_given();
         Ok(Some(now_ns))
     }
 
@@ -101,19 +109,27 @@ impl QuicLink {
         self.connection.close(self.instants.at(monotonic_ns()), number_of(code), Bytes::new());
     }
 
-    /// The next thing that happened on a stream.
+    /// The next thing that happened: the end of the handshake, or something on a stream.
     ///
     /// # Errors
     /// When the connection is over.
-    pub fn poll(&mut self) -> Result<Option<StreamEvent>, Failure> {
+    pub fn poll(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             match self.connection.poll() {
-                None => return Ok(None),
-                Some(Event::Stream(event)) => return Ok(Some(event)),
                 Some(Event::ConnectionLost { reason }) => return Err(lost::failure(reason)),
-                Some(_) => {}
+                Some(Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked) => {}
+                event => return Ok(event),
             }
         }
+    }
+
+    /// Forgets what was sent in 0-RTT, if the server rejected it. Returns whether it did.
+    pub fn takes_back(&mut self) -> bool {
+        let is_rejected = self.connection.has_0rtt() && !self.connection.accepted_0rtt();
+        if is_rejected {
+            self.departed.clear();
+        }
+        is_rejected
     }
 
     /// Sends what the connection has to send, as far as its rules and the kernel allow. Returns why it kept something back.
@@ -154,9 +170,7 @@ impl QuicLink {
 
     /// The kernel has all packets that the connection has made.
     fn depart(&mut self) {
-        if let Some(departures) = &self.departures {
-            departures.take(&mut self.departed);
-        }
+        self.departures.take(&mut self.departed);
     }
 
     /// Sends datagrams; `false` where the kernel takes none now.
@@ -202,28 +216,54 @@ impl QuicLink {
     }
 }
 
+/// A connection whose requests are over, but whose server has not sent the session for a later one.
+impl<T> Parting<T> for QuicLink {
+    fn has_ended(&mut self, ready: Ready, core: &mut Core<T>) -> bool {
+        self.on_ready(ready);
+        let mut go_on = || {
+            while self.receive(core)?.is_some() {}
+            while self.poll()?.is_some() {}
+            self.transmit_all(core)
+        };
+        go_on().is_err() || self.has_session
+    }
+
+    fn end(self: Box<Self>, core: &mut Core<T>) {
+        self.abandon(core);
+    }
+}
+
 impl Link for QuicLink {
     fn open<T>(core: &mut Core<T>, token: u64) -> Result<(Self, Option<u64>), Failure> {
         let to = core.request_settings.address;
         let Security::Quic(client) = &core.security else {
             return Err(Failure::Tls("the load has no settings of QUIC".to_owned()));
         };
-        let (now_ns, resumes) = (monotonic_ns(), core.resumption.choose());
+        let (now_ns, begin) = (monotonic_ns(), core.beginnings.choose());
         let datagrams = Datagrams::connect(to, client.receive_buffer)?;
         core.epoll.watch_reads(&datagrams, token)?;
         let mut endpoint = Endpoint::new(Arc::clone(&client.endpoint), None, true, None);
-        let config = if resumes { &client.resuming } else { &client.full };
+        let config = match begin {
+            Begin::Full => &client.full,
+            Begin::Resume => &client.resuming,
+            Begin::ZeroRtt => &client.zero_rtt,
+        };
         let (handle, connection) = endpoint
             .connect(client.instants.at(now_ns), config.clone(), to, "")
             .map_err(|error| Failure::Tls(error.to_string()))?;
         let reads = WindowReads::by(&connection).expect("the settings of connections name this controller");
+        let departures =
+            plumb_quic::departures(connection.crypto_session()).expect("a client's session notes them");
         let link = Self {
             connection,
             handle,
             endpoint,
             datagrams,
             instants: client.instants,
-            session: SessionUse::new(resumes, client.sessions.was_taken()),
+            session: SessionUse::new(begin.resumes(), client.sessions.was_taken()),
+            begin,
+            sessions: Arc::clone(&client.sessions),
+            has_session: false,
             token,
             is_readable: false,
             awaits_writable: false,
@@ -231,7 +271,7 @@ impl Link for QuicLink {
             armed_ns: NEVER,
             unsent: None,
             departed: Vec::new(),
-            departures: None,
+            departures,
             reads,
         };
         Ok((link, Some(now_ns)))
@@ -250,18 +290,17 @@ impl Link for QuicLink {
     }
 
     fn handshake<T>(&mut self, core: &mut Core<T>) -> Result<bool, Failure> {
+        if self.connection.has_0rtt() {
+            // Requests need not wait. The protocol learns of the handshake's end.
+            return Ok(true);
+        }
         while self.receive(core)?.is_some() {}
         self.act_on_timers();
         self.on_timer(monotonic_ns());
         // Events of streams come after the one that ends the handshake, and are the protocol's.
-        while let Some(event) = self.connection.poll() {
-            match event {
-                Event::Connected => {
-                    self.departures = plumb_quic::departures(self.connection.crypto_session());
-                    return Ok(true);
-                }
-                Event::ConnectionLost { reason } => return Err(lost::failure(reason)),
-                _ => {}
+        while let Some(event) = self.poll()? {
+            if matches!(event, Event::Connected) {
+                return Ok(true);
             }
         }
         self.transmit(core)?;
@@ -269,7 +308,14 @@ impl Link for QuicLink {
     }
 
     fn negotiated(&self) -> Option<Negotiated> {
-        quic::negotiated(self.connection.crypto_session(), self.session)
+        let zero_rtt = match (self.begin, self.connection.has_0rtt()) {
+            (Begin::Full | Begin::Resume, _) => ZeroRtt::Unasked,
+            (Begin::ZeroRtt, false) => ZeroRtt::Missing,
+            (Begin::ZeroRtt, true) if self.connection.accepted_0rtt() => ZeroRtt::Accepted,
+            (Begin::ZeroRtt, true) => ZeroRtt::Rejected,
+        };
+        let negotiated = plumb_quic::negotiated::<Negotiated>(self.connection.crypto_session())?;
+        Some(Negotiated { session: self.session, zero_rtt, ..negotiated })
     }
 
     fn open_window(&mut self) {
@@ -284,14 +330,22 @@ impl Link for QuicLink {
         core.tally.segments.add(&self.segments());
         core.tally.datagrams.add(&self.counts().since(self.counts_before));
         // Without a handshake, nothing was acknowledged yet, and the round trip is a guess.
-        if self.departures.is_some() {
+        if !self.connection.is_handshaking() {
             let control = congestion::control_of(&self.connection);
             core.tally.paths.note(&self.connection.stats().path, control, self.datagrams.buffers());
         }
     }
 
-    fn leave<T>(self, core: &mut Core<T>, _: Then) {
-        self.abandon(core);
+    /// An answer to a request in 0-RTT may come before the session for a later connection, which clients that end this one in the
+    /// meantime never get.
+    fn leave<T>(mut self, core: &mut Core<T>, _: Then) {
+        let awaits_session = self.connection.has_0rtt() && !self.has_session;
+        // The server sends no session before it has the last message of the handshake.
+        if awaits_session && self.transmit_all(core).is_ok() {
+            core.keep(self.token, Box::new(self));
+        } else {
+            self.abandon(core);
+        }
     }
 
     /// Without this, the server would keep the connection until it has been idle for long.

@@ -28,9 +28,14 @@ pub const RECEIVE_BUFFER: &str = "receive buffer";
 pub const DROPPED: &str = "dropped";
 /// A value of the property `sessions`: handshakes that offered a session.
 pub const OFFERED: &str = "offered";
-/// A value of the property `sessions`: handshakes whose session the server resumed.
+/// The property with the handshakes that followed, or were to follow, requests in 0-RTT.
+pub const ZERO_RTT: &str = "0-RTT";
+/// A value of the property `0-RTT`: handshakes after requests that the server did not take.
+pub const REJECTED: &str = "rejected";
+/// A value of the property `sessions`: handshakes whose session the server resumed; of `0-RTT`: handshakes after requests that the server
+/// took.
 pub const ACCEPTED: &str = "accepted";
-/// A value of the property `sessions`: handshakes that should have offered a session, when the load knew of none.
+/// A value of the properties `sessions` and `0-RTT`: handshakes for which the load knew of no session.
 pub const MISSING: &str = "none to offer";
 /// The load warns where the server resumed less than this share of the sessions that it should have resumed.
 const ACCEPTED_MIN: f64 = 0.9;
@@ -237,6 +242,9 @@ fn observed(
     see("sessions", OFFERED, tally.sessions_offered);
     see("sessions", ACCEPTED, if tally.sessions_offered > 0 { tally.handshakes_resumed } else { 0 });
     see("sessions", MISSING, tally.sessions_missing);
+    see(ZERO_RTT, ACCEPTED, tally.zero_rtt_accepted);
+    see(ZERO_RTT, REJECTED, tally.zero_rtt_rejected);
+    see(ZERO_RTT, MISSING, tally.zero_rtt_missing);
     see("connections", "opened", tally.connections_opened);
     see_quic(tally, &mut see);
     observed

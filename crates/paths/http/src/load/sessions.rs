@@ -19,6 +19,8 @@ struct Kept {
     tls13: VecDeque<Tls13ClientSessionValue>,
     /// Whether a session was handed out since this was last asked.
     was_taken: bool,
+    /// Whether the server sent a session since this was last asked.
+    was_given: bool,
 }
 
 /// The sessions of one thread with one server.
@@ -39,6 +41,12 @@ impl Sessions {
     #[must_use]
     pub fn was_taken(&self) -> bool {
         std::mem::take(&mut self.kept().was_taken)
+    }
+
+    /// Whether the server sent a session since this was last asked.
+    #[must_use]
+    pub fn was_given(&self) -> bool {
+        std::mem::take(&mut self.kept().was_given)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -76,6 +84,7 @@ impl ClientSessionStore for Sessions {
             kept.tls13.pop_front();
         }
         kept.tls13.push_back(ticket);
+        kept.was_given = true;
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {

@@ -19,7 +19,7 @@ use super::content::Content;
 use super::errors::Failure;
 use super::quic::paths::Paths;
 use super::segments::SegmentCounts;
-use super::tls::{Negotiated, SessionUse};
+use super::tls::{Negotiated, SessionUse, ZeroRtt};
 use super::waits::Waits;
 
 /// The most kinds of content that are told apart, because a server may invent a new one for each answer.
@@ -137,6 +137,12 @@ merged! {
         pub sessions_offered: u64,
         /// The handshakes that were to offer a session when none was known.
         pub sessions_missing: u64,
+        /// The handshakes after requests in 0-RTT that the server took.
+        pub zero_rtt_accepted: u64,
+        /// The handshakes after requests in 0-RTT that the server did not take.
+        pub zero_rtt_rejected: u64,
+        /// The handshakes that were to follow requests in 0-RTT when no known session allowed it.
+        pub zero_rtt_missing: u64,
         /// Connections that stood within the window.
         pub connections_opened: u64,
         /// Connections of HTTP/2 whose server had acknowledged the load's settings by its first answer.
@@ -378,6 +384,12 @@ impl Tally {
             }) += 1;
             self.sessions_offered += u64::from(negotiated.session == SessionUse::Offered);
             self.sessions_missing += u64::from(negotiated.session == SessionUse::Missing);
+            match negotiated.zero_rtt {
+                ZeroRtt::Unasked => {}
+                ZeroRtt::Missing => self.zero_rtt_missing += 1,
+                ZeroRtt::Accepted => self.zero_rtt_accepted += 1,
+                ZeroRtt::Rejected => self.zero_rtt_rejected += 1,
+            }
             self.uses(negotiated);
         }
     }

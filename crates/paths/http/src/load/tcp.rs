@@ -101,7 +101,7 @@ impl Link for TcpLink {
         let now_ns = monotonic_ns();
         // On loopback the connection stands already, and no event is needed to say so.
         let is_connected = socket.is_connected(core.request_settings.address)?;
-        let resumes = core.resumption.choose();
+        let resumes = core.beginnings.choose().resumes();
         let transport = core.security.begin(resumes)?;
         let link = Self::new(socket, transport, &core.epoll, token, is_connected)?;
         Ok((link, is_connected.then_some(now_ns)))

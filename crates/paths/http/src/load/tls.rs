@@ -197,6 +197,20 @@ impl SessionUse {
     }
 }
 
+/// The part that 0-RTT had in a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ZeroRtt {
+    /// The first requests were to wait for the handshake.
+    #[default]
+    Unasked,
+    /// They were not to wait, but the load had no session that allows it.
+    Missing,
+    /// The server took them.
+    Accepted,
+    /// The server did not take them, and they were sent again after the handshake.
+    Rejected,
+}
+
 /// The parameters that both sides agreed on in a handshake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Negotiated {
@@ -212,6 +226,8 @@ pub struct Negotiated {
     pub is_resumed: bool,
     /// Whether this side offered one.
     pub session: SessionUse,
+    /// Whether the first requests waited for the handshake.
+    pub zero_rtt: ZeroRtt,
 }
 
 #[cfg(test)]

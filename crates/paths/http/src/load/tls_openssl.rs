@@ -20,7 +20,7 @@ use openssl::x509::{X509, X509VerifyResult};
 use super::errors::{Failure, OfferError, alert_name};
 use super::names;
 use super::socket::{Received, Socket};
-use super::tls::{Negotiated, Offer, SessionUse};
+use super::tls::{Negotiated, Offer, SessionUse, ZeroRtt};
 use super::verify;
 
 /// The most bytes of a record on the wire, with room to spare.
@@ -275,6 +275,7 @@ impl OpenSsl {
                 .map_or_else(|| "none".to_owned(), |protocol| String::from_utf8_lossy(protocol).into_owned()),
             is_resumed,
             session: self.session,
+            zero_rtt: ZeroRtt::Unasked,
         }
     }
 

@@ -18,7 +18,7 @@ use super::errors::{Failure, OfferError, alert_name};
 use super::names;
 use super::sessions::Sessions;
 use super::socket::{Received, Socket};
-use super::tls::{Negotiated, Offer, SessionUse};
+use super::tls::{Negotiated, Offer, SessionUse, ZeroRtt};
 use super::verify;
 
 /// The TLS settings of a thread's connections.
@@ -249,6 +249,7 @@ pub fn negotiated(connection: &CommonState, session: SessionUse) -> Negotiated {
             .map_or_else(|| "none".to_owned(), |protocol| String::from_utf8_lossy(protocol).into_owned()),
         is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         session,
+        zero_rtt: ZeroRtt::Unasked,
     }
 }
 

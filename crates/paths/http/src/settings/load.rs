@@ -132,6 +132,9 @@ pub struct LoadSettings {
     pub group: Option<String>,
     /// The share of connections that try to resume a session; all others make a full handshake.
     pub resumption: Percent,
+    /// The share of connections that send their first requests in 0-RTT, together with a handshake that resumes a session; only with
+    /// `protocol: h3`. It is part of `resumption`.
+    pub zero_rtt: Percent,
     /// Server name to send, if not the URL's host.
     pub sni: Option<String>,
     /// Application protocols to offer in TLS. They must include one that `protocol` speaks. If absent, `protocol: auto`
@@ -214,6 +217,7 @@ impl Default for LoadSettings {
             cipher: None,
             group: None,
             resumption: Percent(0.0),
+            zero_rtt: Percent(0.0),
             sni: None,
             alpn: Vec::new(),
             client_certificate: None,

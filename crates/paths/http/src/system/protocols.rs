@@ -21,6 +21,9 @@ pub(crate) fn counter(protocol: Spoken) -> &'static str {
     }
 }
 
+/// The counter of handshakes after requests in 0-RTT that the ingress took.
+pub(crate) const ZERO_RTT_COUNTER: &str = "handshakes_zero_rtt";
+
 fn lacks_zero_rtt(ingress: &IngressSettings) -> Option<&'static str> {
     match ingress.kind {
         _ if !ingress.zero_rtt => None,

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use plumb_host::time::Instants;
 use plumb_model::Bytes;
 use plumb_quic::{ClientStarter, VERSION, View};
-use quinn_proto::crypto::Session;
 use quinn_proto::{ClientConfig, EndpointConfig, TransportConfig, VarInt};
 
 use self::congestion::Watching;
 use super::errors::OfferError;
 use super::sessions::Sessions;
-use super::tls::{Negotiated, Offer, SessionUse};
+use super::tls::{Offer, SessionUse};
 use super::tls_rustls;
 use crate::settings::LoadSettings;
 
@@ -29,6 +28,8 @@ pub struct Client {
     pub full: ClientConfig,
     /// For connections that resume a session if there is one.
     pub resuming: ClientConfig,
+    /// For connections that also send requests before the handshake is over.
+    pub zero_rtt: ClientConfig,
     /// The sessions that may be resumed.
     pub sessions: Arc<Sessions>,
     /// The size of sockets' buffers for datagrams that arrive.
@@ -53,9 +54,12 @@ impl Client {
         };
         let mut endpoint = EndpointConfig::default();
         endpoint.supported_versions(vec![VERSION]);
+        let mut zero_rtt = rustls::ClientConfig::clone(&tls.resuming);
+        zero_rtt.enable_early_data = true;
         Ok(Self {
             endpoint: Arc::new(endpoint),
             full: config(tls.full),
+            zero_rtt: config(Arc::new(zero_rtt)),
             resuming: config(tls.resuming),
             sessions: tls.sessions,
             receive_buffer: spec.receive_buffer,
@@ -68,12 +72,6 @@ const VIEW: View = View {
     negotiated: |state| Box::new(tls_rustls::negotiated(state, SessionUse::default())),
     reason: |error| tls_rustls::failure(error).to_string(),
 };
-
-/// The parameters that both sides agreed on, of a session of a [`Client`].
-pub fn negotiated(session: &dyn Session, session_use: SessionUse) -> Option<Negotiated> {
-    let negotiated = plumb_quic::negotiated::<Negotiated>(session)?;
-    Some(Negotiated { session: session_use, ..negotiated })
-}
 
 /// The settings of connections. This side's own limits on what it sends are too large to be met.
 fn transport(spec: &LoadSettings) -> TransportConfig {

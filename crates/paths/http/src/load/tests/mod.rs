@@ -55,6 +55,11 @@ fn count_of(measurement: &Measurement, metric: &str) -> u64 {
     }
 }
 
+/// How many handshakes followed requests in 0-RTT: that the server took, that it did not take, and that had no session for it.
+fn zero_rtt(measurement: &Measurement) -> [u64; 3] {
+    ["accepted", "rejected", "none to offer"].map(|value| measurement.observed_count("0-RTT", value))
+}
+
 fn share_of(measurement: &Measurement, metric: &str) -> (u64, u64) {
     match measurement.readings[metric] {
         Reading::Share { yes, no } => (yes, no),

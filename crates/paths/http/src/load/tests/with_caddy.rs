@@ -147,6 +147,25 @@ fn handshakes_are_full_or_resumed_as_the_settings_say() {
 }
 
 #[test]
+fn caddy_takes_requests_in_0_rtt() {
+    let Some(server) = Caddy::start() else { return };
+    let spec = LoadSettings {
+        reuse: Reuse::None,
+        requests: Some(200),
+        resumption: Percent(1.0),
+        zero_rtt: Percent(0.5),
+        checks: vec!["status == 200".to_owned()],
+        ..spec_h3()
+    };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (200, [].into()));
+    assert_eq!(share_of(&measurement, "checks"), (200, 0));
+    let [accepted, rejected, missing] = zero_rtt(&measurement);
+    assert!((80..=120).contains(&(accepted + rejected + missing)), "{accepted}, {rejected}, {missing}");
+    assert!(accepted > missing && rejected == 0, "{accepted}, {rejected}, {missing}");
+}
+
+#[test]
 fn a_server_that_stops_shows_in_the_times_from_when_requests_were_due() {
     let Some(server) = Caddy::start() else { return };
     let spec = LoadSettings { rate: Some(Rate(400.0)), duration: Span(1_500 * MS), ..spec_h3() };

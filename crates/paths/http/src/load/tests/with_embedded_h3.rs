@@ -1,8 +1,11 @@
 //! HTTP/3 against the embedded ingress.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+use plumb_host::time::monotonic_ns;
 use plumb_ingress::{Config, EmbeddedIngress, Http3, KeyOperations, OriginServer, Timeouts, Tls};
 use plumb_model::{Bytes, NoticeKind, Percent};
 use rustls::pki_types::PrivateKeyDer;
@@ -28,7 +31,7 @@ fn ingress(origin_port: u16, streams_max: u32) -> (EmbeddedIngress, String) {
         threads: 1,
         tls: Some(tls),
         http2: None,
-        http3: Some(Http3 { streams_max }),
+        http3: Some(Http3 { streams_max, takes_zero_rtt: true }),
         timeouts: Timeouts::default(),
     })
     .unwrap();
@@ -155,4 +158,106 @@ fn handshakes_are_full_or_resumed_as_the_settings_say() {
     let [full, of_ingress] = ["handshakes_full", "handshakes_resumed"].map(|name| counters[name]);
     assert!(full + of_ingress >= 200 && of_ingress >= resumed, "{counters:?}");
     assert_eq!(full, counters["key_operations_inline"]);
+}
+
+#[test]
+fn requests_go_out_in_0_rtt_as_often_as_the_settings_say() {
+    let origin = OriginServer::start(612).unwrap();
+    let (ingress, url) = ingress(origin.port(), 100);
+    for (resumption, share) in [(1.0, 1.0), (0.8, 0.4)] {
+        let before = ingress.counters()["handshakes_zero_rtt"];
+        let spec = LoadSettings {
+            reuse: Reuse::None,
+            requests: Some(500),
+            resumption: Percent(resumption),
+            zero_rtt: Percent(share),
+            warmup: Span(0),
+            checks: vec!["status == 200".to_owned(), "body length == 612 B".to_owned()],
+            ..spec_h3()
+        };
+        let measurement = measure(&spec, &url);
+        assert_eq!((measurement.work, measurement.errors.clone()), (500, [].into()));
+        assert_eq!(share_of(&measurement, "checks"), (1000, 0));
+        let [accepted, rejected, missing] = zero_rtt(&measurement);
+        let asked = (500.0 * share) as u64;
+        // Each connection may be one off, and its first handshakes have no session yet.
+        let (connections, all) = (u64::from(spec.connections), accepted + missing);
+        assert!(all.abs_diff(asked) <= 2 * connections && missing <= 2 * connections, "{accepted} {missing}");
+        assert_eq!(rejected, 0);
+        let counted = ingress.counters()["handshakes_zero_rtt"] - before;
+        assert!(counted.abs_diff(accepted) <= connections, "{counted} counted, {accepted} accepted");
+    }
+}
+
+/// Forwards datagrams to a server, each client's by a socket for itself, until no client has sent any for a second. Returns what each
+/// client sent, in order.
+fn forward(front: UdpSocket, to: SocketAddr) -> JoinHandle<Vec<Vec<Vec<u8>>>> {
+    front.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    std::thread::spawn(move || {
+        let mut clients: Vec<(SocketAddr, UdpSocket, Vec<Vec<u8>>)> = Vec::new();
+        let (mut bytes, mut heard_ns) = (vec![0; 65_536], monotonic_ns());
+        while clients.is_empty() || monotonic_ns() - heard_ns < 1000 * MS {
+            if let Ok((count, from)) = front.recv_from(&mut bytes) {
+                heard_ns = monotonic_ns();
+                let at = clients.iter().position(|(client, ..)| *client == from).unwrap_or_else(|| {
+                    clients.push((from, socket_to(to), Vec::new()));
+                    clients.len() - 1
+                });
+                // The server may have gone.
+                let _ = clients[at].1.send(&bytes[..count]);
+                clients[at].2.push(bytes[..count].to_vec());
+            }
+            for (client, socket, _) in &clients {
+                while let Ok(count) = socket.recv(&mut bytes) {
+                    let _ = front.send_to(&bytes[..count], client);
+                }
+            }
+        }
+        clients.into_iter().map(|(_, _, sent)| sent).collect()
+    })
+}
+
+fn socket_to(to: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(to).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+#[test]
+fn the_embedded_ingress_does_not_take_a_request_in_0_rtt_twice() {
+    let origin = OriginServer::start(612).unwrap();
+    let (ingress, _) = ingress(origin.port(), 100);
+    let to = SocketAddr::from(([127, 0, 0, 1], ingress.port()));
+    let front = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://127.0.0.1:{}/", front.local_addr().unwrap().port());
+    let forwarded = forward(front, to);
+    let spec = LoadSettings {
+        reuse: Reuse::None,
+        connections: 1,
+        requests: Some(20),
+        resumption: Percent(1.0),
+        zero_rtt: Percent(1.0),
+        ..spec_h3()
+    };
+    let measurement = measure(&spec, &url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (20, [].into()));
+    let [accepted, rejected, missing] = zero_rtt(&measurement);
+    assert!(accepted >= 15 && rejected == 0, "{accepted}, {rejected}, {missing}");
+    let sent = forwarded.join().unwrap();
+    let before = ingress.counters();
+    // The load leaves its last connections without a word, and the server keeps them for a minute.
+    for flight in &sent[..15] {
+        // While a connection lives, or has just ended, its packets are known. After that the server begins another connection.
+        let (socket, deadline_ns) = (socket_to(to), monotonic_ns() + 20_000 * MS);
+        while socket.recv(&mut [0; 65_536]).is_err() {
+            assert!(monotonic_ns() < deadline_ns, "the server never answers");
+            flight.iter().take(2).for_each(|datagram| drop(socket.send(datagram)));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let after = ingress.counters();
+    for name in ["requests_h3", "handshakes_zero_rtt"] {
+        assert_eq!(after[name], before[name], "{name}");
+    }
 }

@@ -8,10 +8,11 @@ use plumb_h2::frame::{Flags, FrameKind, HEADER_BYTES, encode};
 use plumb_h2::hpack::{Field, replayable};
 use plumb_h2::{ErrorCode, Settings};
 use plumb_model::{Bytes, LoadWindow};
-use plumb_pace::{Frame, Proportion};
+use plumb_pace::Frame;
 
 use super::receive::UNREAD_BYTES_MAX;
 use super::*;
+use crate::load::beginnings::Beginnings;
 use crate::load::checks::Checks;
 use crate::load::core::RequestSettings;
 use crate::load::tally::Tally;
@@ -36,8 +37,14 @@ fn core_of(spec: &LoadSettings) -> Core<Shared> {
         netns: None,
     };
     let shared = H2::shared(&spec, &url);
-    Core::new(Arc::new(request_settings), shared, Security::Plain, Proportion::new(0.0, 1), Tally::default())
-        .unwrap()
+    Core::new(
+        Arc::new(request_settings),
+        shared,
+        Security::Plain,
+        Beginnings::new(&spec, 1),
+        Tally::default(),
+    )
+    .unwrap()
 }
 
 /// Opens three streams, and gives the client the server's bytes in pieces of this length.

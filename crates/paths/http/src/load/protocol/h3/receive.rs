@@ -11,7 +11,9 @@ use crate::load::content::{Content, Label};
 use crate::load::core::Core;
 use crate::load::errors::Failure;
 use crate::load::http3_error::Http3Error;
+use crate::load::link::Link as _;
 use crate::load::quic_link::QuicLink;
+use crate::settings::Spoken;
 
 /// Ends the connection, and tells the server its fault.
 fn refuse(link: &mut QuicLink, fault: PeerFault) -> Failure {
@@ -34,13 +36,23 @@ impl H3 {
         loop {
             match link.poll() {
                 Ok(None) => return Ok(()),
-                Ok(Some(event)) => self.on_event(link, core, event)?,
+                Ok(Some(quinn_proto::Event::Stream(event))) => self.on_event(link, core, event)?,
+                Ok(Some(_)) => self.on_connected(link, core)?,
                 Err(failure) => {
                     self.wire.lost = Some(failure);
                     return Ok(());
                 }
             }
         }
+    }
+
+    /// The handshake of a connection that sent requests before is over.
+    fn on_connected(&mut self, link: &mut QuicLink, core: &mut Core<Shared>) -> Result<(), Failure> {
+        let heard_ns = self.wire.heard_ns;
+        if link.takes_back() {
+            self.begin_again(heard_ns);
+        }
+        link.negotiated().map_or(Ok(()), |negotiated| core.shook_hands(negotiated, Spoken::H3, heard_ns))
     }
 
     fn on_event(

@@ -82,7 +82,9 @@ impl H3 {
             }
             stream.waits.end(now_ns);
             core.request_settings.checks.begin(&mut stream.watch);
-            stream.answer.send_ns = now_ns;
+            if stream.answer.send_ns == 0 {
+                stream.answer.send_ns = now_ns;
+            }
         }
     }
 

@@ -113,6 +113,15 @@ impl Wire {
 }
 
 impl H3 {
+    /// The server knows of nothing that was sent. The requests are sent again on this connection.
+    pub(super) fn begin_again(&mut self, heard_ns: u64) {
+        self.wire = Wire { heard_ns, has_other_room: true, ..Wire::new() };
+        for (exchange, stream) in self.exchanges.iter_mut().zip(&mut self.streams) {
+            *exchange = Exchange::new(self.is_head);
+            stream.answer.sent_ns = 0;
+        }
+    }
+
     /// The position of a stream among those under way.
     pub(super) fn find(&self, id: StreamId) -> Option<usize> {
         self.exchanges.iter().position(|exchange| exchange.id == Some(id))

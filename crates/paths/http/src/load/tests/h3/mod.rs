@@ -4,7 +4,7 @@ pub(crate) mod peer;
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Bytes, Wait};
+use plumb_model::{Bytes, Percent, Wait};
 use quinn_proto::TransportConfig;
 
 use self::peer::{Engine, Peer};
@@ -146,5 +146,50 @@ fn sockets_have_the_buffer_that_is_asked_for() {
     load.receive_buffer: only sockets of HTTP/3 have a fixed buffer; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_rmem`
     load.receive_buffer: a socket's buffer has at least 1 B and less than 1 GiB
     load.receive_buffer: a socket's buffer has at least 1 B and less than 1 GiB
+    ");
+}
+
+#[test]
+fn requests_that_a_server_does_not_take_in_0_rtt_are_sent_again() {
+    let mut engine = Engine::new(TransportConfig::default());
+    engine.zero_rtt_max = 40;
+    let peer = Peer::serving(engine, NONE);
+    let spec = LoadSettings {
+        reuse: Reuse::None,
+        resumption: Percent(1.0),
+        zero_rtt: Percent(1.0),
+        checks: vec!["status == 200".to_owned()],
+        ..spec_h3(1, 1, 100, 0)
+    };
+    let measurement = measure(&spec, &peer.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (100, [].into()));
+    assert_eq!(share_of(&measurement, "checks"), (100, 0));
+    let [accepted, rejected, missing] = zero_rtt(&measurement);
+    // The sessions of the first connections without 0-RTT do not allow it either.
+    assert!(accepted + missing >= 40 && rejected > 0, "{accepted}, {rejected}, {missing}");
+    assert_eq!(accepted + rejected + missing, 100);
+}
+
+#[test]
+fn requests_in_0_rtt_are_refused_where_there_can_be_none() {
+    let asked = |zero_rtt| LoadSettings {
+        resumption: Percent(0.5),
+        zero_rtt: Percent(zero_rtt),
+        ..spec_h3(2, 1, 20, 0)
+    };
+    let get = || LoadSettings { method: "GET".to_owned(), body: None, ..asked(0.5) };
+    assert_eq!(check(&get()).map_err(|fault| fault.to_string()), Ok(()));
+    let faults = [
+        asked(1.5),
+        LoadSettings { protocol: LoadProtocol::H1, ..get() },
+        LoadSettings { zero_rtt: Percent(0.75), ..get() },
+        LoadSettings { method: "POST".to_owned(), ..get() },
+    ];
+    let faults = faults.map(|spec| check(&spec).unwrap_err().to_string());
+    insta::assert_snapshot!(faults.join("\n"), @r"
+    load.zero_rtt: a share is 0% to 100%
+    load.zero_rtt: only HTTP/3 sends requests in 0-RTT here; set `protocol: h3`
+    load.zero_rtt: only connections that resume a session send requests in 0-RTT; set `resumption` to 75% or more
+    load.zero_rtt: a request in 0-RTT may reach the server twice, and POST changes things there (RFC 8470, section 4)
     ");
 }

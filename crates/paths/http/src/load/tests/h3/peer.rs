@@ -19,11 +19,18 @@ use quinn_proto::{
 };
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::ServerSessionMemoryCache;
 
 /// The server without a socket or a clock. It reads every request to its end, and answers with status 200, unless it is deaf: then it
 /// leaves requests unread, so that no window opens again.
 pub(crate) struct Engine {
     pub(crate) is_deaf: bool,
+    /// How many connections may have their requests in 0-RTT taken. Those after them may resume sessions all the same.
+    pub(crate) zero_rtt_max: usize,
+    /// How many connections it has accepted.
+    accepted: usize,
+    /// For connections whose requests in 0-RTT it does not take.
+    without_zero_rtt: Arc<ServerConfig>,
     endpoint: Endpoint,
     connections: HashMap<ConnectionHandle, Connection>,
 }
@@ -39,10 +46,24 @@ impl Engine {
             .with_single_cert(vec![certified.cert.der().clone()], key)
             .unwrap();
         tls.alpn_protocols = vec![b"h3".to_vec()];
-        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
-        config.transport_config(Arc::new(transport));
-        let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(config)), true, None);
-        Self { is_deaf: false, endpoint, connections: HashMap::new() }
+        tls.session_storage = ServerSessionMemoryCache::new(4096);
+        let transport = Arc::new(transport);
+        let config = |early_data_bytes| {
+            let mut tls = tls.clone();
+            tls.max_early_data_size = early_data_bytes;
+            let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+            config.transport_config(Arc::clone(&transport));
+            Arc::new(config)
+        };
+        let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(config(u32::MAX)), true, None);
+        Self {
+            is_deaf: false,
+            zero_rtt_max: usize::MAX,
+            accepted: 0,
+            without_zero_rtt: config(0),
+            endpoint,
+            connections: HashMap::new(),
+        }
     }
 
     /// Takes a datagram.
@@ -55,7 +76,9 @@ impl Engine {
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                let Ok((handle, connection)) = self.endpoint.accept(incoming, now, &mut reply, None) else {
+                self.accepted += 1;
+                let config = (self.accepted > self.zero_rtt_max).then(|| Arc::clone(&self.without_zero_rtt));
+                let Ok((handle, connection)) = self.endpoint.accept(incoming, now, &mut reply, config) else {
                     panic!("the load begins no connection");
                 };
                 self.connections.insert(handle, connection);
