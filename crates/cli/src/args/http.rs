@@ -42,6 +42,7 @@ impl Flagged for HttpSettings {
             key("load.header_table", "SIZE"),
             key("load.congestion", "ALGORITHM").value_parser(["cubic", "newreno", "bbr"]),
             key("load.receive_buffer", "SIZE"),
+            key("load.sockets", "SOCKETS").value_parser(["per-connection", "shared"]),
             key("load.threads", "N").short('t'),
             time_unless("load.requests"),
             key("load.requests", "N").short('n'),

@@ -39,6 +39,12 @@ impl From<Event> for Ready {
 }
 
 impl Ready {
+    /// The same events for somebody else.
+    #[must_use]
+    pub fn with_token(self, token: u64) -> Self {
+        Self { token, ..self }
+    }
+
     /// There may be something to read, be it an end or an error.
     #[must_use]
     #[inline]

@@ -11,6 +11,7 @@ mod driver;
 mod ingress;
 mod load;
 mod origin;
+mod sockets;
 mod tls;
 mod windows;
 
@@ -25,6 +26,7 @@ pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
 pub use load::{LoadProtocol, LoadSettings, Reuse, Spoken};
 pub use origin::{OriginKind, OriginSettings};
+pub use sockets::Sockets;
 pub use tls::{KeyKind, TlsVersion};
 pub use windows::WindowSettings;
 

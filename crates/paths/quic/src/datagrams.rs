@@ -157,10 +157,10 @@ impl Datagrams {
         self.counts.get()
     }
 
-    /// Datagrams that the kernel dropped, because the socket's buffer was full.
+    /// The same with the datagrams that the kernel dropped, because the socket's buffer was full.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        dropped(self)
+    pub fn counts_of_kernel_too(&self) -> DatagramCounts {
+        DatagramCounts { dropped: dropped(self), ..self.counts.get() }
     }
 
     /// The sizes of the buffers that the kernel has for the socket.

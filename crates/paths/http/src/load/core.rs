@@ -9,12 +9,15 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use plumb_host::epoll::{Alarm, Epoll, Ready};
+use plumb_model::Merge as _;
 use plumb_pace::Backoff;
+use plumb_quic::DatagramCounts;
 
 use super::beginnings::Beginnings;
 use super::checks::Checks;
 use super::due::Due;
 use super::errors::Failure;
+use super::quic::port::Port;
 use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
 use super::tls::{Negotiated, is_spoken};
@@ -23,6 +26,8 @@ use crate::settings::{Reuse, Spoken};
 
 /// The token of the alarm.
 pub const ALARM: u64 = u64::MAX;
+/// The token of the UDP port that all connections of the thread share.
+pub const DATAGRAMS: u64 = u64::MAX - 1;
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Connections that wait for the server to close them, at most.
@@ -65,6 +70,10 @@ pub struct Core<T> {
     pub beginnings: Beginnings,
     /// Where reads go; nothing stays in it.
     pub buffer: Box<[u8]>,
+    /// The UDP port that all connections share, if they do.
+    pub port: Option<Rc<Port>>,
+    /// The datagrams of that port that were counted before the window opened.
+    port_before: DatagramCounts,
     /// Where datagrams are put together; nothing stays in it.
     pub outgoing: Vec<u8>,
     /// The protocol's shared state.
@@ -111,6 +120,8 @@ impl<T> Core<T> {
             security,
             beginnings,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            port: None,
+            port_before: DatagramCounts::default(),
             outgoing: Vec::new(),
             shared,
             tally,
@@ -171,6 +182,29 @@ impl<T> Core<T> {
     #[must_use]
     pub fn is_spreading(&self) -> bool {
         self.sources.is_spreading
+    }
+
+    /// Something happened on the UDP port that all connections share. Returns what each of them learns of it.
+    pub fn on_datagrams(&mut self, ready: Ready) -> Vec<Ready> {
+        let Some(port) = &self.port else { return Vec::new() };
+        let (bytes, mut tokens) = port.deliver(&mut self.buffer);
+        self.traffic.received.set(self.traffic.received.get() + bytes as u64);
+        if ready.is_writable() {
+            tokens.extend(port.unblock());
+        }
+        tokens.into_iter().map(|token| ready.with_token(token)).collect()
+    }
+
+    /// The window opens or closes: the datagrams of the port that all connections share count in between.
+    pub fn count_datagrams(&mut self) {
+        let Some(port) = &self.port else { return };
+        let counts = port.datagrams.counts_of_kernel_too();
+        if !self.is_open {
+            self.port_before = counts;
+            return;
+        }
+        self.tally.datagrams.add(&counts.since(self.port_before));
+        self.tally.paths.note_socket(port.datagrams.buffers());
     }
 
     /// Keeps a connection that the server said it would close until it has: the side that closes first keeps the port

@@ -67,7 +67,7 @@ pub(crate) use self::tls::is_spoken;
 use self::transport::Security;
 use self::worker::HttpWorker;
 use crate::metrics;
-use crate::settings::{Announced, Driver, LoadProtocol, LoadSettings, Reuse, Spoken, TlsVersion};
+use crate::settings::{Announced, Driver, LoadProtocol, LoadSettings, Reuse, Sockets, Spoken, TlsVersion};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -171,6 +171,12 @@ fn check_quic(spec: &LoadSettings) -> Result<(), SettingsFault> {
         return Err(SettingsFault::new(
             "load.congestion",
             "only HTTP/3 controls congestion in the load; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_congestion_control`",
+        ));
+    }
+    if spec.sockets == Sockets::Shared && !is_quic {
+        return Err(SettingsFault::new(
+            "load.sockets",
+            "only connections of HTTP/3 can share a socket; set `protocol: h3`",
         ));
     }
     match spec.receive_buffer {

@@ -3,26 +3,29 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use plumb_h3::ErrorCode;
-use plumb_host::epoll::{Epoll, Ready};
+use plumb_host::epoll::Ready;
 use plumb_host::time::{Instants, monotonic_ns};
 use plumb_model::{Merge as _, Wait};
-use plumb_quic::{DatagramCounts, Datagrams, Departure, Departures, exchange_events, number_of};
-use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, Event, Transmit};
+use plumb_quic::{DatagramCounts, Departure, Departures, number_of};
+use quinn_proto::{Connection, ConnectionHandle, Event, Transmit};
 
 use super::beginnings::Begin;
-use super::core::{Core, Parting};
+use super::core::{Core, DATAGRAMS, Parting};
 use super::errors::Failure;
 use super::link::{Link, Then, index_of};
 use super::quic::congestion::{self, WindowReads};
 use super::quic::lost;
+use super::quic::port::Port;
 use super::segments::SegmentCounts;
 use super::sessions::Sessions;
 use super::tls::{Negotiated, SessionUse, ZeroRtt};
 use super::transport::Security;
+use crate::settings::Sockets;
 
 const NEVER: u64 = u64::MAX;
 
@@ -30,13 +33,12 @@ fn add(count: &Cell<u64>, bytes: usize) {
     count.set(count.get() + bytes as u64);
 }
 
-/// A QUIC connection on a socket for itself.
+/// A QUIC connection.
 pub struct QuicLink {
     /// The connection.
     pub connection: Connection,
     handle: ConnectionHandle,
-    endpoint: Endpoint,
-    datagrams: Datagrams,
+    port: Rc<Port>,
     instants: Instants,
     begin: Begin,
     session: SessionUse,
@@ -46,7 +48,6 @@ pub struct QuicLink {
     has_session: bool,
     token: u64,
     is_readable: bool,
-    awaits_writable: bool,
     /// The datagrams that were counted before the window opened.
     counts_before: DatagramCounts,
     /// The next moment of the connection's own timer that the thread knows of.
@@ -63,7 +64,7 @@ pub struct QuicLink {
 
 impl fmt::Debug for QuicLink {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("QuicLink").field("datagrams", &self.datagrams).finish_non_exhaustive()
+        out.debug_struct("QuicLink").field("datagrams", &self.port.datagrams).finish_non_exhaustive()
     }
 }
 
@@ -73,27 +74,34 @@ impl QuicLink {
     /// # Errors
     /// When the server's host refuses datagrams.
     pub fn receive<T>(&mut self, core: &mut Core<T>) -> Result<Option<u64>, Failure> {
+        let read_ns = if self.port.is_shared() { self.take_arrivals()? } else { self.read_datagrams(core)? };
+        self.has_session |= self.sessions.was_given();
+        Ok(read_ns)
+    }
+
+    /// Reads from a port that no other connection has.
+    fn read_datagrams<T>(&mut self, core: &mut Core<T>) -> Result<Option<u64>, Failure> {
         if !self.is_readable {
             return Ok(None);
         }
-        let Some(received) = self.datagrams.receive(&mut core.buffer)? else {
-            self.is_readable = false;
-            return Ok(None);
-        };
-        add(&core.traffic.received, received.bytes);
-        // Read after the call: with an earlier time, an answer would seem to come sooner than it did.
-        let now_ns = monotonic_ns();
-        let (now, mut reply) = (self.instants.at(now_ns), Vec::new());
-        let mut rest = BytesMut::from(&core.buffer[..received.bytes]);
-        while !rest.is_empty() {
-            let bytes = rest.split_to(received.segment_bytes.clamp(1, rest.len()));
-            let event = self.endpoint.handle(now, received.from, None, received.ecn, bytes, &mut reply);
-            if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
-                self.connection.handle_event(event);
-            }
+        let connection = &mut self.connection;
+        let received = self.port.receive(&mut core.buffer, |_, _, event| connection.handle_event(event))?;
+        self.is_readable = received.is_some();
+        Ok(received.map(|(now_ns, bytes)| {
+            add(&core.traffic.received, bytes);
+            now_ns
+        }))
+    }
+
+    /// Takes the datagrams of one call to the kernel that came for this connection.
+    fn take_arrivals(&mut self) -> Result<Option<u64>, Failure> {
+        let mut read_ns = None;
+        while let Some(arrival) = self.port.next_arrival(self.handle, read_ns) {
+            let (now_ns, event) = arrival?;
+            self.connection.handle_event(event);
+            read_ns = Some(now_ns);
         }
-        self.has_session |= self.sessions.was_given();
-        Ok(Some(now_ns))
+        Ok(read_ns)
     }
 
     /// Acts on the connection's own timers.
@@ -138,7 +146,7 @@ impl QuicLink {
     /// When the server's host refuses datagrams.
     pub fn transmit<T>(&mut self, core: &mut Core<T>) -> Result<Option<Wait>, Failure> {
         let kept_back = self.transmit_all(core);
-        exchange_events(&mut self.endpoint, self.handle, &mut self.connection);
+        self.port.exchange_events(self.handle, &mut self.connection);
         self.arm(core);
         kept_back
     }
@@ -154,14 +162,14 @@ impl QuicLink {
         let now = self.instants.at(monotonic_ns());
         loop {
             core.outgoing.clear();
-            let segments_max = self.datagrams.segments_max();
+            let segments_max = self.port.datagrams.segments_max();
             self.reads.reset();
             let Some(transmit) = self.connection.poll_transmit(now, segments_max, &mut core.outgoing) else {
                 return Ok(self.reads.kept_back());
             };
             if !self.send(&transmit, &core.outgoing[..transmit.size], core)? {
                 self.unsent = Some((transmit, core.outgoing.clone()));
-                self.await_writable(&core.epoll)?;
+                self.port.await_writable(self.handle, &core.epoll)?;
                 return Ok(Some(Wait::Socket));
             }
             self.depart();
@@ -175,7 +183,7 @@ impl QuicLink {
 
     /// Sends datagrams; `false` where the kernel takes none now.
     fn send<T>(&self, transmit: &Transmit, contents: &[u8], core: &Core<T>) -> Result<bool, Failure> {
-        let taken = self.datagrams.send(transmit, contents)?;
+        let taken = self.port.datagrams.send(transmit, contents)?;
         add(&core.traffic.sent, taken.unwrap_or(0));
         Ok(taken.is_some())
     }
@@ -184,19 +192,15 @@ impl QuicLink {
         let path = self.connection.stats().path;
         DatagramCounts {
             lost: path.lost_packets,
-            dropped: self.datagrams.dropped(),
             congestion_events: path.congestion_events,
             black_holes: path.black_holes_detected,
-            ..self.datagrams.counts()
+            // Those of a port that others have too are counted once for all.
+            ..if self.port.is_shared() {
+                DatagramCounts::default()
+            } else {
+                self.port.datagrams.counts_of_kernel_too()
+            }
         }
-    }
-
-    fn await_writable(&mut self, epoll: &Epoll) -> Result<(), Failure> {
-        if !self.awaits_writable {
-            self.awaits_writable = true;
-            epoll.watch_writes_too(&self.datagrams, self.token)?;
-        }
-        Ok(())
     }
 
     /// Has the thread wake up for the connection's timer, if it would not before.
@@ -240,25 +244,27 @@ impl Link for QuicLink {
             return Err(Failure::Tls("the load has no settings of QUIC".to_owned()));
         };
         let (now_ns, begin) = (monotonic_ns(), core.beginnings.choose());
-        let datagrams = Datagrams::connect(to, client.receive_buffer)?;
-        core.epoll.watch_reads(&datagrams, token)?;
-        let mut endpoint = Endpoint::new(Arc::clone(&client.endpoint), None, true, None);
+        let port = match &core.port {
+            Some(port) => Rc::clone(port),
+            None if client.sockets == Sockets::Shared => {
+                let port = Rc::new(Port::open(client, to, DATAGRAMS, true, &core.epoll)?);
+                Rc::clone(core.port.insert(port))
+            }
+            None => Rc::new(Port::open(client, to, token, false, &core.epoll)?),
+        };
         let config = match begin {
             Begin::Full => &client.full,
             Begin::Resume => &client.resuming,
             Begin::ZeroRtt => &client.zero_rtt,
         };
-        let (handle, connection) = endpoint
-            .connect(client.instants.at(now_ns), config.clone(), to, "")
-            .map_err(|error| Failure::Tls(error.to_string()))?;
+        let (handle, connection) = port.connect(config.clone(), to, (token, now_ns))?;
         let reads = WindowReads::by(&connection).expect("the settings of connections name this controller");
         let departures =
             plumb_quic::departures(connection.crypto_session()).expect("a client's session notes them");
         let link = Self {
             connection,
             handle,
-            endpoint,
-            datagrams,
+            port,
             instants: client.instants,
             session: SessionUse::new(begin.resumes(), client.sessions.was_taken()),
             begin,
@@ -266,7 +272,6 @@ impl Link for QuicLink {
             has_session: false,
             token,
             is_readable: false,
-            awaits_writable: false,
             counts_before: DatagramCounts::default(),
             armed_ns: NEVER,
             unsent: None,
@@ -332,7 +337,8 @@ impl Link for QuicLink {
         // Without a handshake, nothing was acknowledged yet, and the round trip is a guess.
         if !self.connection.is_handshaking() {
             let control = congestion::control_of(&self.connection);
-            core.tally.paths.note(&self.connection.stats().path, control, self.datagrams.buffers());
+            let buffers = (!self.port.is_shared()).then(|| self.port.datagrams.buffers());
+            core.tally.paths.note(&self.connection.stats().path, control, buffers);
         }
     }
 
@@ -352,5 +358,11 @@ impl Link for QuicLink {
     fn abandon<T>(mut self, core: &mut Core<T>) {
         self.close(ErrorCode::NoError);
         let _ = self.transmit_all(core);
+    }
+}
+
+impl Drop for QuicLink {
+    fn drop(&mut self) {
+        self.port.forget(self.handle);
     }
 }

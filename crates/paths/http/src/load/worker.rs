@@ -13,7 +13,7 @@ use plumb_path::PathError;
 use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
 use super::connection::{Connection, Step};
-use super::core::{ALARM, Core};
+use super::core::{ALARM, Core, DATAGRAMS};
 use super::due::Due;
 use super::errors::Failure;
 use super::free::Free;
@@ -113,6 +113,16 @@ impl<P: Protocol> HttpWorker<P> {
         let wake_ns = self.wake_ns();
         if self.alarm_ns != wake_ns && self.core.alarm.set(wake_ns).is_ok() {
             self.alarm_ns = wake_ns;
+        }
+    }
+
+    fn take_event(&mut self, ready: Ready) {
+        if ready.token == DATAGRAMS {
+            self.core.on_datagrams(ready).into_iter().for_each(|ready| self.take_event(ready));
+        } else if self.part.due.is_some() && self.is_opening(ready) {
+            self.opening.push(ready);
+        } else {
+            self.on_event(ready);
         }
     }
 
@@ -329,6 +339,7 @@ impl<P: Protocol> HttpWorker<P> {
     fn open(&mut self) {
         self.accounts.open();
         self.take_reading();
+        self.core.count_datagrams();
         self.core.is_open = true;
         self.core.edges += 1;
         self.core.unread = 0..self.connections.len();
@@ -351,6 +362,7 @@ impl<P: Protocol> HttpWorker<P> {
         self.accounts.close();
         self.take_reading();
         self.read_segments(usize::MAX);
+        self.core.count_datagrams();
         self.core.is_open = false;
         self.core.edges += 1;
         self.core.unread = 0..self.connections.len();
@@ -468,11 +480,7 @@ impl<P: Protocol> Worker for HttpWorker<P> {
             // A wait that failed is one that ended early.
             let _ = self.core.epoll.wait(None, &mut events);
             for ready in events.iter().copied().map(Ready::from) {
-                if self.part.due.is_some() && self.is_opening(ready) {
-                    self.opening.push(ready);
-                } else {
-                    self.on_event(ready);
-                }
+                self.take_event(ready);
             }
             now_ns = self.go_on(monotonic_ns());
             now_ns = self.shake_hands(now_ns);

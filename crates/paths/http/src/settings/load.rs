@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::congestion::CongestionControl;
 use super::driver::Driver;
+use super::sockets::Sockets;
 use super::tls::TlsVersion;
 use super::windows::WindowSettings;
 use crate::metrics;
@@ -109,6 +110,9 @@ pub struct LoadSettings {
     pub congestion: Option<CongestionControl>,
     /// The buffer of each socket of HTTP/3 for datagrams that arrive: less than `1 GiB`; the kernel's own choice if absent.
     pub receive_buffer: Option<Bytes>,
+    /// The UDP sockets of HTTP/3: `per-connection`, or `shared` by all connections of a thread, which a server with several threads then
+    /// serves with one of them.
+    pub sockets: Sockets,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
     /// Whether connections are used again: `keep-alive`, or `none` for a new handshake every request.
@@ -206,6 +210,7 @@ impl Default for LoadSettings {
             header_table: Bytes(4 << 10),
             congestion: None,
             receive_buffer: None,
+            sockets: Sockets::default(),
             threads: 1,
             reuse: Reuse::default(),
             duration: Span(5_000_000_000),

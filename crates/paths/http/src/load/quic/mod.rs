@@ -3,6 +3,7 @@
 pub mod congestion;
 pub mod lost;
 pub mod paths;
+pub mod port;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::errors::OfferError;
 use super::sessions::Sessions;
 use super::tls::{Offer, SessionUse};
 use super::tls_rustls;
-use crate::settings::LoadSettings;
+use crate::settings::{LoadSettings, Sockets};
 
 /// How a thread's connections are made.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub struct Client {
     pub sessions: Arc<Sessions>,
     /// The size of sockets' buffers for datagrams that arrive.
     pub receive_buffer: Option<Bytes>,
+    /// Which of them share a socket.
+    pub sockets: Sockets,
     /// The clock.
     pub instants: Instants,
 }
@@ -63,6 +66,7 @@ impl Client {
             resuming: config(tls.resuming),
             sessions: tls.sessions,
             receive_buffer: spec.receive_buffer,
+            sockets: spec.sockets,
             instants: Instants::new(),
         })
     }

@@ -12,9 +12,13 @@ use rustls::pki_types::PrivateKeyDer;
 
 use super::*;
 use crate::load::STREAMS;
-use crate::settings::{LoadProtocol, WindowSettings};
+use crate::settings::{LoadProtocol, Sockets, WindowSettings};
 
 fn ingress(origin_port: u16, streams_max: u32) -> (EmbeddedIngress, String) {
+    ingress_of_threads(1, origin_port, streams_max)
+}
+
+fn ingress_of_threads(threads: u32, origin_port: u16, streams_max: u32) -> (EmbeddedIngress, String) {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (leaf, key) = (certified.cert.der().clone(), certified.signing_key.serialize_der());
     let key = PrivateKeyDer::try_from(key).unwrap();
@@ -28,7 +32,7 @@ fn ingress(origin_port: u16, streams_max: u32) -> (EmbeddedIngress, String) {
     let ingress = EmbeddedIngress::start(&Config {
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         origin_port,
-        threads: 1,
+        threads,
         tls: Some(tls),
         http2: None,
         http3: Some(Http3 { streams_max, takes_zero_rtt: true }),
@@ -260,4 +264,59 @@ fn the_embedded_ingress_does_not_take_a_request_in_0_rtt_twice() {
     for name in ["requests_h3", "handshakes_zero_rtt"] {
         assert_eq!(after[name], before[name], "{name}");
     }
+}
+
+#[test]
+fn connections_that_share_a_socket_reach_one_thread_of_the_server() {
+    let origin = OriginServer::start(612).unwrap();
+    for (sockets, count, is_spread) in [(Sockets::Shared, 2, false), (Sockets::PerConnection, 64, true)] {
+        let (ingress, url) = ingress_of_threads(8, origin.port(), 100);
+        let checks = vec!["body length == 612 B".to_owned(), "status == 200".to_owned()];
+        let spec = LoadSettings {
+            sockets,
+            checks,
+            connections: 64,
+            streams: 2,
+            requests: Some(2_000),
+            threads: 2,
+            ..spec_h3()
+        };
+        let measurement = measure(&spec, &url);
+        assert_eq!((measurement.work, measurement.errors.clone()), (2_000, [].into()));
+        assert_eq!(share_of(&measurement, "checks"), (4_000, 0));
+        let busy = ingress.requests_by_thread().values().filter(|requests| **requests > 0).count();
+        assert_eq!(busy > 2, is_spread, "{:?}", ingress.requests_by_thread());
+        assert_eq!(measurement.observed["receive buffer"].values().sum::<u64>(), count);
+        let sent = measurement.observed_count("datagrams", "sent");
+        assert!(sent >= 2_000 / 4, "{sent}");
+    }
+}
+
+#[test]
+fn connections_that_share_a_socket_come_and_go() {
+    let origin = OriginServer::start(612).unwrap();
+    let (ingress, url) = ingress(origin.port(), 100);
+    let spec = LoadSettings {
+        sockets: Sockets::Shared,
+        reuse: Reuse::None,
+        connections: 8,
+        requests: Some(1_000),
+        resumption: Percent(1.0),
+        zero_rtt: Percent(0.5),
+        checks: vec!["status == 200".to_owned()],
+        ..spec_h3()
+    };
+    let measurement = measure(&spec, &url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (1_000, [].into()));
+    assert_eq!(share_of(&measurement, "checks"), (1_000, 0));
+    let [accepted, ..] = zero_rtt(&measurement);
+    assert!(accepted >= 400, "{accepted}");
+    let at_a_rate = LoadSettings { rate: Some(Rate(50.0)), requests: Some(100), ..spec.clone() };
+    let measurement = measure(&at_a_rate, &url);
+    assert!(measurement.work > 0 && measurement.errors.is_empty(), "{measurement:?}");
+    drop(ingress);
+    let spec = LoadSettings { timeout: Span(300 * MS), requests: Some(20), ..spec };
+    let measurement = measure(&spec, &url);
+    assert_eq!(measurement.work, 0, "{measurement:?}");
+    assert_eq!(measurement.errors.keys().collect::<Vec<_>>(), ["connection refused"]);
 }

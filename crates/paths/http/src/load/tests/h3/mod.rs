@@ -9,7 +9,7 @@ use quinn_proto::TransportConfig;
 
 use self::peer::{Engine, Peer};
 use super::*;
-use crate::settings::{CongestionControl, LoadProtocol};
+use crate::settings::{CongestionControl, LoadProtocol, Sockets};
 
 /// No datagram is lost.
 const NONE: fn(u64) -> bool = |_| false;
@@ -141,11 +141,13 @@ fn sockets_have_the_buffer_that_is_asked_for() {
     let measurement = measure(&asked(64 << 10), &peer.url);
     assert_eq!(measurement.observed["receive buffer"], [("128 KiB".to_owned(), 2)].into());
     let of_tcp = LoadSettings { receive_buffer: Some(Bytes(1)), ..spec() };
-    let faults = [of_tcp, asked(0), asked(1 << 30)].map(|spec| check(&spec).unwrap_err().to_string());
+    let shared = LoadSettings { sockets: Sockets::Shared, ..spec() };
+    let faults = [of_tcp, asked(0), asked(1 << 30), shared].map(|spec| check(&spec).unwrap_err().to_string());
     insta::assert_snapshot!(faults.join("\n"), @r"
     load.receive_buffer: only sockets of HTTP/3 have a fixed buffer; set `protocol: h3`, or for TCP the host's `net.ipv4.tcp_rmem`
     load.receive_buffer: a socket's buffer has at least 1 B and less than 1 GiB
     load.receive_buffer: a socket's buffer has at least 1 B and less than 1 GiB
+    load.sockets: only connections of HTTP/3 can share a socket; set `protocol: h3`
     ");
 }
 
