@@ -61,12 +61,7 @@ fn check_link(system: &SystemSettings) -> Result<(), SettingsFault> {
             "plumb adds a link only to an ingress that it starts; leave out `link` for `kind: external`";
         return Err(SettingsFault::new("system.link", message));
     }
-    link.check()?;
-    if link.burst.is_some() {
-        let message = "the rate of `system.link` has no burst; leave it out";
-        return Err(SettingsFault::new("system.link.burst", message));
-    }
-    Ok(())
+    link.check_between_ends()
 }
 
 /// Why a load cannot be on another host than its system.

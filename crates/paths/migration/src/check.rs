@@ -34,6 +34,7 @@ pub fn check(settings: &MigrationSettings) -> Result<(), SettingsFault> {
         .content
         .check()
         .map_err(|error| SettingsFault::new("system.content", format!("failed to {error}")))?;
+    system.link.check_between_ends()?;
     let (limit, longest) =
         (settings.load.time_limit, settings.load.duration.0.saturating_add(LIMIT_SLACK_NS));
     if limit.0 == 0 || limit.0 > longest {

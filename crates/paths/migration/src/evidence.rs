@@ -1,10 +1,11 @@
 //! The evidence that a slot did what was asked, from the engine that did it.
 
-use plumb_model::{Evidence, Measurement};
+use plumb_model::{Evidence, Measurement, Reading};
 use plumb_path::SeenWindow;
+use plumb_path::link::LinkedEnds;
 
 use crate::settings::{MigrationSettings, SystemKind};
-use crate::{engine, qemu};
+use crate::{engine, metrics, qemu};
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
 pub fn evidence(
@@ -12,8 +13,25 @@ pub fn evidence(
     seen: SeenWindow<'_>,
     measurement: &Measurement,
 ) -> Vec<Evidence> {
-    match settings.system.kind {
+    let of_engine = match settings.system.kind {
         SystemKind::Plumb => engine::evidence(settings, seen, measurement),
         SystemKind::Qemu => qemu::evidence(settings, seen, measurement),
-    }
+    };
+    of_engine.into_iter().chain(link(settings, seen, measurement)).collect()
 }
+
+/// Proof that the memory crossed the link, and that the link had its effects and kept up; none without a link.
+fn link(settings: &MigrationSettings, seen: SeenWindow<'_>, measurement: &Measurement) -> Vec<Evidence> {
+    if settings.system.link.is_empty() {
+        return Vec::new();
+    }
+    let bytes = match measurement.readings.get(metrics::THROUGHPUT.name) {
+        Some(Reading::Rate { count, .. }) => *count as f64,
+        _ => 0.0,
+    };
+    let least = ((bytes / PACKET_BYTES).floor(), bytes);
+    LinkedEnds::evidence(&settings.system.link, (seen.before, seen.after), least)
+}
+
+/// More bytes than a packet of the link carries.
+const PACKET_BYTES: f64 = 1500.0;

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use plumb_model::{Evidence, Question};
+use plumb_path::link::NoLink;
 use plumb_path::{
-    About, AnyError, DataPath, Load, PathError, Place, SeenWindow, Settings, SettingsFault, Sides, System,
-    Timing,
+    About, AnyError, DataPath, Facts, LinkMaker, Load, PathError, Place, SeenWindow, Settings, SettingsFault,
+    Sides, System, SystemFacts, Timing,
 };
 use serde_json::Value;
 
@@ -38,12 +39,24 @@ impl Settings for MigrationSettings {
     }
 
     fn feasible(&self, _: Sides) -> Result<(), AnyError> {
+        if !self.system.link.is_empty() {
+            NoLink::check(&self.system.link)?;
+        }
         // Each side compresses or restores, and starts its own QEMU.
         match self.system.kind {
             SystemKind::Plumb => self.system.codec.feasible()?,
             SystemKind::Qemu => qemu::feasible(self)?,
         }
         Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        let needs_namespaces = !self.system.link.is_empty();
+        Facts { system: SystemFacts { needs_namespaces, ..SystemFacts::default() }, ..Facts::default() }
+    }
+
+    fn link_maker(&self) -> Option<LinkMaker> {
+        (!self.system.link.is_empty()).then_some(LinkMaker::Plumbline)
     }
 
     fn timing(&mut self) -> Timing<'_> {

@@ -18,5 +18,7 @@ mod family;
 pub mod metrics;
 pub mod qemu;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use family::MIGRATION;

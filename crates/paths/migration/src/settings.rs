@@ -3,6 +3,7 @@
 use std::fmt;
 
 use plumb_model::{ByteRate, Bytes, Percent, Span};
+use plumb_path::link::LinkShape;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -159,6 +160,9 @@ pub struct SystemSettings {
     pub dirty: DirtySettings,
     /// Whether to detect zero pages and send only a mark for each.
     pub zero_pages: ZeroPages,
+    /// A link between the two sides that is worse than the machine.
+    #[serde(skip_serializing_if = "LinkShape::is_empty")]
+    pub link: LinkShape,
     /// Whether the destination allocates its memory before the migration begins. Otherwise it allocates each page on arrival,
     /// which in a virtual machine can cost more than the migration.
     pub prefault: bool,
@@ -184,6 +188,7 @@ impl Default for SystemSettings {
             tls: Tls::default(),
             dirty: DirtySettings::default(),
             zero_pages: ZeroPages::default(),
+            link: LinkShape::default(),
             prefault: true,
         }
     }

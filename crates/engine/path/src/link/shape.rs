@@ -46,6 +46,21 @@ impl LinkShape {
         self.jitter.is_some() || self.reordering.is_some() || self.seed.is_some()
     }
 
+    /// Checks the effects of a link that Plumbline makes between a load and its system.
+    ///
+    /// # Errors
+    /// The first fault, with its key.
+    pub fn check_between_ends(&self) -> Result<(), SettingsFault> {
+        self.check()?;
+        match self.burst {
+            Some(_) => Err(SettingsFault::new(
+                "system.link.burst",
+                "the rate of `system.link` has no burst; leave it out",
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the effects against each other. `system.link` is the key of the settings.
     ///
     /// # Errors

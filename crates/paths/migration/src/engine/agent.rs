@@ -5,9 +5,11 @@
 //! counts only towards the length of the window.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use plumb_host::time::monotonic_ns;
 use plumb_model::{CpuCost, Measurement};
+use plumb_path::link::LinkedEnds;
 use plumb_path::{Load, Mark, PathError, Snapshot, System, Window, read_target};
 use serde_json::Value;
 
@@ -33,13 +35,18 @@ pub struct DestinationSystem {
 }
 
 impl DestinationSystem {
-    /// Starts a destination on a free port of loopback.
+    /// Starts a destination on a free port of loopback, or behind a link.
     ///
     /// # Errors
-    /// When no port is free.
+    /// When no port is free, or the link cannot be made.
     pub fn start(settings: &MigrationSettings) -> Result<Self, PathError> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Ok(Self { destination: Destination::start(address, settings.system.tls == Tls::On)? })
+        let is_encrypted = settings.system.tls == Tls::On;
+        let destination = if settings.system.link.is_empty() {
+            Destination::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), is_encrypted)?
+        } else {
+            Destination::behind(Arc::new(LinkedEnds::join(&settings.system.link)?), is_encrypted)?
+        };
+        Ok(Self { destination })
     }
 }
 
@@ -64,6 +71,9 @@ impl System for DestinationSystem {
             (REGIONS, totals.regions),
         ];
         snapshot.counters.extend(counters.map(|(name, count)| (name.to_owned(), count)));
+        if let Some(link) = self.destination.link() {
+            link.observe(&mut snapshot)?;
+        }
         Ok(snapshot)
     }
 

@@ -3,9 +3,10 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumb_host::cpu::CpuTime;
@@ -19,6 +20,17 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 const SOCKET: &str = "control.sock";
 /// The time limit for an answer, before which some GiB of memory may have to be hashed.
 const PATIENCE: Duration = Duration::from_secs(50);
+
+/// The destination's side, as the source's side needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// The directory with the socket.
+    pub control: PathBuf,
+    /// The address at which QEMU listens.
+    pub address: IpAddr,
+    /// The network namespace from which it can be reached; the source's own if absent.
+    pub netns: Option<PathBuf>,
+}
 
 /// A request of the source's side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

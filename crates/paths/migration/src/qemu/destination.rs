@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -15,13 +16,14 @@ use std::time::Duration;
 use plumb_host::cpu::CpuTime;
 use plumb_host::time::monotonic_ns;
 use plumb_model::CpuCost;
+use plumb_path::link::LinkedEnds;
 use plumb_path::{PathError, Place, Snapshot, System};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::abilities::Abilities;
-use super::control::{self, Ask, ControlReply, read_line, write_line};
+use super::control::{self, Ask, ControlReply, Target, read_line, write_line};
 use super::instance::{Instance, Ram, Role};
 use super::memory::GuestMemory;
 use crate::settings::SystemSettings;
@@ -39,6 +41,12 @@ pub(super) struct Setup {
     pub abilities: Abilities,
     pub system: SystemSettings,
     pub place: Place,
+    pub address: IpAddr,
+}
+
+/// The address at which QEMU listens: behind a link, or on loopback.
+pub(super) fn address(link: Option<&LinkedEnds>) -> IpAddr {
+    link.map_or(Ipv4Addr::LOCALHOST.into(), |_| LinkedEnds::ADDRESS)
 }
 
 /// The sums that the thread passes to the side that answers the runner.
@@ -57,6 +65,7 @@ pub(super) struct Destination {
     directory: PathBuf,
     version: String,
     totals: Arc<Mutex<Totals>>,
+    link: Option<LinkedEnds>,
     /// Closing it ends the thread.
     lifeline: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
@@ -64,7 +73,9 @@ pub(super) struct Destination {
 
 impl Destination {
     /// Starts the thread and proves that a destination can be started.
-    pub(super) fn start(setup: Setup) -> Result<Self, PathError> {
+    ///
+    /// The calling thread is on the system's side of the link, if there is one.
+    pub(super) fn start(setup: Setup, link: Option<LinkedEnds>) -> Result<Self, PathError> {
         let (directory, version) = (setup.place.scratch.clone(), setup.abilities.version.clone());
         let listener = control::listen(&directory)?;
         let failed =
@@ -85,7 +96,8 @@ impl Destination {
         };
         let thread =
             std::thread::Builder::new().name("qemu-control".to_owned()).spawn(serve).map_err(failed)?;
-        let destination = Self { directory, version, totals, lifeline: Some(lifeline), thread: Some(thread) };
+        let destination =
+            Self { directory, version, totals, link, lifeline: Some(lifeline), thread: Some(thread) };
         let ended = |_| Err(PathError::new("start the destination's thread: it has ended"));
         readiness.recv().unwrap_or_else(ended).map(|()| destination)
     }
@@ -93,7 +105,12 @@ impl Destination {
 
 impl System for Destination {
     fn target(&self) -> Value {
-        json!({ "control": self.directory })
+        let target = Target {
+            control: self.directory.clone(),
+            address: address(self.link.as_ref()),
+            netns: self.link.as_ref().map(LinkedEnds::path_of_load),
+        };
+        serde_json::to_value(target).unwrap_or_default()
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
@@ -104,7 +121,7 @@ impl System for Destination {
         let mut states = totals.parameters.clone();
         states.insert("program".to_owned(), format!("QEMU {}", self.version));
         states.insert("pid".to_owned(), totals.pid.to_string());
-        Ok(Snapshot {
+        let mut snapshot = Snapshot {
             cpu: CpuCost {
                 user_ns: totals.cpu.user_ns,
                 system_ns: totals.cpu.system_ns,
@@ -113,7 +130,11 @@ impl System for Destination {
             counters: BTreeMap::from([(MIGRATIONS.to_owned(), totals.migrations)]),
             states,
             ..Snapshot::default()
-        })
+        };
+        if let Some(link) = &self.link {
+            link.observe(&mut snapshot)?;
+        }
+        Ok(snapshot)
     }
 
     fn stop(&mut self) -> Result<(), PathError> {
@@ -185,15 +206,16 @@ impl Server {
 
     fn fresh(&mut self) -> Result<u16, PathError> {
         self.current = None;
-        let Setup { program, abilities, system, place } = &self.setup;
+        let Setup { program, abilities, system, place, address } = &self.setup;
         let mut instance = Instance::start(
             program,
             Role::Destination,
             Ram { bytes: system.memory.0, is_prefaulted: system.prefault },
             &place.scratch,
+            None,
         )?;
         let parameters = instance.configure(system, abilities)?;
-        instance.execute("migrate-incoming", json!({ "uri": "tcp:127.0.0.1:0" }))?;
+        instance.execute("migrate-incoming", json!({ "uri": format!("tcp:{address}:0") }))?;
         let state = instance.execute("query-migrate", json!({}))?;
         let port = port(&state).ok_or_else(|| {
             PathError::new(format!("start the destination QEMU: it does not say where it listens: {state}"))

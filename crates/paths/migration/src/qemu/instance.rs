@@ -57,9 +57,19 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Starts a QEMU with this much memory, and waits until it answers. Its standard error goes to a file in `directory`.
-    pub(super) fn start(program: &Path, role: Role, ram: Ram, directory: &Path) -> Result<Self, PathError> {
-        Self::start_patiently(program, role, ram, directory, PATIENCE + ram.patience())
+    /// Starts a QEMU with this much memory, in a network namespace if one is given, and waits until it answers. Its standard error goes to a
+    /// file in `directory`.
+    pub(super) fn start(
+        program: &Path,
+        role: Role,
+        ram: Ram,
+        directory: &Path,
+        netns: Option<&Path>,
+    ) -> Result<Self, PathError> {
+        let netns = netns.map(File::open).transpose();
+        let netns = netns
+            .map_err(|cause| PathError::new(format!("start QEMU: open its network namespace: {cause}")))?;
+        Self::start_patiently(program, role, ram, directory, (netns, PATIENCE + ram.patience()))
     }
 
     fn start_patiently(
@@ -67,22 +77,25 @@ impl Instance {
         role: Role,
         ram: Ram,
         directory: &Path,
-        patience: Duration,
+        (netns, patience): (Option<File>, Duration),
     ) -> Result<Self, PathError> {
         let log = directory.join(format!("qemu-{}.log", role.name()));
         let prepared = File::create(&log);
         let errors = prepared.map_err(|cause| {
             PathError::new(format!("start QEMU: it cannot write to {}: {cause}", log.display()))
         })?;
-        let mut child = Command::new(program)
+        let mut command = Command::new(program)
             .args(arguments(role, ram))
             .stdin(Stream::Piped)
             .stdout(Stream::Piped)
             .stderr(Stream::File(errors))
             .own_group()
             .no_new_privileges()
-            .dies_with_parent(Signal::KILL)
-            .spawn()?;
+            .dies_with_parent(Signal::KILL);
+        if let Some(netns) = &netns {
+            command = command.network(netns)?;
+        }
+        let mut child = command.spawn()?;
         let (Some(input), Some(output)) = (child.take_stdin(), child.take_stdout()) else {
             return Err(PathError::new("start QEMU: it has no standard streams"));
         };
@@ -247,7 +260,7 @@ fn last_words(log: &Path) -> String {
 /// Starts the binary and asks for its abilities.
 pub(super) fn abilities_of(program: &Path, directory: &Path) -> Result<Abilities, PathError> {
     let ram = Ram { bytes: PROBE_BYTES, is_prefaulted: false };
-    let mut instance = Instance::start(program, Role::Source, ram, directory)?;
+    let mut instance = Instance::start(program, Role::Source, ram, directory, None)?;
     let schema = instance.execute("query-qmp-schema", json!({}))?;
     let capabilities = instance.execute("query-migrate-capabilities", json!({}))?;
     let version = instance.version().to_owned();

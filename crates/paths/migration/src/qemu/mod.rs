@@ -22,7 +22,8 @@ use std::path::PathBuf;
 
 use plumb_host::process::which;
 use plumb_host::scratch::Scratch;
-use plumb_path::{AnyError, Load, PathError, Place, SettingsFault, System};
+use plumb_path::link::LinkedEnds;
+use plumb_path::{AnyError, Load, PathError, Place, SettingsFault, System, read_target};
 use serde_json::Value;
 
 use self::destination::Destination;
@@ -92,12 +93,13 @@ fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destinatio
     let abilities = instance::abilities_of(&program, &place.scratch)?;
     let lacks = |error| PathError::new(format!("use {}: {error}", program.display()));
     abilities.suffice(&settings.system).map_err(lacks)?;
-    Destination::start(destination::Setup {
-        program,
-        abilities,
-        system: settings.system.clone(),
-        place: place.clone(),
-    })
+    let (system, place) = (settings.system.clone(), place.clone());
+    let link = (!system.link.is_empty()).then(|| LinkedEnds::join(&system.link)).transpose()?;
+    if let Some(link) = &link {
+        link.enter_system()?;
+    }
+    let address = destination::address(link.as_ref());
+    Destination::start(destination::Setup { program, abilities, system, place, address }, link)
 }
 
 /// Starts a source and fills its memory.
@@ -107,11 +109,8 @@ fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destinatio
 pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
     let program = program(settings).map_err(PathError::new)?;
     let abilities = instance::abilities_of(&program, &place.scratch)?;
-    let control = target["control"].as_str().map(PathBuf::from);
-    let control =
-        control.ok_or_else(|| PathError::new(format!("find the destination's side in {target}")))?;
-    let (settings, place) = (settings.clone(), place.clone());
-    Ok(Box::new(source::Source::start(source::Setup { program, abilities, settings, control, place })?))
+    let (target, settings, place) = (read_target(target)?, settings.clone(), place.clone());
+    Ok(Box::new(source::Source::start(source::Setup { program, abilities, settings, target, place })?))
 }
 
 /// The requested binary, or the one of this machine's architecture.

@@ -14,7 +14,7 @@ use plumb_path::{Load, Mark, PathError, Place, Window};
 use serde_json::{Value, json};
 
 use super::abilities::Abilities;
-use super::control::{Ask, ControlReply, Link};
+use super::control::{Ask, ControlReply, Link, Target};
 use super::instance::{Instance, Ram, Role};
 use super::memory::{Digests, GuestMemory};
 use super::outcome::{Account, Outcome, Sample};
@@ -37,7 +37,7 @@ pub(super) struct Setup {
     pub program: PathBuf,
     pub abilities: Abilities,
     pub settings: MigrationSettings,
-    pub control: PathBuf,
+    pub target: Target,
     pub place: Place,
 }
 
@@ -56,12 +56,13 @@ impl Source {
     /// Starts a QEMU and fills its memory.
     pub(super) fn start(setup: Setup) -> Result<Self, PathError> {
         let system = &setup.settings.system;
-        let link = Link::connect(&setup.control)?;
+        let link = Link::connect(&setup.target.control)?;
         let mut instance = Instance::start(
             &setup.program,
             Role::Source,
             Ram { bytes: system.memory.0, is_prefaulted: false },
             &setup.place.scratch,
+            setup.target.netns.as_deref(),
         )?;
         let parameters = instance.configure(system, &setup.abilities)?;
         let (process, begin) = instance.memory(system.memory.0)?;
@@ -91,7 +92,7 @@ impl Source {
         let mut watch = Watch::new(self.setup.settings.system.channels, begun_ns);
         let watched = self
             .instance
-            .execute("migrate", json!({ "uri": format!("tcp:127.0.0.1:{port}") }))
+            .execute("migrate", json!({ "uri": format!("tcp:{}:{port}", self.setup.target.address) }))
             .and_then(|_| watch.until_the_end(&mut self.instance, self.setup.settings.load.time_limit.0));
         let ended_ns = monotonic_ns();
         let end = watched.map_err(|error| self.with_the_destinations_end(error))?;

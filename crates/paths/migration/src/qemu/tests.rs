@@ -190,7 +190,7 @@ fn a_destination_that_is_not_there_is_an_error_of_the_source() {
     if !is_installed("a_destination_that_is_not_there_is_an_error_of_the_source") {
         return;
     }
-    let target = serde_json::json!({ "control": "/nowhere" });
+    let target = serde_json::json!({ "control": "/nowhere", "address": "127.0.0.1", "netns": null });
     let directory = tempfile::tempdir().unwrap();
     let error = load(&settings(), &target, &place(directory.path())).err().unwrap().to_string();
     assert_eq!(error, "reach the destination's agent in /nowhere: No such file or directory (os error 2)");

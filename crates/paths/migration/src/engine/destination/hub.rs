@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plumb_host::cpu::CpuTime;
+use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_model::CpuCost;
+use plumb_path::link::LinkedEnds;
 
 use super::super::error::MigrationError;
 use super::super::message::Received;
@@ -47,9 +49,21 @@ pub(super) struct Hub {
     pub(super) is_over: AtomicBool,
     pub(super) room: Room,
     pub(super) patience: Duration,
+    /// The link through which sources come. Its threads are in this process.
+    pub(super) link: Option<Arc<LinkedEnds>>,
 }
 
 impl Hub {
+    /// The CPU time of this process so far, without the link's.
+    pub(super) fn cpu(&self) -> Result<CpuTime, plumb_host::Error> {
+        let CpuTime { user_ns, system_ns } = process_cpu_time(std::process::id())?;
+        let mut cost = CpuCost { user_ns, system_ns, ..CpuCost::default() };
+        if let Some(link) = &self.link {
+            link.subtract_link_cpu(&mut cost);
+        }
+        Ok(CpuTime { user_ns: cost.user_ns, system_ns: cost.system_ns })
+    }
+
     pub(super) fn add(&self, received: &Received) {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.migrations += 1;

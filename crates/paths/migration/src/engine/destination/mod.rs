@@ -8,11 +8,14 @@ mod session;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plumb_path::PathError;
+use plumb_path::link::LinkedEnds;
 use serde::{Deserialize, Serialize};
 
 use super::error::MigrationError;
@@ -34,6 +37,9 @@ pub struct DestinationAddress {
     pub address: SocketAddr,
     /// The certificate, if the destination accepts only encrypted connections.
     pub certificate_pem: Option<String>,
+    /// The network namespace from which it can be reached; the source's own if absent.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
 }
 
 /// A destination that listens until it is dropped.
@@ -50,7 +56,19 @@ impl Destination {
     /// # Errors
     /// When the port is taken, or the certificate cannot be made.
     pub fn start(address: SocketAddr, is_encrypted: bool) -> Result<Self, MigrationError> {
-        Self::with_patience(address, is_encrypted, PATIENCE)
+        Self::with_patience(address, is_encrypted, PATIENCE, None)
+    }
+
+    /// Listens on a free port at the system's end of a link.
+    ///
+    /// # Errors
+    /// When the calling thread cannot go there.
+    pub fn behind(link: Arc<LinkedEnds>, is_encrypted: bool) -> Result<Self, PathError> {
+        link.enter_system()?;
+        let address = SocketAddr::new(LinkedEnds::ADDRESS, 0);
+        let destination = Self::with_patience(address, is_encrypted, PATIENCE, Some(Arc::clone(&link)))?;
+        link.connect(destination.address.port())?;
+        Ok(destination)
     }
 
     /// As [`Destination::start`], but gives up a source that is silent for the given time.
@@ -58,6 +76,7 @@ impl Destination {
         address: SocketAddr,
         is_encrypted: bool,
         patience: Duration,
+        link: Option<Arc<LinkedEnds>>,
     ) -> Result<Self, MigrationError> {
         let failed = |cause| MigrationError::Listen { address, cause };
         let identity = if is_encrypted { Some(Identity::make()?) } else { None };
@@ -71,6 +90,7 @@ impl Destination {
             is_over: AtomicBool::new(false),
             room: Room::default(),
             patience,
+            link,
         });
         let shared = Arc::clone(&hub);
         let listener = std::thread::Builder::new()
@@ -84,13 +104,19 @@ impl Destination {
     #[must_use]
     pub fn target(&self) -> DestinationAddress {
         let certificate = self.hub.identity.as_ref().map(|identity| identity.certificate_pem.clone());
-        DestinationAddress { address: self.address, certificate_pem: certificate }
+        let netns = self.hub.link.as_ref().map(|link| link.path_of_load());
+        DestinationAddress { address: self.address, certificate_pem: certificate, netns }
     }
 
     /// The work done so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.hub.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The link through which sources come, if there is one.
+    pub fn link(&self) -> Option<&LinkedEnds> {
+        self.hub.link.as_deref()
     }
 
     /// Takes the reason why the last migration failed. Later calls return nothing.
@@ -104,7 +130,7 @@ impl Drop for Destination {
     fn drop(&mut self) {
         self.hub.is_over.store(true, Ordering::Release);
         // The listener is woken by one more connection; where even that fails it ends with the process.
-        if wire::connect(self.address).is_ok()
+        if wire::connect(self.address, None).is_ok()
             && let Some(listener) = self.listener.take()
         {
             let _ = listener.join();

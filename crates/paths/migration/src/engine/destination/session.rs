@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_host::cpu::CpuTime;
 use plumb_host::time::monotonic_ns;
 use plumb_model::Bytes;
 
@@ -103,7 +103,7 @@ fn migrate(
         place.is_made();
     }
     let (memory, prefault_ns) = (Arc::new(memory), monotonic_ns() - began_ns);
-    let cpu_before = process_cpu_time(std::process::id())?;
+    let cpu_before = hub.cpu()?;
     let wanted = Wanted { token, channels, codec, carry, prefault_ns };
     let alarm = Arc::new(Alarm::default());
     alarm.watch(control.socket().try_clone().map_err(lost)?, Shutdown::Read);
@@ -130,7 +130,7 @@ fn migrate(
     if let Some(error) = alarm.take() {
         return Err(error);
     }
-    let cpu = process_cpu_time(std::process::id())?.saturating_sub(cpu_before);
+    let cpu = hub.cpu()?.saturating_sub(cpu_before);
     let report = summarise(&counts, cpu, &sockets);
     if carry == Carry::Packets {
         hub.add(&report);

@@ -1,6 +1,6 @@
 //! A source's connections to the destination, with the threads behind them.
 
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -82,8 +82,8 @@ impl Link {
     ) -> Result<Self, MigrationError> {
         let failed = |cause| MigrationError::Connect { address: target.address, cause };
         let trust = trust(target, spec)?;
-        let (address, trusted) = (target.address, trust.clone());
-        let control = unless_asked_to_stop(move || reach(address, trusted.as_ref())).map_err(failed)??;
+        let (there, trusted) = (target.clone(), trust.clone());
+        let control = unless_asked_to_stop(move || reach(&there, trusted.as_ref())).map_err(failed)??;
         let (alarm, token) = (Arc::new(Alarm::default()), rand::random());
         let channels = u8::try_from(spec.channels).unwrap_or(u8::MAX);
         let cap = spec.cap.0.filter(|_| carry == Carry::Packets).map(|cap| cap.0);
@@ -130,7 +130,7 @@ impl Link {
         done: &Sender<Done>,
     ) -> Result<(), MigrationError> {
         let failed = |cause| MigrationError::Connect { address: target.address, cause };
-        let mut stream = wire::connect(target.address).map_err(failed)?;
+        let mut stream = wire::connect(target.address, target.netns.as_deref()).map_err(failed)?;
         if let Some(cap) = spec.cap.0 {
             wire::limit_unsent(&stream, cap.0, spec.channels).map_err(failed)?;
         }
@@ -303,9 +303,9 @@ fn trust(target: &DestinationAddress, spec: &SystemSettings) -> Result<Option<Tr
 }
 
 /// Connects to a destination, and shakes hands with it if the connection is encrypted.
-fn reach(address: SocketAddr, trust: Option<&Trust>) -> Result<Control, MigrationError> {
-    let failed = |cause| MigrationError::Connect { address, cause };
-    let mut stream = wire::connect(address).map_err(failed)?;
+fn reach(target: &DestinationAddress, trust: Option<&Trust>) -> Result<Control, MigrationError> {
+    let failed = |cause| MigrationError::Connect { address: target.address, cause };
+    let mut stream = wire::connect(target.address, target.netns.as_deref()).map_err(failed)?;
     let hello = Hello::Control { is_encrypted: trust.is_some() };
     std::io::Write::write_all(&mut stream, &hello.encode()).map_err(failed)?;
     let Some(trust) = trust else { return Ok(Control::plain(stream)) };

@@ -34,7 +34,7 @@ impl Peer {
 }
 
 fn destination(patience: Duration) -> Destination {
-    Destination::with_patience(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false, patience).unwrap()
+    Destination::with_patience(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false, patience, None).unwrap()
 }
 
 fn setup(token: u64, memory_bytes: u64, channels: u8, codec: &str) -> String {

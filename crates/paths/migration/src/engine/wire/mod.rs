@@ -9,8 +9,10 @@ pub mod tls;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::time::Duration;
 
+use plumb_host::namespace::enter;
 use plumb_host::tcp_info::TcpInfo;
 use rustix::net::sockopt;
 
@@ -32,12 +34,25 @@ const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 /// The receive buffer of a connection over loopback.
 const LOOPBACK_RECEIVE_BYTES: usize = 4 << 20;
 
-/// Connects to a destination.
+/// Connects to a destination, from a network namespace if one is given.
 ///
 /// # Errors
 /// When nothing listens there, or nothing answers.
-pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+pub fn connect(address: SocketAddr, netns: Option<&Path>) -> io::Result<TcpStream> {
+    let connect = || TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
+    let stream = match netns {
+        None => connect()?,
+        // A thread that has entered a namespace stays there.
+        Some(netns) => std::thread::scope(|scope| {
+            let connected = scope.spawn(|| {
+                enter(netns).map_err(io::Error::other)?;
+                connect()
+            });
+            connected
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that connects has panicked")))
+        })?,
+    };
     prepare(&stream)?;
     Ok(stream)
 }

@@ -12,7 +12,7 @@ use plumb_codec::PAGE_BYTES;
 
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = connect(listener.local_addr().unwrap()).unwrap();
+    let near = connect(listener.local_addr().unwrap(), None).unwrap();
     (near, listener.accept().unwrap().0)
 }
 
