@@ -4,7 +4,6 @@
 //! their anytime-valid intervals from Plumbline's own statistics. Nothing here asserts: a figure that is not reached
 //! is printed as it is.
 
-mod awake;
 mod bare;
 mod blocks;
 mod capacity;

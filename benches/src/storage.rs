@@ -8,12 +8,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, Sides, available_cpus, split_sides};
+use plumb_host::cpu::{Awake, CpuSet, Sides, available_cpus, split_sides};
 use plumb_host::loop_device::LoopDevice;
 use plumb_host::process::{Command, Output, output_of, which};
 use plumb_host::scratch::Scratch;
 
-use crate::awake::Awake;
 use crate::blocks::{interleave, interleave_by};
 use crate::results::{Row, cells, write_section, write_text};
 use crate::tool::{Tool, built_plumb, split_arguments};

@@ -1,6 +1,7 @@
 //! CPUs: which there are, who may use them, and how much time was spent on them.
 
 mod affinity;
+mod awake;
 mod placement;
 mod slice;
 mod time;
@@ -9,6 +10,7 @@ pub use crate::cpu_set::{CpuSet, NotCpuList};
 pub(crate) use affinity::cpus_of_parent;
 pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides, with_siblings};
+pub use awake::Awake;
 pub(crate) use placement::LINK_THREADS;
 pub use placement::Placement;
 pub use slice::{run_behind, run_first, run_last, run_soon};
