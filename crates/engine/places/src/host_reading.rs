@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::{CpuTime, available_cpus, tree_cpu_time};
+use plumb_host::cpu::{CpuSet, CpuTime, available_cpus, tree_cpu_time};
 use plumb_host::noise::{Noise as HostNoise, Snapshot};
 use plumb_host::time::boot_id;
 use plumb_model::{Evidence, Noise, facts, statements};
@@ -25,6 +25,9 @@ pub struct HostReading {
     /// sides: work in between, such as filling memory or reading a disk, belongs to no side and is not noise
     /// of others either.
     own: CpuTime,
+    /// The CPUs that are kept from idling, by threads of the looking process; empty if none are.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    awake: String,
     /// The node's counters, if this is a pod that reads them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<NodeReading>,
@@ -34,7 +37,18 @@ impl HostReading {
     /// Looks at this host.
     pub fn take() -> Result<Self, plumb_host::Error> {
         let own = tree_cpu_time(std::process::id())?;
-        Ok(Self { host: Snapshot::take()?, cpus: available_cpus()?.to_string(), own, node: None })
+        Ok(Self {
+            host: Snapshot::take()?,
+            cpus: available_cpus()?.to_string(),
+            own,
+            awake: String::new(),
+            node: None,
+        })
+    }
+
+    /// The same look, while these CPUs are kept from idling.
+    pub(super) fn kept_awake(self, cpus: &CpuSet) -> Self {
+        Self { awake: cpus.to_string(), ..self }
     }
 
     /// The same look with the node's counters.

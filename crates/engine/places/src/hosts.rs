@@ -154,6 +154,14 @@ impl Hosts {
         Ok(Agent::new(label, link, Resources { address, number, ..place }, log))
     }
 
+    /// Keeps the CPUs of the system's host from idling for the rest of the run, if it is a virtual machine.
+    ///
+    /// # Errors
+    /// When the host cannot be asked.
+    pub fn keep_awake(&mut self) -> Result<(), HostError> {
+        self.host_of(Side::System).keep_awake()
+    }
+
     /// Begins another window, in which loads, the system and the hosts are then seen.
     pub fn begin_window(&mut self) -> HostsInWindow<'_> {
         self.connections.all().for_each(Remote::begin_window);

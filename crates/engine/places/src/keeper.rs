@@ -235,6 +235,10 @@ impl Keeper<'_> {
                 self.here.node = Some(NodeReader::open(watched)?);
                 return Ok(Some(KeeperReply::Done));
             }
+            KeeperRequest::KeepAwake => {
+                self.here.keep_awake()?;
+                return Ok(Some(KeeperReply::Done));
+            }
             KeeperRequest::Hurry => {
                 while let Some(window) = self.agenda.due(u64::MAX) {
                     self.look(window);

@@ -1,5 +1,7 @@
 //! A place: a host on which agents run and which variants change. It is this host, or another one behind a keeper.
 
+use plumb_host::cpu::{Awake, CpuSet};
+use plumb_host::facts::HostFacts;
 use plumb_path::Place as Resources;
 
 use crate::child_agent::{ChildLink, Launch, Rights};
@@ -32,6 +34,9 @@ pub(crate) trait Place {
     /// The current estimate of the host's clock.
     fn clock(&self) -> ClockOffset;
 
+    /// Keeps the host's CPUs from idling for the rest of the run, if it is a virtual machine.
+    fn keep_awake(&mut self) -> Result<(), HostError>;
+
     /// Looks at the host now, and at the settings that variants change on it.
     fn look(&mut self) -> Result<HostReading, HostError>;
 
@@ -46,6 +51,7 @@ pub(crate) const HERE: &str = "this host";
 #[derive(Default)]
 pub(crate) struct ThisHost {
     treatments: Treatments,
+    awake: Option<Awake>,
     /// The counters of the node that each look reads, on a keeper that was told to.
     pub(crate) node: Option<NodeReader>,
 }
@@ -71,14 +77,49 @@ impl Place for ThisHost {
         ClockOffset::default()
     }
 
+    /// Under a CPU limit it has no effect, because the limit would count the CPU time of the threads that keep CPUs awake.
+    fn keep_awake(&mut self) -> Result<(), HostError> {
+        if self.awake.is_none() {
+            let facts = HostFacts::read_now();
+            let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
+            let cpus = if is_worth_it { facts.cpus_usable } else { CpuSet::default() };
+            let awake = Awake::keep(&cpus);
+            tracing::info!(cpus = %awake.cpus(), "kept CPUs from idling");
+            self.awake = Some(awake);
+        }
+        Ok(())
+    }
+
     fn look(&mut self) -> Result<HostReading, HostError> {
         // The look at the host comes first, because users' commands that verify a change take time.
-        let reading = HostReading::take()?.with_node(self.node.as_ref().map(NodeReader::look));
+        let awake = self.awake.as_ref().map(|awake| awake.cpus().clone()).unwrap_or_default();
+        let reading = HostReading::take()?.kept_awake(&awake);
+        let reading = reading.with_node(self.node.as_ref().map(NodeReader::look));
         self.treatments.look();
         Ok(reading)
     }
 
     fn treat(&mut self, request: Treat) -> Result<KeeperReply, HostError> {
         self.treatments.answer(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_host::cpu::thread_cpu_times;
+
+    use super::*;
+
+    #[test]
+    fn cpus_are_kept_awake_on_a_virtual_machine_alone_and_until_the_place_is_gone() {
+        let spinning = || thread_cpu_times("awake-").unwrap().len();
+        let mut here = ThisHost::default();
+        here.keep_awake().unwrap();
+        here.keep_awake().unwrap();
+        let facts = HostFacts::read_now();
+        let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
+        assert_eq!(spinning(), if is_worth_it { facts.cpus_usable.len() } else { 0 });
+        drop(here);
+        assert_eq!(spinning(), 0);
     }
 }

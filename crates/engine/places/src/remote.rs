@@ -377,6 +377,10 @@ impl Place for Remote {
         }
     }
 
+    fn keep_awake(&mut self) -> Result<(), HostError> {
+        self.do_slowly(&KeeperRequest::KeepAwake)
+    }
+
     fn clock(&self) -> ClockOffset {
         self.clocks.at(monotonic_ns())
     }
