@@ -9,7 +9,7 @@ pub struct Noise {
     pub steal: f64,
     /// Share of all CPU time spent in softirq.
     pub softirq: f64,
-    /// Share of the window in which some task waited for a CPU (PSI); `None` where the kernel has none.
+    /// Share of the window in which some task waited for a CPU (PSI); `None` where the kernel has none, or CPUs were kept from idling.
     pub pressure_cpu: Option<f64>,
     /// Share of all CPU time used by processes of neither side.
     pub others: f64,

@@ -13,6 +13,7 @@ use crate::node::{NodeReading, SeenNode};
 statements! {
     CPUS = "cpus": "CPUs of {of}", "{asked}", "{seen}, never stopped by its CPU limit";
     CPUS_STOPPED = "cpus": "CPUs of {of}", "{asked}", "{seen}, stopped for {stopped_ms:.1} ms by its CPU limit";
+    AWAKE = "cpus-awake": "CPUs that were kept from idling", "{asked}", "{seen}";
 }
 
 /// A host at one moment.
@@ -95,6 +96,16 @@ impl SeenHost {
         let statement = if stopped_ns == 0 { CPUS } else { CPUS_STOPPED };
         statement.equal(facts![of = self.name.as_str(), asked, seen, stopped_ms])
     }
+
+    /// Evidence that the same CPUs were kept from idling throughout; `None` if none were.
+    pub(crate) fn evidence_of_awake(&self) -> Option<Evidence> {
+        let (asked, seen) = (self.ends.0.awake.as_str(), self.ends.1.awake.as_str());
+        self.was_kept_awake().then(|| AWAKE.equal(facts![asked, seen]))
+    }
+
+    fn was_kept_awake(&self) -> bool {
+        !(self.ends.0.awake.is_empty() && self.ends.1.awake.is_empty())
+    }
 }
 
 /// The activity of each machine in a window by neither this program nor a system. Hosts on one machine are no
@@ -116,7 +127,12 @@ pub fn noise_by_machine(hosts: &[SeenHost]) -> BTreeMap<String, Noise> {
         }
         let names: Vec<&str> = here.iter().map(|host| host.name.as_str()).collect();
         let (opened, closed) = &host.ends;
-        noise.insert(names.join(", "), noise_between(&opened.host, &closed.host, own));
+        let mut of_machine = noise_between(&opened.host, &closed.host, own);
+        if here.iter().any(|host| host.was_kept_awake()) {
+            // The threads that keep CPUs awake wait whenever another one runs.
+            of_machine.pressure_cpu = None;
+        }
+        noise.insert(names.join(", "), of_machine);
     }
     noise
 }
@@ -160,5 +176,22 @@ mod tests {
         let foreign = SeenHost { foreign: closed.own.saturating_sub(opened.own), ..seen("b", "2", &idle) };
         let with = noise_by_machine(&[seen("a", "1", &idle), foreign]);
         assert_eq!((&with["a"], &with["b"]), (&apart["b"], &apart["a"]));
+    }
+
+    #[test]
+    fn a_window_says_which_cpus_were_kept_awake_and_has_no_pressure() {
+        let idle = HostReading::take().unwrap();
+        let awake = idle.clone().kept_awake(&"0-1".parse().unwrap());
+        let seen = |opened: &HostReading, closed: &HostReading| {
+            SeenHost::here(CpuTime::default(), (opened.clone(), closed.clone()))
+        };
+        let holds = |host: &SeenHost| host.evidence_of_awake().map(|evidence| evidence.holds);
+        assert_eq!(holds(&seen(&idle, &idle)), None);
+        assert_eq!(holds(&seen(&awake, &idle)), Some(false));
+        let host = seen(&awake, &awake);
+        assert_eq!(holds(&host), Some(true));
+        assert_eq!(noise_by_machine(&[host])["here"].pressure_cpu, None);
+        let of_host = HostNoise::between(&idle.host, &idle.host, CpuTime::default());
+        assert_eq!(noise_by_machine(&[seen(&idle, &idle)])["here"].pressure_cpu, of_host.cpu_pressure);
     }
 }

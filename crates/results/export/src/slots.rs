@@ -218,7 +218,7 @@ const NOISE: &[FixedColumn] = &[
     fixed(
         "noise_pressure_cpu",
         Some(Unit::Share),
-        "the part of the window in which some task waited for a CPU; missing where the kernel does not say",
+        "the part of the window in which some task waited for a CPU; missing if CPUs were kept awake or the kernel does not say",
         Getter::Number(|it| it.result()?.noise.pressure_cpu),
     ),
     fixed(

@@ -101,11 +101,13 @@ impl Hosts {
         Ok(())
     }
 
-    /// Evidence from the cluster and the array behind it, of a window in which hosts were seen like this.
+    /// Evidence from the cluster and the array behind it, and of CPUs that were kept from idling, of a window in which hosts were seen
+    /// like this.
     pub fn evidence(&mut self, path: &DataPath, settings: &PathSettings, seen: &[SeenHost]) -> Vec<Evidence> {
         let object = self.evidence_of_object(settings);
         let pods = self.evidence_of_pods(seen);
-        object.into_iter().chain(pods).chain(self.evidence_of_array(path)).collect()
+        let awake = seen.iter().filter_map(SeenHost::evidence_of_awake);
+        object.into_iter().chain(pods).chain(awake).chain(self.evidence_of_array(path)).collect()
     }
 
     /// Evidence whether the cluster object still leads to its first endpoint, if the settings name one.
