@@ -41,6 +41,8 @@ pub struct AgentExecutor<'a> {
     announce: Option<&'a dyn Fn(PuttingBack)>,
     /// The treatments of all variants, on whichever hosts.
     treatments: &'a [Treatment<'a>],
+    /// Whether the CPUs of the system's host are kept from idling.
+    keeps_awake: bool,
     systems: BTreeMap<String, (Agent, Value)>,
     /// The agents of the load, one per place.
     loads: BTreeMap<LoadGroup, Vec<Agent>>,
@@ -68,6 +70,7 @@ impl<'a> AgentExecutor<'a> {
             watch: None,
             announce: None,
             treatments: &[],
+            keeps_awake: false,
             systems: BTreeMap::new(),
             loads: BTreeMap::new(),
         }
@@ -92,6 +95,14 @@ impl<'a> AgentExecutor<'a> {
     #[must_use]
     pub fn treating(mut self, treatments: &'a [Treatment<'a>]) -> Self {
         self.treatments = treatments;
+        self
+    }
+
+    /// Sets whether the CPUs of the system's host are kept from idling in all slots, where that is a virtual machine. Variants with and
+    /// without a link can then be compared.
+    #[must_use]
+    pub fn keeping_awake(mut self, keeps_awake: bool) -> Self {
+        self.keeps_awake = keeps_awake;
         self
     }
 
@@ -280,6 +291,9 @@ impl<'a> AgentExecutor<'a> {
     fn attempt_connected(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.patience.rest(order.cooldown_ns)?;
         self.hosts.connections.compare_clocks()?;
+        if self.keeps_awake {
+            self.hosts.keep_awake().map_err(|error| self.lost(error))?;
+        }
         self.prepare_system(order)?;
         self.prepare_loads(order)?;
         let Some(searching) = order.searching else { return self.measure_prepared(order) };

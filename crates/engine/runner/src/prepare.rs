@@ -98,6 +98,15 @@ impl Planned {
         self.hosts.layout().is_here(Side::System).then(|| settings.link_maker())?
     }
 
+    /// Whether Plumbline makes the link of any variant.
+    #[must_use]
+    pub fn has_own_link(&self) -> bool {
+        let variants = self.plan.cells.iter().flat_map(|cell| &cell.variants);
+        variants.zip(self.settings.iter().flatten()).any(|(variant, settings)| {
+            variant.skipped.is_none() && settings.link_maker() == Some(LinkMaker::Plumbline)
+        })
+    }
+
     /// The same plan with up to `blocks` blocks in each cell.
     ///
     /// # Errors

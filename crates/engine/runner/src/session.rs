@@ -214,7 +214,8 @@ fn measure(
     let mut executor = AgentExecutor::new(planned.path(), launch, hosts, outlets.patience)
         .watched_by(watch)
         .announcing(announce)
-        .treating(&treatments);
+        .treating(&treatments)
+        .keeping_awake(planned.has_own_link());
     let dispatched = dispatch(planned, slots, &mut executor, outlets);
     (dispatched, executor.put_back())
 }
