@@ -120,6 +120,9 @@ mod tests {
         let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
         assert_eq!(spinning(), if is_worth_it { facts.cpus_usable.len() } else { 0 });
         drop(here);
-        assert_eq!(spinning(), 0);
+        // The kernel lists a thread for a moment after it has ended.
+        while spinning() > 0 {
+            std::thread::yield_now();
+        }
     }
 }

@@ -85,7 +85,10 @@ mod tests {
         assert_eq!(found, names);
         let least_ns: u64 = spent().iter().map(|thread| thread.cpu_ns).sum();
         drop(awake);
-        assert_eq!(spent(), []);
+        // The kernel lists a thread for a moment after it has ended.
+        while !spent().is_empty() {
+            std::thread::yield_now();
+        }
         let own = process_cpu_time(std::process::id()).unwrap();
         assert!(own.total_ns() >= least_ns, "their time counts as this process's");
     }

@@ -36,6 +36,8 @@ for word; do
     http/-d) word=2s ;;
     # Two ends that never sleep may get no message through in 100 ms there.
     network/-d) word=1s duration= ;;
+    # A disk that others keep busy may complete nothing in 100 ms.
+    storage/-d) word=1s duration= ;;
     */-d) word=100ms duration= ;;
     command/-r) duration= ;;
     migrate/--memory) word=64M ;;
