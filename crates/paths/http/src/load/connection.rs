@@ -186,6 +186,7 @@ impl<P: Protocol> Connection<P> {
         self.phase = Phase::Vacant;
         self.protocol.reset();
         let link = self.link.take()?;
+        self.generation = self.generation.wrapping_add(1);
         if core.counts_segments(self.index, self.edges_before) {
             link.count_segments(core);
         }
@@ -230,7 +231,7 @@ impl<P: Protocol> Connection<P> {
     pub fn rest(&mut self, core: &mut Core<P::Shared>, now_ns: u64) {
         self.phase = Phase::Resting;
         self.wake_ns = now_ns + self.backoff.fail();
-        core.timers.push(Reverse((self.wake_ns, self.index)));
+        core.timers.push(Reverse((self.wake_ns, self.token())));
     }
 
     /// A timer of the connection went off.
@@ -268,7 +269,6 @@ impl<P: Protocol> Connection<P> {
             stream.answer.is_fresh = true;
             stream.waits.begin(Wait::Connection, begun_ns);
         }
-        self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Connecting;
         self.since_ns = begun_ns;
         let (link, connected_ns) = P::Link::open(core, self.token())?;

@@ -90,8 +90,8 @@ pub struct Core<T> {
     pub traffic: Rc<Traffic>,
     /// Requests that a server did not process, to be begun again.
     pub again: VecDeque<Due>,
-    /// When which connection wants to be woken.
-    pub timers: BinaryHeap<Reverse<(u64, usize)>>,
+    /// When which connection wants to be woken, by its token.
+    pub timers: BinaryHeap<Reverse<(u64, u64)>>,
     /// Connections that are about to end, by their token; first those that have waited longer.
     parting: [HashMap<u64, Box<dyn Parting<T>>>; 2],
     next_closing_ns: u64,
@@ -225,14 +225,14 @@ impl<T> Core<T> {
         }
     }
 
-    /// Something happened on a connection that is about to end.
-    pub fn on_parting(&mut self, ready: Ready) {
+    /// Something happened on a connection that is about to end, or its timer went off.
+    pub fn on_parting(&mut self, token: u64, ready: Option<Ready>) {
         for age in 0..self.parting.len() {
-            let Some(mut parting) = self.parting[age].remove(&ready.token) else { continue };
+            let Some(mut parting) = self.parting[age].remove(&token) else { continue };
             if parting.has_ended(ready, self) {
                 parting.end(self);
             } else {
-                self.parting[age].insert(ready.token, parting);
+                self.parting[age].insert(token, parting);
             }
         }
     }
@@ -251,8 +251,8 @@ impl<T> Core<T> {
 
 /// A connection that is about to end, and waits for something from the server.
 pub trait Parting<T> {
-    /// Whether nothing more is to come, after this event.
-    fn has_ended(&mut self, ready: Ready, core: &mut Core<T>) -> bool;
+    /// Whether nothing more is to come, after this event or its timer.
+    fn has_ended(&mut self, ready: Option<Ready>, core: &mut Core<T>) -> bool;
 
     /// Ends it.
     fn end(self: Box<Self>, core: &mut Core<T>);
@@ -260,8 +260,8 @@ pub trait Parting<T> {
 
 /// A connection that the server will close.
 impl<T> Parting<T> for Socket {
-    fn has_ended(&mut self, ready: Ready, core: &mut Core<T>) -> bool {
-        self.became_readable(ready.is_ending());
+    fn has_ended(&mut self, ready: Option<Ready>, core: &mut Core<T>) -> bool {
+        self.became_readable(ready.is_some_and(Ready::is_ending));
         drain(self, &mut core.buffer)
     }
 

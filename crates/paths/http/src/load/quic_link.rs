@@ -17,7 +17,7 @@ use quinn_proto::{Connection, ConnectionHandle, Event, Transmit};
 use super::beginnings::Begin;
 use super::core::{Core, DATAGRAMS, Parting};
 use super::errors::Failure;
-use super::link::{Link, Then, index_of};
+use super::link::{Link, Then};
 use super::quic::congestion::{self, WindowReads};
 use super::quic::lost;
 use super::quic::port::Port;
@@ -40,6 +40,8 @@ pub struct QuicLink {
     handle: ConnectionHandle,
     port: Rc<Port>,
     instants: Instants,
+    /// Whether the handshake is over.
+    is_established: bool,
     begin: Begin,
     session: SessionUse,
     /// Where sessions go that the server sends.
@@ -124,6 +126,10 @@ impl QuicLink {
     pub fn poll(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             match self.connection.poll() {
+                Some(Event::Connected) => {
+                    self.is_established = true;
+                    return Ok(Some(Event::Connected));
+                }
                 Some(Event::ConnectionLost { reason }) => return Err(lost::failure(reason)),
                 Some(Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked) => {}
                 event => return Ok(event),
@@ -135,6 +141,8 @@ impl QuicLink {
     pub fn takes_back(&mut self) -> bool {
         let is_rejected = self.connection.has_0rtt() && !self.connection.accepted_0rtt();
         if is_rejected {
+            self.unsent = None;
+            self.depart();
             self.departed.clear();
         }
         is_rejected
@@ -208,11 +216,11 @@ impl QuicLink {
         let due_ns = self.connection.poll_timeout().map_or(NEVER, |due| self.instants.ns_of(due));
         if due_ns < self.armed_ns {
             self.armed_ns = due_ns;
-            core.timers.push(Reverse((due_ns, index_of(self.token))));
+            core.timers.push(Reverse((due_ns, self.token)));
         }
     }
 
-    /// A timer went off: this connection's, or that of an earlier one in its place.
+    /// A timer went off, perhaps one that has been moved since.
     pub fn on_timer(&mut self, due_ns: u64) {
         if due_ns >= self.armed_ns {
             self.armed_ns = NEVER;
@@ -222,12 +230,16 @@ impl QuicLink {
 
 /// A connection whose requests are over, but whose server has not sent the session for a later one.
 impl<T> Parting<T> for QuicLink {
-    fn has_ended(&mut self, ready: Ready, core: &mut Core<T>) -> bool {
-        self.on_ready(ready);
+    fn has_ended(&mut self, ready: Option<Ready>, core: &mut Core<T>) -> bool {
+        match ready {
+            Some(ready) => self.on_ready(ready),
+            None => self.armed_ns = NEVER,
+        }
         let mut go_on = || {
             while self.receive(core)?.is_some() {}
+            self.act_on_timers();
             while self.poll()?.is_some() {}
-            self.transmit_all(core)
+            self.transmit(core)
         };
         go_on().is_err() || self.has_session
     }
@@ -267,6 +279,7 @@ impl Link for QuicLink {
             port,
             instants: client.instants,
             session: SessionUse::new(begin.resumes(), client.sessions.was_taken()),
+            is_established: false,
             begin,
             sessions: Arc::clone(&client.sessions),
             has_session: false,
@@ -335,7 +348,7 @@ impl Link for QuicLink {
         core.tally.segments.add(&self.segments());
         core.tally.datagrams.add(&self.counts().since(self.counts_before));
         // Without a handshake, nothing was acknowledged yet, and the round trip is a guess.
-        if !self.connection.is_handshaking() {
+        if self.is_established {
             let control = congestion::control_of(&self.connection);
             let buffers = (!self.port.is_shared()).then(|| self.port.datagrams.buffers());
             core.tally.paths.note(&self.connection.stats().path, control, buffers);
@@ -345,9 +358,9 @@ impl Link for QuicLink {
     /// An answer to a request in 0-RTT may come before the session for a later connection, which clients that end this one in the
     /// meantime never get.
     fn leave<T>(mut self, core: &mut Core<T>, _: Then) {
-        let awaits_session = self.connection.has_0rtt() && !self.has_session;
+        let may_get_session = self.is_established && !self.connection.is_closed() && !self.has_session;
         // The server sends no session before it has the last message of the handshake.
-        if awaits_session && self.transmit_all(core).is_ok() {
+        if self.connection.has_0rtt() && may_get_session && self.transmit(core).is_ok() {
             core.keep(self.token, Box::new(self));
         } else {
             self.abandon(core);

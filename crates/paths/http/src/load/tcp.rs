@@ -5,7 +5,7 @@ use plumb_host::time::monotonic_ns;
 
 use super::core::Core;
 use super::errors::Failure;
-use super::link::{Link, Then, index_of};
+use super::link::{Link, Then};
 use super::segments::SegmentCounts;
 use super::socket::{Received, Socket};
 use super::tls::Negotiated;
@@ -18,11 +18,10 @@ pub struct TcpLink {
     pub socket: Socket,
     /// The layer.
     pub transport: Transport,
-    /// The index of its connection.
-    pub index: usize,
+    /// The token of its events and timers.
+    pub token: u64,
     /// The segments that were counted before the window opened.
     segments_before: SegmentCounts,
-    token: u64,
     awaits_writable: bool,
 }
 
@@ -46,9 +45,8 @@ impl TcpLink {
         Ok(Self {
             socket,
             transport,
-            index: index_of(token),
-            segments_before: SegmentCounts::default(),
             token,
+            segments_before: SegmentCounts::default(),
             awaits_writable: !is_connected,
         })
     }

@@ -1,8 +1,8 @@
 //! One load thread: an event loop over its share of the connections.
 //!
 //! The answers of one wake-up are all read before the next requests are sent: code and data of one half of the work
-//! stay in the caches, and an answer's time is taken nearer to its arrival. An open loop handles handshakes last, and sends what has
-//! become due before each of their steps.
+//! stay in the caches, and an answer's time is taken nearer to its arrival. An open loop handles handshakes for which requests wait
+//! last, and sends what has become due before each of their steps.
 
 use std::cmp::Reverse;
 
@@ -140,7 +140,7 @@ impl<P: Protocol> HttpWorker<P> {
                 step => self.drive(index, step),
             }
         } else {
-            self.core.on_parting(ready);
+            self.core.on_parting(ready.token, Some(ready));
         }
     }
 
@@ -302,10 +302,15 @@ impl<P: Protocol> HttpWorker<P> {
         }
         // Timers are compared with the beginning of the turn. Requests get the time at which they really begin.
         let mut begin_ns = now_ns;
-        while let Some(&Reverse((due_ns, index))) = self.core.timers.peek()
+        while let Some(&Reverse((due_ns, token))) = self.core.timers.peek()
             && due_ns <= now_ns
         {
             self.core.timers.pop();
+            let index = index_of(token);
+            if self.connections[index].token() != token {
+                self.core.on_parting(token, None);
+                continue;
+            }
             let step = self.connections[index].on_timer(&mut self.core, due_ns, begin_ns);
             begin_ns = self.drive_on(index, step, begin_ns);
         }

@@ -313,7 +313,10 @@ fn connections_that_share_a_socket_come_and_go() {
     assert!(accepted >= 400, "{accepted}");
     let at_a_rate = LoadSettings { rate: Some(Rate(50.0)), requests: Some(100), ..spec.clone() };
     let measurement = measure(&at_a_rate, &url);
-    assert!(measurement.work > 0 && measurement.errors.is_empty(), "{measurement:?}");
+    assert!(measurement.work > 0, "{measurement:?}");
+    // Connections that were left get their sessions although their places are free.
+    let [accepted, rejected, missing] = zero_rtt(&measurement);
+    assert!(accepted > missing && rejected == 0, "{accepted}, {rejected}, {missing}");
     drop(ingress);
     let spec = LoadSettings { timeout: Span(300 * MS), requests: Some(20), ..spec };
     let measurement = measure(&spec, &url);

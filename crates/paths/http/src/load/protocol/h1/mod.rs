@@ -178,7 +178,7 @@ impl H1 {
         if limit < bytes.len() {
             self.phase = Phase::Holding;
             self.hold_until_ns = now_ns + CONTINUE_NS;
-            core.timers.push(Reverse((self.hold_until_ns, link.index)));
+            core.timers.push(Reverse((self.hold_until_ns, link.token)));
         } else {
             self.phase = Phase::Waiting;
             self.stream.answer.sent_ns = now_ns;

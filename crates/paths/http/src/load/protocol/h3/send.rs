@@ -77,13 +77,14 @@ impl H3 {
                 continue;
             }
             open += 1;
-            if core.tally.recorder.frame.measures(now_ns) {
-                core.tally.streams.record(open as u64);
-            }
             stream.waits.end(now_ns);
             core.request_settings.checks.begin(&mut stream.watch);
+            // Requests that the server did not take in 0-RTT were sent, and counted, before.
             if stream.answer.send_ns == 0 {
                 stream.answer.send_ns = now_ns;
+                if core.tally.recorder.frame.measures(now_ns) {
+                    core.tally.streams.record(open as u64);
+                }
             }
         }
     }
