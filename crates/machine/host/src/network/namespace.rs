@@ -248,6 +248,16 @@ pub fn enter(path: &Path) -> Result<(), Error> {
     enter_handle(handle.as_fd()).map_err(failed)
 }
 
+/// Runs `work` in a thread inside a network namespace, so that it opens sockets there.
+///
+/// # Errors
+///
+/// When `path` leads to no namespace, or the thread may not enter it.
+pub fn inside<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    in_thread(|| Ok(enter(path).map(|()| work())))
+        .map_err(|cause| Error::Network { what: "start a thread for a network namespace".into(), cause })?
+}
+
 fn enter_handle(handle: BorrowedFd<'_>) -> io::Result<()> {
     Ok(move_into_link_name_space(handle, Some(LinkNameSpaceType::Network))?)
 }

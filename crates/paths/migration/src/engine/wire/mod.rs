@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::Duration;
 
-use plumb_host::namespace::enter;
+use plumb_host::namespace::inside;
 use plumb_host::tcp_info::TcpInfo;
 use rustix::net::sockopt;
 
@@ -42,16 +42,7 @@ pub fn connect(address: SocketAddr, netns: Option<&Path>) -> io::Result<TcpStrea
     let connect = || TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
     let stream = match netns {
         None => connect()?,
-        // A thread that has entered a namespace stays there.
-        Some(netns) => std::thread::scope(|scope| {
-            let connected = scope.spawn(|| {
-                enter(netns).map_err(io::Error::other)?;
-                connect()
-            });
-            connected
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread that connects has panicked")))
-        })?,
+        Some(netns) => inside(netns, connect).map_err(io::Error::other)??,
     };
     prepare(&stream)?;
     Ok(stream)
