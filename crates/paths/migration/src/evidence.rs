@@ -32,12 +32,5 @@ fn link(settings: &MigrationSettings, seen: SeenWindow<'_>, measurement: &Measur
     // Bytes that TCP sends again may have been lost on the link before.
     let once = sent.saturating_sub(measurement.observed_count("bytes sent again", "by TCP")) as f64;
     let lost = settings.system.link.loss.map_or(0.0, |loss| loss.0);
-    let bytes = (1.0 - MISSED_MAX) * (1.0 - lost) * once;
-    let least = ((bytes / PACKET_BYTES).floor(), bytes);
-    LinkedEnds::evidence(&settings.system.link, (seen.before, seen.after), least)
+    LinkedEnds::evidence(&settings.system.link, (seen.before, seen.after), (1.0 - lost) * once)
 }
-
-/// The share of the sources' bytes that the link's counters may miss.
-const MISSED_MAX: f64 = 0.1;
-/// More bytes than a packet of the link carries.
-const PACKET_BYTES: f64 = 1500.0;

@@ -3,7 +3,7 @@
 //! Neither has a name. Descriptors of this process hold them, so that nothing is left when it is killed.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +29,10 @@ const DEVICE: Link<'static> = Link { name: "eth0", mtu: 1500, queue_length: None
 const PATIENCE: Duration = Duration::from_secs(10);
 /// One-way trips of ARP and of TCP's handshake, each of which jitter may make twice as long.
 const TRIPS: u32 = 8;
+/// The share of the bytes that the link's counters may miss, as they are read a little later than the window opens and closes.
+const MISSED_MAX: f64 = 0.1;
+/// More bytes than a packet of the link carries.
+const PACKET_BYTES: f64 = 1500.0;
 /// The name of the state that lists the host's settings that the ends could not take.
 const UNLIKE_HOST: &str = "settings unlike the host's";
 const NONE: &str = "none";
@@ -78,12 +82,17 @@ impl LinkedEnds {
         self.load.path()
     }
 
-    /// Connects once from the load's end to a TCP port of the system's, so that both ends have resolved each other's address.
+    /// Connects once from the load's end to the system's, so that both ends have resolved each other's address.
     ///
     /// # Errors
-    /// When nothing answers.
-    pub fn connect(&self, port: u16) -> Result<(), Error> {
-        let address = SocketAddr::new(Self::ADDRESS, port);
+    /// When nothing gets through.
+    pub fn resolve_addresses(&self) -> Result<(), Error> {
+        let listen = || {
+            let listener = TcpListener::bind((Self::ADDRESS, 0))?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let failed = |cause| Error::Network { what: "listen behind a link".to_owned(), cause };
+        let (address, _listener) = self.system.inside(listen)?.map_err(failed)?;
         self.load.reach(address, PATIENCE + TRIPS * Duration::from_nanos(self.link.terms().delay_ns))
     }
 
@@ -105,13 +114,11 @@ impl LinkedEnds {
         subtract_link_cpu(cost, link_cpu_ns(&self.link));
     }
 
-    /// Evidence of the link and its ends in a slot whose packets were at least this many with this many bytes.
+    /// Evidence of the link and its ends in a slot in which about this many bytes crossed the link, each counted once.
     #[must_use]
-    pub fn evidence(
-        shape: &LinkShape,
-        (before, after): (&Snapshot, &Snapshot),
-        least: (f64, f64),
-    ) -> Vec<Evidence> {
+    pub fn evidence(shape: &LinkShape, (before, after): (&Snapshot, &Snapshot), bytes: f64) -> Vec<Evidence> {
+        let bytes = (1.0 - MISSED_MAX) * bytes;
+        let least = ((bytes / PACKET_BYTES).floor(), bytes);
         let seen = after.states.get(UNLIKE_HOST).cloned().unwrap_or_default();
         let settings = SETTINGS.evidence(seen == NONE, facts![seen]);
         link_evidence(shape, (before, after), least).into_iter().chain([settings]).collect()
@@ -149,7 +156,7 @@ pub fn remedy(error: &Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
 
     use plumb_host::namespace::may_create;
     use plumb_host::time::monotonic_ns;
@@ -194,10 +201,9 @@ mod tests {
         let ends = LinkedEnds::join(&shape).unwrap();
         let mut before = Snapshot::default();
         ends.observe(&mut before).unwrap();
+        ends.resolve_addresses().unwrap();
         let listener = ends.system.inside(|| TcpListener::bind((LinkedEnds::ADDRESS, 0)).unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        ends.connect(address.port()).unwrap();
-        listener.accept().unwrap();
         let began_ns = monotonic_ns();
         let mut near = ends.load.inside(|| TcpStream::connect(address).unwrap()).unwrap();
         assert!(monotonic_ns() - began_ns >= 2 * delay.0, "a round trip takes the delay twice");
@@ -206,7 +212,7 @@ mod tests {
         near.read_exact(&mut [0; 10_000]).unwrap();
         let mut after = Snapshot::default();
         ends.observe(&mut after).unwrap();
-        let evidence = LinkedEnds::evidence(&shape, (&before, &after), (7.0, 10_000.0));
+        let evidence = LinkedEnds::evidence(&shape, (&before, &after), 10_000.0);
         // A busy machine may make the link late.
         let broken = evidence
             .iter()
@@ -222,7 +228,7 @@ mod tests {
         };
         let holds = |unlike: &str| {
             let seen = with(unlike);
-            let evidence = LinkedEnds::evidence(&LinkShape::default(), (&seen, &seen), (0.0, 0.0));
+            let evidence = LinkedEnds::evidence(&LinkShape::default(), (&seen, &seen), 0.0);
             evidence.into_iter().find(|one| one.kind == SETTINGS.kind).unwrap().holds
         };
         assert!(holds(NONE) && !holds("net/ipv4/tcp_rmem") && !holds(""));

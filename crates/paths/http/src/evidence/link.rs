@@ -7,11 +7,6 @@ use plumb_path::link::LinkedEnds;
 use crate::metrics::DATA_RECEIVED;
 use crate::settings::HttpSettings;
 
-/// The share of the load's bytes that the link's counters may miss, as they are read a little later than the window opens and closes.
-const MISSED_MAX: f64 = 0.1;
-/// More bytes than a packet of the link carries.
-const PACKET_BYTES: f64 = 1500.0;
-
 impl HttpSettings {
     /// Proof that the load's traffic crossed the link, and that the link had its effects and kept up; none without a link.
     ///
@@ -21,8 +16,8 @@ impl HttpSettings {
         if link.is_empty() {
             return Vec::new();
         }
-        let bytes = (1.0 - MISSED_MAX) * seen.measurement.map_or(0.0, received_bytes);
-        LinkedEnds::evidence(link, (seen.before, seen.after), ((bytes / PACKET_BYTES).floor(), bytes))
+        let bytes = seen.measurement.map_or(0.0, received_bytes);
+        LinkedEnds::evidence(link, (seen.before, seen.after), bytes)
     }
 }
 

@@ -77,7 +77,7 @@ impl Running {
         };
         let (ingress, proof) = Ingress::start(&spec.ingress, origin.port(), place, expected)?;
         if let Some(link) = &link {
-            link.connect(ingress.port())?;
+            link.resolve_addresses()?;
         }
         let scheme = if certificates.is_some() { "https" } else { "http" };
         let authority = match reached_at {

@@ -18,7 +18,6 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use plumb_host::process::which;
@@ -98,10 +97,7 @@ fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destinatio
     let link = (!system.link.is_empty()).then(|| LinkedEnds::join(&system.link)).transpose()?;
     if let Some(link) = &link {
         link.enter_system()?;
-        // QEMU would take a first connection for that of a migration.
-        let failed = |cause| PathError::new(format!("listen behind the link: {cause}"));
-        let listener = TcpListener::bind((LinkedEnds::ADDRESS, 0)).map_err(failed)?;
-        link.connect(listener.local_addr().map_err(failed)?.port())?;
+        link.resolve_addresses()?;
     }
     let address = destination::address(link.as_ref());
     Destination::start(destination::Setup { program, abilities, system, place, address }, link)

@@ -65,10 +65,9 @@ impl Destination {
     /// When the calling thread cannot go there.
     pub fn behind(link: Arc<LinkedEnds>, is_encrypted: bool) -> Result<Self, PathError> {
         link.enter_system()?;
+        link.resolve_addresses()?;
         let address = SocketAddr::new(LinkedEnds::ADDRESS, 0);
-        let destination = Self::with_patience(address, is_encrypted, PATIENCE, Some(Arc::clone(&link)))?;
-        link.connect(destination.address.port())?;
-        Ok(destination)
+        Ok(Self::with_patience(address, is_encrypted, PATIENCE, Some(link))?)
     }
 
     /// As [`Destination::start`], but gives up a source that is silent for the given time.
