@@ -159,7 +159,7 @@ impl Datagrams {
 
     /// The same with the datagrams that the kernel dropped, because the socket's buffer was full.
     #[must_use]
-    pub fn counts_of_kernel_too(&self) -> DatagramCounts {
+    pub fn counts_with_drops(&self) -> DatagramCounts {
         DatagramCounts { dropped: dropped(self), ..self.counts.get() }
     }
 

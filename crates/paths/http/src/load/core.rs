@@ -198,7 +198,7 @@ impl<T> Core<T> {
     /// The window opens or closes: the datagrams of the port that all connections share count in between.
     pub fn count_datagrams(&mut self) {
         let Some(port) = &self.port else { return };
-        let counts = port.datagrams.counts_of_kernel_too();
+        let counts = port.datagrams.counts_with_drops();
         if !self.is_open {
             self.port_before = counts;
             return;

@@ -40,8 +40,8 @@ pub struct QuicLink {
     handle: ConnectionHandle,
     port: Rc<Port>,
     instants: Instants,
-    /// Whether the handshake is over.
-    is_established: bool,
+    /// Whether the handshake is over. Requests in 0-RTT do not wait for that.
+    pub is_established: bool,
     begin: Begin,
     session: SessionUse,
     /// Where sessions go that the server sends.
@@ -206,7 +206,7 @@ impl QuicLink {
             ..if self.port.is_shared() {
                 DatagramCounts::default()
             } else {
-                self.port.datagrams.counts_of_kernel_too()
+                self.port.datagrams.counts_with_drops()
             }
         }
     }

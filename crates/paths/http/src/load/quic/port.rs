@@ -116,11 +116,14 @@ impl Port {
     }
 
     /// Takes all datagrams that have come, for [`Port::next_arrival`]. Returns their bytes, and the tokens of the connections that can go on.
+    ///
+    /// An error, such as a refusal by the server's host, concerns all connections.
     pub fn deliver(&self, buffer: &mut [u8]) -> (usize, Vec<u64>) {
         let (mut bytes, mut tokens) = (0, Vec::new());
         let Some(routes) = &self.routes else { return (bytes, tokens) };
         let mut routes = routes.borrow_mut();
-        let result = loop {
+        let mut has_failed = false;
+        loop {
             let each = |now_ns, handle, event| {
                 if let Some(route) = routes.get_mut(&handle) {
                     route.arrive(Ok((now_ns, event)), &mut tokens);
@@ -128,14 +131,14 @@ impl Port {
             };
             match self.receive(buffer, each) {
                 Ok(Some((_, more))) => bytes += more,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+                Err(error) if !has_failed => {
+                    has_failed = true;
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                    routes.values_mut().for_each(|route| route.arrive(Err(errno), &mut tokens));
+                }
+                Ok(None) | Err(_) => return (bytes, tokens),
             }
-        };
-        if let Err(errno) = result {
-            routes.values_mut().for_each(|route| route.arrive(Err(errno), &mut tokens));
         }
-        (bytes, tokens)
     }
 
     /// The tokens of the connections that waited until the kernel takes datagrams.

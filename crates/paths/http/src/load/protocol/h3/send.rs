@@ -145,6 +145,7 @@ impl H3 {
             let _ = link.connection.send_stream(id).reset(code);
             let _ = link.connection.recv_stream(id).stop(code);
         }
-        stream.fail(core, &Failure::RequestTimeout, now_ns);
+        let failure = if link.is_established { Failure::RequestTimeout } else { Failure::TlsTimeout };
+        stream.fail(core, &failure, now_ns);
     }
 }
