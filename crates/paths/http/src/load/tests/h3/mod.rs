@@ -3,6 +3,8 @@
 pub(crate) mod peer;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use plumb_model::{Bytes, Percent, Wait};
 use quinn_proto::TransportConfig;
@@ -170,6 +172,50 @@ fn requests_that_a_server_does_not_take_in_0_rtt_are_sent_again() {
     // The sessions of the first connections without 0-RTT do not allow it either.
     assert!(accepted + missing >= 40 && rejected > 0, "{accepted}, {rejected}, {missing}");
     assert_eq!(accepted + rejected + missing, 100);
+}
+
+/// The answer comes before the session, while the connection's place waits for the next request.
+#[test]
+fn sessions_arrive_after_a_connection_has_left_its_place() {
+    for sockets in [Sockets::PerConnection, Sockets::Shared] {
+        let mut engine = Engine::new(TransportConfig::default());
+        engine.delay_ns = 20 * MS;
+        let peer = Peer::serving(engine, NONE);
+        let spec = LoadSettings {
+            sockets,
+            reuse: Reuse::None,
+            resumption: Percent(1.0),
+            zero_rtt: Percent(1.0),
+            rate: Some(Rate(20.0)),
+            duration: Span(3_000 * MS),
+            requests: None,
+            ..spec_h3(4, 1, 1, 0)
+        };
+        let measurement = measure(&spec, &peer.url);
+        let [accepted, rejected, missing] = zero_rtt(&measurement);
+        assert!(rejected == 0 && accepted > 8 * missing, "{accepted}, {rejected}, {missing}");
+    }
+}
+
+/// Without probes of a connection that was left, the server would wait for the end of its handshake.
+#[test]
+fn handshakes_end_though_their_last_message_is_lost() {
+    let engine = Engine::new(TransportConfig::default());
+    let with_zero_rtt = Arc::clone(&engine.with_zero_rtt);
+    let peer = Peer::serving(engine, |number| number % 4 == 3);
+    let spec = LoadSettings {
+        reuse: Reuse::None,
+        resumption: Percent(1.0),
+        zero_rtt: Percent(1.0),
+        warmup: Span(0),
+        ..spec_h3(2, 1, 100, 0)
+    };
+    let measurement = measure(&spec, &peer.url);
+    assert_eq!((measurement.work, measurement.errors.clone()), (100, [].into()));
+    let [accepted, ..] = zero_rtt(&measurement);
+    let counted = with_zero_rtt.load(Ordering::SeqCst);
+    // The load leaves its last connections without a word.
+    assert!(accepted >= 50 && counted + 8 >= accepted, "{accepted} accepted, {counted} counted");
 }
 
 #[test]

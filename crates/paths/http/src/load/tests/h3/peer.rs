@@ -1,10 +1,10 @@
 //! A server of HTTP/3 whose windows and losses a test chooses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,10 @@ pub(crate) struct Engine {
     pub(crate) is_deaf: bool,
     /// How many connections may have their requests in 0-RTT taken. Those after them may resume sessions all the same.
     pub(crate) zero_rtt_max: usize,
+    /// The time that its datagrams take to the load.
+    pub(crate) delay_ns: u64,
+    /// How many connections with requests in 0-RTT that it took have ended their handshake.
+    pub(crate) with_zero_rtt: Arc<AtomicU64>,
     /// How many connections it has accepted.
     accepted: usize,
     /// For connections whose requests in 0-RTT it does not take.
@@ -59,6 +63,8 @@ impl Engine {
         Self {
             is_deaf: false,
             zero_rtt_max: usize::MAX,
+            delay_ns: 0,
+            with_zero_rtt: Arc::default(),
             accepted: 0,
             without_zero_rtt: config(0),
             endpoint,
@@ -95,6 +101,9 @@ impl Engine {
                 connection.handle_timeout(now);
             }
             while let Some(event) = connection.poll() {
+                if matches!(event, Event::Connected) && connection.has_0rtt() {
+                    self.with_zero_rtt.fetch_add(1, Ordering::SeqCst);
+                }
                 if !self.is_deaf {
                     serve(connection, &event);
                 }
@@ -171,7 +180,7 @@ impl Peer {
         let is_over = Arc::new(AtomicBool::new(false));
         let (instants, is_ended) = (Instants::new(), Arc::clone(&is_over));
         let thread = std::thread::spawn(move || {
-            let (mut datagram, mut count) = (vec![0; 65_536], 0);
+            let (mut datagram, mut count, mut under_way) = (vec![0; 65_536], 0, VecDeque::new());
             while !is_ended.load(Ordering::SeqCst) {
                 match socket.recv_from(&mut datagram) {
                     Ok((bytes, from)) => {
@@ -185,7 +194,10 @@ impl Peer {
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                     Err(error) => panic!("{error}"),
                 }
-                for (to, datagram) in engine.give(instants.at(monotonic_ns())) {
+                let now_ns = monotonic_ns();
+                let given = engine.give(instants.at(now_ns)).into_iter();
+                under_way.extend(given.map(|(to, datagram)| (now_ns + engine.delay_ns, to, datagram)));
+                while let Some((_, to, datagram)) = under_way.pop_front_if(|(due_ns, ..)| *due_ns <= now_ns) {
                     let _ = socket.send_to(&datagram, to);
                 }
             }
