@@ -41,7 +41,7 @@ pub fn check(settings: &HttpSettings) -> Result<(), SettingsFault> {
         return Err(SettingsFault::new("load.protocol", message));
     }
     if ingress.kind == IngressKind::Embedded && settings.load.zero_rtt.0 > 0.0 && !ingress.zero_rtt {
-        let message = "the ingress takes no requests in 0-RTT; set `system.ingress.zero_rtt: true`";
+        let message = "the ingress accepts no requests in 0-RTT; set `system.ingress.zero_rtt: true`";
         return Err(SettingsFault::new("load.zero_rtt", message));
     }
     match settings.load.tls {

@@ -1,7 +1,7 @@
 //! CPUs that are kept from idling.
 //!
-//! An idle CPU of a virtual machine belongs to the hypervisor. Until it has that CPU again, a thread that wakes up on it waits: for
-//! microseconds or milliseconds, depending on what else the hypervisor does and on how it learnt to treat this CPU.
+//! When a CPU of a virtual machine idles, the hypervisor takes it away. A thread that wakes up there waits until the hypervisor gives it
+//! back, which takes microseconds or milliseconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,6 +90,6 @@ mod tests {
             std::thread::yield_now();
         }
         let own = process_cpu_time(std::process::id()).unwrap();
-        assert!(own.total_ns() >= least_ns, "their time counts as this process's");
+        assert!(own.total_ns() >= least_ns, "this process has their CPU time");
     }
 }

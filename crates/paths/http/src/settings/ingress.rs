@@ -90,7 +90,7 @@ pub struct IngressSettings {
     pub protocols: Vec<Spoken>,
     /// The most streams of an h2 or h3 connection at a time; the program's own limit if absent.
     pub streams: Option<u32>,
-    /// `embedded`, with `h3`: whether it takes requests in 0-RTT. Its sessions of HTTP/3 are then kept in its memory, 16,384 of them.
+    /// `embedded`, with `h3`: whether it accepts requests in 0-RTT. It then keeps up to 16,384 HTTP/3 sessions in memory.
     pub zero_rtt: bool,
     /// Event-loop threads.
     pub threads: u32,

@@ -110,8 +110,8 @@ pub struct LoadSettings {
     pub congestion: Option<CongestionControl>,
     /// The buffer of each socket of HTTP/3 for datagrams that arrive: less than `1 GiB`; the kernel's own choice if absent.
     pub receive_buffer: Option<Bytes>,
-    /// The UDP sockets of HTTP/3: `per-connection`, or `shared` by all connections of a thread, which a server with several threads then
-    /// serves with one of them.
+    /// The UDP sockets of HTTP/3: one `per-connection`, or one `shared` by all connections of a thread. A server with several threads serves
+    /// all connections of a shared socket on one of them.
     pub sockets: Sockets,
     /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
@@ -136,8 +136,8 @@ pub struct LoadSettings {
     pub group: Option<String>,
     /// The share of connections that try to resume a session; all others make a full handshake.
     pub resumption: Percent,
-    /// The share of connections that send their first requests in 0-RTT, together with a handshake that resumes a session; only with
-    /// `protocol: h3`. It is part of `resumption`.
+    /// The share of connections that send their first requests in 0-RTT, together with a handshake that resumes a session. It needs
+    /// `protocol: h3`, and cannot exceed `resumption`.
     pub zero_rtt: Percent,
     /// Server name to send, if not the URL's host.
     pub sni: Option<String>,

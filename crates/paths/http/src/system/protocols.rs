@@ -28,11 +28,9 @@ fn lacks_zero_rtt(ingress: &IngressSettings) -> Option<&'static str> {
     match ingress.kind {
         _ if !ingress.zero_rtt => None,
         IngressKind::Embedded if !ingress.has_h3() => {
-            Some("the ingress takes requests in 0-RTT over HTTP/3 only; add h3 to `protocols`")
+            Some("the ingress accepts requests in 0-RTT over HTTP/3 only; add h3 to `protocols`")
         }
-        IngressKind::Embedded if !ingress.tickets => {
-            Some("0-RTT needs a session; leave out `tickets: false`")
-        }
+        IngressKind::Embedded if !ingress.tickets => Some("0-RTT needs sessions; leave out `tickets: false`"),
         IngressKind::Embedded => None,
         IngressKind::Caddy | IngressKind::Haproxy | IngressKind::Nginx | IngressKind::External => {
             Some("only the embedded ingress has this setting")
