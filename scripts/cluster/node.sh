@@ -136,7 +136,7 @@ tlsPrivateKeyFile: $OPT/keys/$name.key
 clusterDomain: cluster.local
 clusterDNS: [$DNS_SERVICE]
 resolvConf: /etc/resolv.conf
-evictionHard: { memory.available: 100Mi, nodefs.available: "1%", imagefs.available: "1%" }
+evictionHard: { memory.available: 100Mi, nodefs.available: 100Mi, imagefs.available: 100Mi }
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 nodeStatusUpdateFrequency: 2s
