@@ -11,7 +11,7 @@
 #            nbdkit, fio, qemu-storage-daemon, mkfs.ext4 and Postgres
 #   nextest  cargo-nextest, which runs the tests
 #   lab      what the tests of the laboratory need: sshd; chromium with its driver, and axe-core from npm's registry into
-#            ~/.cache/plumb-tests; the test cluster (scripts/cluster.sh), whose Kubernetes is built from Go's module proxy into
+#            ~/.cache/plumb-tests; nginx, HAProxy and curl of Debian 13 in /opt/plumb-tests; the test cluster (scripts/cluster.sh), whose Kubernetes is built from Go's module proxy into
 #            ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old; csi-sanity and csi-provisioner
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
@@ -33,6 +33,8 @@ CSI_PROVISIONER=v6.4.0
 # The accessibility checker for the pages; it is not a part of the program.
 AXE_CORE=4.11.0
 AXE_FILE=$HOME/.cache/plumb-tests/node_modules/axe-core/axe.min.js
+# Programs that speak HTTP/3, beside this machine's. Systems under test run as another user, to whom a home may be closed.
+DEBIAN13=/opt/plumb-tests/debian13
 POLICY=/usr/sbin/policy-rc.d
 
 say() { printf 'install-tools: %s\n' "$*" >&2; }
@@ -262,6 +264,22 @@ install_axe_core() {
         fail "npm could not fetch axe-core; \`npm install --prefix ~/.cache/plumb-tests axe-core\` by hand shows why"
 }
 
+install_debian13() {
+    [ ! -e "$DEBIAN13/bin" ] || return 0
+    local program loader
+    say "fetching nginx, HAProxy and curl of Debian 13"
+    as_root rm -rf "$DEBIAN13"
+    as_root mkdir -p "$DEBIAN13"/new &&
+        as_root mmdebstrap --quiet --variant=extract --include=base-files,nginx,haproxy,curl trixie "$DEBIAN13/root" >&2 ||
+        { say "Debian 13 could not be fetched; tests that need its programs will be skipped"; return 0; }
+    loader=$(echo "$DEBIAN13"/root/usr/lib*/ld-linux-*)
+    for program in sbin/nginx sbin/haproxy bin/curl; do
+        printf '#!/bin/sh\nexec %s --library-path %s --argv0 %s %s "$@"\n' "$loader" "$(echo "$DEBIAN13"/root/usr/lib/*-linux-gnu)" \
+            "${program#*/}" "$DEBIAN13/root/usr/$program" | as_root install -m 755 /dev/stdin "$DEBIAN13/new/${program#*/}"
+    done
+    as_root mv "$DEBIAN13/new" "$DEBIAN13/bin"
+}
+
 # build_tool NAME VERSION OPTION...: builds a program from the Rust registry. Such a program runs for a second and compiles for
 # minutes, so it is compiled without optimisation: under a minute on 2 cores.
 build_tool() {
@@ -288,6 +306,7 @@ main() {
             lab)
                 scripts/cluster.sh build
                 install_axe_core
+                install_debian13
                 # After the cluster, which may bring the Go that these need.
                 install_csi_tools
                 ;;

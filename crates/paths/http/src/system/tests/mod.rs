@@ -3,6 +3,7 @@
 mod client;
 mod endings;
 mod kinds;
+mod laboratory;
 mod multibuffer;
 mod protocols;
 

@@ -61,7 +61,7 @@ fn with_curl(test: &str, tls: TlsVersion, protocols: &[Spoken]) -> Option<(PathB
 }
 
 /// A snapshot for which a condition holds. nginx writes its log of protocols some milliseconds late.
-fn snapshot_where(started: &mut Started, holds: impl Fn(&Snapshot) -> bool) -> Snapshot {
+pub(super) fn snapshot_where(started: &mut Started, holds: impl Fn(&Snapshot) -> bool) -> Snapshot {
     for _ in 0..1000 {
         let snapshot = started.snapshot();
         if holds(&snapshot) {
@@ -73,7 +73,7 @@ fn snapshot_where(started: &mut Started, holds: impl Fn(&Snapshot) -> bool) -> S
 }
 
 /// The snapshot after the request that proves the ingress.
-fn proven(started: &mut Started) -> Snapshot {
+pub(super) fn proven(started: &mut Started) -> Snapshot {
     let counted = |snapshot: &Snapshot| snapshot.counters.get(counter(H1)).is_none_or(|count| *count > 0);
     snapshot_where(started, counted)
 }
@@ -301,6 +301,7 @@ fn each_kind_that_speaks_h3_counts_the_requests_of_the_load_and_of_curl() {
         if has_h3 {
             assert_eq!(curl(&program, &started, "--http3-only"), "3 200 612", "{spec:?}");
             counts(&mut started, [(H1, 0), (H3, 2_001)], &before);
+            println!("{:?} speaks h3 with the load and with curl", spec.ingress.kind);
         }
         let after = started.snapshot();
         let dropped = after.moved(&before, "datagrams_dropped");
