@@ -13,6 +13,9 @@ use super::*;
 use crate::settings::Spoken::{H1, H3};
 use crate::system::counter;
 
+/// A minute is too little on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 fn skip(test: &str, reason: &str) {
     writeln!(std::io::stderr(), "test skipped: system::tests::laboratory::{test}: {reason}").unwrap();
 }
@@ -28,7 +31,7 @@ fn lab_programs_of_debian_13_speak_h3() {
     let test =
         "system::tests::protocols::each_kind_that_speaks_h3_counts_the_requests_of_the_load_and_of_curl";
     let arguments = [&*path, program.to_str().unwrap(), "--exact", test, "--nocapture"];
-    let output = run_for_output(Path::new("/usr/bin/env"), arguments, Duration::from_secs(90)).unwrap();
+    let output = run_for_output(Path::new("/usr/bin/env"), arguments, PATIENCE).unwrap();
     let said = output.stdout;
     assert!(output.exit.is_success(), "{said}{}", output.stderr);
     for kind in ["Embedded", "Haproxy", "Nginx"] {
@@ -64,7 +67,7 @@ fn lab_chromium_speaks_h3_with_the_embedded_ingress() {
         "--dump-dom",
         url,
     ];
-    let output = run_for_output(&chromium, arguments, Duration::from_secs(60)).unwrap();
+    let output = run_for_output(&chromium, arguments, PATIENCE).unwrap();
     let text = output.stdout.split_once("<pre").and_then(|(_, rest)| rest.split_once("</pre>"));
     let text = text.and_then(|(text, _)| text.split_once('>')).map(|(_, text)| text.len());
     assert_eq!(text, Some(612), "{}{}", output.stdout, output.stderr);
