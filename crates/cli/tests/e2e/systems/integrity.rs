@@ -221,7 +221,7 @@ fn proxy(port: u16) -> Option<(Child, u16)> {
 #[test]
 fn fio_finds_every_block_right_while_the_server_is_killed_and_started_again() {
     let directory = tempfile::tempdir().unwrap();
-    volume(directory.path(), "64MiB");
+    volume(directory.path(), "16MiB");
     let port = free_port();
     let mut server = Server::start(directory.path(), port);
     let Some((mut proxy, proxy_port)) = proxy(server.port) else {
@@ -260,7 +260,7 @@ fn fio_finds_every_block_right_while_the_server_is_killed_and_started_again() {
 /// One pass of random writes over the volume at depth 64, flushed now and then, and the check of every block.
 fn fio(directory: &Path, port: u16, pass: u32) -> Result<(), String> {
     let arguments = format!(
-        "--name=verify --ioengine=nbd --uri=nbd://127.0.0.1:{port}/ --rw=randwrite --bs=4k --iodepth=64 --size=64m \
+        "--name=verify --ioengine=nbd --uri=nbd://127.0.0.1:{port}/ --rw=randwrite --bs=4k --iodepth=64 --size=16m \
          --fsync=256 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randseed={} --output-format=terse",
         pass + 1
     );
