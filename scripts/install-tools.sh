@@ -11,8 +11,9 @@
 #            nbdkit, fio, qemu-storage-daemon, mkfs.ext4 and Postgres
 #   nextest  cargo-nextest, which runs the tests
 #   lab      what the tests of the laboratory need: sshd; chromium with its driver, and axe-core from npm's registry into
-#            ~/.cache/plumb-tests; nginx, HAProxy and curl of Debian 13 in /opt/plumb-tests; the test cluster (scripts/cluster.sh), whose Kubernetes is built from Go's module proxy into
-#            ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old; csi-sanity and csi-provisioner
+#            ~/.cache/plumb-tests; nginx, HAProxy and curl of Debian 13 in /opt/plumb-tests; the test cluster (scripts/cluster.sh),
+#            whose Kubernetes is built from Go's module proxy into ~/.cache/plumb-cluster, with a Go that is fetched there where the
+#            machine's is too old; csi-sanity and csi-provisioner
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
 # apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
