@@ -1,4 +1,4 @@
-//! HTTP load: client CPU per request and requests/s against wrk, ab, k6, h2load and a bare loop, on the same nginx.
+//! HTTP load: client CPU per request and requests/s against wrk, ab, k6, h2load, oha and a bare loop, on the same nginx.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::blocks::{Samples, interleave};
 use crate::instructions::per_request;
 use crate::results::{Row, table, write_section};
 use crate::tool::{Tool, built_plumb, split_arguments};
-use crate::{Outcome, bare, nginx, say};
+use crate::{Outcome, bare, echo, nginx, say};
 
 /// Blocks of every row.
 const BLOCKS: usize = 6;
@@ -17,7 +17,7 @@ const BLOCKS: usize = 6;
 const SECONDS: u32 = 3;
 
 /// Peers that show where the time goes, and that `plumb` need not beat.
-const WITHOUT_TARGET: [&str; 2] = ["k6", bare::NAME];
+const WITHOUT_TARGET: [&str; 3] = ["k6", bare::NAME, echo::NAME];
 
 /// Blocks of a comparison with an older build, which is a matter of 1%.
 const BLOCKS_OF_BUILDS: usize = 16;
@@ -63,6 +63,36 @@ pub fn run() -> Outcome {
     rows.extend(rows_of("HTTP/2, plain, 10 connections of 10 streams", &tools, &samples, 0.9));
     settings.extend(tools.iter().map(as_run));
     write_section("http", "HTTP load", &rows, &settings)
+}
+
+/// Runs the rows of HTTP/3, against oha, and writes their section of RESULTS.md; none where the server or oha is missing.
+pub fn run_h3() -> Outcome {
+    let sides = split_sides(&available_cpus()?);
+    let (Some(server), Some(oha)) = (nginx::start_with_h3(&sides.system)?, which("oha")) else {
+        say("no rows of HTTP/3: they need oha, and an nginx with HTTP/3 (scripts/install-tools.sh lab)");
+        return Ok(());
+    };
+    let (mut rows, mut settings) = (Vec::new(), Vec::new());
+    let (connections, streams) = STREAMS;
+    for (what, page, seed) in [("612 B", "", 4), ("1 MiB", "large", 5)] {
+        let url = format!("https://127.0.0.1:{}/{page}", server.h3_port);
+        // oha asks for a buffer of this size, too.
+        let flags =
+            format!("-c {connections} --protocol h3 --streams {streams} --insecure --receive-buffer 8MiB");
+        let theirs = format!(
+            "--no-tui --output-format json --insecure --http-version 3 -c {connections} -p {streams} -z {SECONDS}s {url}"
+        );
+        let arguments = split_arguments(&theirs);
+        let oha = Tool { name: "oha", program: oha.clone(), arguments, read: read_oha };
+        let plumb = plumb("plumb", built_plumb()?, &flags, &url);
+        let echo = echo::tool(&plumb, connections, SECONDS, (&sides.load, &sides.system))?;
+        let tools = [plumb, oha, echo];
+        let samples = interleave(&tools, BLOCKS, (&sides.load, Some(server.pid())), seed)?;
+        let what = format!("{connections} connections of {streams} streams, answers of {what}");
+        rows.extend(rows_of(&what, &tools, &samples, 0.9));
+        settings.extend(tools.iter().map(as_run));
+    }
+    write_section("http3", "HTTP/3 load", &rows, &settings)
 }
 
 /// Runs both rows against an older build, and prints them, after the instructions that each build takes.
@@ -171,6 +201,16 @@ fn read_h2load(output: &Output) -> Option<(f64, f64)> {
     let seconds = rest("finished in ")?.split(',').next()?;
     let done = rest("requests: ")?.split(',').find_map(|part| part.trim().strip_suffix(" succeeded"))?;
     Some((done.parse().ok()?, seconds.strip_suffix('s')?.parse().ok()?))
+}
+
+fn read_oha(output: &Output) -> Option<(f64, f64)> {
+    let object: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
+    let done = object["statusCodeDistribution"]["200"].as_f64()?;
+    // Whole answers only.
+    let is_whole =
+        [nginx::PAGE_BYTES, nginx::LARGE_BYTES].contains(&object["summary"]["sizePerRequest"].as_u64()?);
+    // Its own time includes that for which it waits at its end.
+    is_whole.then_some((done, f64::from(SECONDS)))
 }
 
 fn ab(url: &str) -> Option<Tool> {

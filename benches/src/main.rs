@@ -7,6 +7,7 @@
 mod bare;
 mod blocks;
 mod capacity;
+mod echo;
 mod harness;
 mod history;
 mod http;
@@ -31,7 +32,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
         Some("http") => arguments.get(1).map_or_else(http::run, |old| http::run_against(old)),
+        Some("http3") => http::run_h3(),
         Some("bare") => bare::run(&arguments[1..]),
+        Some("echo") => echo::run(&arguments[1..]),
         Some("harness") => harness::run(),
         Some("migration") => migration::run(&arguments[1..]),
         Some("storage") => storage::run(arguments.get(1).map(String::as_str)),
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
         Some("history") => history::run(),
         Some("import") => import::run(),
         _ => Err(
-            "say which: http, harness, migration, storage, limiter, nbd, network, capacity, shifts, history or import"
+            "say which: http, http3, harness, migration, storage, limiter, nbd, network, capacity, shifts, history or import"
                 .into(),
         ),
     };

@@ -1,4 +1,4 @@
-//! The server of the HTTP rows: nginx with one worker on one CPU, plain and with TLS.
+//! The server of the HTTP rows: nginx with one worker on one CPU, plain, with TLS and, in a newer version, with QUIC.
 
 use crate::Outcome;
 use std::fs;
@@ -11,6 +11,10 @@ use plumb_host::scratch::Scratch;
 
 /// Length of the page, as the default page of nginx in the seeds' documents has.
 pub const PAGE_BYTES: u64 = 612;
+/// Length of the file `large`.
+pub const LARGE_BYTES: u64 = 1 << 20;
+/// Where `scripts/install-tools.sh lab` puts Debian 13's nginx.
+const OF_DEBIAN_13: &str = "/opt/plumb-tests/debian13/bin/nginx";
 
 /// A server that runs until it is dropped.
 pub struct Nginx {
@@ -22,6 +26,8 @@ pub struct Nginx {
     pub tls_port: u16,
     /// Port of the server that speaks HTTP/2 without TLS.
     pub h2_port: u16,
+    /// Port of the server that speaks HTTP/3; nothing listens there unless the program has QUIC.
+    pub h3_port: u16,
 }
 
 impl Nginx {
@@ -39,11 +45,35 @@ fn free_port() -> Outcome<u16> {
 /// Starts nginx with a page of [`PAGE_BYTES`].
 pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
     let program = which("nginx").ok_or("nginx is not installed; on Debian: apt-get install nginx-light")?;
+    start_program(&program, cpus)
+}
+
+/// Starts an nginx that speaks HTTP/3; `None` if this machine has none.
+pub fn start_with_h3(cpus: &CpuSet) -> Outcome<Option<Nginx>> {
+    let program = which("nginx").into_iter().chain([OF_DEBIAN_13.into()]).find(|program| has_h3(program));
+    program.map(|program| start_program(&program, cpus)).transpose()
+}
+
+fn has_h3(program: &Path) -> bool {
+    let said = run_for_output(program, ["-V"], Duration::from_secs(10));
+    said.is_ok_and(|said| said.stderr.contains("http_v3_module"))
+}
+
+fn start_program(program: &Path, cpus: &CpuSet) -> Outcome<Nginx> {
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-bench-")?;
     let root = scratch.path();
     certificate(root)?;
     fs::write(root.join("index.html"), "x".repeat(PAGE_BYTES as usize))?;
-    let (plain_port, tls_port, h2_port) = (free_port()?, free_port()?, free_port()?);
+    fs::write(root.join("large"), "x".repeat(LARGE_BYTES as usize))?;
+    let (plain_port, tls_port, h2_port, h3_port) = (free_port()?, free_port()?, free_port()?, free_port()?);
+    // oha waits at its end until its connections have been idle for long.
+    let quic = if has_h3(program) {
+        format!(
+            "server {{ listen 127.0.0.1:{h3_port} quic reuseport; http3 on; quic_gso on; keepalive_timeout 1s; }}"
+        )
+    } else {
+        String::new()
+    };
     let configuration = format!(
         "daemon off; master_process off; worker_processes 1; pid {root}/pid; error_log {root}/error.log warn;\n\
          events {{ worker_connections 4096; }}\n\
@@ -52,8 +82,8 @@ pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
          uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5; root {root};\n\
          server {{ listen 127.0.0.1:{plain_port} backlog=4096; }}\n\
          server {{ listen 127.0.0.1:{h2_port} http2 backlog=4096; }}\n\
-         server {{ listen 127.0.0.1:{tls_port} ssl backlog=4096; ssl_certificate {root}/cert.pem;\n\
-         ssl_certificate_key {root}/key.pem; ssl_protocols TLSv1.2 TLSv1.3; }} }}\n",
+         ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem; ssl_protocols TLSv1.2 TLSv1.3;\n\
+         server {{ listen 127.0.0.1:{tls_port} ssl backlog=4096; }} {quic} }}\n",
         root = root.display()
     );
     let file = root.join("nginx.conf");
@@ -69,7 +99,7 @@ pub fn start(cpus: &CpuSet) -> Outcome<Nginx> {
         let words = fs::read_to_string(root.join("stderr")).unwrap_or_default();
         format!("nginx does not answer: {error}; {words}")
     })?;
-    Ok(Nginx { child, _scratch: scratch, plain_port, tls_port, h2_port })
+    Ok(Nginx { child, _scratch: scratch, plain_port, tls_port, h2_port, h3_port })
 }
 
 fn wait_for(port: u16) -> Outcome {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use plumb_host::cpu::{CpuSet, process_cpu_time, tree_cpu_time};
 use plumb_host::process::{Command, Output, Stream};
-use plumb_host::time::monotonic_ns;
 
 /// How long a tool may take to end after it has closed its output.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,7 +17,7 @@ pub struct Sample {
     pub requests_per_s: f64,
     /// CPU time of the tool's process, user and system, per request.
     pub cpu_us_per_request: f64,
-    /// Share of the run for which the tool was on its CPU.
+    /// CPU time of the process per second of the run, both as above.
     pub busy: f64,
 }
 
@@ -61,16 +60,16 @@ impl Tool {
             let server = server.unwrap_or_default();
             Ok(tree.total_ns().saturating_sub(alone.total_ns()).saturating_sub(server.total_ns()))
         };
-        let (before_ns, begun_ns) = (children_ns()?, monotonic_ns());
+        let before_ns = children_ns()?;
         let output = self.output(cpus)?;
-        let (cpu_ns, wall_ns) = (children_ns()?.saturating_sub(before_ns), monotonic_ns() - begun_ns);
+        let cpu_ns = children_ns()?.saturating_sub(before_ns);
         let (requests, seconds) = (self.read)(&output).ok_or_else(|| {
             format!("{} printed nothing that could be read:\n{}\n{}", self.name, output.stdout, output.stderr)
         })?;
         Ok(Sample {
             requests_per_s: requests / seconds,
             cpu_us_per_request: as_f64(cpu_ns) / 1e3 / requests,
-            busy: as_f64(cpu_ns) / as_f64(wall_ns),
+            busy: as_f64(cpu_ns) / 1e9 / seconds,
         })
     }
 
