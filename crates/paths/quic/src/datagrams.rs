@@ -217,3 +217,38 @@ impl AsFd for Datagrams {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENT: u64 = 100;
+    const BYTES: usize = 1000;
+
+    #[test]
+    fn datagrams_that_find_the_buffer_full_are_counted_as_dropped() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = socket.local_addr().unwrap();
+        set_receive_buffer(&socket, Bytes(1)).unwrap();
+        let receiver = Datagrams::on(socket).unwrap();
+        assert_eq!(receiver.counts_with_drops().dropped, 0);
+        let sender = Datagrams::connect(to, None).unwrap();
+        let transmit = quinn_proto::Transmit {
+            destination: to,
+            ecn: None,
+            size: BYTES,
+            segment_size: None,
+            src_ip: None,
+        };
+        for _ in 0..SENT {
+            assert_eq!(sender.send(&transmit, &[0; BYTES]).unwrap(), Some(BYTES));
+        }
+        let mut buffer = vec![0; 1 << 16];
+        while receiver.receive(&mut buffer).unwrap().is_some() {}
+        let counts = receiver.counts_with_drops();
+        assert_eq!((sender.counts().sent, sender.counts_with_drops().dropped), (SENT, 0));
+        assert!(counts.received < SENT, "{counts:?}");
+        assert_eq!(counts.dropped, SENT - counts.received);
+        assert_eq!(receiver.counts().dropped, 0, "only the kernel has this count");
+    }
+}

@@ -148,6 +148,7 @@ fn pass(rest: &mut &[u8], bytes: u64) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
+    use plumb_fuzz::Target;
     use quinn_proto::{Dir, Side};
 
     use super::*;
@@ -163,8 +164,8 @@ mod tests {
         Departure { id: StreamId::new(Side::Client, Dir::Bi, index), end }
     }
 
-    #[test]
-    fn streams_are_found_behind_every_other_frame() {
+    /// A frame of each kind but STREAM.
+    fn other_frames() -> Vec<Vec<u8>> {
         let frames: &[&[u8]] = &[
             &[0x00],
             &[0x01],
@@ -191,8 +192,13 @@ mod tests {
             &[0x1e],
             &[0x1f],
         ];
-        for frame in frames {
-            let payload = [frame, [0x0a, 0x04, 0x03, 0x08, 0x08, 0x08].as_slice()].concat();
+        frames.iter().map(|frame| frame.to_vec()).collect()
+    }
+
+    #[test]
+    fn streams_are_found_behind_every_other_frame() {
+        for frame in other_frames() {
+            let payload = [&frame[..], &[0x0a, 0x04, 0x03, 0x08, 0x08, 0x08]].concat();
             assert_eq!(noted(&payload), Some(vec![part(1, 3)]), "{frame:02x?}");
         }
     }
@@ -213,5 +219,65 @@ mod tests {
         for payload in [[0x21].as_slice(), &[0x0a, 0x04, 0x03, 0x08], &[0x40]] {
             assert_eq!(noted(payload), None, "{payload:02x?}");
         }
+    }
+
+    /// The parts of a packet before those that follow each other are joined, and whether every frame is known.
+    fn parts_of(payload: &[u8]) -> (Vec<Departure>, bool) {
+        let mut parts = Vec::new();
+        let is_whole = note_streams(payload, |part| parts.push(part)).is_some();
+        (parts, is_whole)
+    }
+
+    /// STREAM frames without bytes that end where the parts do.
+    fn frames_of(parts: &[Departure]) -> Vec<u8> {
+        let mut frames = Vec::new();
+        for part in parts {
+            for number in [0x0e, u64::from(part.id), part.end, 0] {
+                varint::encode(number, &mut frames);
+            }
+        }
+        frames
+    }
+
+    /// The parts as a connection has them: those of one stream in a row are one.
+    fn joined(parts: &[Departure]) -> Vec<Departure> {
+        let runs = parts.chunk_by(|one, next| one.id == next.id);
+        let end = |run: &[Departure]| run.iter().map(|part| part.end).max().unwrap();
+        runs.map(|run| Departure { id: run[0].id, end: end(run) }).collect()
+    }
+
+    /// A cut at the end of a packet changes no part but the last, whose bytes may have filled the packet.
+    fn check_cut(parts: &[Departure], payload: &[u8], bytes: usize) {
+        let (cut, _) = parts_of(&payload[..bytes]);
+        let Some((last, before)) = cut.split_last() else { return };
+        assert_eq!(before, &parts[..before.len()]);
+        let whole = parts[before.len()];
+        assert!(last.id == whole.id && last.end <= whole.end, "{last:?} of {whole:?}");
+    }
+
+    /// Parts do not depend on what follows them, are joined in their order, and are read as they were written.
+    #[test]
+    fn fuzz_quic_departures() {
+        let streams = [
+            &[0x08, 0x04, 0x07][..],
+            &[0x0a, 0x04, 0x01, 0x07],
+            &[0x0b, 0x08, 0x00],
+            &[0x0e, 0x04, 0x44, 0x00, 0x02, 0x07, 0x07],
+            &[0x0f, 0x00, 0xbf, 0xff, 0xff, 0xff, 0x00],
+        ];
+        let frames = [other_frames(), streams.map(<[u8]>::to_vec).to_vec()].concat();
+        let behind =
+            |stream: &[u8]| frames.iter().map(|frame| [&frame[..], stream].concat()).collect::<Vec<_>>();
+        let seeds = streams.into_iter().flat_map(behind).collect::<Vec<_>>();
+        Target::new("fuzz_quic_departures").seeds(seeds).with_words(frames).run(|payload| {
+            let (parts, is_whole) = parts_of(payload);
+            check_cut(&parts, payload, payload.len() / 2);
+            check_cut(&parts, payload, payload.len().saturating_sub(1));
+            assert_eq!(noted(payload), is_whole.then(|| joined(&parts)));
+            if parts.iter().all(|part| part.end <= varint::VALUE_MAX) {
+                assert_eq!(parts_of(&frames_of(&parts)), (parts.clone(), true));
+            }
+            (is_whole, parts.len().min(8))
+        });
     }
 }

@@ -276,3 +276,85 @@ impl crypto::Session for Session {
         exported.map(drop).map_err(|_| ExportKeyingMaterialError)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quinn_proto::crypto::{ServerConfig as _, Session as _};
+    use rustls::RootCertStore;
+    use rustls::crypto::aws_lc_rs::default_provider;
+    use rustls::server::ResolvesServerCertUsingSni;
+    use rustls::version::TLS13;
+
+    use super::*;
+
+    const VIEW: View = View { negotiated: |_| Box::new(()), reason: |error| error.to_string() };
+    /// The id to which the client sent its first packet (RFC 9001, appendix A.1).
+    const FIRST_TO: [u8; 8] = 0x8394_c8f0_3e51_5708_u64.to_be_bytes();
+    /// The Retry packet that answers it (RFC 9001, appendix A.4), in its three parts.
+    const HEADER: [u8; 15] = [0xff, 0, 0, 0, 1, 0, 8, 0xf0, 0x67, 0xa5, 0x50, 0x2a, 0x42, 0x62, 0xb5];
+    const TOKEN: [u8; 5] = *b"token";
+    const TAG: [u8; TAG_BYTES] = 0x04a2_65ba_2eff_4d82_9058_fb3f_0f24_96ba_u128.to_be_bytes();
+
+    fn client() -> Session {
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connection = ClientConnection::new(Arc::new(config), Version::V1, name, Vec::new()).unwrap();
+        Session {
+            connection: Connection::Client(connection),
+            initial: initial_suite(VERSION).unwrap(),
+            next: None,
+            view: VIEW,
+            departures: None,
+        }
+    }
+
+    fn server() -> ServerStarter {
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        ServerStarter::new(Arc::new(config), VIEW).unwrap()
+    }
+
+    /// Whether a client accepts a Retry packet. `bytes` are its first destination's id and the packet.
+    fn is_accepted(client: &Session, bytes: &[u8]) -> bool {
+        let (first_to, packet) = bytes.split_at(FIRST_TO.len());
+        let (header, payload) = packet.split_at(HEADER.len());
+        client.is_valid_retry(&ConnectionId::new(first_to), header, payload)
+    }
+
+    #[test]
+    fn a_retry_is_accepted_as_it_was_sent_and_with_no_bit_flipped() {
+        let (client, mut bytes) = (client(), [&FIRST_TO[..], &HEADER, &TOKEN, &TAG].concat());
+        assert!(is_accepted(&client, &bytes));
+        for bit in 0..8 * bytes.len() {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_accepted(&client, &bytes), "bit {bit} does not matter");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(is_accepted(&client, &bytes));
+    }
+
+    #[test]
+    fn a_retry_that_is_cut_off_or_goes_on_is_refused() {
+        let (client, bytes) = (client(), [&FIRST_TO[..], &HEADER, &TOKEN, &TAG, &[0]].concat());
+        for end in FIRST_TO.len() + HEADER.len()..=bytes.len() {
+            assert_eq!(is_accepted(&client, &bytes[..end]), end == bytes.len() - 1, "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn a_server_makes_the_tag_that_clients_accept() {
+        let server = server();
+        let first_to = ConnectionId::new(&FIRST_TO);
+        assert_eq!(server.retry_tag(VERSION, &first_to, &[&HEADER[..], &TOKEN].concat()), TAG);
+        let packet = [&HEADER[..], &[7; 100]].concat();
+        let tag = server.retry_tag(VERSION, &first_to, &packet);
+        assert!(is_accepted(&client(), &[&FIRST_TO[..], &packet, &tag].concat()));
+    }
+}
