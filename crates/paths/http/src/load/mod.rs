@@ -336,7 +336,7 @@ impl<P: Protocol> HttpLoad<P> {
 
     /// Adds what depended on the server's choice of the protocol.
     fn note_choice(&self, measurement: &mut Measurement) {
-        let streams = if P::IS_MULTIPLEXED { self.spec.streams } else { 1 };
+        let streams = self.streams();
         if self.spec.is_closed_loop() && self.spec.in_flight().is_none() {
             measurement.in_flight = Some(self.spec.in_flight_of(streams));
         }
@@ -345,6 +345,11 @@ impl<P: Protocol> HttpLoad<P> {
         }
     }
 }
+
+    /// The requests that a connection has at a time.
+    fn streams(&self) -> u32 {
+        if P::IS_MULTIPLEXED { self.spec.streams } else { 1 }
+    }
 
 impl<P: Protocol> Load for HttpLoad<P> {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
@@ -366,7 +371,8 @@ impl<P: Protocol> Load for HttpLoad<P> {
         })?;
         let (connections, is_judged) = (self.spec.connections, self.spec.capacity.is_some());
         let announced = Announced::changed(&self.spec).collect();
-        let asked = report::Asked { rate_per_s, connections, spoken: P::KIND, is_judged, announced };
+        let streams = self.streams();
+        let asked = report::Asked { rate_per_s, connections, streams, spoken: P::KIND, is_judged, announced };
         let mut measurement = report::measurement(&driven, &asked, &self.request_settings);
         // Above the capacity all connections are busy, however many there are.
         if self

@@ -54,6 +54,8 @@ pub struct Asked {
     pub connections: u32,
     /// The protocol that was spoken.
     pub spoken: Spoken,
+    /// Requests at a time on each of them.
+    pub streams: u32,
     /// Whether objectives judge the times. A request without an answer then exceeds them all, whenever it failed.
     pub is_judged: bool,
     /// The settings that connections of HTTP/2 announced, without the defaults.
@@ -62,14 +64,15 @@ pub struct Asked {
 
 impl Asked {
     /// A notice where the rate needs more connections than the load has. By Little's law it needs the rate times the mean time for
-    /// which a request keeps a connection.
+    /// which a request is under way, divided by the requests that a connection has at a time.
     fn too_few_connections(&self, times: &Times) -> Option<Notice> {
         let rate = self.rate_per_s?;
         let sum_ns = |histogram: &Histogram| {
             histogram.statistic_ns(Statistic::Avg).unwrap_or(0.0) * histogram.count() as f64
         };
         let busy_ns = sum_ns(&times.service) + sum_ns(&times.connecting) + sum_ns(&times.tls);
-        let needed = (rate * busy_ns / 1e9 / times.service.count().max(1) as f64).ceil();
+        let under_way = rate * busy_ns / 1e9 / times.service.count().max(1) as f64;
+        let needed = (under_way / f64::from(self.streams)).ceil();
         let connections = f64::from(self.connections);
         (needed > connections).then(|| NoticeKind::FewConnections.with([rate, needed, connections]))
     }
@@ -362,6 +365,23 @@ mod tests {
             let mut tally = Tally::new(Frame::new(0, 0, SECOND_NS), false, 0);
             (tally.sessions_offered, tally.sessions_missing) = (offered, missing);
             tally.handshakes_resumed = resumed;
+    #[test]
+    fn a_rate_needs_fewer_connections_if_each_carries_several_requests() {
+        let mut times = Times::default();
+        times.service.record_many(20_000_000, 100);
+        let told = |connections, streams, rate| {
+            let spoken = if streams > 1 { Spoken::H2 } else { Spoken::H1 };
+            let announced = Vec::new();
+            let asked =
+                Asked { rate_per_s: Some(rate), connections, streams, spoken, is_judged: false, announced };
+            asked.too_few_connections(&times)
+        };
+        // 300 requests/s of 20 ms each are 6 at a time.
+        assert_eq!(told(2, 1, 300.0), Some(NoticeKind::FewConnections.with([300.0, 6.0, 2.0])));
+        assert_eq!(told(1, 100, 300.0), None);
+        assert_eq!(told(1, 4, 300.0), Some(NoticeKind::FewConnections.with([300.0, 2.0, 1.0])));
+    }
+
             tally
         };
         assert_eq!(
