@@ -162,8 +162,7 @@ impl QuicLink {
     fn transmit_all<T>(&mut self, core: &mut Core<T>) -> Result<Option<Wait>, Failure> {
         if let Some((transmit, contents)) = self.unsent.take() {
             if !self.send(&transmit, &contents, core)? {
-                self.unsent = Some((transmit, contents));
-                return Ok(Some(Wait::Socket));
+                return self.keep_unsent(transmit, contents, core);
             }
             self.depart();
         }
@@ -176,12 +175,22 @@ impl QuicLink {
                 return Ok(self.reads.kept_back());
             };
             if !self.send(&transmit, &core.outgoing[..transmit.size], core)? {
-                self.unsent = Some((transmit, core.outgoing.clone()));
-                self.port.await_writable(self.handle, &core.epoll)?;
-                return Ok(Some(Wait::Socket));
+                return self.keep_unsent(transmit, core.outgoing.clone(), core);
             }
             self.depart();
         }
+    }
+
+    /// Keeps datagrams until the socket has room.
+    fn keep_unsent<T>(
+        &mut self,
+        transmit: Transmit,
+        contents: Vec<u8>,
+        core: &Core<T>,
+    ) -> Result<Option<Wait>, Failure> {
+        self.unsent = Some((transmit, contents));
+        self.port.await_writable(self.handle, &core.epoll)?;
+        Ok(Some(Wait::Socket))
     }
 
     /// The kernel has all packets that the connection has made.
