@@ -22,6 +22,10 @@ merged! {
         pub congestion_events: u64,
         /// Times that the path no longer carried datagrams as large as it had before.
         pub black_holes: u64,
+        /// Times that the peer said that this side's window of the connection held it back (DATA_BLOCKED).
+        pub data_blocked: u64,
+        /// The same of the window of a stream (STREAM_DATA_BLOCKED).
+        pub stream_data_blocked: u64,
     }
 }
 
@@ -38,6 +42,8 @@ impl DatagramCounts {
             dropped: self.dropped - before.dropped,
             congestion_events: self.congestion_events - before.congestion_events,
             black_holes: self.black_holes - before.black_holes,
+            data_blocked: self.data_blocked - before.data_blocked,
+            stream_data_blocked: self.stream_data_blocked - before.stream_data_blocked,
         }
     }
 }

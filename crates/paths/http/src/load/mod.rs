@@ -148,11 +148,23 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), SettingsFault> {
 /// Checks what the client announces in HTTP/2.
 fn check_announced(spec: &LoadSettings) -> Result<(), SettingsFault> {
     for Announced { key, name, bytes, range: [least, most], .. } in Announced::changed(spec) {
-        if spec.protocol == LoadProtocol::H1 {
-            return Err(SettingsFault::new(
-                key,
-                format!("the {name} is a setting of HTTP/2; set `protocol: h2`"),
-            ));
+        let is_window = key.starts_with("load.windows.");
+        match spec.protocol {
+            LoadProtocol::H1 => {
+                let why = format!("the {name} is a setting of HTTP/2; set `protocol: h2`");
+                return Err(SettingsFault::new(key, why));
+            }
+            LoadProtocol::H3 if !is_window => {
+                let why = format!("the {name} is a setting of HTTP/2, and HTTP/3 has none; leave it out");
+                return Err(SettingsFault::new(key, why));
+            }
+            // QUIC itself has no smallest window.
+            LoadProtocol::H3 if bytes < Bytes(1) || bytes > most => {
+                let why = format!("the load allows 1 B to {most} for the {name}");
+                return Err(SettingsFault::new(key, why));
+            }
+            LoadProtocol::H3 => continue,
+            LoadProtocol::H2 | LoadProtocol::Auto => {}
         }
         if bytes < least || bytes > most {
             return Err(SettingsFault::new(key, format!("HTTP/2 allows {least} to {most} for the {name}")));
@@ -334,6 +346,11 @@ impl<P: Protocol> HttpLoad<P> {
         }
     }
 
+    /// The requests that a connection has at a time.
+    fn streams(&self) -> u32 {
+        if P::IS_MULTIPLEXED { self.spec.streams } else { 1 }
+    }
+
     /// Adds what depended on the server's choice of the protocol.
     fn note_choice(&self, measurement: &mut Measurement) {
         let streams = self.streams();
@@ -345,11 +362,6 @@ impl<P: Protocol> HttpLoad<P> {
         }
     }
 }
-
-    /// The requests that a connection has at a time.
-    fn streams(&self) -> u32 {
-        if P::IS_MULTIPLEXED { self.spec.streams } else { 1 }
-    }
 
 impl<P: Protocol> Load for HttpLoad<P> {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {

@@ -12,7 +12,7 @@ use plumb_host::epoll::Ready;
 use plumb_host::time::{Instants, monotonic_ns};
 use plumb_model::{Merge as _, Wait};
 use plumb_quic::{DatagramCounts, Departure, Departures, number_of};
-use quinn_proto::{Connection, ConnectionHandle, Event, Transmit};
+use quinn_proto::{Connection, ConnectionHandle, ConnectionStats, Event, Transmit};
 
 use super::beginnings::Begin;
 use super::core::{Core, DATAGRAMS, Parting};
@@ -206,9 +206,11 @@ impl QuicLink {
     }
 
     fn counts(&self) -> DatagramCounts {
-        let path = self.connection.stats().path;
+        let ConnectionStats { path, frame_rx: frames, .. } = self.connection.stats();
         DatagramCounts {
             lost: path.lost_packets,
+            data_blocked: frames.data_blocked,
+            stream_data_blocked: frames.stream_data_blocked,
             congestion_events: path.congestion_events,
             black_holes: path.black_holes_detected,
             // Those of a port that others have too are counted once for all.
@@ -358,6 +360,7 @@ impl Link for QuicLink {
         core.tally.datagrams.add(&self.counts().since(self.counts_before));
         // Without a handshake, nothing was acknowledged yet, and the round trip is a guess.
         if self.is_established {
+            core.tally.acknowledged += 1;
             let control = congestion::control_of(&self.connection);
             let buffers = (!self.port.is_shared()).then(|| self.port.datagrams.buffers());
             core.tally.paths.note(&self.connection.stats().path, control, buffers);

@@ -22,6 +22,8 @@ pub const STREAMS: &str = "streams";
 pub const DATAGRAMS: &str = "datagrams";
 /// The property with the congestion control of QUIC's connections.
 pub const CONGESTION: &str = "congestion control";
+/// The property with the load's windows that held the server back, as it said in QUIC.
+pub const BLOCKED: &str = "server held back";
 /// The property with the sizes of the buffers of QUIC's sockets for datagrams that arrive.
 pub const RECEIVE_BUFFER: &str = "receive buffer";
 /// Datagrams that the kernel dropped at the load's sockets.
@@ -52,10 +54,10 @@ pub struct Asked {
     pub rate_per_s: Option<f64>,
     /// Connections at a time.
     pub connections: u32,
-    /// The protocol that was spoken.
-    pub spoken: Spoken,
     /// Requests at a time on each of them.
     pub streams: u32,
+    /// The protocol that was spoken.
+    pub spoken: Spoken,
     /// Whether objectives judge the times. A request without an answer then exceeds them all, whenever it failed.
     pub is_judged: bool,
     /// The settings that connections of HTTP/2 announced, without the defaults.
@@ -262,6 +264,8 @@ fn see_quic(tally: &Tally, see: &mut impl FnMut(&str, &str, u64)) {
     see(DATAGRAMS, DROPPED, datagrams.dropped);
     see("congestion events", "losses or marks", datagrams.congestion_events);
     see("black holes", "found", datagrams.black_holes);
+    see(BLOCKED, "connection window", datagrams.data_blocked);
+    see(BLOCKED, "stream window", datagrams.stream_data_blocked);
     for (bytes, connections) in &tally.paths.datagram_bytes_max {
         see("largest datagram", &Bytes(u64::from(*bytes)).to_string(), *connections);
     }
@@ -301,6 +305,7 @@ fn few_resumptions(tally: &Tally) -> Option<Notice> {
 fn notices(tally: &Tally, (stalled, longest_ns): (u64, u64)) -> Vec<Notice> {
     let count = |failure: &Failure| tally.recorder.errors.get(&failure.to_string()).copied().unwrap_or(0);
     let unfinished = count(&Failure::Unfinished);
+    let blocked = [tally.datagrams.data_blocked, tally.datagrams.stream_data_blocked];
     let at_close = [stalled, longest_ns, tally.slowest_ns.0].map(|figure| figure as f64);
     let found = [
         (stalled > 0).then(|| NoticeKind::UnansweredAtClose.with(at_close)),
@@ -309,6 +314,7 @@ fn notices(tally: &Tally, (stalled, longest_ns): (u64, u64)) -> Vec<Notice> {
         (count(&Failure::NoLocalPort) > 0).then(|| NoticeKind::NoLocalPort.into()),
         tally.spread_addresses.then(|| NoticeKind::SpreadAddresses.into()),
         (tally.completed == 0).then(|| NoticeKind::NoAnswer.into()),
+        (blocked != [0; 2]).then(|| NoticeKind::HeldBack.with(blocked.map(|count| count as f64))),
     ];
     found.into_iter().flatten().collect()
 }
@@ -360,12 +366,6 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_resumes_too_few_sessions_is_told_with_the_handshakes_that_it_cost() {
-        let tally = |offered, missing, resumed| {
-            let mut tally = Tally::new(Frame::new(0, 0, SECOND_NS), false, 0);
-            (tally.sessions_offered, tally.sessions_missing) = (offered, missing);
-            tally.handshakes_resumed = resumed;
-    #[test]
     fn a_rate_needs_fewer_connections_if_each_carries_several_requests() {
         let mut times = Times::default();
         times.service.record_many(20_000_000, 100);
@@ -382,6 +382,12 @@ mod tests {
         assert_eq!(told(1, 4, 300.0), Some(NoticeKind::FewConnections.with([300.0, 2.0, 1.0])));
     }
 
+    #[test]
+    fn a_server_that_resumes_too_few_sessions_is_told_with_the_handshakes_that_it_cost() {
+        let tally = |offered, missing, resumed| {
+            let mut tally = Tally::new(Frame::new(0, 0, SECOND_NS), false, 0);
+            (tally.sessions_offered, tally.sessions_missing) = (offered, missing);
+            tally.handshakes_resumed = resumed;
             tally
         };
         assert_eq!(

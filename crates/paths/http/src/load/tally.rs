@@ -145,7 +145,7 @@ merged! {
         pub zero_rtt_missing: u64,
         /// Connections that stood within the window.
         pub connections_opened: u64,
-        /// Connections of HTTP/2 whose server had acknowledged the load's settings by its first answer.
+        /// Connections whose server had acknowledged the load's settings: by its first answer in HTTP/2, by its handshake in HTTP/3.
         pub acknowledged: u64,
         /// Requests under way on a connection with each one that began in the window.
         pub streams: Histogram,

@@ -488,6 +488,7 @@ fn what_http_2_cannot_do_is_refused() {
         ..h2(1)
     };
     let window = WindowSettings::default();
+    let h3 = || LoadSettings { protocol: LoadProtocol::H3, ..spec() };
     let specs = [
         LoadSettings { streams: 0, ..h2(1) },
         LoadSettings { streams: 2, ..spec() },
@@ -501,6 +502,9 @@ fn what_http_2_cannot_do_is_refused() {
         LoadSettings { windows: WindowSettings { stream: Bytes(0), ..window }, ..h2(1) },
         LoadSettings { windows: WindowSettings { stream: Bytes(1 << 31), ..window }, ..h2(1) },
         LoadSettings { windows: WindowSettings { stream: Bytes(1 << 14), ..window }, ..spec() },
+        LoadSettings { max_frame: Bytes(1 << 20), ..h3() },
+        LoadSettings { header_table: Bytes(0), ..h3() },
+        LoadSettings { windows: WindowSettings { connection: Bytes(0), ..window }, ..h3() },
         header("Connection", "close"),
         header("Expect", "100-continue"),
     ];
@@ -518,6 +522,9 @@ fn what_http_2_cannot_do_is_refused() {
     load.windows.stream: HTTP/2 allows 1 B to 2147483647 B for the stream window
     load.windows.stream: HTTP/2 allows 1 B to 2147483647 B for the stream window
     load.windows.stream: the stream window is a setting of HTTP/2; set `protocol: h2`
+    load.max_frame: the largest frame is a setting of HTTP/2, and HTTP/3 has none; leave it out
+    load.header_table: the header table is a setting of HTTP/2, and HTTP/3 has none; leave it out
+    load.windows.connection: the load allows 1 B to 2147483647 B for the connection window
     load.headers.Connection: HTTP/2 and HTTP/3 have no such header; remove it
     load.headers.Expect: the load waits for `100 Continue` only over HTTP/1.1; remove it
     ");

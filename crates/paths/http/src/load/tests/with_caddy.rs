@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use plumb_host::process::{Child, Command, Signal, Stream, which};
 use plumb_host::time::sleep;
-use plumb_model::{NoticeKind, Percent};
+use plumb_model::{Bytes, NoticeKind, Percent};
 use serde_json::json;
 
 use super::*;
 use crate::load::STREAMS;
-use crate::settings::LoadProtocol;
+use crate::load::report::BLOCKED;
+use crate::settings::{LoadProtocol, WindowSettings};
 
 /// Caddy, which answers a request with its content, and logs each one.
 struct Caddy {
@@ -122,6 +123,30 @@ fn caddy_counts_the_requests_that_the_load_counts() {
     assert!(sent("datagrams") > sent("calls for datagrams"), "bodies leave in segments");
     assert!(measurement.readings.keys().all(|name| !name.starts_with("segments_")));
     assert!((300..=315).contains(&h3) && others == 0, "{h3} and {others}");
+}
+
+/// Caddy says each time that a window holds an answer back.
+#[test]
+fn windows_that_hold_the_server_back_are_named() {
+    let Some(server) = Caddy::start() else { return };
+    let spec = |windows| LoadSettings {
+        windows,
+        requests: Some(20),
+        method: "POST".to_owned(),
+        body: Some("b".repeat(500_000)),
+        ..spec_h3()
+    };
+    let small = WindowSettings { stream: Bytes(16 << 10), ..WindowSettings::default() };
+    let measurement = measure(&spec(small), &server.url);
+    let held = &measurement.observed[BLOCKED];
+    assert!(held["stream window"] > 0 && !held.contains_key("connection window"), "{held:?}");
+    assert_eq!(measurement.observed["stream window"], [("16 KiB".to_owned(), 2)].into());
+    let told = measurement.notices.iter().find(|notice| notice.kind == NoticeKind::HeldBack).unwrap();
+    assert_eq!(told.figures[1].least, held["stream window"] as f64);
+
+    let measurement = measure(&spec(WindowSettings::default()), &server.url);
+    assert!(!measurement.observed.contains_key(BLOCKED), "{:?}", measurement.observed);
+    assert!(measurement.notices.iter().all(|notice| notice.kind != NoticeKind::HeldBack));
 }
 
 #[test]
