@@ -74,6 +74,19 @@ fn statistic_ms(measurement: &Measurement, metric: &str, statistic: Statistic) -
     }
 }
 
+/// The time that tells a hang from a slow machine.
+const LIMIT_NS: u64 = 180_000 * MS;
+
+/// Waits until a condition holds.
+fn wait_until(awaited: &str, mut holds: impl FnMut() -> bool) {
+    let begun_ns = plumb_host::time::monotonic_ns();
+    while !holds() {
+        let waited_ns = plumb_host::time::monotonic_ns() - begun_ns;
+        assert!(waited_ns < LIMIT_NS, "waited too long for {awaited}");
+        plumb_host::time::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn every_declared_metric_is_read_and_no_other() {
     let measurement = measure(&spec(), &Server::ok().url);

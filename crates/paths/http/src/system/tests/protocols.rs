@@ -114,12 +114,14 @@ fn without_tls_the_first_bytes_choose() {
     }
 }
 
+/// The kinds that count requests by worker.
+const COUNTING: [IngressKind; 2] = [IngressKind::Embedded, IngressKind::Nginx];
+
 #[test]
 fn requests_are_counted_by_worker() {
     let test = "requests_are_counted_by_worker";
     let Some((program, specs)) = with_curl(test, TlsVersion::V13, &[H1, H2]) else { return };
-    let counting = [IngressKind::Embedded, IngressKind::Nginx];
-    for mut spec in specs.into_iter().filter(|spec| counting.contains(&spec.ingress.kind)) {
+    for mut spec in specs.into_iter().filter(|spec| COUNTING.contains(&spec.ingress.kind)) {
         let mut started = Started::new(&spec);
         assert_eq!(proven(&mut started).workers, [].into(), "{spec:?}");
         spec.ingress.threads = 3;
@@ -304,10 +306,20 @@ fn each_kind_that_speaks_h3_counts_the_requests_of_the_load_and_of_curl() {
             counts(&mut started, [(H1, 0), (H3, 2_001)], &before);
             println!("{:?} speaks h3 with the load and with curl", spec.ingress.kind);
         }
+        if spec.ingress.threads > 1 && COUNTING.contains(&spec.ingress.kind) {
+            add_up_over_workers(&mut started, spec.ingress.threads);
+        }
         let after = started.snapshot();
         let dropped = after.moved(&before, "datagrams_dropped");
         assert_eq!(dropped, (spec.ingress.kind != IngressKind::Haproxy).then_some(0), "{spec:?}");
     }
+}
+
+/// Checks that the workers' counts add up to all requests, once all workers are there.
+fn add_up_over_workers(started: &mut Started, workers: u32) {
+    let after = snapshot_where(started, |after| after.workers.len() == workers as usize);
+    let by_protocol = [H1, H2, H3].map(|protocol| after.counters[counter(protocol)]);
+    assert_eq!(after.workers.values().sum::<u64>(), by_protocol.iter().sum::<u64>(), "{after:?}");
 }
 
 /// Has the load make 2,000 requests on two connections.

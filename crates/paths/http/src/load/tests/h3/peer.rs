@@ -12,10 +12,11 @@ use bytes::BytesMut;
 use plumb_h2::hpack::Field;
 use plumb_h3::{frame, qpack};
 use plumb_host::time::{Instants, monotonic_ns};
+use plumb_quic::VERSION;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ServerConfig,
-    StreamEvent, StreamId, TransportConfig,
+    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
+    FixedLengthConnectionIdParser, PartialDecode, ServerConfig, StreamEvent, StreamId, TransportConfig,
 };
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
@@ -29,14 +30,57 @@ pub(crate) struct Engine {
     pub(crate) zero_rtt_max: usize,
     /// The time that its datagrams take to the load.
     pub(crate) delay_ns: u64,
-    /// How many connections with requests in 0-RTT that it took have ended their handshake.
-    pub(crate) with_zero_rtt: Arc<AtomicU64>,
+    /// The handshakes that have ended.
+    pub(crate) handshakes: Arc<Handshakes>,
     /// How many connections it has accepted.
     accepted: usize,
     /// For connections whose requests in 0-RTT it does not take.
     without_zero_rtt: Arc<ServerConfig>,
     endpoint: Endpoint,
-    connections: HashMap<ConnectionHandle, Connection>,
+    connections: HashMap<ConnectionHandle, Served>,
+}
+
+/// Counts of handshakes that have ended, as the server sees them.
+#[derive(Debug, Default)]
+pub(crate) struct Handshakes {
+    /// All of them.
+    pub(crate) all: AtomicU64,
+    /// Those after requests in 0-RTT that the server took.
+    pub(crate) zero_rtt_accepted: AtomicU64,
+    /// Those after requests in 0-RTT that the server did not take.
+    pub(crate) zero_rtt_rejected: AtomicU64,
+}
+
+impl Handshakes {
+    fn count(&self, is_taken: bool, has_zero_rtt: bool) {
+        if is_taken {
+            self.zero_rtt_accepted.fetch_add(1, Ordering::SeqCst);
+        } else if has_zero_rtt {
+            self.zero_rtt_rejected.fetch_add(1, Ordering::SeqCst);
+        }
+        // The last, so that a test that waits for this count finds the others complete.
+        self.all.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A connection, and whether packets in 0-RTT have come for it.
+struct Served {
+    connection: Connection,
+    has_zero_rtt: bool,
+}
+
+/// Whether a datagram has a packet in 0-RTT. Each packet with a long header tells its type (RFC 9000, section 17.2).
+fn has_zero_rtt(datagram: &[u8]) -> bool {
+    // Only packets with a short header depend on the length of identifiers, and each of them is the last in its datagram.
+    let parser = FixedLengthConnectionIdParser::new(0);
+    let mut rest = Some(BytesMut::from(datagram));
+    while let Some(packets) = rest {
+        if packets.first().is_some_and(|first| first & 0xb0 == 0x90) {
+            return true;
+        }
+        rest = PartialDecode::new(packets, &parser, &[VERSION], true).ok().and_then(|(_, rest)| rest);
+    }
+    false
 }
 
 impl Engine {
@@ -64,7 +108,7 @@ impl Engine {
             is_deaf: false,
             zero_rtt_max: usize::MAX,
             delay_ns: 0,
-            with_zero_rtt: Arc::default(),
+            handshakes: Arc::default(),
             accepted: 0,
             without_zero_rtt: config(0),
             endpoint,
@@ -74,11 +118,12 @@ impl Engine {
 
     /// Takes a datagram.
     pub(crate) fn take(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
-        let mut reply = Vec::new();
+        let (mut reply, has_zero_rtt) = (Vec::new(), has_zero_rtt(datagram));
         match self.endpoint.handle(now, from, None, None, BytesMut::from(datagram), &mut reply) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                if let Some(connection) = self.connections.get_mut(&handle) {
-                    connection.handle_event(event);
+                if let Some(served) = self.connections.get_mut(&handle) {
+                    served.has_zero_rtt |= has_zero_rtt;
+                    served.connection.handle_event(event);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
@@ -87,7 +132,7 @@ impl Engine {
                 let Ok((handle, connection)) = self.endpoint.accept(incoming, now, &mut reply, config) else {
                     panic!("the load begins no connection");
                 };
-                self.connections.insert(handle, connection);
+                self.connections.insert(handle, Served { connection, has_zero_rtt });
             }
             _ => {}
         }
@@ -96,13 +141,13 @@ impl Engine {
     /// The datagrams that it sends now.
     pub(crate) fn give(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut all = Vec::new();
-        for (handle, connection) in &mut self.connections {
+        for (handle, Served { connection, has_zero_rtt }) in &mut self.connections {
             if connection.poll_timeout().is_some_and(|due| due <= now) {
                 connection.handle_timeout(now);
             }
             while let Some(event) = connection.poll() {
-                if matches!(event, Event::Connected) && connection.has_0rtt() {
-                    self.with_zero_rtt.fetch_add(1, Ordering::SeqCst);
+                if matches!(event, Event::Connected) {
+                    self.handshakes.count(connection.has_0rtt(), *has_zero_rtt);
                 }
                 if !self.is_deaf {
                     serve(connection, &event);
@@ -118,7 +163,7 @@ impl Engine {
                 }
             }
         }
-        self.connections.retain(|_, connection| !connection.is_drained());
+        self.connections.retain(|_, served| !served.connection.is_drained());
         all
     }
 }
