@@ -167,6 +167,15 @@ pub const CPU_LOAD: Metric = Metric {
     about: "CPU time of the load generator per unit of work",
 };
 
+/// CPU time per unit of work of a link that Plumbline makes between the sides. It belongs to neither of them.
+pub const CPU_LINK: Metric = Metric {
+    name: "cpu_link",
+    unit: Unit::Microseconds,
+    better: Better::Neither,
+    kind: MetricKind::Gauge,
+    about: "CPU time per unit of work of the link that plumb makes; it is in neither cpu_system nor cpu_load",
+};
+
 /// The highest rate at which a system meets its objectives; every load that searches for it has it.
 pub const CAPACITY: Metric = Metric {
     name: "capacity",

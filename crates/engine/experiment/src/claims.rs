@@ -109,6 +109,9 @@ impl Claiming<'_> {
             let others = metric::OF_FOREIGN_SYSTEM.iter().filter(|metric| !own(metric));
             all.extend(others.map(MetricInfo::from));
         }
+        if every().any(|(_, settings)| settings.link_maker().is_some()) {
+            all.push(MetricInfo::from(&metric::CPU_LINK));
+        }
         if self.settings.is_empty() {
             // Settings with mistakes do not tell whether their load searches for a capacity.
             all.extend(Capacity::METRICS.iter().map(MetricInfo::from));
@@ -138,6 +141,12 @@ impl Claiming<'_> {
                 return is_built.then(|| format!(
                     "`{name}` is measured of external systems alone, and the system of the variant `{variant}` is built"
                 ));
+            }
+            if name == metric::CPU_LINK.name {
+                let has_none = settings.link_maker().is_none();
+                return has_none.then(|| {
+                    format!("`{name}` is measured of links alone, and the variant `{variant}` has none")
+                });
             }
             let is_declared = facts.load.metrics.iter().any(|metric| metric.name == *name);
             (!is_declared && !has(self.path.metrics) && !has(&OF_ALL_PATHS)).then(|| {

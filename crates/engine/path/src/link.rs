@@ -6,5 +6,7 @@ mod own;
 mod shape;
 
 pub use ends::{LinkedEnds, NoLink, remedy};
-pub use own::{is_own, link_cpu_ns, link_evidence, link_terms, observe_link, subtract_link_cpu};
+pub use own::{
+    is_own, link_cpu_between, link_cpu_ns, link_evidence, link_terms, observe_link, subtract_link_cpu,
+};
 pub use shape::LinkShape;

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuSet, CpuTime};
-use plumb_model::metric::CPU_SYSTEM;
+use plumb_model::metric::{CPU_LINK, CPU_SYSTEM};
 use plumb_model::{CpuCost, Evidence, Measurement, Noise, NoticeKind, Placement, SlotResult};
+use plumb_path::link::link_cpu_between;
 use plumb_path::{PathSettings, SeenWindow, Snapshot};
 use plumb_places::{SeenHost, noise_by_machine};
 
@@ -121,6 +122,7 @@ fn assemble(
     };
     measurement.read_cpu(CPU_SYSTEM, system_cpu.total_ns());
     measurement.read_cpu_load();
+    measurement.read_cpu(CPU_LINK, link_cpu_between(&opened.system, &closed.system));
     foreign::add_readings(&mut measurement, &opened.system, &closed.system);
     let noise_by_host = noise_by_machine(hosts);
     let noise = noise_by_host.values().fold(Noise::default(), |worst, noise| worst.worst(noise));

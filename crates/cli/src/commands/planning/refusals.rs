@@ -65,6 +65,18 @@ fn a_network_measures_soft_interrupts_of_every_system_by_itself() {
 }
 
 #[test]
+fn the_cpu_time_of_a_link_is_a_metric_of_variants_with_a_link() {
+    let other = "system: { link: { delay: 1 ms } }";
+    // A tool says nothing of the link, and need not.
+    for load in ["connections: 2", "connections: 2, driver: wrk"] {
+        let source = source("http", "", load, (other, "other.cpu_link < 1 ms"));
+        let plan = read_source(&source, &PlanArguments::default()).unwrap().plan;
+        assert!(plan.metric("cpu_link").is_some(), "{load}");
+    }
+    assert_snapshot!(refused("http", "", "connections: 2", (other, "base.cpu_link < 1 ms")), @"x.yaml:12:12: `cpu_link` is measured of links alone, and the variant `base` has none");
+}
+
+#[test]
 fn a_configuration_that_its_program_has_no_place_for() {
     let config = |ingress: &str| {
         let other = format!("system: {{ ingress: {{ {ingress} }} }}");

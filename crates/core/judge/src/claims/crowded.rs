@@ -12,9 +12,9 @@ const CALM_BLOCKS: usize = 6;
 
 /// Whether a metric is a rate or a time, and not a count or what the sides used.
 pub(crate) fn is_timed(plan: &Plan, metric: &str) -> bool {
-    let own = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name, metric::MEMORY_SYSTEM.name];
+    let own = [metric::CPU_SYSTEM, metric::CPU_LOAD, metric::CPU_LINK, metric::MEMORY_SYSTEM];
     let kind = plan.metric(metric).map(|metric| metric.kind);
-    !matches!(kind, Some(MetricKind::Share | MetricKind::Count)) && !own.contains(&metric)
+    !matches!(kind, Some(MetricKind::Share | MetricKind::Count)) && !own.iter().any(|own| own.name == metric)
 }
 
 /// Whether a neighbour that is always there would show in the claim. It shows in rates and times. It does not

@@ -104,6 +104,12 @@ pub fn link_cpu_ns(link: &TunLink) -> u64 {
     link.counts().iter().map(|it| it.cpu_ns).sum()
 }
 
+/// CPU time of the link's threads between two snapshots of the system, in ns; 0 if Plumbline made no link.
+#[must_use]
+pub fn link_cpu_between(before: &Snapshot, after: &Snapshot) -> u64 {
+    CPU_NS.iter().filter_map(|counter| after.moved(before, counter)).sum()
+}
+
 /// Subtracts the CPU time of a link's threads from that of their process: from system time first, and the rest from user time, because
 /// the kernel only estimates that split.
 pub fn subtract_link_cpu(cost: &mut CpuCost, link_ns: u64) {
@@ -245,6 +251,34 @@ mod tests {
         assert_eq!(broken(&[(CPU_NS[1], 890_000_000)], words), [""; 0]);
         assert_eq!(broken(&[(CPU_NS[1], 910_000_000)], words), ["link-cpu"]);
         assert_eq!(broken(&[(CPU_NS[1], 510_000_000), (ON_CPUS, 2)], words), ["link-cpu"]);
+    }
+
+    #[test]
+    fn the_cpu_time_of_the_link_is_taken_from_system_time_before_user_time() {
+        let cost = |user_ns, system_ns| CpuCost {
+            user_ns,
+            system_ns,
+            components: [("ingress".to_owned(), 70)].into(),
+        };
+        let without = |link_ns| {
+            let mut left = cost(300, 500);
+            subtract_link_cpu(&mut left, link_ns);
+            left
+        };
+        assert_eq!(without(0), cost(300, 500));
+        assert_eq!(without(200), cost(300, 300));
+        assert_eq!(without(500), cost(300, 0));
+        assert_eq!(without(600), cost(200, 0));
+        // The link's clocks are read later than the process's.
+        assert_eq!(without(801), cost(0, 0));
+    }
+
+    #[test]
+    fn the_cpu_time_of_the_link_in_a_window_is_that_of_both_threads() {
+        let at = |there, back| snapshot(&[(CPU_NS[0], there), (CPU_NS[1], back)], "");
+        assert_eq!(link_cpu_between(&at(100, 20), &at(350, 25)), 255);
+        assert_eq!(link_cpu_between(&at(100, 20), &at(100, 20)), 0);
+        assert_eq!(link_cpu_between(&Snapshot::default(), &Snapshot::default()), 0, "there is no link");
     }
 
     #[test]
