@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use super::ingresses::installed;
 use super::networks::{
-    OWN_LINK_EVIDENCE, link_is_proven, may_link, measured_over_links, nothing_is_left_after_kills,
+    OWN_LINK_EVIDENCE, link_is_proven, may_link, measured_over_links, measured_over_links_in,
+    nothing_is_left_after_kills,
 };
-use crate::common::{run, stdout, write};
+use crate::common::{measured_slots, run, stdout, write};
 
 /// An experiment whose load waits for answers at a low rate, so that the link keeps up on a slow machine.
 fn experiment(link: &str, variants: &str) -> String {
@@ -57,7 +58,11 @@ fn every_protocol_and_program_is_measured_over_a_link_with_a_delay() {
     let Some(found) = measured_over_links(&text) else { return };
     for name in ["base", "fresh", "h3", "auto"].into_iter().chain(there.iter().map(|(_, name, _)| *name)) {
         let variant = named(&found, name);
-        if link_is_proven(variant, OWN_LINK_EVIDENCE) && name != "h2load" {
+        if !link_is_proven(variant, OWN_LINK_EVIDENCE) {
+            continue;
+        }
+        assert!(median(variant, "cpu_link", "") > 0.0, "{name}: {variant:#}");
+        if name != "h2load" {
             let least = median(variant, "http_req_service", "min/");
             assert!(
                 least >= 10.0,
@@ -73,6 +78,7 @@ fn every_protocol_and_program_is_measured_over_a_link_with_a_delay() {
     assert_eq!(near["state"], "measured", "{near:#}");
     let evidence = near["evidence"].as_array().unwrap();
     assert!(evidence.iter().all(|one| !one["kind"].as_str().unwrap().starts_with("link-")), "{near:#}");
+    assert!(near["metrics"]["cpu_link"]["median"].is_null(), "{near:#}");
 }
 
 #[test]
@@ -91,6 +97,47 @@ fn segments_that_a_link_loses_are_sent_again() {
     let seeded = named(&found, "seeded");
     if link_is_proven(seeded, OWN_LINK_EVIDENCE) {
         assert!(seeded["evidence"].to_string().contains("seed 7"), "{seeded:#}");
+    }
+}
+
+#[test]
+fn posts_over_a_lossy_link_wait_for_the_congestion_window() {
+    if !may_link() {
+        return;
+    }
+    // The warm-up has the slow start. After it, a connection sends less in a round trip than its three requests have windows for.
+    let load = format!(
+        "connections: 3, streams: 3, protocol: h3, method: POST, body: {}, duration: 1500 ms, warmup: 2 s",
+        "b".repeat(300_000)
+    );
+    let variants = "    newreno: { load: { congestion: newreno } }\n";
+    let text = experiment("delay: 10 ms, loss: 1%, seed: 7", variants)
+        .replace("key: ecdsa-p256", "key: ecdsa-p256, protocols: [h1, h3]")
+        .replace("connections: 4, rate: 50 /s, duration: 1 s, warmup: 0 s", &load);
+    let directory = tempfile::tempdir().unwrap();
+    let Some(found) = measured_over_links_in(directory.path(), &text) else { return };
+    let slots = measured_slots(&directory.path().join("run"));
+    for name in ["base", "newreno"] {
+        if link_is_proven(named(&found, name), OWN_LINK_EVIDENCE) {
+            let of_variant: Vec<&Value> = slots.iter().filter(|slot| slot["variant"] == name).collect();
+            assert!(!of_variant.is_empty(), "{name}");
+            of_variant.into_iter().for_each(assert_congestion_held_requests_back);
+        }
+    }
+}
+
+/// Asserts that the requests of a slot waited for the congestion window at least as often as for anything else but a connection, and that
+/// the server's limits kept none back.
+fn assert_congestion_held_requests_back(slot: &Value) {
+    let observed = &slot["outcome"]["measured"]["measurement"]["observed"];
+    let count = |reason: &str| observed["stalled"][reason].as_u64().unwrap_or(0);
+    let by_congestion = count("congestion window");
+    assert!(by_congestion > 0, "{observed:#}");
+    for other in ["pacing", "socket"] {
+        assert!(count(other) <= by_congestion, "{other}: {observed:#}");
+    }
+    for limit in ["streams", "connection window", "stream window"] {
+        assert_eq!(count(limit), 0, "{limit}: {observed:#}");
     }
 }
 

@@ -161,12 +161,18 @@ const ODD: &str = "    lent: { load: { tests: [tcp_bw], rate: null, zero_copy: m
 
 /// Runs an experiment and gives each variant's state and evidence.
 pub fn measured(text: &str) -> Vec<Value> {
-    measured_or_refused(text).unwrap_or_else(|refused| panic!("{refused}"))
+    let directory = tempfile::tempdir().unwrap();
+    measured_or_refused(directory.path(), text).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
 /// The same for an experiment whose baseline has a link. The run ends if a busy machine made that late, and the test is skipped.
 pub fn measured_over_links(text: &str) -> Option<Vec<Value>> {
-    match measured_or_refused(text) {
+    measured_over_links_in(tempfile::tempdir().unwrap().path(), text)
+}
+
+/// The same, with the run left in `run` of this directory.
+pub fn measured_over_links_in(directory: &Path, text: &str) -> Option<Vec<Value>> {
+    match measured_or_refused(directory, text) {
         Ok(found) => Some(found),
         Err(refused) => {
             assert!(LATE.iter().any(|what| refused.contains(what)), "{refused}");
@@ -176,10 +182,9 @@ pub fn measured_over_links(text: &str) -> Option<Vec<Value>> {
     }
 }
 
-fn measured_or_refused(text: &str) -> Result<Vec<Value>, String> {
-    let directory = tempfile::tempdir().unwrap();
-    let file = write(directory.path(), "experiment.yaml", text);
-    let into = directory.path().join("run");
+fn measured_or_refused(directory: &Path, text: &str) -> Result<Vec<Value>, String> {
+    let file = write(directory, "experiment.yaml", text);
+    let into = directory.join("run");
     let output =
         run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", into.to_str().unwrap()]);
     let result: Value = serde_json::from_str(&stdout(&output)).map_err(|_| stderr(&output))?;
@@ -188,7 +193,8 @@ fn measured_or_refused(text: &str) -> Result<Vec<Value>, String> {
 
 /// Evidence that a link kept up, which a busy machine may not let it.
 const KEPT_UP: [&str; 2] = ["link-on-time", "link-cpu"];
-/// Why a variant with a link is void on a busy machine: by this evidence, or because the counters were read long after the window.
+/// Why a variant with a link is void on a busy machine or under too much load: by this evidence, or because the counters were read long
+/// after the window.
 const LATE: [&str; 3] = [
     "packets that the link forwarded late",
     "CPU time of the link's busier thread",
@@ -228,10 +234,9 @@ fn links_delay_and_lose_packets_with_or_without_netem() {
         return;
     }
     let lines = LINKS.iter().map(|it| format!("    {}: {{ {} }}\n", it.name, it.settings));
-    let text = experiment(
-        &(lines.collect::<String>()
-            + "    queues: { system: { queues: 2, link: { delay: 2 ms, seed: 7 } } }\n"),
-    );
+    let more = "    queues: { system: { queues: 2, link: { delay: 2 ms, seed: 7 } } }\n    \
+                flooded: { system: { link: { delay: 2 ms, seed: 7 } }, load: { tests: [udp_bw] } }\n";
+    let text = experiment(&(lines.collect::<String>() + more));
     // Answers take milliseconds, and a batch of lost ones is none.
     let text = text.replace("[tcp_lat, udp_lat, tcp_bw, udp_bw]", "[tcp_lat]").replace("rate: 1000 /s, ", "");
     let directory = tempfile::tempdir().unwrap();
@@ -240,13 +245,17 @@ fn links_delay_and_lose_packets_with_or_without_netem() {
     let own = checked.matches("plumb makes its link").count();
     let of_kernel = checked.matches("the kernel makes its link").count();
     let has_netem = plumb_host::network::has_netem().unwrap();
-    assert_eq!((own, of_kernel), if has_netem { (3, 1) } else { (4, 0) }, "{checked}");
+    assert_eq!((own, of_kernel), if has_netem { (4, 1) } else { (5, 0) }, "{checked}");
     assert!(checked.contains("do not have a second queue; leave out `system.queues`"), "{checked}");
     let found = measured(&text);
     for variant in LINKS {
         let found = found.iter().find(|it| it["name"] == variant.name).unwrap();
         link_is_proven(found, variant.proven);
     }
+    // The sender has no rate, and the link's own evidence says that it did not keep up.
+    let flooded = found.iter().find(|it| it["name"] == "flooded").unwrap();
+    let reason = flooded["reason"].as_str().unwrap_or_default();
+    assert!(flooded["state"] == "void" && LATE.iter().any(|what| reason.contains(what)), "{flooded:#}");
 }
 
 /// All evidence of a measured variant holds, and there is some about each of `what`.
