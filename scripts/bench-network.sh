@@ -9,3 +9,4 @@ cd "$(dirname "$0")/.."
 scripts/install-tools.sh build tests
 cargo build --release --package plumb-cli --package plumb-benches
 "${CARGO_TARGET_DIR:-target}/release/plumb-benches" network "$@"
+[ "$#" -gt 0 ] || "${CARGO_TARGET_DIR:-target}/release/plumb-benches" link

@@ -14,6 +14,7 @@ mod http;
 mod import;
 mod instructions;
 mod limiter;
+mod link;
 mod migration;
 mod network;
 mod nginx;
@@ -41,12 +42,13 @@ fn main() -> ExitCode {
         Some("limiter") => limiter::run(),
         Some("nbd") => limiter::run_unlimited(),
         Some("network") => network::run(arguments.get(1).map(String::as_str)),
+        Some("link") => link::run(),
         Some("capacity") => capacity::run(),
         Some("shifts") => shifts::run(),
         Some("history") => history::run(),
         Some("import") => import::run(),
         _ => Err(
-            "say which: http, http3, harness, migration, storage, limiter, nbd, network, capacity, shifts, history or import"
+            "say which: http, http3, harness, migration, storage, limiter, nbd, network, link, capacity, shifts, history or import"
                 .into(),
         ),
     };
