@@ -62,7 +62,7 @@ bench-storage: ## Measure storage load against fio, and the limiter against nbdk
 	@scripts/bench-storage.sh
 	@scripts/bench-limiter.sh
 
-bench-network: ## Measure network load against qperf, sockperf and iperf3, on the same veth pair
+bench-network: ## Measure network load against qperf, sockperf and iperf3, on the same veth pair, and the link that plumb makes
 	@scripts/bench-network.sh
 
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
