@@ -228,6 +228,14 @@ mod tests {
         (parts, is_whole)
     }
 
+    #[test]
+    fn a_part_without_a_length_goes_to_the_end_of_its_packet() {
+        let end = |payload: &[u8]| parts_of(payload).0[0].end;
+        assert_eq!(end(&[0x08, 0x04, 7, 7, 7]), 3);
+        assert_eq!(end(&[0x0c, 0x04, 0x10, 7, 7]), 0x12);
+        assert_eq!(end(&[0x0d, 0x04, 0x10]), 0x10);
+    }
+
     /// STREAM frames without bytes that end where the parts do.
     fn frames_of(parts: &[Departure]) -> Vec<u8> {
         let mut frames = Vec::new();
