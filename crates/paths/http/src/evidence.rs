@@ -37,6 +37,8 @@ statements! {
     BY_PROTOCOL_WITH_H3 = "requests-by-protocol": "protocol of the requests that {of} counted", "{asked} for all, about {work}",
         "{h1} by h1, {h2} by h2, {h3} by h3";
     DROPPED_BY_INGRESS = "datagrams-dropped-by-ingress": "datagrams that the kernel dropped at the sockets of {of}", "0", "{dropped}";
+    DROPPED_NEAR_INGRESS = "datagrams-dropped-by-ingress": "datagrams that the kernel dropped at all sockets of the network namespace of {of}",
+        "0", "{dropped}";
     ANY_REQUESTS = "requests-counted": "requests that {of} counted", "at least 1", "{counted}";
     KEYS_INLINE = "key-operations": "private-key operations", "none by a device",
         "{device} by the device, {inline} in the event loop, {full} full handshakes";
@@ -440,7 +442,9 @@ impl HttpSettings {
     /// Proof that no datagram was lost between the kernel and the ingress, if it counts them.
     fn ingress_drop_evidence(&self, before: &Snapshot, after: &Snapshot) -> Option<Evidence> {
         let dropped = after.moved(before, "datagrams_dropped")?;
-        Some(DROPPED_BY_INGRESS.evidence(dropped == 0, facts![of = self.program(), dropped]))
+        let is_haproxy = self.system.ingress.kind == IngressKind::Haproxy;
+        let statement = if is_haproxy { DROPPED_NEAR_INGRESS } else { DROPPED_BY_INGRESS };
+        Some(statement.evidence(dropped == 0, facts![of = self.program(), dropped]))
     }
 
     /// Whether the ingress counted about as many requests or handshakes as the load. Their counters are read at different moments.
@@ -742,6 +746,11 @@ mod tests {
         check(&all(LoadProtocol::H1), &full, &counted([1000, 0, 1], 0), other);
         let dropped = &["datagrams that the kernel dropped at the sockets of the embedded ingress"];
         check(&by_h3, &full, &counted([0, 0, 1000], 1), dropped);
+        let mut by_haproxy = by_h3;
+        by_haproxy.system.ingress.kind = IngressKind::Haproxy;
+        let dropped =
+            &["datagrams that the kernel dropped at all sockets of the network namespace of HAProxy"];
+        check(&by_haproxy, &full, &counted([0, 0, 1000], 1), dropped);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod tap;
 mod tests;
 mod tun_link;
 
-pub use drops::datagrams_dropped;
+pub use drops::{datagrams_dropped, datagrams_dropped_in_namespace};
 pub use features::Feature;
 pub use link::{Counters, Link, LinkState, Tunnel, TunnelState};
 pub use packet_filter::RuleCounter;

@@ -258,13 +258,14 @@ impl Ingress {
         }
     }
 
-    /// Datagrams that the kernel dropped at its sockets, where the kernel can tell and the ingress does not count them itself.
+    /// Datagrams that the kernel dropped at its sockets, or at all of its network namespace, unless the ingress counts them itself.
     fn datagrams_dropped(&mut self) -> Result<Option<u64>, PathError> {
         match self {
             Self::Nginx(ingress) => ingress.program().datagrams_dropped(),
             Self::Caddy(program) => program.datagrams_dropped(),
-            // HAProxy has a socket for each connection, and the count disappears with it.
-            Self::Embedded(_) | Self::Haproxy(_) => Ok(None),
+            // It has a socket for each connection, and the count disappears with it.
+            Self::Haproxy(ingress) => ingress.program().datagrams_dropped_nearby(),
+            Self::Embedded(_) => Ok(None),
         }
     }
 

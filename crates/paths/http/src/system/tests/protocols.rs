@@ -306,12 +306,15 @@ fn each_kind_that_speaks_h3_counts_the_requests_of_the_load_and_of_curl() {
             counts(&mut started, [(H1, 0), (H3, 2_001)], &before);
             println!("{:?} speaks h3 with the load and with curl", spec.ingress.kind);
         }
-        if spec.ingress.threads > 1 && COUNTING.contains(&spec.ingress.kind) {
+        // The nginx of Debian 13 is run by that system's loader, and its workers have no names here.
+        if spec.ingress.threads > 1 && spec.ingress.kind == IngressKind::Embedded {
             add_up_over_workers(&mut started, spec.ingress.threads);
         }
         let after = started.snapshot();
         let dropped = after.moved(&before, "datagrams_dropped");
-        assert_eq!(dropped, (spec.ingress.kind != IngressKind::Haproxy).then_some(0), "{spec:?}");
+        // Other tests may drop some in the namespace.
+        let is_shared = spec.ingress.kind == IngressKind::Haproxy;
+        assert!(dropped.is_some_and(|dropped| is_shared || dropped == 0), "{spec:?}: {dropped:?}");
     }
 }
 
