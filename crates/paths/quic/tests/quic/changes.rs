@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+/// The most changes of an input. With thousands, a third party could lose the same datagram again and again, and no exchange would end.
+const CHANGES_MAX: usize = 200;
+
 /// A change. The code that applies it gives the kind and the place their meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -20,10 +23,12 @@ pub struct Change {
 pub struct Changes(VecDeque<Change>);
 
 impl Changes {
-    /// Reads a list of [`written`] changes. The bytes of the last one may be cut off.
+    /// Reads a list of [`written`] changes up to [`CHANGES_MAX`]. The bytes of the last one may be cut off.
     pub fn parse(mut input: &[u8]) -> Self {
         let mut changes = VecDeque::new();
-        while let [after, kind, high, low, count, rest @ ..] = input {
+        while changes.len() < CHANGES_MAX
+            && let [after, kind, high, low, count, rest @ ..] = input
+        {
             let (bytes, rest) = rest.split_at(rest.len().min(usize::from(*count)));
             let at = usize::from(u16::from_be_bytes([*high, *low]));
             changes.push_back(Change { after: *after, kind: *kind, at, bytes: bytes.to_vec() });
