@@ -76,7 +76,7 @@ pub enum NoticeKind {
     FewConnections,
     /// The server chose HTTP/1.1, which has no streams. Figures: the streams of a connection that were asked for.
     StreamsUnused,
-    /// The server said in QUIC that the load's windows held it back. Figures: how often those of a connection did, and of a stream.
+    /// The server said in QUIC that it had to wait for the load's windows. Figures: how often for that of a connection, and of a stream.
     HeldBack,
     /// A tool gives statistics without their distribution. About: the tool.
     NoDistribution,

@@ -145,7 +145,7 @@ impl Claiming<'_> {
             if name == metric::CPU_LINK.name {
                 let has_none = settings.link_maker().is_none();
                 return has_none.then(|| {
-                    format!("`{name}` is measured of links alone, and the variant `{variant}` has none")
+                    format!("`{name}` is measured only where there is a link, and the variant `{variant}` has none")
                 });
             }
             let is_declared = facts.load.metrics.iter().any(|metric| metric.name == *name);

@@ -52,8 +52,8 @@ templates! {
     FewConnections => "{0} requests/s need about {1} connections at this latency, and the load has {2}: requests waited for a \
         connection. Set more with --connections (`load.connections`)"
     StreamsUnused => "the load spoke HTTP/1.1, which has no streams: each connection carried 1 request at a time, and not {0}"
-    HeldBack => "the load's windows held the server back: those of connections {0} {0 time/times}, those of streams {1} {1 time/times}. Set larger \
-        `load.windows`, or read the rates and times as those of a client with these windows"
+    HeldBack => "the server had to wait for the load's windows: {0} {0 time/times} for that of a connection, {1} {1 time/times} for that of a stream. \
+        Set larger `load.windows`, or read the rates and times as those of a client with these windows"
     NoDistribution => "{a} gives statistics without their distribution, so those of several slots cannot be merged"
 
     ShortTrials => "trials of {0 ns} are short for a limit of {1 ns}: they pass an overload of up to {2 %}, because waits reach the limit \

@@ -73,7 +73,7 @@ fn the_cpu_time_of_a_link_is_a_metric_of_variants_with_a_link() {
         let plan = read_source(&source, &PlanArguments::default()).unwrap().plan;
         assert!(plan.metric("cpu_link").is_some(), "{load}");
     }
-    assert_snapshot!(refused("http", "", "connections: 2", (other, "base.cpu_link < 1 ms")), @"x.yaml:12:12: `cpu_link` is measured of links alone, and the variant `base` has none");
+    assert_snapshot!(refused("http", "", "connections: 2", (other, "base.cpu_link < 1 ms")), @"x.yaml:12:12: `cpu_link` is measured only where there is a link, and the variant `base` has none");
 }
 
 #[test]

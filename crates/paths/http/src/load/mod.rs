@@ -145,7 +145,7 @@ fn check_protocol(spec: &LoadSettings) -> Result<(), SettingsFault> {
     Err(SettingsFault::new("load.streams", why))
 }
 
-/// Checks what the client announces in HTTP/2.
+/// Checks the limits that the client announces in HTTP/2 and HTTP/3.
 fn check_announced(spec: &LoadSettings) -> Result<(), SettingsFault> {
     for Announced { key, name, bytes, range: [least, most], .. } in Announced::changed(spec) {
         let is_window = key.starts_with("load.windows.");

@@ -22,7 +22,7 @@ pub const STREAMS: &str = "streams";
 pub const DATAGRAMS: &str = "datagrams";
 /// The property with the congestion control of QUIC's connections.
 pub const CONGESTION: &str = "congestion control";
-/// The property with the load's windows that held the server back, as it said in QUIC.
+/// The property with the load's windows for which the server had to wait, as it said in QUIC.
 pub const BLOCKED: &str = "server held back";
 /// The property with the sizes of the buffers of QUIC's sockets for datagrams that arrive.
 pub const RECEIVE_BUFFER: &str = "receive buffer";

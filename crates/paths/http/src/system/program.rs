@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::network::{FreePort, datagrams_dropped, datagrams_dropped_in_namespace};
+use plumb_host::network::{self, FreePort, datagrams_dropped};
 use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private, output_of};
 use plumb_path::PathError;
 
@@ -160,9 +160,9 @@ impl Program {
     }
 
     /// Datagrams that the kernel dropped at all UDP sockets of its network namespace, if it has any at its port.
-    pub(super) fn datagrams_dropped_nearby(&self) -> Result<Option<u64>, PathError> {
+    pub(super) fn datagrams_dropped_in_namespace(&self) -> Result<Option<u64>, PathError> {
         let has_sockets = self.datagrams_dropped()?.is_some();
-        Ok(has_sockets.then(|| datagrams_dropped_in_namespace(self.pid())).transpose()?)
+        Ok(has_sockets.then(|| network::datagrams_dropped_in_namespace(self.pid())).transpose()?)
     }
 
     /// Asks through a socket in the program's directory, and returns the answer.

@@ -264,7 +264,7 @@ impl Ingress {
             Self::Nginx(ingress) => ingress.program().datagrams_dropped(),
             Self::Caddy(program) => program.datagrams_dropped(),
             // It has a socket for each connection, and the count disappears with it.
-            Self::Haproxy(ingress) => ingress.program().datagrams_dropped_nearby(),
+            Self::Haproxy(ingress) => ingress.program().datagrams_dropped_in_namespace(),
             Self::Embedded(_) => Ok(None),
         }
     }
