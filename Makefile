@@ -49,7 +49,7 @@ clippy:
 
 bench: bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-capacity bench-shifts bench-history bench-import ## Measure against the peers, every data path
 
-bench-http: ## Measure HTTP load against wrk, ab, k6 and h2load on the same nginx
+bench-http: ## Measure HTTP load against wrk, ab, k6, h2load and oha on the same nginx
 	@scripts/bench-http.sh
 
 bench-offload: ## Measure the multi-buffer device against software, and the embedded ingress against HAProxy

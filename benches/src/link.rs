@@ -7,7 +7,7 @@ use std::time::Duration;
 use plumb_host::cpu::{Awake, available_cpus};
 use plumb_host::network::namespace::Namespace;
 use plumb_host::network::{Link, LinkCounts, LinkTerms, TunLink};
-use plumb_host::time::{monotonic_ns, sleep};
+use plumb_host::time::monotonic_ns;
 
 use crate::results::write_text;
 use crate::{Outcome, say};
@@ -123,14 +123,13 @@ pub fn run() -> Outcome {
         );
     }
     text.push_str(
-        "\nTwo seconds each at a delay of 1 ms, in one direction. A slot is void if more than 1% of its packets are late, if any is \
+        "\nEach row is two seconds at a delay of 1 ms, in one direction. A slot is void if more than 1% of its packets are late, if any is \
          dropped, or if a thread of the link is too busy.\n\n\
          | packet | offered | late by more than 0.2 ms | dropped | the thread's share of a CPU | its time for a packet |\n|---|---|---|---|---|---|\n",
     );
     for bytes in [64, 1500] {
         for per_s in [5_000, 10_000, 20_000, 40_000, 80_000, 160_000] {
             let passed = Bench::start(1_000_000)?.pass(bytes, per_s, 2 * per_s)?;
-            sleep(PAUSE);
             let LinkCounts { forwarded, late, crowded_out, refused, cpu_ns, .. } = passed.counts;
             let packets = forwarded.max(1) as f64;
             line(
