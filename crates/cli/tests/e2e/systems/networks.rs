@@ -21,7 +21,7 @@ pub fn may() -> bool {
     may
 }
 
-fn has(program: &str) -> bool {
+pub fn has(program: &str) -> bool {
     let has = plumb_host::process::which(program).is_some();
     if !has {
         skip(&format!("{program} is not installed"));
@@ -30,7 +30,7 @@ fn has(program: &str) -> bool {
 }
 
 /// An experiment on networks with the given variants, two blocks of short slots, at a rate at which no thread waits for a CPU.
-fn experiment(variants: &str) -> String {
+pub fn experiment(variants: &str) -> String {
     format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: network\n  system: {{ \
          kind: veth }}\n  load: {{ tests: [tcp_lat, udp_lat, tcp_bw, udp_bw], msg_size: 1 KiB, rate: 1000 /s, duration: 400 ms, warmup: 20 \
@@ -41,13 +41,13 @@ fn experiment(variants: &str) -> String {
 
 /// A variant of a network, and what there has to be evidence of.
 #[derive(Clone, Copy)]
-struct Variant {
-    name: &'static str,
-    settings: &'static str,
-    proven: &'static [&'static str],
+pub struct Variant {
+    pub name: &'static str,
+    pub settings: &'static str,
+    pub proven: &'static [&'static str],
 }
 
-const fn variant(name: &'static str, settings: &'static str, proven: &'static [&'static str]) -> Variant {
+pub const fn variant(name: &'static str, settings: &'static str, proven: &'static [&'static str]) -> Variant {
     Variant { name, settings, proven }
 }
 
@@ -136,25 +136,6 @@ const SENDS: &[Variant] = &[
     ),
 ];
 
-/// Links that delay and lose packets, which are Plumbline's own where the kernel has no netem, and always with a seed. Their load is low:
-/// they wait for each answer.
-const LINKS: &[Variant] = &[
-    variant("kernel-or-own", "system: { link: { delay: 2 ms, loss: 1% } }", &[]),
-    variant(
-        "hosts",
-        "system: { link: { rate: 1 Gbit/s, delay: 2 ms, jitter: 1 ms, loss: 1%, reordering: 1%, seed: 7 } }",
-        OWN_LINK_EVIDENCE,
-    ),
-    variant("underlay", "system: { kind: bridge, link: { delay: 2 ms, seed: 7 } }", OWN_LINK_EVIDENCE),
-    variant(
-        "overlay",
-        "system: { kind: vxlan, conntrack: on, fastpath: redirect, link: { delay: 2 ms, seed: 7 } }",
-        OWN_LINK_EVIDENCE,
-    ),
-];
-pub const OWN_LINK_EVIDENCE: &[&str] =
-    &["Plumbline's own link", "packets that the link forwarded", "packets that the link lost"];
-
 /// What the host cannot build, or does otherwise than it is asked to.
 const ODD: &str = "    lent: { load: { tests: [tcp_bw], rate: null, zero_copy: msg_zerocopy, msg_size: 64 KiB } }\n    \
                    ring: { system: { ring: 4096 } }\n    queue: { system: { qdisc: nonsense } }\n";
@@ -165,97 +146,13 @@ pub fn measured(text: &str) -> Vec<Value> {
     measured_or_refused(directory.path(), text).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
-/// The same for an experiment whose baseline has a link. The run ends if a busy machine made that late, and the test is skipped.
-pub fn measured_over_links(text: &str) -> Option<Vec<Value>> {
-    measured_over_links_in(tempfile::tempdir().unwrap().path(), text)
-}
-
-/// The same, with the run left in `run` of this directory.
-pub fn measured_over_links_in(directory: &Path, text: &str) -> Option<Vec<Value>> {
-    match measured_or_refused(directory, text) {
-        Ok(found) => Some(found),
-        Err(refused) => {
-            assert!(LATE.iter().any(|what| refused.contains(what)), "{refused}");
-            skip("hardware: this machine did not let the link of the baseline keep up");
-            None
-        }
-    }
-}
-
-fn measured_or_refused(directory: &Path, text: &str) -> Result<Vec<Value>, String> {
+pub fn measured_or_refused(directory: &Path, text: &str) -> Result<Vec<Value>, String> {
     let file = write(directory, "experiment.yaml", text);
     let into = directory.join("run");
     let output =
         run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", into.to_str().unwrap()]);
     let result: Value = serde_json::from_str(&stdout(&output)).map_err(|_| stderr(&output))?;
     Ok(result["variants"].as_array().unwrap().clone())
-}
-
-/// Evidence that a link kept up, which a busy machine may not let it.
-const KEPT_UP: [&str; 2] = ["link-on-time", "link-cpu"];
-/// Why a variant with a link is void on a busy machine or under too much load: by this evidence, or because the counters were read long
-/// after the window.
-const LATE: [&str; 3] = [
-    "packets that the link forwarded late",
-    "CPU time of the link's busier thread",
-    "read the system's counters in time",
-];
-
-/// Why a test of Plumbline's own link does nothing, if so.
-pub fn may_link() -> bool {
-    let has_devices = Path::new("/dev/net/tun").exists();
-    if !has_devices {
-        skip("hardware: this machine has no /dev/net/tun");
-    }
-    has_devices && may()
-}
-
-/// Asserts that all evidence of a variant with a link holds, and that there is some of each of `proven`. Returns whether the variant was
-/// measured: it is void if the machine was too busy for it, and then has no evidence but the reason.
-pub fn link_is_proven(variant: &Value, proven: &[&str]) -> bool {
-    if variant["state"] == "void" {
-        let reason = variant["reason"].as_str().unwrap();
-        assert!(LATE.iter().any(|what| reason.contains(what)), "{reason}");
-        skip(&format!("hardware: this machine did not let the link of {} keep up", variant["name"]));
-        return false;
-    }
-    let evidence = variant["evidence"].as_array().unwrap_or_else(|| panic!("{variant:#}"));
-    let is_broken = |one: &&Value| one["holds"] == false && KEPT_UP.iter().all(|kind| one["kind"] != *kind);
-    assert!(!evidence.iter().any(|one| is_broken(&one)), "{variant:#}");
-    for what in proven {
-        assert!(evidence.iter().any(|one| one["what"] == *what), "no evidence of {what} in {variant:#}");
-    }
-    true
-}
-
-#[test]
-fn links_delay_and_lose_packets_with_or_without_netem() {
-    if !may_link() || !has("nft") {
-        return;
-    }
-    let lines = LINKS.iter().map(|it| format!("    {}: {{ {} }}\n", it.name, it.settings));
-    let more = "    queues: { system: { queues: 2, link: { delay: 2 ms, seed: 7 } } }\n    \
-                flooded: { system: { link: { delay: 2 ms, seed: 7 } }, load: { tests: [udp_bw] } }\n";
-    let text = experiment(&(lines.collect::<String>() + more));
-    // Answers take milliseconds, and a batch of lost ones is none.
-    let text = text.replace("[tcp_lat, udp_lat, tcp_bw, udp_bw]", "[tcp_lat]").replace("rate: 1000 /s, ", "");
-    let directory = tempfile::tempdir().unwrap();
-    let file = write(directory.path(), "experiment.yaml", &text);
-    let checked = stdout(&run(&["check", file.to_str().unwrap()]));
-    let own = checked.matches("plumb makes its link").count();
-    let of_kernel = checked.matches("the kernel makes its link").count();
-    let has_netem = plumb_host::network::has_netem().unwrap();
-    assert_eq!((own, of_kernel), if has_netem { (4, 1) } else { (5, 0) }, "{checked}");
-    assert!(checked.contains("do not have a second queue; leave out `system.queues`"), "{checked}");
-    let found = measured(&text);
-    for variant in LINKS {
-        let found = found.iter().find(|it| it["name"] == variant.name).unwrap();
-        link_is_proven(found, variant.proven);
-    }
-    // The sender has no rate, and the link's own evidence says that it did not keep up.
-    let flooded = found.iter().find(|it| it["name"] == "flooded").unwrap();
-    let reason = flooded["reason"].as_str().unwrap_or_default();
-    assert!(flooded["state"] == "void" && LATE.iter().any(|what| reason.contains(what)), "{flooded:#}");
 }
 
 /// All evidence of a measured variant holds, and there is some about each of `what`.

@@ -2,12 +2,10 @@
 
 use serde_json::Value;
 
-use super::ingresses::installed;
-use super::networks::{
-    OWN_LINK_EVIDENCE, link_is_proven, may_link, measured_over_links, measured_over_links_in,
-    nothing_is_left_after_kills,
-};
-use crate::common::{measured_slots, run, stdout, write};
+use super::super::ingresses::installed;
+use super::super::networks::nothing_is_left_after_kills;
+use super::{OWN_LINK_EVIDENCE, evidence, may_link, proven, reading, slots_over_links};
+use crate::common::{run, stdout, write};
 
 /// An experiment whose load waits for answers at a low rate, so that the link keeps up on a slow machine.
 fn experiment(link: &str, variants: &str) -> String {
@@ -20,14 +18,19 @@ fn experiment(link: &str, variants: &str) -> String {
     )
 }
 
-fn named<'v>(found: &'v [Value], name: &str) -> &'v Value {
-    found.iter().find(|variant| variant["name"] == name).unwrap()
-}
-
-/// The median over the slots of a metric, or of a statistic of it.
-fn median(variant: &Value, metric: &str, statistic: &str) -> f64 {
-    let pointer = format!("/metrics/{metric}/{statistic}median");
-    variant.pointer(&pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer} in {variant:#}"))
+/// The least and the average of the times of a slot's trend, in milliseconds. A trend has, for each time, by how much it exceeds the one
+/// before, and how many there are of it.
+fn least_and_average(slot: &Value, metric: &str) -> (f64, f64) {
+    let trend =
+        reading(slot, metric)["trend"].as_array().unwrap_or_else(|| panic!("no {metric} in {slot:#}"));
+    let trend: Vec<f64> = trend.iter().map(|number| number.as_f64().unwrap()).collect();
+    let (mut time, mut sum, mut count) = (0.0, 0.0, 0.0);
+    for step in trend.chunks_exact(2) {
+        time += step[0];
+        sum += time * step[1];
+        count += step[1];
+    }
+    (trend.first().copied().unwrap_or(0.0) / 1e6, if count == 0.0 { 0.0 } else { sum / count / 1e6 })
 }
 
 #[test]
@@ -55,30 +58,26 @@ fn every_protocol_and_program_is_measured_over_a_link_with_a_delay() {
     let file = write(directory.path(), "experiment.yaml", &text);
     let checked = stdout(&run(&["check", file.to_str().unwrap()]));
     assert_eq!(checked.matches("plumb makes its link").count(), 4 + there.len(), "{checked}");
-    let Some(found) = measured_over_links(&text) else { return };
+    let slots = slots_over_links(&text);
     for name in ["base", "fresh", "h3", "auto"].into_iter().chain(there.iter().map(|(_, name, _)| *name)) {
-        let variant = named(&found, name);
-        if !link_is_proven(variant, OWN_LINK_EVIDENCE) {
-            continue;
-        }
-        assert!(median(variant, "cpu_link", "") > 0.0, "{name}: {variant:#}");
-        if name != "h2load" {
-            let least = median(variant, "http_req_service", "min/");
-            assert!(
-                least >= 10.0,
-                "{name}: a round trip takes the delay twice, and not {least} ms: {variant:#}"
-            );
+        for slot in proven(&slots, name, OWN_LINK_EVIDENCE) {
+            assert!(reading(slot, "cpu_link")["gauge"].as_f64().unwrap() > 0.0, "{name}: {slot:#}");
+            if name != "h2load" {
+                let (least, _) = least_and_average(slot, "http_req_service");
+                assert!(
+                    least >= 10.0,
+                    "{name}: a round trip takes the delay twice, and not {least} ms: {slot:#}"
+                );
+            }
+            if name == "fresh" {
+                assert!(least_and_average(slot, "http_req_connecting").0 >= 10.0, "{slot:#}");
+            }
         }
     }
-    let fresh = named(&found, "fresh");
-    if fresh["state"] == "measured" {
-        assert!(median(fresh, "http_req_connecting", "min/") >= 10.0, "{fresh:#}");
+    for near in proven(&slots, "near", &[]) {
+        assert!(evidence(near).all(|one| !one["kind"].as_str().unwrap().starts_with("link-")), "{near:#}");
+        assert!(reading(near, "cpu_link").is_null(), "{near:#}");
     }
-    let near = named(&found, "near");
-    assert_eq!(near["state"], "measured", "{near:#}");
-    let evidence = near["evidence"].as_array().unwrap();
-    assert!(evidence.iter().all(|one| !one["kind"].as_str().unwrap().starts_with("link-")), "{near:#}");
-    assert!(near["metrics"]["cpu_link"]["median"].is_null(), "{near:#}");
 }
 
 #[test]
@@ -89,14 +88,12 @@ fn segments_that_a_link_loses_are_sent_again() {
     // The link loses one in twenty of the load's segments, and TCP sends each again.
     let text = experiment("delay: 10 ms, loss: 5%", "    seeded: { system: { link: { seed: 7 } } }\n")
         .replace("rate: 50 /s", "rate: 150 /s");
-    let Some(found) = measured_over_links(&text) else { return };
-    let base = named(&found, "base");
-    if link_is_proven(base, OWN_LINK_EVIDENCE) {
-        assert!(median(base, "segments_retransmitted", "") > 0.0, "{base:#}");
-    }
-    let seeded = named(&found, "seeded");
-    if link_is_proven(seeded, OWN_LINK_EVIDENCE) {
-        assert!(seeded["evidence"].to_string().contains("seed 7"), "{seeded:#}");
+    let slots = slots_over_links(&text);
+    let retransmitted = |slot: &&Value| reading(slot, "segments_retransmitted")["count"].as_u64().unwrap();
+    let base = proven(&slots, "base", OWN_LINK_EVIDENCE);
+    assert!(base.is_empty() || base.iter().map(retransmitted).sum::<u64>() > 0, "{base:#?}");
+    for seeded in proven(&slots, "seeded", OWN_LINK_EVIDENCE) {
+        assert!(evidence(seeded).any(|one| one.to_string().contains("seed 7")), "{seeded:#}");
     }
 }
 
@@ -114,30 +111,19 @@ fn posts_over_a_lossy_link_wait_for_the_congestion_window() {
     let text = experiment("delay: 10 ms, loss: 1%, seed: 7", variants)
         .replace("key: ecdsa-p256", "key: ecdsa-p256, protocols: [h1, h3]")
         .replace("connections: 4, rate: 50 /s, duration: 1 s, warmup: 0 s", &load);
-    let directory = tempfile::tempdir().unwrap();
-    let Some(found) = measured_over_links_in(directory.path(), &text) else { return };
-    let slots = measured_slots(&directory.path().join("run"));
+    let slots = slots_over_links(&text);
     for name in ["base", "newreno"] {
-        if link_is_proven(named(&found, name), OWN_LINK_EVIDENCE) {
-            let of_variant: Vec<&Value> = slots.iter().filter(|slot| slot["variant"] == name).collect();
-            assert!(!of_variant.is_empty(), "{name}");
-            of_variant.into_iter().for_each(assert_congestion_held_requests_back);
-        }
+        proven(&slots, name, OWN_LINK_EVIDENCE).into_iter().for_each(assert_congestion_held_requests_back);
     }
 }
 
-/// Asserts that the requests of a slot waited for the congestion window at least as often as for anything else but a connection, and that
-/// the server's limits kept none back.
+/// Asserts that the requests of a slot waited for the congestion window, for pacing, which takes long where the load's thread has no CPU,
+/// and for nothing else.
 fn assert_congestion_held_requests_back(slot: &Value) {
-    let observed = &slot["outcome"]["measured"]["measurement"]["observed"];
-    let count = |reason: &str| observed["stalled"][reason].as_u64().unwrap_or(0);
-    let by_congestion = count("congestion window");
-    assert!(by_congestion > 0, "{observed:#}");
-    for other in ["pacing", "socket"] {
-        assert!(count(other) <= by_congestion, "{other}: {observed:#}");
-    }
-    for limit in ["streams", "connection window", "stream window"] {
-        assert_eq!(count(limit), 0, "{limit}: {observed:#}");
+    let waited = |reason: &str| least_and_average(slot, &format!("http_req_stalled_{reason}")).1;
+    assert!(waited("congestion_window") > 0.0, "{slot:#}");
+    for other in ["connection", "streams", "connection_window", "stream_window", "socket"] {
+        assert_eq!(waited(other), 0.0, "{other}: {slot:#}");
     }
 }
 
@@ -150,12 +136,11 @@ fn a_sysctl_of_a_variant_reaches_both_ends_of_its_link() {
     let value = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_notsent_lowat").unwrap();
     let other = if value.trim() == "131072" { 65536 } else { 131_072 };
     let variant = format!("    changed: {{ changes: [{{ sysctl: {{ {name}: {other} }} }}] }}\n");
-    let found = measured_over_links(&experiment("delay: 20 ms, seed: 7", &variant));
+    let slots = slots_over_links(&experiment("delay: 20 ms, seed: 7", &variant));
     assert_eq!(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_notsent_lowat").unwrap(), value);
-    let Some(found) = found else { return };
     // The two ends of each variant have the settings of the host while they are made.
     for name in ["base", "changed"] {
-        link_is_proven(named(&found, name), &["settings of the host that the link's two ends lack"]);
+        proven(&slots, name, &["settings of the host that the link's two ends lack"]);
     }
 }
 
