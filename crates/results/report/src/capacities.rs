@@ -19,16 +19,14 @@ pub fn of_variants<'a>(view: &View<'a>) -> Section<'a> {
     };
     let numbers = |curve: &Curve<'_>| {
         let interval = curve.interval.map(|interval| (interval.low, interval.high));
-        let recovery = view.results(curve.cell, curve.variant).filter_map(|result| {
-            result.measurement.readings.get(CAPACITY_RECOVERY.name)?.number(None, CAPACITY_RECOVERY.unit)
-        });
-        let recovery = recovery.reduce(f64::max);
         [
             curve.capacity().map_or("–".to_owned(), |value| figures::value(value, Unit::PerSecond)),
             capacity::range_words(interval),
             capacity::range_words(curve.range(Search::lower_bound)),
             capacity::range_words(curve.range(Search::upper_bound)),
-            recovery.map_or("–".to_owned(), |value| figures::value(value, CAPACITY_RECOVERY.unit)),
+            curve
+                .recovery_ms(view)
+                .map_or("–".to_owned(), |value| figures::value(value, CAPACITY_RECOVERY.unit)),
         ]
     };
     let row = |curve: &Curve<'_>| {

@@ -1,8 +1,10 @@
 //! A search for a capacity in words: its trials, its bounds and what it rests on.
 
 use plumb_model::finding::CapacityInterval;
-use plumb_model::metric::CAPACITY;
-use plumb_model::{Measurement, Objective, Relation, Search, Strain, Trial, TrialKind, Unit, metric_key};
+use plumb_model::metric::{CAPACITY, CAPACITY_RECOVERY};
+use plumb_model::{
+    Measurement, Objective, Relation, Search, SlotResult, Strain, Trial, TrialKind, Unit, metric_key,
+};
 use plumb_stats::median;
 
 use crate::figures;
@@ -230,6 +232,14 @@ impl<'a> Curve<'a> {
     /// The estimate from the blocks, or else the median of the slots.
     pub fn capacity(&self) -> Option<f64> {
         self.interval.map(|interval| interval.estimate).or_else(|| median(&self.capacities))
+    }
+
+    /// The longest recovery from a rate that failed.
+    pub fn recovery_ms(&self, view: &View<'_>) -> Option<f64> {
+        let of_slot = |result: &SlotResult| {
+            result.measurement.readings.get(CAPACITY_RECOVERY.name)?.number(None, CAPACITY_RECOVERY.unit)
+        };
+        view.results(self.cell, self.variant).filter_map(of_slot).reduce(f64::max)
     }
 
     /// The limit of the slot that ranks in the middle by the rate at which it met its limit.

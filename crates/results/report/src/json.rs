@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use plumb_model::finding::{AgentPart, BreakEven, Limit, Outlying, Pays, Point, Spread};
 use plumb_model::{
-    Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Placement, Run, Statistic,
-    Trust, Unit, VariantState, Verdict,
+    Attempts, Better, Caution, Cell, Evidence, Judgement, MetricInfo, MetricKind, Placement, Run, Search,
+    Statistic, Trust, Unit, VariantState, Verdict,
 };
 use plumb_stats::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::capacity::{self, Curve};
 use crate::cautions;
 use crate::costs;
 use crate::rows::Row;
@@ -54,6 +55,8 @@ pub struct RunDocument {
     pub break_even: Vec<BreakEvenDocument>,
     /// The limiters that the load met, where policies are known; empty on other data paths.
     pub limits: Vec<LimitDocument>,
+    /// The capacity of each variant whose load searched for it; empty for other loads.
+    pub capacities: Vec<CapacityDocument>,
     /// The work of each load agent, for each variant that several agents drove; empty with one agent.
     pub load_agents: Vec<LoadAgentsDocument>,
     /// How far a reader may rely on the run; the report says it at its top.
@@ -81,6 +84,54 @@ impl CautionDocument {
     fn new(caution: &Caution) -> Self {
         let is_noticed = matches!(caution, Caution::Noticed { .. });
         Self { caution: caution.clone(), warning: is_noticed.then(|| cautions::sentence(caution)) }
+    }
+}
+
+/// The highest rate at which a variant still meets its objectives, and the searches that it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct CapacityDocument {
+    /// The variant.
+    pub variant: String,
+    /// The cell.
+    pub cell: BTreeMap<String, String>,
+    /// The objectives, as they were written.
+    pub objectives: Vec<String>,
+    /// How requests arrived: `even` is at equal intervals.
+    #[schemars(extend("const" = ARRIVALS))]
+    pub arrivals: String,
+    /// The capacity in 1/s, of all blocks, or the median of the slots if they are too few; `null` if there is none.
+    pub capacity: Option<f64>,
+    /// Lower bound of the capacity, at 95%; `null` if there are too few blocks.
+    pub low: Option<f64>,
+    /// Upper bound of the capacity, at 95%; `null` if there are too few blocks.
+    pub high: Option<f64>,
+    /// The highest rate of each slot that met the objectives, below all that failed; `null` if none did.
+    pub lower_bounds: Vec<Option<f64>>,
+    /// The lowest rate of each slot that failed an objective; `null` if none did.
+    pub upper_bounds: Vec<Option<f64>>,
+    /// The longest time in which the system recovered from a rate that failed; `null` if it never had to.
+    pub recovery_ms: Option<f64>,
+}
+
+/// The arrivals of every load that searches for a capacity.
+const ARRIVALS: &str = "even";
+
+impl CapacityDocument {
+    fn new(view: &View<'_>, curve: &Curve<'_>) -> Self {
+        let bounds = |of: fn(&Search) -> Option<f64>| curve.searches.iter().map(|it| of(it)).collect();
+        Self {
+            variant: view.name(curve.variant).to_owned(),
+            cell: cell_values(view, curve.cell),
+            objectives: curve.objectives().iter().map(|objective| objective.text.clone()).collect(),
+            arrivals: ARRIVALS.to_owned(),
+            capacity: curve.capacity(),
+            low: curve.interval.map(|interval| interval.low),
+            high: curve.interval.map(|interval| interval.high),
+            lower_bounds: bounds(Search::lower_bound),
+            upper_bounds: bounds(Search::upper_bound),
+            recovery_ms: curve.recovery_ms(view),
+        }
     }
 }
 
@@ -374,6 +425,7 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         claims: claims(view),
         break_even: judgement.findings.break_even.iter().flat_map(|found| break_even(view, found)).collect(),
         limits: judgement.findings.limits.iter().map(|limit| LimitDocument::new(view, limit)).collect(),
+        capacities: capacity::curves(view).iter().map(|curve| CapacityDocument::new(view, curve)).collect(),
         load_agents: judgement
             .findings
             .spreads
@@ -510,6 +562,21 @@ mod tests {
     }
 
     #[test]
+    fn a_capacity_has_its_interval_and_the_bounds_of_each_slot() {
+        let found = parsed(&crate::fixture::searching());
+        let capacities = found["capacities"].as_array().unwrap();
+        assert_eq!(capacities.len(), 5, "one variant was skipped");
+        let threads = capacities.iter().find(|one| one["variant"] == "threads").unwrap();
+        assert_eq!(threads["objectives"], serde_json::json!(["p99 < 10 ms"]));
+        assert_eq!(threads["arrivals"], "even");
+        let [low, capacity, high] = ["low", "capacity", "high"].map(|key| threads[key].as_f64().unwrap());
+        assert!(low < capacity && capacity < high, "{threads:#}");
+        let slots = |key: &str| threads[key].as_array().unwrap().clone();
+        assert_eq!((slots("lower_bounds").len(), slots("upper_bounds").len()), (12, 12), "{threads:#}");
+        assert!(slots("upper_bounds").contains(&Value::Null), "no rate failed in some slots: {threads:#}");
+    }
+
+    #[test]
     fn the_object_has_the_documented_shape() {
         let found = parsed(&Scenario::tls_offload().run());
         assert_eq!(
@@ -517,6 +584,7 @@ mod tests {
             [
                 "baseline",
                 "break_even",
+                "capacities",
                 "cautions",
                 "claims",
                 "comparisons",
