@@ -5,7 +5,7 @@ mod shown;
 
 use std::fmt::Write;
 
-use plumb_model::{Claim, Plan, RequiredSaving};
+use plumb_model::{Claim, Plan, RequiredSaving, Span};
 use plumb_path::LinkMaker;
 use plumb_runner::{Planned, at_most_s};
 use serde::Serialize;
@@ -40,6 +40,13 @@ pub fn described(planned: &Planned) -> String {
     let mut text = describe(planned);
     if let Some(notice) = planned.short_trials() {
         let _ = writeln!(text, "! {}", plumb_report::notice(&notice));
+    }
+    if let Some(trial_ns) = planned.long_quick_trial_ns() {
+        let _ = writeln!(
+            text,
+            "! with --quick, each trial takes {} because of the long limit, and the run may not end within 90 s",
+            Span(trial_ns)
+        );
     }
     text
 }

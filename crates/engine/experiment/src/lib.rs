@@ -26,6 +26,7 @@ pub use parse::MAX_BYTES;
 pub use places::read_places;
 pub use plan::{Experiment, ReadOptions, read_experiment};
 pub use schema::schema;
+pub use settle::long_quick_trial_ns;
 
 #[cfg(test)]
 mod tests;

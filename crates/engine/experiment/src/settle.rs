@@ -23,6 +23,18 @@ const QUICK_TRIALS: u32 = 3;
 const QUICK_TRIAL_NS: u64 = 500_000_000;
 const QUICK_TRIAL_PER_LIMIT: f64 = TRIAL_PER_LIMIT / 2.0;
 
+/// The longest trial of a quick run under a limit.
+fn quick_trial_ns(limit_ns: f64) -> u64 {
+    QUICK_TRIAL_NS.max((limit_ns * QUICK_TRIAL_PER_LIMIT) as u64)
+}
+
+/// The length to which a quick run shortens a trial, if the limit is so long that the run may not end within 90 s.
+#[must_use]
+pub fn long_quick_trial_ns(trial_ns: u64, limit_ns: f64) -> Option<u64> {
+    let trial_ns = trial_ns.min(quick_trial_ns(limit_ns));
+    (trial_ns > QUICK_TRIAL_NS).then_some(trial_ns)
+}
+
 /// The spans of a slot and their keys, in the order of [`Timed`].
 const SPANS: [(&str, &str); 2] = [("window", "load.duration"), ("warm-up", "load.warmup")];
 
@@ -140,8 +152,7 @@ impl Settling<'_> {
                 if self.quick {
                     *trials = (*trials).min(QUICK_TRIALS);
                 }
-                let least_ns = limit_ns.map_or(0, |limit_ns| (limit_ns * QUICK_TRIAL_PER_LIMIT) as u64);
-                (trial, QUICK_TRIAL_NS.max(least_ns))
+                (trial, limit_ns.map_or(QUICK_TRIAL_NS, quick_trial_ns))
             }
             None => (window, QUICK_WINDOW_NS),
         };

@@ -90,6 +90,16 @@ impl Planned {
         self.settings.iter().flatten().find_map(short)
     }
 
+    /// The length of the trials of a quick run, if a limit makes them so long that it may not end within 90 s.
+    #[must_use]
+    pub fn long_quick_trial_ns(&self) -> Option<u64> {
+        let long = |settings: &PathSettings| {
+            let limit_ns = settings.facts().load.capacity?.limit_ns()?;
+            plumb_experiment::long_quick_trial_ns(self.plan.window_ns, limit_ns)
+        };
+        self.settings.iter().flatten().filter_map(long).max()
+    }
+
     /// The maker of the slow or bad link of a variant, by its place in a cell; `None` if it has none, or its system is on another
     /// host.
     #[must_use]

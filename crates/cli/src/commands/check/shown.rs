@@ -58,6 +58,8 @@ fn trials_that_are_short_for_a_limit_are_named() {
     assert!(!of("10 ms").contains("short"), "{}", of("10 ms"));
     let long = of("500 ms");
     assert!(long.contains("\n! trials of 1.00 s are short for a limit of 500 ms"), "{long}");
+    let quick = "\n! with --quick, each trial takes 1 s because of the long limit, and the run may not end within 90 s\n";
+    assert!(!of("10 ms").contains("--quick") && long.contains(quick), "{long}");
 }
 
 #[test]
