@@ -185,3 +185,19 @@ fn trials_that_are_short_beside_the_limit_say_what_they_forgive() {
     let short = notices.iter().find(|notice| notice.kind == plumb_model::NoticeKind::ShortTrials).unwrap();
     assert_eq!(short.figures.iter().map(|figure| figure.most).collect::<Vec<_>>(), [2e9, 1e8, 0.05]);
 }
+
+#[test]
+fn a_trial_at_a_low_rate_lasts_until_ten_answers_can_be_above_the_percentile() {
+    for (objective, answers) in [("p99 < 100 ms", 1000.0), ("p90 < 100 ms", 100.0)] {
+        let capacity = format!("{{ objective: [{objective}], trial: 100 ms }}");
+        let plan = searching("throughput: 50/s", &capacity, "b.capacity >= 0.001 * a.capacity");
+        let slots = run(&plan, Vec::new(), &mut Faults::default(), Some(2)).slots;
+        let of_b = slots.iter().find(|slot| slot.variant == "b").unwrap();
+        let measurement = &of_b.result().unwrap().measurement;
+        // The slot has the measurement of the highest rate that met the objective.
+        let met = trials(of_b).iter().filter(|trial| trial.kind == TrialKind::Search && trial.is_met);
+        let rate = met.filter_map(|trial| trial.rate_per_s).reduce(f64::max).unwrap();
+        let asked = rate * measurement.window_ns as f64 / 1e9;
+        assert!((asked / answers - 1.0).abs() < 0.01, "{objective}: {asked} at {rate}/s");
+    }
+}
