@@ -1,31 +1,45 @@
-//! Ctrl-C while a command measures once.
+//! Commands that measure once: Ctrl-C meanwhile, and a search for a capacity.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, signal, stderr, stdout, wait, wait_for_threads, wait_until};
+use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, wait_for_threads, wait_until};
 
 /// An HTTP server, and the number of its answers. Its threads end with the test's process.
 fn server() -> (String, Arc<AtomicU64>) {
+    server_taking(Duration::ZERO)
+}
+
+/// The same, but each answer takes this long, and one follows the other. A thread that wakes late costs the server nothing.
+fn server_taking(time: Duration) -> (String, Arc<AtomicU64>) {
+    let busy_until = Arc::new(Mutex::new(Instant::now()));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let answers = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&answers);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let counted = Arc::clone(&counted);
+            let (counted, busy_until) = (Arc::clone(&counted), Arc::clone(&busy_until));
             std::thread::spawn(move || {
                 let mut stream = BufReader::new(stream);
                 let mut line = String::new();
                 while stream.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
                     let is_end = line == "\r\n";
                     line.clear();
+                    if is_end && !time.is_zero() {
+                        let mut until = busy_until.lock().unwrap();
+                        *until = Instant::now().max(*until) + time;
+                        let done = *until;
+                        drop(until);
+                        std::thread::sleep(done.saturating_duration_since(Instant::now()));
+                    }
                     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
                     if is_end && stream.get_mut().write_all(answer).is_err() {
                         return;
@@ -122,4 +136,30 @@ fn ctrl_c_prints_the_jobs_of_a_suite_that_were_measured() {
     assert_eq!(code(&output), 130, "{found}");
     assert!(found["metrics"].get("read_iops").is_some(), "{found}");
     assert!(found["metrics"].get("rw_mix_read_iops").is_none(), "{found}");
+}
+
+#[test]
+fn a_search_for_a_capacity_shows_its_trials_and_finds_what_the_server_can_do() {
+    let (url, _) = server_taking(Duration::from_millis(5));
+    let words =
+        ["http", &url, "-c", "64", "--objective", "med < 100 ms", "--trials", "4", "--trial", "1s", "--json"];
+    let output = run(&words);
+    if code(&output) == 5 && stderr(&output).contains("undisturbed") {
+        return skip("hardware: this machine did not let the load send on time");
+    }
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
+    // The server does 200/s. Half of the answers of a trial are late only if the rate is a tenth too high, or the machine stands still.
+    let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
+    assert!((150.0..250.0).contains(&capacity), "{capacity}");
+    let trials = found["trials"].as_array().unwrap();
+    let searched: Vec<&Value> = trials.iter().filter(|trial| trial["kind"] == "search").collect();
+    assert_eq!(searched.len(), 4, "{trials:#?}");
+    for is_met in [true, false] {
+        assert!(searched.iter().any(|trial| trial["is_met"] == is_met), "{searched:#?}");
+    }
+    // Each trial was a line while it was made.
+    let said = stderr(&output);
+    let lines =
+        said.lines().filter(|line| ["pilot", "trial", "probe"].iter().any(|kind| line.contains(kind)));
+    assert_eq!(lines.count(), trials.len(), "{said}");
 }
