@@ -138,28 +138,44 @@ fn ctrl_c_prints_the_jobs_of_a_suite_that_were_measured() {
     assert!(found["metrics"].get("rw_mix_read_iops").is_none(), "{found}");
 }
 
-#[test]
-fn a_search_for_a_capacity_shows_its_trials_and_finds_what_the_server_can_do() {
-    let (url, _) = server_taking(Duration::from_millis(5));
-    let words =
-        ["http", &url, "-c", "64", "--objective", "med < 100 ms", "--trials", "4", "--trial", "1s", "--json"];
-    let output = run(&words);
-    if code(&output) == 5 && stderr(&output).contains("undisturbed") {
-        return skip("hardware: this machine did not let the load send on time");
+/// Beside other tests, the load would not send on time.
+mod quiet {
+    use super::*;
+
+    #[test]
+    fn a_search_for_a_capacity_shows_its_trials_and_finds_what_the_server_can_do() {
+        let (url, _) = server_taking(Duration::from_millis(1));
+        let words = [
+            "http",
+            &url,
+            "-c",
+            "64",
+            "--objective",
+            "med < 20 ms",
+            "--trials",
+            "4",
+            "--trial",
+            "1s",
+            "--json",
+        ];
+        let output = run(&words);
+        if code(&output) == 5 && stderr(&output).contains("undisturbed") {
+            return skip("hardware: this machine did not let the load send on time");
+        }
+        let found: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
+        // The server does 1000/s. Half of the answers of a trial are late only if the rate is 4% too high, or the machine stands still.
+        let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
+        assert!((750.0..1250.0).contains(&capacity), "{capacity}");
+        let trials = found["trials"].as_array().unwrap();
+        let searched: Vec<&Value> = trials.iter().filter(|trial| trial["kind"] == "search").collect();
+        assert_eq!(searched.len(), 4, "{trials:#?}");
+        for is_met in [true, false] {
+            assert!(searched.iter().any(|trial| trial["is_met"] == is_met), "{searched:#?}");
+        }
+        // Each trial was a line while it was made.
+        let said = stderr(&output);
+        let lines =
+            said.lines().filter(|line| ["pilot", "trial", "probe"].iter().any(|kind| line.contains(kind)));
+        assert_eq!(lines.count(), trials.len(), "{said}");
     }
-    let found: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
-    // The server does 200/s. Half of the answers of a trial are late only if the rate is a tenth too high, or the machine stands still.
-    let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
-    assert!((150.0..250.0).contains(&capacity), "{capacity}");
-    let trials = found["trials"].as_array().unwrap();
-    let searched: Vec<&Value> = trials.iter().filter(|trial| trial["kind"] == "search").collect();
-    assert_eq!(searched.len(), 4, "{trials:#?}");
-    for is_met in [true, false] {
-        assert!(searched.iter().any(|trial| trial["is_met"] == is_met), "{searched:#?}");
-    }
-    // Each trial was a line while it was made.
-    let said = stderr(&output);
-    let lines =
-        said.lines().filter(|line| ["pilot", "trial", "probe"].iter().any(|kind| line.contains(kind)));
-    assert_eq!(lines.count(), trials.len(), "{said}");
 }
