@@ -159,7 +159,19 @@ impl Hosts {
     /// # Errors
     /// When the host cannot be asked.
     pub fn keep_awake(&mut self) -> Result<(), HostError> {
-        self.host_of(Side::System).keep_awake()
+        self.host_of(Side::System).keep_awake(None)
+    }
+
+    /// Keeps the CPUs of all loads from idling for the rest of the run, on hosts that are virtual machines. Their CPUs then wake no load
+    /// late.
+    ///
+    /// # Errors
+    /// When a host cannot be asked.
+    pub fn keep_loads_awake(&mut self) -> Result<(), HostError> {
+        (0..self.layout.loads()).map(Side::Load).try_for_each(|load| {
+            let cpus = self.cpus(load)?.parse()?;
+            self.host_of(load).keep_awake(Some(&cpus))
+        })
     }
 
     /// Begins another window, in which loads, the system and the hosts are then seen.

@@ -235,8 +235,9 @@ impl Keeper<'_> {
                 self.here.node = Some(NodeReader::open(watched)?);
                 return Ok(Some(KeeperReply::Done));
             }
-            KeeperRequest::KeepAwake => {
-                self.here.keep_awake()?;
+            KeeperRequest::KeepAwake { cpus } => {
+                let cpus = cpus.map(|cpus| cpus.parse()).transpose()?;
+                self.here.keep_awake(cpus.as_ref())?;
                 return Ok(Some(KeeperReply::Done));
             }
             KeeperRequest::Hurry => {

@@ -34,8 +34,8 @@ pub(crate) trait Place {
     /// The current estimate of the host's clock.
     fn clock(&self) -> ClockOffset;
 
-    /// Keeps the host's CPUs from idling for the rest of the run, if it is a virtual machine.
-    fn keep_awake(&mut self) -> Result<(), HostError>;
+    /// Keeps these CPUs of the host, or else all, from idling for the rest of the run, if it is a virtual machine.
+    fn keep_awake(&mut self, cpus: Option<&CpuSet>) -> Result<(), HostError>;
 
     /// Looks at the host now, and at the settings that variants change on it.
     fn look(&mut self) -> Result<HostReading, HostError>;
@@ -51,7 +51,10 @@ pub(crate) const HERE: &str = "this host";
 #[derive(Default)]
 pub(crate) struct ThisHost {
     treatments: Treatments,
-    awake: Option<Awake>,
+    awake: Vec<Awake>,
+    /// The CPUs for which that was asked, and the facts that say whether it is of use.
+    asked_awake: CpuSet,
+    facts: Option<HostFacts>,
     /// The counters of the node that each look reads, on a keeper that was told to.
     pub(crate) node: Option<NodeReader>,
 }
@@ -78,21 +81,22 @@ impl Place for ThisHost {
     }
 
     /// Under a CPU limit it has no effect, because the limit would count the CPU time of the threads that keep CPUs awake.
-    fn keep_awake(&mut self) -> Result<(), HostError> {
-        if self.awake.is_none() {
-            let facts = HostFacts::read_now();
-            let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
-            let cpus = if is_worth_it { facts.cpus_usable } else { CpuSet::default() };
-            let awake = Awake::keep(&cpus);
+    fn keep_awake(&mut self, cpus: Option<&CpuSet>) -> Result<(), HostError> {
+        let facts = self.facts.get_or_insert_with(HostFacts::read_now);
+        let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
+        let more = cpus.unwrap_or(&facts.cpus_usable).without(&self.asked_awake);
+        if is_worth_it && !more.is_empty() {
+            let awake = Awake::keep(&more);
             tracing::info!(cpus = %awake.cpus(), "kept CPUs from idling");
-            self.awake = Some(awake);
+            self.asked_awake = self.asked_awake.iter().chain(more.iter()).collect();
+            self.awake.push(awake);
         }
         Ok(())
     }
 
     fn look(&mut self) -> Result<HostReading, HostError> {
         // The look at the host comes first, because users' commands that verify a change take time.
-        let awake = self.awake.as_ref().map(|awake| awake.cpus().clone()).unwrap_or_default();
+        let awake = self.awake.iter().flat_map(|awake| awake.cpus().iter()).collect();
         let reading = HostReading::take()?.kept_awake(&awake);
         let reading = reading.with_node(self.node.as_ref().map(NodeReader::look));
         self.treatments.look();
@@ -114,11 +118,15 @@ mod tests {
     fn cpus_are_kept_awake_on_a_virtual_machine_alone_and_until_the_place_is_gone() {
         let spinning = || thread_cpu_times("awake-").unwrap().len();
         let mut here = ThisHost::default();
-        here.keep_awake().unwrap();
-        here.keep_awake().unwrap();
         let facts = HostFacts::read_now();
         let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
-        assert_eq!(spinning(), if is_worth_it { facts.cpus_usable.len() } else { 0 });
+        let one: CpuSet = facts.cpus_usable.iter().take(1).collect();
+        for (cpus, all) in
+            [(Some(&one), 1), (None, facts.cpus_usable.len()), (Some(&one), facts.cpus_usable.len())]
+        {
+            here.keep_awake(cpus).unwrap();
+            assert_eq!(spinning(), if is_worth_it { all } else { 0 });
+        }
         drop(here);
         // The kernel lists a thread for a moment after it has ended.
         while spinning() > 0 {

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use plumb_host::cpu::CpuSet;
 use plumb_host::signals::{receive_unless_asked_to_stop, was_asked_to_stop};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::Pods;
@@ -377,8 +378,8 @@ impl Place for Remote {
         }
     }
 
-    fn keep_awake(&mut self) -> Result<(), HostError> {
-        self.do_slowly(&KeeperRequest::KeepAwake)
+    fn keep_awake(&mut self, cpus: Option<&CpuSet>) -> Result<(), HostError> {
+        self.do_slowly(&KeeperRequest::KeepAwake { cpus: cpus.map(CpuSet::to_string) })
     }
 
     fn clock(&self) -> ClockOffset {

@@ -74,8 +74,8 @@ pub enum KeeperRequest {
     },
     /// Take the pending looks at once.
     Hurry,
-    /// Keep this host's CPUs from idling, if it is a virtual machine.
-    KeepAwake,
+    /// Keep these CPUs of this host, or else all, from idling, if it is a virtual machine.
+    KeepAwake { cpus: Option<String> },
     /// A request about the variants' changes on this host.
     Treat(Treat),
     /// Run this program with these arguments, and report its output.

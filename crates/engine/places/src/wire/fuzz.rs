@@ -34,7 +34,7 @@ fn asks() -> Vec<KeeperRequest> {
         KeeperRequest::Kill { agent: 7 },
         KeeperRequest::Look { window: 3, at_ns: 9 },
         KeeperRequest::WatchNode { watched },
-        KeeperRequest::KeepAwake,
+        KeeperRequest::KeepAwake { cpus: Some("1".to_owned()) },
         KeeperRequest::Treat(Treat::Impossible {
             variant: Box::new(variant.clone()),
             base: Some(Box::new(variant)),
