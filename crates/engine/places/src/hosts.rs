@@ -162,16 +162,21 @@ impl Hosts {
         self.host_of(Side::System).keep_awake(None)
     }
 
-    /// Keeps the CPUs of all loads from idling for the rest of the run, on hosts that are virtual machines. Their CPUs then wake no load
-    /// late.
+    /// Keeps the CPUs of loads from idling for the rest of the run, on hosts that are virtual machines. Their CPUs then wake no load late.
+    /// To processes in other control groups or sessions, such a CPU is busy. So the CPUs of loads in pods are left out, and those of loads
+    /// beside a system that Plumbline did not start.
     ///
     /// # Errors
     /// When a host cannot be asked.
-    pub fn keep_loads_awake(&mut self) -> Result<(), HostError> {
-        (0..self.layout.loads()).map(Side::Load).try_for_each(|load| {
-            let cpus = self.cpus(load)?.parse()?;
-            self.host_of(load).keep_awake(Some(&cpus))
-        })
+    pub fn keep_loads_awake(&mut self, is_system_foreign: bool) -> Result<(), HostError> {
+        for load in (0..self.layout.loads()).map(Side::Load) {
+            let is_beside_others = is_system_foreign && self.layout.are_together(load, Side::System);
+            if !is_beside_others && self.layout.place(load).pod.is_none() {
+                let cpus = self.cpus(load)?.parse()?;
+                self.host_of(load).keep_awake(Some(&cpus))?;
+            }
+        }
+        Ok(())
     }
 
     /// Begins another window, in which loads, the system and the hosts are then seen.
@@ -211,4 +216,24 @@ impl Hosts {
 /// When it cannot be used.
 pub(crate) fn cluster(places: &Places) -> Result<Option<Cluster>, HostError> {
     Ok(places.kubernetes.as_ref().map(Cluster::connect).transpose()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_host::cpu::{sides, thread_cpu_times};
+    use plumb_host::facts::HostFacts;
+
+    use super::*;
+
+    #[test]
+    fn the_loads_cpus_are_kept_awake_unless_the_system_beside_them_is_foreign() {
+        let spinning = || thread_cpu_times("awake-").unwrap().len();
+        let mut hosts = Hosts { has_system: true, ..Hosts::default() };
+        hosts.keep_loads_awake(true).unwrap();
+        assert_eq!(spinning(), 0);
+        hosts.keep_loads_awake(false).unwrap();
+        let facts = HostFacts::read_now();
+        let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
+        assert_eq!(spinning(), if is_worth_it { sides(true).unwrap().load.len() } else { 0 });
+    }
 }

@@ -298,7 +298,8 @@ impl<'a> AgentExecutor<'a> {
         self.prepare_loads(order)?;
         let Some(searching) = order.searching else { return self.measure_prepared(order) };
         // A trial needs each request to be sent on time.
-        self.hosts.keep_loads_awake().map_err(|error| self.lost(error))?;
+        let is_foreign = order.settings.facts().system.exists;
+        self.hosts.keep_loads_awake(is_foreign).map_err(|error| self.lost(error))?;
         let patience = self.patience;
         let mut measure = |window| self.measure_prepared(SlotOrder { window, ..order });
         Trials::run(searching, (order.window, patience), &mut measure)
