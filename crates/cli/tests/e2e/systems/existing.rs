@@ -183,7 +183,7 @@ fn variants_whose_answers_differ_say_so_first_and_their_claims_carry_it() {
     let text = stdout(&run(&["report", &into]));
     let first: Vec<&str> = text.lines().take(12).collect();
     assert!(first.concat().contains("different work: "), "{text}");
-    let single = stdout(&run(&["http", &url("/moved"), "-d", "100ms", "-c", "1"]));
+    let single = stdout(&run(&["http", &url("/moved"), "-d", "1s", "-c", "1"]));
     assert!(single.starts_with("✗ 100% of the answers are redirects, which count as success"), "{single}");
 }
 
