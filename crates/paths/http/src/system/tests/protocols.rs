@@ -23,7 +23,8 @@ fn asked(curl: &Path, started: &Started, options: &[&str]) -> Output {
     let ca = ca.to_str().unwrap();
     let written = "%{http_version} %{http_code} %{size_download}";
     let arguments = ["-s", "-S", "-o", "/dev/null", "-w", written, "--cacert", ca, url];
-    run_for_output(curl, arguments.iter().chain(options), Duration::from_secs(20)).unwrap()
+    // On a busy machine, datagrams are lost, and QUIC doubles the time before it sends one again: 1 + 2 + 4 + 8 s after four losses.
+    run_for_output(curl, arguments.iter().chain(options), Duration::from_secs(100)).unwrap()
 }
 
 /// The HTTP version, status and length of an answer to curl, which asks with the option, and its objections.
