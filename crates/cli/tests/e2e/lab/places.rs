@@ -17,10 +17,11 @@ use crate::common::{
 };
 use crate::lab::hosts::Hosts;
 
-/// The slots of a run.
+/// The slots of a run. A runner that was killed may have left a part of a line.
 pub fn slots(directory: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(directory.join("slots.jsonl")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let lines = whole.map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.map(|line| line["slot"].clone()).filter(|slot| !slot.is_null()).collect()
 }
 
