@@ -162,9 +162,9 @@ impl Hosts {
         self.host_of(Side::System).keep_awake(None)
     }
 
-    /// Keeps the CPUs of loads from idling for the rest of the run, on hosts that are virtual machines. Their CPUs then wake no load late.
-    /// To processes in other control groups or sessions, such a CPU is busy. So the CPUs of loads in pods are left out, and those of loads
-    /// beside a system that Plumbline did not start.
+    /// Keeps the loads' CPUs from idling for the rest of the run on virtual machines, so that no load wakes up late. Processes in other
+    /// control groups or sessions find such CPUs busy, so this leaves out loads in pods and loads beside a system that Plumbline did not
+    /// start.
     ///
     /// # Errors
     /// When a host cannot be asked.

@@ -52,11 +52,17 @@ pub(crate) const HERE: &str = "this host";
 pub(crate) struct ThisHost {
     treatments: Treatments,
     awake: Vec<Awake>,
-    /// The CPUs for which that was asked, and the facts that say whether it is of use.
-    asked_awake: CpuSet,
+    /// The facts that say whether to keep CPUs awake.
     facts: Option<HostFacts>,
     /// The counters of the node that each look reads, on a keeper that was told to.
     pub(crate) node: Option<NodeReader>,
+}
+
+impl ThisHost {
+    /// The CPUs that are kept awake.
+    fn awake(&self) -> CpuSet {
+        self.awake.iter().flat_map(|awake| awake.cpus().iter()).collect()
+    }
 }
 
 impl Place for ThisHost {
@@ -82,13 +88,13 @@ impl Place for ThisHost {
 
     /// Under a CPU limit it has no effect, because the limit would count the CPU time of the threads that keep CPUs awake.
     fn keep_awake(&mut self, cpus: Option<&CpuSet>) -> Result<(), HostError> {
+        let awake = self.awake();
         let facts = self.facts.get_or_insert_with(HostFacts::read_now);
         let is_worth_it = facts.virtualisation.is_some() && facts.cpu_limit.is_none();
-        let more = cpus.unwrap_or(&facts.cpus_usable).without(&self.asked_awake);
+        let more = cpus.unwrap_or(&facts.cpus_usable).without(&awake);
         if is_worth_it && !more.is_empty() {
             let awake = Awake::keep(&more);
             tracing::info!(cpus = %awake.cpus(), "kept CPUs from idling");
-            self.asked_awake = self.asked_awake.iter().chain(more.iter()).collect();
             self.awake.push(awake);
         }
         Ok(())
@@ -96,8 +102,7 @@ impl Place for ThisHost {
 
     fn look(&mut self) -> Result<HostReading, HostError> {
         // The look at the host comes first, because users' commands that verify a change take time.
-        let awake = self.awake.iter().flat_map(|awake| awake.cpus().iter()).collect();
-        let reading = HostReading::take()?.kept_awake(&awake);
+        let reading = HostReading::take()?.kept_awake(&self.awake());
         let reading = reading.with_node(self.node.as_ref().map(NodeReader::look));
         self.treatments.look();
         Ok(reading)
