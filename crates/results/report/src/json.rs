@@ -100,7 +100,8 @@ pub struct CapacityDocument {
     /// How requests arrived: `even` is at equal intervals.
     #[schemars(extend("const" = ARRIVALS))]
     pub arrivals: String,
-    /// The capacity in 1/s, of all blocks, or the median of the slots if they are too few; `null` if there is none.
+    /// The capacity in 1/s, of all blocks, or the median of the slots if they are too few; `null` if there is none. It is only a lower
+    /// bound, and has no interval, if the load was the limit.
     pub capacity: Option<f64>,
     /// Lower bound of the capacity, at 95%; `null` if there are too few blocks.
     pub low: Option<f64>,
