@@ -163,15 +163,19 @@ mod quiet {
             return skip("hardware: this machine did not let the load send on time");
         }
         let found: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
-        // The server does 1000/s. Half of the answers of a trial are late only if the rate is 4% too high, or the machine stands still.
+        // The server does 1000/s at most. At a rate 4% above that, half of the answers of a trial are late.
         let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
-        assert!((750.0..1250.0).contains(&capacity), "{capacity}");
+        assert!(capacity < 1100.0, "{capacity}");
         let trials = found["trials"].as_array().unwrap();
-        let searched: Vec<&Value> = trials.iter().filter(|trial| trial["kind"] == "search").collect();
-        assert_eq!(searched.len(), 4, "{trials:#?}");
-        for is_met in [true, false] {
-            assert!(searched.iter().any(|trial| trial["is_met"] == is_met), "{searched:#?}");
-        }
+        let searched: Vec<(f64, bool)> = trials
+            .iter()
+            .filter(|trial| trial["kind"] == "search")
+            .map(|trial| (trial["rate_per_s"].as_f64().unwrap(), trial["is_met"] == true))
+            .collect();
+        assert!((1..=4).contains(&searched.len()), "{trials:#?}");
+        assert!(searched.iter().all(|(rate, is_met)| *rate < 1100.0 || !is_met), "{searched:?}");
+        let best = searched.iter().filter(|(_, is_met)| *is_met).map(|(rate, _)| *rate).fold(0.0, f64::max);
+        assert!(best > 0.0 && capacity >= best / 1.1, "{capacity} of {searched:?}");
         // Each trial was a line while it was made.
         let said = stderr(&output);
         let lines =
