@@ -1,6 +1,8 @@
 //! The fixed moments of one measurement: it starts, the window opens, the window closes.
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Far more than a wake-up takes on a host that is not overloaded, and little beside the latencies that it would distort.
+pub(crate) const LATE_NS: u64 = 1_000_000;
 
 /// The moments of one measurement on the caller's time line, in ns. All threads of a load share one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct Frame {
     pub open_ns: u64,
     /// The measured window closes; this moment is not part of it.
     pub close_ns: u64,
+    /// A send is late when it left later than this after it was due although nothing but the load held it back.
+    pub late_ns: u64,
 }
 
 impl Frame {
@@ -18,7 +22,7 @@ impl Frame {
     #[must_use]
     pub fn new(start_ns: u64, warmup_ns: u64, window_ns: u64) -> Self {
         let open_ns = start_ns.saturating_add(warmup_ns);
-        Self { start_ns, open_ns, close_ns: open_ns.saturating_add(window_ns) }
+        Self { start_ns, open_ns, close_ns: open_ns.saturating_add(window_ns), late_ns: LATE_NS }
     }
 
     /// Whether a moment lies in the window.
@@ -54,7 +58,7 @@ mod tests {
     #[test]
     fn moments_belong_to_the_second_in_which_they_lie() {
         let frame = Frame::new(100, 50, 2_500_000_000);
-        assert_eq!(frame, Frame { start_ns: 100, open_ns: 150, close_ns: 2_500_000_150 });
+        assert_eq!(frame, Frame { start_ns: 100, open_ns: 150, close_ns: 2_500_000_150, late_ns: LATE_NS });
         let second = |offset_ns: u64| frame.second(150 + offset_ns);
         assert_eq!(second(0), Some(0));
         assert_eq!(second(999_999_999), Some(0));

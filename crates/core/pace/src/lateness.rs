@@ -2,10 +2,6 @@
 
 use crate::Frame;
 
-/// A send is late when it left later than this after it was due although nothing but the load held it back: far more than a
-/// wake-up takes on a host that is not overloaded, and little beside the latencies that it would distort.
-const LATE_NS: u64 = 1_000_000;
-
 /// The lags of sends that had a schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lateness {
@@ -19,14 +15,14 @@ impl Lateness {
     #[inline]
     pub fn note(&mut self, frame: &Frame, due_ns: u64, free_ns: u64, now_ns: u64) {
         if frame.measures(due_ns) {
-            self.lag(now_ns.saturating_sub(due_ns.max(free_ns)));
+            self.lag(now_ns.saturating_sub(due_ns.max(free_ns)), frame.late_ns);
         }
     }
 
-    fn lag(&mut self, lag_ns: u64) {
+    fn lag(&mut self, lag_ns: u64, late_ns: u64) {
         self.scheduled += 1;
         self.lag_ns_max = self.lag_ns_max.max(lag_ns);
-        self.late += u64::from(lag_ns > LATE_NS);
+        self.late += u64::from(lag_ns > late_ns);
     }
 
     /// Adds what another thread noted.
@@ -53,14 +49,15 @@ impl Lateness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::LATE_NS;
 
     #[test]
     fn a_millisecond_is_not_late_and_more_is() {
         let mut lateness = Lateness::default();
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (0, 0.0));
-        lateness.lag(LATE_NS);
+        lateness.lag(LATE_NS, LATE_NS);
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (LATE_NS, 0.0));
-        lateness.lag(LATE_NS + 1);
+        lateness.lag(LATE_NS + 1, LATE_NS);
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (LATE_NS + 1, 0.5));
     }
 
@@ -73,15 +70,18 @@ mod tests {
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (10, 0.0));
         lateness.note(&frame, 300 * LATE_NS, 0, 400 * LATE_NS);
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (100 * LATE_NS, 0.5));
+        let patient = Frame { late_ns: 100 * LATE_NS, ..frame };
+        lateness.note(&patient, 300 * LATE_NS, 0, 400 * LATE_NS);
+        assert_eq!(lateness.late_share(), 1.0 / 3.0);
     }
 
     #[test]
     fn threads_add_up() {
         let (mut sum, mut other) = (Lateness::default(), Lateness::default());
-        sum.lag(5);
-        other.lag(2 * LATE_NS);
-        other.lag(7);
-        other.lag(8);
+        sum.lag(5, LATE_NS);
+        other.lag(2 * LATE_NS, LATE_NS);
+        other.lag(7, LATE_NS);
+        other.lag(8, LATE_NS);
         sum.add(&other);
         assert_eq!((sum.lag_ns_max(), sum.late_share()), (2 * LATE_NS, 0.25));
     }

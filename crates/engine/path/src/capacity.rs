@@ -41,6 +41,8 @@ fn step() -> Percent {
 /// A trial that is this many times as long as the limit forgives an overload of 1%: requests wait longer and longer, and reach the
 /// limit only at its end.
 pub const TRIAL_PER_LIMIT: f64 = 100.0;
+/// A send that is late by this share of the limit adds little to a time that is near it.
+const LATE_PER_LIMIT: f64 = 0.1;
 
 /// Fewer trials tell nothing: the first one only says where to go.
 const TRIALS_MIN: u32 = 3;
@@ -115,6 +117,13 @@ impl Capacity {
         self.objectives.iter().filter_map(Objective::limit_ns).reduce(f64::max)
     }
 
+    /// How late a send may be: a tenth of the shortest limit of time, in ns; 0 without one.
+    #[must_use]
+    pub fn late_ns(&self) -> u64 {
+        let shortest_ns = self.objectives.iter().filter_map(Objective::limit_ns).reduce(f64::min);
+        (shortest_ns.unwrap_or(0.0) * LATE_PER_LIMIT) as u64
+    }
+
     /// The notice that trials of this length are short for the limit, if they are.
     #[must_use]
     pub fn short_trials(&self, trial_ns: u64) -> Option<Notice> {
@@ -145,6 +154,7 @@ mod tests {
         let capacity =
             capacity_from(serde_json::json!({"objective": ["p99 < 10 ms", "throughput > 5 /s"]})).unwrap();
         assert_eq!((capacity.trials, capacity.step, capacity.limit_ns()), (8, 0.05, Some(10e6)));
+        assert_eq!(capacity.late_ns(), 1_000_000);
         assert_eq!(capacity.objectives[0].metric, "latency");
     }
 

@@ -130,7 +130,8 @@ impl Drive {
     fn frame(&self) -> Frame {
         let ready_ns = monotonic_ns() + lead_ns(self.threads);
         let start_ns = ready_ns.max(self.window.start_ns);
-        let frame = Frame::new(start_ns, self.window.warmup_ns, self.window.window_ns);
+        let mut frame = Frame::new(start_ns, self.window.warmup_ns, self.window.window_ns);
+        frame.late_ns = frame.late_ns.max(self.window.late_ns);
         let (Some(schedule), Some(units)) = (self.schedule(), self.units) else { return frame };
         let first = schedule.first_at_or_after(frame.open_ns - start_ns);
         let end_ns = start_ns.saturating_add(schedule.due_ns(first.saturating_add(units)));

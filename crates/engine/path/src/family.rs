@@ -161,14 +161,18 @@ pub struct Window {
     /// The part of its interval by which an open loop begins later, from 0 to 1. Loads with equal shares of a rate thus send in turn.
     #[serde(default)]
     pub phase: f64,
+    /// How late a send of an open loop may be. A shorter time than that of a [`Frame`](plumb_pace::Frame) has no effect.
+    #[serde(default)]
+    pub late_ns: u64,
 }
 
 impl Window {
     /// A first window that begins at once.
     #[must_use]
     pub fn at_once(warmup_ns: u64, window_ns: u64, seed: u64) -> Self {
-        let (index, attempt, start_ns, gap_ns) = (0, 0, 0, 0);
-        Self { warmup_ns, window_ns, seed, index, attempt, start_ns, gap_ns, rate_per_s: None, phase: 0.0 }
+        let (index, attempt, start_ns, gap_ns, late_ns) = (0, 0, 0, 0, 0);
+        let (rate_per_s, phase) = (None, 0.0);
+        Self { warmup_ns, window_ns, seed, index, attempt, start_ns, gap_ns, rate_per_s, phase, late_ns }
     }
 }
 

@@ -141,7 +141,7 @@ mod tests {
         let line = serde_json::to_string(&request).unwrap();
         assert_eq!(
             line,
-            r#"{"request":"measure","window":{"warmup_ns":1,"window_ns":2,"seed":18446744073709551615,"index":3,"attempt":0,"start_ns":0,"gap_ns":0,"phase":0.0}}"#
+            r#"{"request":"measure","window":{"warmup_ns":1,"window_ns":2,"seed":18446744073709551615,"index":3,"attempt":0,"start_ns":0,"gap_ns":0,"phase":0.0,"late_ns":0}}"#
         );
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
     }

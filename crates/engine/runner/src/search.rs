@@ -378,7 +378,8 @@ impl<'a, 'm> Trials<'a, 'm> {
     ) -> Result<Measured, SlotError> {
         self.patience.go_on()?;
         let seed = SplitMix::seed_of(self.window.seed, self.seen.len() as u64);
-        (self.measure)(Window { rate_per_s, window_ns, warmup_ns, seed, ..self.window })
+        let late_ns = self.searching.capacity.late_ns();
+        (self.measure)(Window { rate_per_s, window_ns, warmup_ns, seed, late_ns, ..self.window })
     }
 
     /// Records a trial, and returns whether it met the objectives. A trial in which the load was the limit never does.

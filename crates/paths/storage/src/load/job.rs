@@ -407,8 +407,7 @@ mod tests {
     /// A job without storage, in a window of 20 reads that was over before it began.
     fn late_job(depth: u32) -> Job {
         let now_ns = monotonic_ns();
-        let frame =
-            Frame { start_ns: now_ns - 2 * SECOND, open_ns: now_ns - 2 * SECOND, close_ns: now_ns - SECOND };
+        let frame = Frame::new(now_ns - 2 * SECOND, 0, SECOND);
         let buffers = Buffers::new(depth as usize, 512).unwrap();
         Job::new(JobParts {
             engine: engine::build(EngineKind::Psync, &Handle::Null, depth, &buffers).unwrap(),
