@@ -166,6 +166,7 @@ mod quiet {
         // The server does 1000/s at most. At a rate 4% above that, half of the answers of a trial are late.
         let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
         assert!(capacity < 1100.0, "{capacity}");
+        assert_eq!(found["search"]["arrivals"], "even");
         let trials = found["trials"].as_array().unwrap();
         let searched: Vec<(f64, bool)> = trials
             .iter()

@@ -116,7 +116,7 @@ pub struct CapacityDocument {
 }
 
 /// The arrivals of every load that searches for a capacity.
-const ARRIVALS: &str = "even";
+pub(crate) const ARRIVALS: &str = "even";
 
 impl CapacityDocument {
     fn new(view: &View<'_>, curve: &Curve<'_>) -> Self {

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Attempts, Better, Evidence, Measurement, MetricInfo, Notice, Reading, Shortage, Statistic, Table, Trial,
-    Unit,
+    Attempts, Better, Evidence, Measurement, MetricInfo, Notice, Reading, Search, Shortage, Statistic, Table,
+    Trial, Unit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::capacity;
 use crate::cautions;
 use crate::figures;
-use crate::json::pretty;
+use crate::json::{ARRIVALS, pretty};
 use crate::layout::{Paint, Tone, clean, left, right, widest};
 use crate::load;
 use crate::notices;
@@ -57,6 +57,8 @@ pub struct MeasurementDocument {
     pub warnings: Vec<String>,
     /// Tables, such as the rounds of a migration.
     pub tables: BTreeMap<String, Table>,
+    /// What a search for the capacity looked for, and its bounds; `null` without a search.
+    pub search: Option<SearchDocument>,
     /// The trials of a search for the capacity, in their order.
     pub trials: Vec<Trial>,
     /// Proof that what was asked for is what was measured, where the command looks for it.
@@ -281,9 +283,39 @@ fn document(of: &MeasurementReport<'_>) -> MeasurementDocument {
         notices: notices.chain(measurement.notices.iter().cloned()).collect(),
         warnings: openings.iter().cloned().chain(warnings(measurement)).collect(),
         tables: measurement.tables.clone(),
+        search: measurement.search.as_ref().map(SearchDocument::new),
         trials: measurement.search.iter().flat_map(|search| search.trials.clone()).collect(),
         evidence: evidence.to_vec(),
         source: source.cloned(),
+    }
+}
+
+/// A search for the capacity, in the words of RFC 9971.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SearchDocument {
+    /// The objectives, as they were written.
+    pub objectives: Vec<String>,
+    /// How requests arrived: `even` is at equal intervals.
+    #[schemars(extend("const" = ARRIVALS))]
+    pub arrivals: String,
+    /// The highest rate that met the objectives, below all that failed; `null` if none did.
+    pub relevant_lower_bound: Option<f64>,
+    /// The lowest rate that failed an objective; `null` if none did.
+    pub relevant_upper_bound: Option<f64>,
+    /// The rate at which work was done at the relevant lower bound.
+    pub conditional_throughput: Option<f64>,
+}
+
+impl SearchDocument {
+    fn new(search: &Search) -> Self {
+        Self {
+            objectives: search.objectives.iter().map(|objective| objective.text.clone()).collect(),
+            arrivals: ARRIVALS.to_owned(),
+            relevant_lower_bound: search.lower_bound(),
+            relevant_upper_bound: search.upper_bound(),
+            conditional_throughput: search.conditional_throughput(),
+        }
     }
 }
 
