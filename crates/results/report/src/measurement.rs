@@ -57,7 +57,7 @@ pub struct MeasurementDocument {
     pub warnings: Vec<String>,
     /// Tables, such as the rounds of a migration.
     pub tables: BTreeMap<String, Table>,
-    /// What a search for the capacity looked for, and its bounds; `null` without a search.
+    /// The objectives and bounds of a search for the capacity; `null` without a search.
     pub search: Option<SearchDocument>,
     /// The trials of a search for the capacity, in their order.
     pub trials: Vec<Trial>,
