@@ -203,6 +203,7 @@ fn floods(side: Side) -> Vec<Case> {
         flood(FrameKind::Settings, settings(3, 100)),
         flood(FrameKind::Priority, frame(FrameKind::Priority, Flags::NONE, 1, &[0; 5])),
         flood(FrameKind::WindowUpdate, window_update(0, 1)),
+        flood(FrameKind::RstStream, reset(1)),
         flood(FrameKind::Unknown(99), frame(FrameKind::Unknown(99), Flags::NONE, 0, &[])),
     ]
 }
