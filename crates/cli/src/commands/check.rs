@@ -6,7 +6,7 @@ mod shown;
 use std::fmt::Write;
 
 use plumb_model::{Claim, Plan, RequiredSaving, Span};
-use plumb_path::LinkMaker;
+use plumb_path::{LinkMaker, Server};
 use plumb_runner::{Planned, at_most_s};
 use serde::Serialize;
 
@@ -105,6 +105,9 @@ fn describe(planned: &Planned) -> String {
             let _ = writeln!(text, "    {note}");
         }
     }
+    for server in planned.servers() {
+        let _ = writeln!(text, "\n{}", server_words(&server));
+    }
     let _ = match planned.hopeless() {
         Some(reason) => writeln!(text, "\nIt cannot run here: {reason}."),
         None => writeln!(text, "\n{}", duration_words(plan)),
@@ -151,6 +154,15 @@ fn proof_words(plan: &Plan, saving: &RequiredSaving) -> String {
                  the same without the treatment"
             .to_owned(),
     }
+}
+
+/// A server of this host, with the protocols that it can speak.
+fn server_words(Server { name, speaks }: &Server) -> String {
+    let speaks = match speaks.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => speaks.concat(),
+    };
+    format!("{name} on this host speaks {speaks}.")
 }
 
 /// The maker of a variant's link, as a line below the variant.

@@ -31,6 +31,7 @@ pub use family::{
 };
 pub use portion::Portion;
 pub use settings::{
-    About, AnySettings, Facts, LinkMaker, LoadFacts, PathSettings, Remark, SeenWindow, Settings, SystemFacts,
+    About, AnySettings, Facts, LinkMaker, LoadFacts, PathSettings, Remark, SeenWindow, Server, Settings,
+    SystemFacts,
 };
 pub use timing::Timing;

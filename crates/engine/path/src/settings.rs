@@ -178,6 +178,17 @@ pub struct SystemFacts {
     /// Whether a load of another data path can use it, or the key that is against it. Such a load knows only
     /// the texts and numbers of [`System::target`].
     pub lends: Result<(), SettingsFault>,
+    /// Looks for the server on this host that it starts, if it starts an installed one.
+    pub server: Option<fn() -> Option<Server>>,
+}
+
+/// A server that is installed on this host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Server {
+    /// The name of the program with its version.
+    pub name: String,
+    /// The protocols that it can speak.
+    pub speaks: Vec<&'static str>,
 }
 
 impl Default for SystemFacts {
@@ -190,6 +201,7 @@ impl Default for SystemFacts {
             in_process: false,
             environment: Vec::new(),
             lends: Ok(()),
+            server: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use plumb_experiment::Experiment;
 use plumb_host::namespace::{has_other_setting, is_of_device};
 use plumb_host::settings::Setting;
 use plumb_model::{Cell, Header, Notice, Places, Plan, PlannedVariant, RequiredSaving};
-use plumb_path::{DataPath, LinkMaker, PathError, PathSettings, find};
+use plumb_path::{DataPath, LinkMaker, PathError, PathSettings, Server, find};
 use plumb_places::host_tunings::treatment;
 use plumb_places::{HostError, Hosts, Side};
 
@@ -106,6 +106,14 @@ impl Planned {
     pub fn link_maker(&self, cell: usize, at: usize) -> Option<LinkMaker> {
         let settings = self.settings.get(cell)?.get(at)?;
         self.hosts.layout().is_here(Side::System).then(|| settings.link_maker())?
+    }
+
+    /// The installed servers that systems on this host would start.
+    #[must_use]
+    pub fn servers(&self) -> BTreeSet<Server> {
+        let is_here = self.hosts.layout().is_here(Side::System);
+        let all = self.settings.iter().flatten().filter(|_| is_here);
+        all.filter_map(|settings| (settings.facts().system.server?)()).collect()
     }
 
     /// Whether Plumbline makes the link of any variant.

@@ -47,6 +47,7 @@ impl Settings for HttpSettings {
                 foreign: (ingress.kind == IngressKind::External).then(|| system::foreign(ingress)),
                 object: ingress.cluster_objects().pop(),
                 needs_namespaces: !self.system.link.is_empty(),
+                server: system::installed(ingress.kind),
                 ..SystemFacts::default()
             },
             load: LoadFacts {

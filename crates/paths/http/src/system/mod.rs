@@ -33,7 +33,7 @@ pub(crate) use config::CONFIG_STATE;
 pub use error::{Refusal, Syntax, TemplateError};
 pub(crate) use external::foreign;
 pub(crate) use offload::{LIBRARY_STATE, is_qat};
-pub(crate) use protocols::{ZERO_RTT_COUNTER, counter};
+pub(crate) use protocols::{ZERO_RTT_COUNTER, counter, installed};
 pub use template::{NginxTemplate, nginx_template};
 
 /// The summary of the ingress' configuration in evidence; `None` for plumb's own.

@@ -1,8 +1,8 @@
 //! The HTTP versions of an ingress: checks of the settings, and of the installed program.
 
-use plumb_path::{AnyError, SettingsFault};
+use plumb_path::{AnyError, Server, SettingsFault};
 
-use super::installable::{HAPROXY, Installable, NGINX};
+use super::installable::{CADDY, HAPROXY, Installable, NGINX};
 use super::version::Version;
 use crate::settings::{IngressKind, IngressSettings, Offload, Spoken, TlsVersion};
 
@@ -154,6 +154,27 @@ type Marks = [&'static str; 2];
 const HAPROXY_MARKS: Marks = [" h2 : ", " quic : "];
 const NGINX_MARKS: Marks = ["--with-http_v2_module", "--with-http_v3_module"];
 
+/// Looks for the installed program of an ingress, with its version and the protocols of its build.
+pub(crate) fn installed(kind: IngressKind) -> Option<fn() -> Option<Server>> {
+    match kind {
+        IngressKind::Haproxy => Some(|| server(HAPROXY, HAPROXY_MARKS)),
+        IngressKind::Nginx => Some(|| server(NGINX, NGINX_MARKS)),
+        // What its versions print has neither mark.
+        IngressKind::Caddy => Some(|| server(CADDY, [""; 2])),
+        IngressKind::Embedded | IngressKind::External => None,
+    }
+}
+
+fn server(program: Installable, [h2, h3]: Marks) -> Option<Server> {
+    let file = program.find().ok()?;
+    let version = Version::find_in(&program.version(&file).ok()?)?;
+    let build = program.build(&file).ok()?;
+    let marks = [(Spoken::H1, ""), (Spoken::H2, h2), (Spoken::H3, h3)];
+    let spoken = marks.into_iter().filter(|(_, mark)| build.contains(mark));
+    let speaks = spoken.map(|(protocol, _)| protocol.name()).collect();
+    Some(Server { name: format!("{} {version}", program.title), speaks })
+}
+
 /// Fails if the program lacks a protocol, by its own report of its build.
 fn lack(program: Installable, [h2, h3]: Marks, build: &str, ingress: &IngressSettings) -> Result<(), Lacks> {
     if ingress.has_h3() && !build.contains(h3) {
@@ -180,6 +201,28 @@ fn lack(program: Installable, [h2, h3]: Marks, build: &str, ingress: &IngressSet
 mod tests {
     use super::*;
     use crate::settings::Spoken::{H1, H2, H3};
+
+    #[test]
+    fn a_server_is_named_with_what_its_build_lists() {
+        let of = |kind| installed(kind).map(|look| look());
+        assert_eq!((of(IngressKind::Embedded), of(IngressKind::External)), (None, None));
+        for (kind, program) in
+            [(IngressKind::Haproxy, HAPROXY), (IngressKind::Nginx, NGINX), (IngressKind::Caddy, CADDY)]
+        {
+            let Some(server) = of(kind).unwrap() else {
+                assert!(program.find().is_err(), "{} is installed", program.title);
+                continue;
+            };
+            assert!(server.name.starts_with(program.title), "{server:?}");
+            assert_eq!(server.speaks.first(), Some(&"h1"));
+            let can = |protocols: &[Spoken]| {
+                let (protocols, tls) = (protocols.to_vec(), TlsVersion::V13);
+                feasible(&IngressSettings { kind, protocols, tls, ..IngressSettings::default() }).is_ok()
+            };
+            assert_eq!(server.speaks.contains(&"h2"), can(&[H1, H2]), "{server:?}");
+            assert_eq!(server.speaks.contains(&"h3"), can(&[H1, H3]), "{server:?}");
+        }
+    }
 
     #[test]
     fn protocols_are_one_or_both() {
