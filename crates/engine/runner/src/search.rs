@@ -234,9 +234,11 @@ impl<'a, 'm> Trials<'a, 'm> {
                 self.end = Some(End::Load(health));
                 return Ok(None);
             }
-            Some(_) => return Err(disturbed(rate)),
-            None if measured.doubt.is_some() => return Err(disturbed(rate)),
-            None => {}
+            _ => {
+                if let Some(why) = spoilt_by(&measured) {
+                    return Err(disturbed(rate, &why));
+                }
+            }
         }
         let is_met = self.note(kind, Some(rate), measured);
         if !is_met {
@@ -275,7 +277,7 @@ impl<'a, 'm> Trials<'a, 'm> {
             let is_beside_others = self.is_beside_others(&measured);
             beside_others += u32::from(is_beside_others);
             let is_quiet = self.is_never_quiet || !is_beside_others;
-            if attempts == ATTEMPTS || (is_quiet && !is_spoiled(&measured)) {
+            if attempts == ATTEMPTS || (is_quiet && spoilt_by(&measured).is_none()) {
                 self.is_never_quiet |= beside_others == ATTEMPTS;
                 return Ok(measured);
             }
@@ -308,7 +310,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     fn recovery_ns(&mut self, kind: TrialKind, half: f64) -> Result<Option<u64>, SlotError> {
         let (mut rate, mut met_at) = (half, None);
         let began_ns = self.patience.clock.monotonic_ns();
-        let mut is_disturbed = true;
+        let mut disturbed_by = Some(String::new());
         let limit_ns = self.searching.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
         // Below this, a probe has too few answers, or the next trial takes too long.
@@ -317,7 +319,7 @@ impl<'a, 'm> Trials<'a, 'm> {
         for probes in 1..=PROBES_MAX {
             let sick_ns = self.patience.clock.monotonic_ns().saturating_sub(began_ns);
             let measured = self.window(Some(rate), probe_ns, self.window.warmup_ns)?;
-            is_disturbed &= is_spoiled(&measured);
+            disturbed_by = disturbed_by.and_then(|_| spoilt_by(&measured));
             // If this probe meets the objectives, the system had recovered when its window opened.
             self.waited_ns = measured.opened_ns.saturating_sub(began_ns);
             let is_met = self.note(TrialKind::Probe, Some(rate), measured);
@@ -345,8 +347,7 @@ impl<'a, 'm> Trials<'a, 'm> {
                 self.recovered_at = rate;
                 Ok(Some(self.waited_ns))
             }
-            None if is_disturbed => Err(disturbed(rate)),
-            None => Ok(None),
+            None => disturbed_by.map_or(Ok(None), |why| Err(disturbed(rate, &why))),
         }
     }
 
@@ -529,9 +530,25 @@ fn answers_above(kind: TrialKind) -> f64 {
     if kind == TrialKind::Pilot { ANSWERS_ABOVE_IN_PILOT } else { ANSWERS_ABOVE }
 }
 
-/// Whether a window says nothing about the system.
-fn is_spoiled(measured: &Measured) -> bool {
-    measured.doubt.is_some() || measured.result.measurement.health.is_load_bound()
+const OTHERS: &str = "other programs or the hypervisor may have had the CPUs";
+
+/// Why a window says nothing about the system, if so.
+fn spoilt_by(measured: &Measured) -> Option<String> {
+    let health = &measured.result.measurement.health;
+    let of_load = health.limit().map(|limit| match limit {
+        LoadLimit::Late => {
+            let (share, lag_ms) = (100.0 * health.late_share, health.lag_ns_max as f64 / 1e6);
+            format!(
+                "the load could not send on time: {share:.1}% of the requests left late, by up to {lag_ms:.1} ms; {OTHERS}"
+            )
+        }
+        LoadLimit::Starved(shortage) => {
+            let waited = 100.0 * health.waited;
+            format!("a thread of the load waited {waited:.0}% of the time for a CPU: {}", shortage.clause())
+        }
+        LoadLimit::Busy => "a thread of the load was busy all the time".to_owned(),
+    });
+    of_load.or_else(|| measured.doubt.as_ref().map(|doubt| format!("plumb could not {doubt}; {OTHERS}")))
 }
 
 /// A window's load on everything that can limit a system.
@@ -548,11 +565,8 @@ fn strain(result: &SlotResult) -> Strain {
 }
 
 /// Neither side failed: other processes, or the hypervisor, had the CPUs.
-fn disturbed(rate: f64) -> SlotError {
-    SlotError::Harness(format!(
-        "measure at {rate:.0}/s undisturbed: in {ATTEMPTS} attempts the load could not send on time, or the system's counters were \
-         read late; other programs or the hypervisor may have had the CPUs"
-    ))
+fn disturbed(rate: f64, why: &str) -> SlotError {
+    SlotError::Harness(format!("measure at {rate:.0}/s undisturbed: in the last attempt, {why}"))
 }
 
 fn done_per_s(measurement: &Measurement) -> f64 {
@@ -625,7 +639,12 @@ mod tests {
         let late = LoadHealth { late_share: 0.2, busiest_thread: 0.1, ..LoadHealth::default() };
         let (failed, windows) = searched(1000, &late);
         let Err(SlotError::Harness(reason)) = failed else { panic!("{failed:?}") };
-        assert!(reason.starts_with("measure at 1000/s undisturbed: in 3 attempts"), "{reason}");
+        assert!(
+            reason.starts_with(
+                "measure at 1000/s undisturbed: in the last attempt, the load could not send on time: 20.0%"
+            ),
+            "{reason}"
+        );
         assert_eq!(windows, 3);
     }
 
