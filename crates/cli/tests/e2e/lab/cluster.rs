@@ -144,6 +144,13 @@ impl Namespace {
         enter
     }
 
+    /// Copies a program to a node.
+    pub fn copy(&self, node: &str, program: &Path, to: &str) {
+        let words = format!("cat >{to} && chmod 755 {to}");
+        let mut copy = self.enter(node, &["sh", "-c", &words]);
+        assert!(copy.stdin(File::open(program).unwrap()).status().unwrap().success());
+    }
+
     /// What kubectl prints.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let output = script().arg("kubectl").arg(&self.directory).args(arguments).output().unwrap();

@@ -175,17 +175,17 @@ fn a_search_from_two_hosts_finds_the_limit_of_a_volume() {
     hosts.start(1, &[program, "volumes", "serve", "--quiet", "--listen", &listen, "--state", "/tmp/v"]);
     wait_until("the server to listen", || !hosts.enter(1, &["ss", "-Hltn", "sport = 19768"]).is_empty());
     let target = format!("nbd://{listen}/one");
-    let words = ["--trials", "4", "--trial", "500ms", "--depth", "64", "--json", "--on", "host2,host3"];
-    let found = hosts.run(&[&["storage", &target, "--objective", "med < 20 ms"], &words[..]].concat());
+    let words = ["--trials", "4", "--trial", "1s", "--depth", "64", "--json", "--on", "host2,host3"];
+    let found = hosts.run(&[&["storage", &target, "--objective", "p90 < 50 ms"], &words[..]].concat());
     // On a busy machine, a host may miss the moment that was agreed on, or send late in all attempts.
     let late = ["at one moment", "undisturbed"];
     if code(&found) == 5 && late.iter().any(|late| stderr(&found).contains(late)) {
         return skip("hardware: this machine did not let two loads send on time");
     }
     let found: Value = serde_json::from_str(&stdout(&found)).unwrap_or_else(|_| panic!("{found:?}"));
-    // Half of the answers of a trial are late only if the rate is 8% too high, or the machine stands still for half of it.
+    // A tenth of the answers of a trial are late if the rate is 6% too high. A machine that stands still makes more of them late.
     let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
-    assert!((425.0..600.0).contains(&capacity), "{capacity}");
+    assert!((250.0..600.0).contains(&capacity), "{capacity}");
     let trials = found["trials"].as_array().unwrap();
     let met = trials.iter().filter(|trial| trial["is_met"] == true && trial["rate_per_s"].is_f64());
     for trial in met {

@@ -1,5 +1,6 @@
 //! Runs whose sides are in pods of a cluster.
 
+mod capacity;
 mod endpoints;
 mod readers;
 mod volumes;

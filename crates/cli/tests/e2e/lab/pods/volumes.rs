@@ -1,6 +1,5 @@
 //! Pods with volumes of their own, under policies of `plumb volumes csi` on a node of the test cluster.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 
@@ -30,7 +29,7 @@ struct Driver<'n> {
 impl<'n> Driver<'n> {
     fn start(namespace: &'n Namespace, state: &'static str) -> Self {
         let mut driver = Self { namespace, state, processes: Vec::new() };
-        driver.copy(Path::new(env!("CARGO_BIN_EXE_plumb")), PROGRAM);
+        namespace.copy("node1", Path::new(env!("CARGO_BIN_EXE_plumb")), PROGRAM);
         let directories = format!("mkdir -p {state} $(dirname {SOCKET})");
         assert!(namespace.enter("node1", &["sh", "-c", &directories]).status().unwrap().success());
         let endpoint = format!("--endpoint=unix://{SOCKET}");
@@ -47,8 +46,8 @@ impl<'n> Driver<'n> {
 
     /// Starts csi-provisioner, which asks the driver to create a volume for each claim.
     fn provision(&mut self, provisioner: &Path) {
-        self.copy(provisioner, PROVISIONER);
-        self.copy(&self.namespace.directory().join("kubeconfig"), "/root/kubeconfig");
+        self.namespace.copy("node1", provisioner, PROVISIONER);
+        self.namespace.copy("node1", &self.namespace.directory().join("kubeconfig"), "/root/kubeconfig");
         let (address, namespace) =
             (format!("--csi-address={SOCKET}"), format!("NAMESPACE={}", self.namespace.name()));
         let program = ["env", "-u", "KUBECONFIG", "NODE_NAME=node1", &namespace, PROVISIONER, &address];
@@ -56,13 +55,6 @@ impl<'n> Driver<'n> {
         // The scheduler wants to know which nodes have room. No pod runs the driver here, so none can own these objects.
         let capacity = ["--enable-capacity=true", "--capacity-ownerref-level=-1"];
         self.run(&[&program[..], &["--kubeconfig=/root/kubeconfig"], &modes, &capacity].concat());
-    }
-
-    /// Copies a program to the node.
-    fn copy(&self, program: &Path, to: &str) {
-        let words = format!("cat >{to} && chmod 755 {to}");
-        let mut copy = self.namespace.enter("node1", &["sh", "-c", &words]);
-        assert!(copy.stdin(File::open(program).unwrap()).status().unwrap().success());
     }
 
     /// Runs a program on the node for as long as this value lives.
