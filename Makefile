@@ -68,7 +68,7 @@ bench-network: ## Measure network load against qperf, sockperf and iperf3, on th
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh
 
-bench-capacity: ## Measure the search for a capacity beside stepping and bisection, on servers of known capacity
+bench-capacity: ## Measure the search for a capacity beside stepping and bisection, and two known capacities compared
 	@scripts/bench-capacity.sh
 
 bench-shifts: ## Measure how soon level shifts are found, and how often there is none, beside E-divisive

@@ -1,6 +1,8 @@
 //! Three ways to look for a capacity, on servers whose capacity is known: plumb's search, a rate that is stepped up as people do
 //! with wrk2, and a bisection. All have the same number of trials, of the same load and length.
 
+pub mod comparison;
+
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +22,7 @@ use crate::results::write_text;
 use crate::tool::{built_plumb, split_arguments};
 use crate::{Outcome, say};
 
-/// What a request takes on average.
+/// The average time of a request on the servers on which all methods search.
 const SERVICE: Duration = Duration::from_micros(500);
 /// The objective, of p99.
 const LIMIT: Duration = Duration::from_millis(5);
@@ -64,6 +66,7 @@ impl Service {
 /// The moment until which a server is busy, and its dice.
 struct Queue {
     service: Service,
+    took: Duration,
     until_ns: u64,
     dice: ChaCha8Rng,
 }
@@ -74,10 +77,9 @@ impl Queue {
         let uniform = 1.0 - self.dice.random::<f64>();
         let stop = Duration::from_millis(50);
         let took = match self.service {
-            Service::Constant => SERVICE,
-            Service::Exponential => SERVICE.mul_f64(-uniform.ln()),
-            Service::Stopping if uniform < SERVICE.as_secs_f64() / 3.5 => SERVICE + stop,
-            Service::Stopping => SERVICE,
+            Service::Exponential => self.took.mul_f64(-uniform.ln()),
+            Service::Stopping if uniform < self.took.as_secs_f64() / 3.5 => self.took + stop,
+            Service::Constant | Service::Stopping => self.took,
         };
         self.until_ns = self.until_ns.max(monotonic_ns()) + took.as_nanos() as u64;
         self.until_ns
@@ -85,10 +87,10 @@ impl Queue {
 }
 
 /// Serves on a free port until the program ends, with a thread for each connection.
-fn serve(service: Service) -> Outcome<u16> {
+fn serve(service: Service, took: Duration) -> Outcome<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
-    let queue = Queue { service, until_ns: 0, dice: ChaCha8Rng::seed_from_u64(7) };
+    let queue = Queue { service, took, until_ns: 0, dice: ChaCha8Rng::seed_from_u64(7) };
     let queue = Arc::new(Mutex::new(queue));
     std::thread::spawn(move || {
         for connection in listener.incoming().flatten() {
@@ -213,7 +215,7 @@ pub fn run() -> Outcome {
 }
 
 fn row(plumb: &Path, service: Service, name: &str) -> Outcome<String> {
-    let site = Site { plumb, url: format!("http://127.0.0.1:{}/", serve(service)?) };
+    let site = Site { plumb, url: format!("http://127.0.0.1:{}/", serve(service, SERVICE)?) };
     let truth = service.truth();
     let (mut errors, mut all_trials) = ([Vec::new(), Vec::new(), Vec::new()], Vec::new());
     for _ in 0..ROUNDS {

@@ -44,11 +44,12 @@ fn main() -> ExitCode {
         Some("network") => network::run(arguments.get(1).map(String::as_str)),
         Some("link") => link::run(),
         Some("capacity") => capacity::run(),
+        Some("capacities") => capacity::comparison::run(),
         Some("shifts") => shifts::run(),
         Some("history") => history::run(),
         Some("import") => import::run(),
         _ => Err(
-            "say which: http, http3, harness, migration, storage, limiter, nbd, network, link, capacity, shifts, history or import"
+            "say which: http, http3, harness, migration, storage, limiter, nbd, network, link, capacity, capacities, shifts, history or import"
                 .into(),
         ),
     };
