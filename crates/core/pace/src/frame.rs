@@ -1,7 +1,8 @@
 //! The fixed moments of one measurement: it starts, the window opens, the window closes.
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Far more than a wake-up takes on a host that is not overloaded, and little beside the latencies that it would distort.
+/// The usual [`Frame::late_ns`]: far more than a wake-up takes on a host that is not overloaded, and little beside the latencies that it
+/// would distort.
 pub(crate) const LATE_NS: u64 = 1_000_000;
 
 /// The moments of one measurement on the caller's time line, in ns. All threads of a load share one frame.
