@@ -61,7 +61,8 @@ fn variant<'a>(json: &'a Value, name: &str) -> &'a Value {
     variants.iter().find(|variant| variant["name"] == name).unwrap()
 }
 
-/// It was loaded, and it saved nothing: two blocks are too few to show a saving, whatever the machine does.
+/// It was loaded, and it saved nothing: two blocks are too few to show a saving, whatever the machine does. A busy one may have let no
+/// handshake end.
 fn check_void(json: &Value, name: &str, program: &str, than: &str) {
     let variant = variant(json, name);
     assert_eq!(variant["state"], "void", "{variant:#}");
@@ -70,7 +71,10 @@ fn check_void(json: &Value, name: &str, program: &str, than: &str) {
         "no proof that the treatment was in effect: expected CPU time of {program} per full handshake to be at least 2% \
          below that of {than}; observed "
     );
-    assert!(reason.starts_with(&words) && reason.contains(" us against "), "{reason}");
+    let has_none =
+        format!("no block has the CPU time of {program} per full handshake of both {name} and {than}");
+    let saved_nothing = reason.starts_with(&words) && reason.contains(" us against ");
+    assert!(saved_nothing || reason == has_none, "{reason}");
     let evidence = variant["evidence"].as_array().unwrap();
     let library =
         evidence.iter().find(|row| row["what"] == format!("library in the memory of {program}")).unwrap();

@@ -13,10 +13,8 @@ use crate::common::{measured_slots, skip};
 const OWN_LINK_EVIDENCE: &[&str] =
     &["Plumbline's own link", "packets that the link forwarded", "packets that the link lost"];
 
-/// Why a busy machine ends a run whose baseline has a link: by this evidence, or because the counters were read long after the window, or
-/// no trial of a search was undisturbed.
-const LATE: [&str; 4] = [
-    "undisturbed",
+/// Why a busy machine ends a run whose baseline has a link: by this evidence, or because the counters were read long after the window.
+const LATE: [&str; 3] = [
     "packets that the link forwarded late",
     "CPU time of the link's busier thread",
     "read the system's counters in time",

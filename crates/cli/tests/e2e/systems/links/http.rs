@@ -128,31 +128,6 @@ fn assert_congestion_held_requests_back(slot: &Value) {
     }
 }
 
-/// Four requests at a time, each of which takes the delay twice, are 200 requests a second, whatever the machine and the protocol.
-#[test]
-fn a_capacity_over_h2_as_over_h1_is_that_of_the_requests_in_flight() {
-    if !may_link() {
-        return;
-    }
-    let variants = "    h2: { load: { protocol: h2, connections: 1, streams: 4 } }\n";
-    let search = "capacity: { objective: [med < 30 ms], trials: 3, trial: 400 ms }";
-    let text = experiment("delay: 10 ms", variants)
-        .replace("key: ecdsa-p256", "key: ecdsa-p256, protocols: [h1, h2]")
-        .replace("rate: 50 /s, duration: 1 s, warmup: 0 s", search);
-    let slots = slots_over_links(&text);
-    for name in ["base", "h2"] {
-        for slot in proven(&slots, name, OWN_LINK_EVIDENCE) {
-            let capacity = reading(slot, "capacity")["gauge"].as_f64();
-            assert!(capacity.is_none_or(|found| (1.0..230.0).contains(&found)), "{name}: {slot:#}");
-            let trials = slot["outcome"]["measured"]["measurement"]["search"]["trials"].as_array().unwrap();
-            assert!(trials.iter().any(|trial| trial["is_met"] == true), "{name}: {trials:#?}");
-            let too_much =
-                trials.iter().find(|it| it["is_met"] == true && it["rate_per_s"].as_f64() > Some(260.0));
-            assert!(too_much.is_none(), "{name}: {too_much:#?}");
-        }
-    }
-}
-
 #[test]
 fn a_sysctl_of_a_variant_reaches_both_ends_of_its_link() {
     if !may_link() {

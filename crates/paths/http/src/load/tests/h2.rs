@@ -293,6 +293,32 @@ fn a_reset_fails_one_request_by_its_name() {
 }
 
 #[test]
+fn a_trial_of_a_search_is_sent_at_its_rate_and_a_reset_exceeds_its_limits() {
+    let count = AtomicUsize::new(0);
+    let server = server(move |peer| {
+        while let Some(heard) = peer.hear() {
+            let Heard::End(stream) = heard else { continue };
+            if count.fetch_add(1, Ordering::SeqCst) % 10 == 9 {
+                peer.say(|out| encode::rst_stream(stream, ErrorCode::EnhanceYourCalm, out));
+            } else {
+                peer.answer(stream, b"ok");
+            }
+        }
+    });
+    let target = Target { url: server.url.clone(), ..Target::default() };
+    let of = |objective: &str| {
+        let capacity = serde_json::json!({ "objective": [objective] });
+        let spec = LoadSettings { capacity: serde_json::from_value(capacity).unwrap(), ..h2(8) };
+        let window = Window { rate_per_s: Some(200.0), ..Window::at_once(0, 1000 * MS, 1) };
+        let measurement = http_load(&spec, &target).unwrap().measure(window, &mut |_| ()).unwrap();
+        assert_eq!((measurement.attempts.tried, measurement.attempts.failed), (200, 20));
+        measurement.value_of(&spec.searches().unwrap().unwrap().objectives[0])
+    };
+    assert_eq!(of("p99 < 10 s"), None);
+    assert!(of("med < 10 s").is_some(), "most were answered");
+}
+
+#[test]
 fn no_answer_in_time_fails_one_request_and_not_its_connection() {
     let server = server(|peer| {
         let mut heard_of = 0;
