@@ -225,20 +225,18 @@ impl<'a, 'm> Trials<'a, 'm> {
         }
         let measured = self.attempted(kind, rate)?;
         let health = measured.result.measurement.health.clone();
-        match health.limit() {
-            Some(limit) if self.is_own(limit, &measured) => {
-                self.note(TrialKind::Pilot, Some(rate), measured);
-                if self.bounds().0.is_none() {
-                    self.bound_below(rate)?;
-                }
-                self.end = Some(End::Load(health));
-                return Ok(None);
+        if let Some(limit) = health.limit()
+            && self.is_own(limit, &measured)
+        {
+            self.note(TrialKind::Pilot, Some(rate), measured);
+            if self.bounds().0.is_none() {
+                self.bound_below(rate)?;
             }
-            _ => {
-                if let Some(why) = spoilt_by(&measured) {
-                    return Err(disturbed(rate, &why));
-                }
-            }
+            self.end = Some(End::Load(health));
+            return Ok(None);
+        }
+        if let Some(why) = spoilt_by(&measured) {
+            return Err(disturbed(rate, &why));
         }
         let is_met = self.note(kind, Some(rate), measured);
         if !is_met {
@@ -310,6 +308,7 @@ impl<'a, 'm> Trials<'a, 'm> {
     fn recovery_ns(&mut self, kind: TrialKind, half: f64) -> Result<Option<u64>, SlotError> {
         let (mut rate, mut met_at) = (half, None);
         let began_ns = self.patience.clock.monotonic_ns();
+        // The reason in the last probe, as long as all probes had one.
         let mut disturbed_by = Some(String::new());
         let limit_ns = self.searching.capacity.limit_ns().unwrap_or(0.0);
         let probe_ns = (limit_ns * PROBE_PER_LIMIT).max(PROBE_NS_MIN) as u64;
