@@ -273,10 +273,10 @@ fn a_request_that_no_connection_processes_fails() {
     assert!((9..=20).contains(&server.connections()), "{} connections", server.connections());
 }
 
-#[test]
-fn a_reset_fails_one_request_by_its_name() {
+/// A server that answers nine of ten requests, and resets the tenth.
+fn resetting_every_tenth() -> Server {
     let count = AtomicUsize::new(0);
-    let server = server(move |peer| {
+    server(move |peer| {
         while let Some(heard) = peer.hear() {
             let Heard::End(stream) = heard else { continue };
             if count.fetch_add(1, Ordering::SeqCst) % 10 == 9 {
@@ -285,7 +285,12 @@ fn a_reset_fails_one_request_by_its_name() {
                 peer.answer(stream, b"ok");
             }
         }
-    });
+    })
+}
+
+#[test]
+fn a_reset_fails_one_request_by_its_name() {
+    let server = resetting_every_tenth();
     let spec = LoadSettings { requests: Some(100), duration: Span(60_000 * MS), ..h2(4) };
     let measurement = measure(&spec, &server.url);
     let reset = "http/2: the server reset the stream with ENHANCE_YOUR_CALM".to_owned();
@@ -294,17 +299,7 @@ fn a_reset_fails_one_request_by_its_name() {
 
 #[test]
 fn a_trial_of_a_search_is_sent_at_its_rate_and_a_reset_exceeds_its_limits() {
-    let count = AtomicUsize::new(0);
-    let server = server(move |peer| {
-        while let Some(heard) = peer.hear() {
-            let Heard::End(stream) = heard else { continue };
-            if count.fetch_add(1, Ordering::SeqCst) % 10 == 9 {
-                peer.say(|out| encode::rst_stream(stream, ErrorCode::EnhanceYourCalm, out));
-            } else {
-                peer.answer(stream, b"ok");
-            }
-        }
-    });
+    let server = resetting_every_tenth();
     let target = Target { url: server.url.clone(), ..Target::default() };
     let of = |objective: &str| {
         let capacity = serde_json::json!({ "objective": [objective] });
