@@ -159,24 +159,29 @@ mod quiet {
             "--json",
         ];
         let output = run(&words);
-        if code(&output) == 5 && stderr(&output).contains("undisturbed") {
+        // A machine that stands still again and again has no capacity that lasts for a search.
+        if code(&output) == 5 && ["undisturbed", "began anew"].iter().any(|why| stderr(&output).contains(why))
+        {
             return skip("hardware: this machine did not let the load send on time");
         }
         let found: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
-        // The server does 1000/s at most. At a rate 4% above that, half of the answers of a trial are late.
-        let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
-        assert!(capacity < 1100.0, "{capacity}");
         assert_eq!(found["search"]["arrivals"], "even");
         let trials = found["trials"].as_array().unwrap();
-        let searched: Vec<(f64, bool)> = trials
-            .iter()
-            .filter(|trial| trial["kind"] == "search")
-            .map(|trial| (trial["rate_per_s"].as_f64().unwrap(), trial["is_met"] == true))
-            .collect();
-        assert!((1..=4).contains(&searched.len()), "{trials:#?}");
-        assert!(searched.iter().all(|(rate, is_met)| *rate < 1100.0 || !is_met), "{searched:?}");
-        let best = searched.iter().filter(|(_, is_met)| *is_met).map(|(rate, _)| *rate).fold(0.0, f64::max);
-        assert!(best > 0.0 && capacity >= best / 1.1, "{capacity} of {searched:?}");
+        let searched = trials.iter().filter(|trial| trial["kind"] == "search").count();
+        assert!((1..=4).contains(&searched), "{trials:#?}");
+        let rates = |is_met: bool| {
+            let of_it =
+                trials.iter().filter(move |trial| trial["kind"] != "probe" && trial["is_met"] == is_met);
+            of_it.filter_map(|trial| trial["rate_per_s"].as_f64())
+        };
+        // The server does 1000/s. At a rate 4% above that, half of the answers of a trial are late.
+        assert!(rates(true).all(|rate| rate < 1100.0), "{trials:#?}");
+        let capacity = found["metrics"]["capacity"]["value"].as_f64();
+        assert!(capacity.is_none_or(|found| found < 1100.0), "{capacity:?}");
+        // Lower rates fail only where the machine stood still, or the load was the limit.
+        if rates(false).all(|rate| rate > 900.0) && found["load"]["load_bound"] == false {
+            assert!(capacity.is_some_and(|found| found > 850.0), "{capacity:?} of {trials:#?}");
+        }
         // Each trial was a line while it was made.
         let said = stderr(&output);
         let lines =

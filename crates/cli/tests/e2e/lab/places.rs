@@ -185,7 +185,7 @@ fn a_search_from_two_hosts_finds_the_limit_of_a_volume() {
     let found: Value = serde_json::from_str(&stdout(&found)).unwrap_or_else(|_| panic!("{found:?}"));
     // A tenth of the answers of a trial are late if the rate is 6% too high. A machine that stands still makes more of them late.
     let capacity = found["metrics"]["capacity"]["value"].as_f64().unwrap();
-    assert!((250.0..600.0).contains(&capacity), "{capacity}");
+    assert!((300.0..600.0).contains(&capacity), "{capacity}");
     let trials = found["trials"].as_array().unwrap();
     let met = trials.iter().filter(|trial| trial["is_met"] == true && trial["rate_per_s"].is_f64());
     for trial in met {

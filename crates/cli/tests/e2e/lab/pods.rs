@@ -188,7 +188,7 @@ fn a_pod_that_is_killed_is_made_anew_and_named() {
     assert_retried(&all, &format!("use pod {killed}: it was deleted during the run"));
 }
 
-/// A node that starts no pods, until this is dropped.
+/// A node whose kubelet does not run, so that no pod starts on it until this value is dropped.
 struct Halted<'n>(&'n Namespace, &'static str);
 
 impl<'n> Halted<'n> {
