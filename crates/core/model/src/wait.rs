@@ -8,7 +8,7 @@ use crate::{Better, Metric, MetricKind, Unit};
 
 crate::named! {
     /// A reason why a request waited.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     pub enum Wait: name {
         /// No connection was free: each had as many requests as the load allows it, or was still being made.
         Connection = "connection",
@@ -68,6 +68,36 @@ impl Wait {
             }
         };
         Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: MetricKind::Trend, about }
+    }
+
+    /// The requests that waited for it. The load's own settings may be the cause, not the system, so neither direction is better.
+    #[must_use]
+    pub const fn share(self) -> Metric {
+        let (name, about) = match self {
+            Self::Connection => {
+                ("http_req_stalled_connection_share", "requests that waited for a connection")
+            }
+            Self::Streams => {
+                ("http_req_stalled_streams_share", "requests that waited for the server's limit of streams")
+            }
+            Self::ConnectionWindow => (
+                "http_req_stalled_connection_window_share",
+                "requests that waited for the server's flow-control window of the connection",
+            ),
+            Self::StreamWindow => (
+                "http_req_stalled_stream_window_share",
+                "requests that waited for the server's flow-control window of the stream",
+            ),
+            Self::CongestionWindow => (
+                "http_req_stalled_congestion_window_share",
+                "requests that waited for QUIC's congestion window",
+            ),
+            Self::Pacing => ("http_req_stalled_pacing_share", "requests that waited for QUIC's pacer"),
+            Self::Socket => {
+                ("http_req_stalled_socket_share", "requests that waited for the kernel to take more bytes")
+            }
+        };
+        Metric { name, unit: Unit::Share, better: Better::Neither, kind: MetricKind::Share, about }
     }
 }
 

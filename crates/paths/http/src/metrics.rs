@@ -67,7 +67,7 @@ pub const HTTP_REQ_STALLED: Metric = Metric {
     unit: Unit::Share,
     better: Better::Neither,
     kind: MetricKind::Share,
-    about: "requests that waited before or while they were sent; each reason to wait has a metric",
+    about: "requests that waited before or while they were sent; each reason to wait has metrics",
 };
 
 /// All of a request.
@@ -139,6 +139,13 @@ pub const METRICS: &[Metric] = &[
     Wait::CongestionWindow.metric(),
     Wait::Pacing.metric(),
     Wait::Socket.metric(),
+    Wait::Connection.share(),
+    Wait::Streams.share(),
+    Wait::ConnectionWindow.share(),
+    Wait::StreamWindow.share(),
+    Wait::CongestionWindow.share(),
+    Wait::Pacing.share(),
+    Wait::Socket.share(),
     Segments::Retransmitted.metric(),
     Segments::OutOfOrder.metric(),
     QUIC_RTT,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use plumb_model::{
     Better, Claim, MetricInfo, MetricKind, Plan, Reading, Run, Segments, Slot, SlotResult, Statistic, Term,
-    metric_key,
+    Wait, metric_key,
 };
 use plumb_stats::median;
 
@@ -82,9 +82,14 @@ pub fn is_claimed(plan: &Plan, metric: &MetricInfo) -> bool {
     terms(plan).any(|term| term.metric == metric.name)
 }
 
-/// Whether a metric counts segments that were lost or came out of order, and there were none. Such a zero matters only to a claim.
+/// Whether a metric counts segments that were lost or came out of order, or requests that waited for one reason, and there were none.
+/// Such a zero matters only to a claim.
 pub fn is_none(metric: &str, reading: &Reading) -> bool {
-    *reading == Reading::Count(0) && Segments::ALL.iter().any(|kind| kind.metric().name == metric)
+    match reading {
+        Reading::Count(0) => Segments::ALL.iter().any(|kind| kind.metric().name == metric),
+        Reading::Share { yes: 0, .. } => Wait::ALL.iter().any(|wait| wait.share().name == metric),
+        _ => false,
+    }
 }
 
 fn has_readings(run: &Run, metric: &MetricInfo) -> bool {
@@ -153,16 +158,19 @@ mod tests {
     use crate::fixture::Scenario;
 
     #[test]
-    fn segments_that_were_sent_again_have_a_row_if_there_were_any() {
-        let (mut run, judgement) = Scenario::tls_offload().run();
-        let segments = Segments::Retransmitted.metric();
-        run.header.plan.metrics.push((&segments).into());
-        for count in [0, 7] {
-            let SlotOutcome::Measured(result) = &mut run.slots[count as usize].outcome else { panic!() };
-            result.measurement.readings.insert(segments.name.to_owned(), Reading::Count(count));
-            let has_row = rows(&run).iter().any(|row| row.metric.name == segments.name);
-            let is_in_markdown = crate::markdown(&run, &judgement).contains(segments.name);
-            assert_eq!((has_row, is_in_markdown), (count > 0, count > 0));
+    fn segments_that_were_sent_again_and_requests_that_waited_have_a_row_if_there_were_any() {
+        let segments = (Segments::Retransmitted.metric(), [Reading::Count(0), Reading::Count(7)]);
+        let waits = (Wait::Streams.share(), [0, 7].map(|yes| Reading::Share { yes, no: 100 }));
+        for (metric, [none, some]) in [segments, waits] {
+            let (mut run, judgement) = Scenario::tls_offload().run();
+            run.header.plan.metrics.push((&metric).into());
+            for (at, reading, is_shown) in [(0, none, false), (1, some, true)] {
+                let SlotOutcome::Measured(result) = &mut run.slots[at].outcome else { panic!() };
+                result.measurement.readings.insert(metric.name.to_owned(), reading);
+                let has_row = rows(&run).iter().any(|row| row.metric.name == metric.name);
+                let is_in_markdown = crate::markdown(&run, &judgement).contains(metric.name);
+                assert_eq!((has_row, is_in_markdown), (is_shown, is_shown));
+            }
         }
     }
 

@@ -136,9 +136,11 @@ fn readings(tally: &Tally, is_open_loop: bool, spoken: Spoken) -> BTreeMap<Strin
     let tried = tally.recorder.attempts.tried;
     let known = |wait: &Wait| spoken == Spoken::H3 || !wait.is_quic_only();
     for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled).filter(|(wait, _)| known(wait)) {
+        let (waited, at_once) = (histogram.count(), tried.saturating_sub(histogram.count()));
         let mut histogram = histogram.clone();
-        histogram.record_many(0, tried.saturating_sub(histogram.count()));
+        histogram.record_many(0, at_once);
         readings.insert(wait.metric().name.to_owned(), Reading::Trend(histogram));
+        readings.insert(wait.share().name.to_owned(), share(waited, at_once));
     }
     for (kind, count) in tally.segments.known() {
         readings.insert(kind.metric().name.to_owned(), Reading::Count(count));
@@ -235,9 +237,6 @@ fn observed(
     for (check, [passed, failed]) in request_settings.checks.all().iter().zip(&tally.checks) {
         see("checks passed", check.text(), *passed);
         see("checks failed", check.text(), *failed);
-    }
-    for (wait, histogram) in Wait::ALL.iter().zip(&tally.times.stalled) {
-        see("stalled", wait.name(), histogram.count());
     }
     for Announced { name, bytes, .. } in announced {
         see(name, &bytes.to_string(), tally.acknowledged);

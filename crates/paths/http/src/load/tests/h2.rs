@@ -362,11 +362,6 @@ fn silence_fails_only_the_requests_whose_time_is_over() {
     assert_eq!((measurement.attempts.tried, measurement.attempts.failed), (80, timeouts));
 }
 
-/// The reasons for which requests waited, and how many did.
-fn stalled(measurement: &Measurement) -> Vec<(&str, u64)> {
-    measurement.values_of("stalled").collect()
-}
-
 #[test]
 fn a_limit_of_streams_is_named_as_what_requests_wait_for() {
     let settings = Settings { max_concurrent_streams: 1, ..Settings::default() };
@@ -380,11 +375,11 @@ fn a_limit_of_streams_is_named_as_what_requests_wait_for() {
     });
     let spec = LoadSettings { connections: 1, rate: Some(Rate(200.0)), duration: Span(300 * MS), ..h2(8) };
     let measurement = measure(&spec, &server.url);
-    let waited = measurement.observed_count("stalled", "streams");
+    let waited = share_of(&measurement, Wait::Streams.share().name).0;
     // One request in 20 ms is answered, and four are due.
-    assert!(waited >= 50, "{:?}", stalled(&measurement));
-    assert!(stalled(&measurement).iter().all(|(name, _)| ["connection", "streams"].contains(name)));
-    assert_eq!(measurement.observed_count("stalled", "connection"), 1, "the one that made the connection");
+    assert!(waited >= 50, "{waited}");
+    let of_reasons = [(Wait::Connection, 1), (Wait::Streams, waited)].into();
+    assert_eq!(stalled(&measurement), of_reasons, "one made the connection");
     assert!(statistic_ms(&measurement, "http_req_stalled_streams", Statistic::Max) >= 20.0);
     let (some, none) = share_of(&measurement, "http_req_stalled");
     assert!(some >= waited && some + none == measurement.attempts.tried, "{some} and {none}");
@@ -392,10 +387,10 @@ fn a_limit_of_streams_is_named_as_what_requests_wait_for() {
 
 #[test]
 fn a_window_that_never_opens_is_named_as_what_requests_wait_for() {
-    for (initial_window_size, reason) in [(1 << 20, "connection window"), (10_000, "stream window")] {
+    for (initial_window_size, reason) in [(1 << 20, Wait::ConnectionWindow), (10_000, Wait::StreamWindow)] {
         let settings = Settings { initial_window_size, ..Settings::default() };
         let server = server_with(settings, move |peer| {
-            if reason == "stream window" {
+            if reason == Wait::StreamWindow {
                 peer.say(|out| encode::window_update(0, 1 << 20, out));
             }
             while peer.hear().is_some() {}
@@ -404,9 +399,8 @@ fn a_window_that_never_opens_is_named_as_what_requests_wait_for() {
         let spec = LoadSettings { timeout, duration, requests: None, ..uploads(100_000) };
         let measurement = measure(&spec, &server.url);
         assert_eq!(measurement.work, 0);
-        assert!(measurement.observed_count("stalled", reason) > 0, "{:?}", stalled(&measurement));
-        let metric = format!("http_req_stalled_{}", reason.replace(' ', "_"));
-        assert!(statistic_ms(&measurement, &metric, Statistic::Max) >= 100.0, "{reason}");
+        assert!(stalled(&measurement).contains_key(&reason), "{:?}", stalled(&measurement));
+        assert!(statistic_ms(&measurement, reason.metric().name, Statistic::Max) >= 100.0, "{reason:?}");
     }
 }
 
@@ -421,7 +415,7 @@ fn a_server_that_answers_late_makes_no_request_wait_before_it_is_sent() {
         }
     });
     let spec = LoadSettings { warmup: Span(200 * MS), ..h2(4) };
-    assert_eq!(stalled(&measure(&spec, &server.url)), []);
+    assert_eq!(stalled(&measure(&spec, &server.url)), [].into());
 }
 
 /// The settings of a client by their number, and its WINDOW_UPDATEs by stream.
@@ -498,7 +492,7 @@ fn windows_that_the_server_used_up_are_counted_with_its_waits() {
     assert_eq!((measurement.work, share_of(&measurement, "checks")), (3, (3, 0)));
     assert_eq!(count_of(&measurement, "http_res_stalled_stream_window"), 3 * u64::from(WINDOWS - 1));
     assert_eq!(measurement.readings.get("http_res_stalled_connection_window"), None);
-    assert_eq!(stalled(&measurement), [("connection", 1)], "the one that made the connection");
+    assert_eq!(stalled(&measurement), [(Wait::Connection, 1)].into(), "the one that made the connection");
 }
 
 #[test]

@@ -16,7 +16,9 @@ mod with_embedded_h3;
 mod with_nghttpd;
 mod with_nginx;
 
-use plumb_model::{Measurement, Rate, Reading, Span, Statistic};
+use std::collections::BTreeMap;
+
+use plumb_model::{Measurement, Rate, Reading, Span, Statistic, Wait};
 use plumb_path::{Mark, Window};
 
 use super::{check, http_load};
@@ -67,6 +69,13 @@ fn share_of(measurement: &Measurement, metric: &str) -> (u64, u64) {
     }
 }
 
+/// The number of requests that waited, by each reason that there was.
+fn stalled(measurement: &Measurement) -> BTreeMap<Wait, u64> {
+    let known = Wait::ALL.into_iter().filter(|wait| measurement.readings.contains_key(wait.share().name));
+    let counts = known.map(|wait| (wait, share_of(measurement, wait.share().name).0));
+    counts.filter(|(_, requests)| *requests > 0).collect()
+}
+
 fn statistic_ms(measurement: &Measurement, metric: &str, statistic: Statistic) -> f64 {
     match &measurement.readings[metric] {
         Reading::Trend(histogram) => histogram.statistic_ns(statistic).unwrap() / 1e6,
@@ -95,8 +104,8 @@ fn every_declared_metric_is_read_and_no_other() {
     declared.retain(|name| *name != plumb_model::metric::CPU_SYSTEM.name);
     // Neither flow control nor congestion control of HTTP/1.1 is visible to the load: both are TCP's.
     declared.retain(|name| !name.starts_with("http_res_stalled"));
-    let of_quic = plumb_model::Wait::ALL.into_iter().filter(|wait| wait.is_quic_only());
-    let of_quic: Vec<&str> = of_quic.map(|wait| wait.metric().name).collect();
+    let of_quic = Wait::ALL.into_iter().filter(|wait| wait.is_quic_only());
+    let of_quic: Vec<&str> = of_quic.flat_map(|wait| [wait.metric().name, wait.share().name]).collect();
     declared.retain(|name| !of_quic.contains(name) && *name != crate::metrics::QUIC_RTT.name);
     declared.sort_unstable();
     assert_eq!(measurement.readings.keys().collect::<Vec<_>>(), declared);

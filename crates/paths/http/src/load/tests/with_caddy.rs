@@ -155,7 +155,7 @@ fn a_request_waits_for_a_stream_if_the_server_allows_no_more() {
     let spec = LoadSettings { connections: 1, streams: 1_000, requests: Some(2_000), ..spec_h3() };
     let measurement = measure(&spec, &server.url);
     assert_eq!((measurement.work, measurement.errors.clone()), (2_000, [].into()));
-    assert!(measurement.observed["stalled"].contains_key("streams"), "{:?}", measurement.observed);
+    assert!(stalled(&measurement).contains_key(&Wait::Streams), "{:?}", stalled(&measurement));
 }
 
 #[test]

@@ -178,8 +178,8 @@ fn requests_wait_for_streams_alone_if_the_ingress_allows_no_more() {
         assert_eq!((measurement.work, measurement.errors.clone()), (requests, [].into()));
         let limit = u64::from(limit);
         // The first request makes the connection, and the next ones find the rest of the limit free.
-        let waited = [("connection".to_owned(), 1), ("streams".to_owned(), requests - limit)].into();
-        assert_eq!(measurement.observed["stalled"], waited, "with {limit} streams");
+        let waited = [(Wait::Connection, 1), (Wait::Streams, requests - limit)].into();
+        assert_eq!(stalled(&measurement), waited, "with {limit} streams");
         assert!(measurement.sizes[STREAMS].bins().last().unwrap().0 <= limit);
     }
 }

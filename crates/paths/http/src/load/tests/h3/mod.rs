@@ -35,12 +35,12 @@ fn spec_h3(connections: u32, streams: u32, requests: u64, body_bytes: usize) -> 
 }
 
 /// Counts the requests that waited while they were sent, by reason.
-fn stalled(spec: &LoadSettings, transport: TransportConfig) -> BTreeMap<String, u64> {
+fn stalled_while_sent(spec: &LoadSettings, transport: TransportConfig) -> BTreeMap<Wait, u64> {
     let peer = Peer::start(transport, NONE);
     let measurement = measure(spec, &peer.url);
     assert_eq!((Some(measurement.work), measurement.errors.clone()), (spec.requests, [].into()));
-    let mut stalled = measurement.observed.get("stalled").cloned().unwrap_or_default();
-    stalled.remove(Wait::Connection.name());
+    let mut stalled = stalled(&measurement);
+    stalled.remove(&Wait::Connection);
     stalled
 }
 
@@ -48,10 +48,10 @@ fn stalled(spec: &LoadSettings, transport: TransportConfig) -> BTreeMap<String, 
 #[test]
 fn a_body_longer_than_the_congestion_window_waits_for_acknowledgements() {
     let long = LoadSettings { reuse: Reuse::None, ..spec_h3(2, 1, 20, 30_000) };
-    let stalled = stalled(&long, TransportConfig::default());
+    let stalled = stalled_while_sent(&long, TransportConfig::default());
     // A thread that stands still after the pacer has stopped a request may have all acknowledgements when it goes on.
     let [by_window, by_pacer] =
-        [Wait::CongestionWindow, Wait::Pacing].map(|wait| stalled.get(wait.name()).copied().unwrap_or(0));
+        [Wait::CongestionWindow, Wait::Pacing].map(|wait| stalled.get(&wait).copied().unwrap_or(0));
     assert!(by_window > 0 && by_window + by_pacer >= 20, "{stalled:?}");
     assert_eq!(stalled.values().sum::<u64>(), by_window + by_pacer, "{stalled:?}");
 }
@@ -60,7 +60,7 @@ fn a_body_longer_than_the_congestion_window_waits_for_acknowledgements() {
 fn a_request_that_fits_in_a_datagram_waits_for_nothing() {
     for reuse in [Reuse::KeepAlive, Reuse::None] {
         let short = LoadSettings { reuse, ..spec_h3(2, 1, 20, 0) };
-        assert_eq!(stalled(&short, TransportConfig::default()), [].into());
+        assert_eq!(stalled_while_sent(&short, TransportConfig::default()), [].into());
     }
 }
 
@@ -72,8 +72,7 @@ fn a_server_that_answers_late_makes_no_request_wait_before_it_is_sent() {
     let peer = Peer::serving(engine, NONE);
     let measurement = measure(&spec_h3(2, 4, 200, 0), &peer.url);
     assert_eq!((measurement.work, measurement.errors.clone()), (200, [].into()));
-    let of_connections = [(Wait::Connection.name().to_owned(), 2)].into();
-    assert_eq!(measurement.observed["stalled"], of_connections, "those that made the connections");
+    assert_eq!(stalled(&measurement), [(Wait::Connection, 2)].into(), "those that made the connections");
     // The server's delay may begin before the load's wait, which it counts from the end of the call that sent the request.
     assert!(statistic_ms(&measurement, "http_req_waiting", Statistic::Med) >= 15.0);
 }
@@ -83,14 +82,11 @@ fn a_server_that_answers_late_makes_no_request_wait_before_it_is_sent() {
 fn a_request_waits_for_the_window_that_is_used_up() {
     let mut of_streams = TransportConfig::default();
     of_streams.stream_receive_window(2_000_u32.into());
-    assert_eq!(
-        stalled(&spec_h3(2, 1, 20, 5_000), of_streams),
-        [(Wait::StreamWindow.name().to_owned(), 20)].into()
-    );
+    assert_eq!(stalled_while_sent(&spec_h3(2, 1, 20, 5_000), of_streams), [(Wait::StreamWindow, 20)].into());
     let mut of_connections = TransportConfig::default();
     of_connections.receive_window(6_000_u32.into());
-    let stalled = stalled(&spec_h3(1, 4, 4, 5_000), of_connections);
-    assert!(stalled.contains_key(Wait::ConnectionWindow.name()) && stalled.len() == 1, "{stalled:?}");
+    let stalled = stalled_while_sent(&spec_h3(1, 4, 4, 5_000), of_connections);
+    assert!(stalled.contains_key(&Wait::ConnectionWindow) && stalled.len() == 1, "{stalled:?}");
 }
 
 #[test]
@@ -102,8 +98,8 @@ fn a_request_that_waits_for_a_window_sends_nothing_meanwhile() {
     let peer = Peer::serving(engine, NONE);
     let spec = LoadSettings { timeout: Span(500 * MS), ..spec_h3(1, 1, 1, 5_000) };
     let measurement = measure(&spec, &peer.url);
-    let stalled = &measurement.observed["stalled"];
-    assert_eq!(stalled.get(Wait::StreamWindow.name()), Some(&1), "{stalled:?}");
+    let stalled = stalled(&measurement);
+    assert_eq!(stalled.get(&Wait::StreamWindow), Some(&1), "{stalled:?}");
     let sent = measurement.observed_count("datagrams", "sent");
     assert!(sent < 50, "{sent} datagrams for a handshake and 2,000 bytes");
 }
