@@ -44,7 +44,8 @@ pub fn of_variants<'a>(view: &View<'a>) -> Section<'a> {
             place(curve)
         ))
     };
-    let words = curves.iter().map(words).collect();
+    let rates = |curve: &Curve<'_>| capacity::lines_by_rate(curve).into_iter().map(Line::plain);
+    let words = curves.iter().flat_map(|curve| std::iter::once(words(curve)).chain(rates(curve))).collect();
     let limit = |curve: &Curve<'_>| {
         let limit = curve.limit()?;
         Some(Line::plain(format!("{}{}, {limit}", view.name(curve.variant), place(curve))))

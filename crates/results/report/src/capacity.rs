@@ -58,6 +58,39 @@ fn bar(objective: &Objective, value: Option<f64>) -> String {
     (0..2 * BAR_TO_LIMIT).map(cell).collect()
 }
 
+/// The most lines for the trials of a variant.
+const RATES_MAX: usize = 6;
+
+/// The trials of a variant from the lowest rate to the highest, as lines with a bar for the first objective.
+pub fn lines_by_rate(curve: &Curve<'_>) -> Vec<String> {
+    let Some(objective) = curve.objectives().first() else { return Vec::new() };
+    let mut trials: Vec<(f64, &Trial)> =
+        curve.trials().filter_map(|trial| Some((trial.rate_per_s?.ln(), trial))).collect();
+    trials.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let [Some((lowest, _)), Some((highest, _))] = [trials.first(), trials.last()] else { return Vec::new() };
+    let range = |rate: f64| {
+        (RATES_MAX as f64 * (rate - lowest) / (highest - lowest).max(f64::MIN_POSITIVE))
+            .min(RATES_MAX as f64 - 1.0)
+    };
+    let alike = trials.chunk_by(|(one, _), (other, _)| range(*one).floor() == range(*other).floor());
+    alike.map(|trials| line_of_rates(objective, trials)).collect()
+}
+
+/// Trials of nearly the same rate, with the median of the first objective's metric. The bar comes first, so that all bars begin in one
+/// column.
+fn line_of_rates(objective: &Objective, trials: &[(f64, &Trial)]) -> String {
+    // An upper limit fails without a value, and a lower one as well.
+    let missing = if is_upper(objective) { f64::INFINITY } else { f64::NEG_INFINITY };
+    let value = |(_, trial): &(f64, &Trial)| trial.values.first().copied().flatten().unwrap_or(missing);
+    let mut values: Vec<f64> = trials.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = Some(values[values.len() / 2]).filter(|value| value.is_finite());
+    let rates = trials.first().zip(trials.last()).map(|((low, _), (high, _))| (low.exp(), high.exp()));
+    let met = trials.iter().filter(|(_, trial)| trial.is_met).count();
+    let (bar, value, all) = (bar(objective, middle), value_words(objective, middle), trials.len());
+    format!("{bar} {}: {value}, {met} of {all} met", range_words(rates))
+}
+
 /// The metric, or its statistic alone, with a value.
 fn value_words(objective: &Objective, value: Option<f64>) -> String {
     let name = metric_key(&objective.metric, objective.statistic);
@@ -389,6 +422,32 @@ mod tests {
         let drawn = crate::html(&run, &judgement);
         let trials = curves.iter().flat_map(Curve::trials).filter(|trial| !trial.is_met).count();
         assert!(trials > 0 && drawn.matches(": failed</title>").count() == 2 * trials, "in both figures");
+    }
+
+    #[test]
+    fn the_text_has_the_trials_of_a_variant_by_rate() {
+        let (run, judgement) = crate::fixture::searching();
+        let view = View::new(&run, &judgement);
+        let curves = curves(&view);
+        let software = curves.iter().find(|curve| view.name(curve.variant) == "software").unwrap();
+        let lines = lines_by_rate(software);
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        ███·······│········· 905/s to 950/s: http_req_duration.p99 2.88 ms, 24 of 24 met
+        ███████···│········· 998/s: http_req_duration.p99 6.91 ms, 12 of 12 met
+        █████████████████··· 1.05k/s to 1.10k/s: http_req_duration.p99 16.7 ms, 2 of 24 met
+        ████████████████████ 1.15k/s: http_req_duration.p99 40.0 ms, 0 of 12 met
+        ████████████████████ 1.21k/s: http_req_duration.p99 71.8 ms, 0 of 12 met
+        ████████████████████ 1.27k/s to 1.34k/s: http_req_duration.p99 above every limit, 0 of 24 met
+        ");
+        let text = crate::text(&run, &judgement, &crate::TextStyle { colour: false, width: 120 });
+        assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+        let of_one_rate = search(&[(950.0, 4.2), (950.0, 80.0), (950.0, f64::INFINITY)]).search.unwrap();
+        let searches = vec![&of_one_rate];
+        let curve = Curve { cell: 0, variant: 0, searches, capacities: Vec::new(), interval: None };
+        insta::assert_snapshot!(
+            lines_by_rate(&curve).join("\n"),
+            @"████████████████████ 950/s: iteration_duration.p99 80.0 ms, 1 of 3 met"
+        );
     }
 
     #[test]
