@@ -1,6 +1,7 @@
 //! Three ways to look for a capacity, on servers whose capacity is known: plumb's search, a rate that is stepped up as people do
 //! with wrk2, and a bisection. All have the same number of trials, of the same load and length.
 
+pub mod collapse;
 pub mod comparison;
 
 use std::fmt::Write as _;
@@ -33,6 +34,9 @@ const ROUNDS: usize = 6;
 /// After a trial of a method that does not drain the server, longer than the worst backlog.
 const PAUSE: Duration = Duration::from_millis(600);
 
+/// A server that collapses does so when it is behind by this much.
+const COLLAPSE: Duration = Duration::from_millis(60);
+
 /// How a server spends its time.
 #[derive(Clone, Copy, PartialEq)]
 enum Service {
@@ -40,6 +44,8 @@ enum Service {
     Exponential,
     /// Constant, with a stop of ten limits about every seven trials.
     Stopping,
+    /// Constant, and three times as long from when it is [`COLLAPSE`] behind until it has caught up.
+    Collapsing,
 }
 
 impl Service {
@@ -54,7 +60,7 @@ impl Service {
     fn truth(self) -> f64 {
         let mu = SERVICE.as_secs_f64().recip();
         match self {
-            Self::Constant | Self::Stopping => mu,
+            Self::Constant | Self::Stopping | Self::Collapsing => mu,
             Self::Exponential => {
                 let free = 100.0_f64.ln() / (mu * LIMIT.as_secs_f64());
                 -mu * free / (1.0 - free).ln()
@@ -68,6 +74,7 @@ struct Queue {
     service: Service,
     took: Duration,
     until_ns: u64,
+    has_collapsed: bool,
     dice: ChaCha8Rng,
 }
 
@@ -76,12 +83,16 @@ impl Queue {
     fn done_ns(&mut self) -> u64 {
         let uniform = 1.0 - self.dice.random::<f64>();
         let stop = Duration::from_millis(50);
+        let now_ns = monotonic_ns();
+        let behind_ns = self.until_ns.saturating_sub(now_ns);
+        self.has_collapsed = behind_ns > if self.has_collapsed { 0 } else { COLLAPSE.as_nanos() as u64 };
         let took = match self.service {
             Service::Exponential => self.took.mul_f64(-uniform.ln()),
             Service::Stopping if uniform < self.took.as_secs_f64() / 3.5 => self.took + stop,
-            Service::Constant | Service::Stopping => self.took,
+            Service::Collapsing if self.has_collapsed => self.took * 3,
+            Service::Constant | Service::Stopping | Service::Collapsing => self.took,
         };
-        self.until_ns = self.until_ns.max(monotonic_ns()) + took.as_nanos() as u64;
+        self.until_ns = self.until_ns.max(now_ns) + took.as_nanos() as u64;
         self.until_ns
     }
 }
@@ -90,7 +101,8 @@ impl Queue {
 fn serve(service: Service, took: Duration) -> Outcome<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
-    let queue = Queue { service, took, until_ns: 0, dice: ChaCha8Rng::seed_from_u64(7) };
+    let queue =
+        Queue { service, took, until_ns: 0, has_collapsed: false, dice: ChaCha8Rng::seed_from_u64(7) };
     let queue = Arc::new(Mutex::new(queue));
     std::thread::spawn(move || {
         for connection in listener.incoming().flatten() {

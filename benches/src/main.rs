@@ -45,11 +45,12 @@ fn main() -> ExitCode {
         Some("link") => link::run(),
         Some("capacity") => capacity::run(),
         Some("capacities") => capacity::comparison::run(),
+        Some("collapse") => capacity::collapse::run(),
         Some("shifts") => shifts::run(),
         Some("history") => history::run(),
         Some("import") => import::run(),
         _ => Err(
-            "say which: http, http3, harness, migration, storage, limiter, nbd, network, link, capacity, capacities, shifts, history or import"
+            "say which: http, http3, harness, migration, storage, limiter, nbd, network, link, capacity, capacities, collapse, shifts, history or import"
                 .into(),
         ),
     };

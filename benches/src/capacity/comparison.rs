@@ -27,15 +27,7 @@ const CLAIMS: [&str; 2] = ["slower.capacity >= 1000/s", "faster.capacity >= 1.08
 pub fn run() -> Outcome {
     let plumb = built_plumb()?;
     let [slower, faster] = TOOK.map(|took| serve(Service::Constant, took));
-    let experiment = format!(
-        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: known-servers }}\nspec:\n  path: http\n  \
-         system: {{ ingress: {{ kind: external, url: \"http://127.0.0.1:{}/\" }} }}\n  \
-         load: {{ connections: 100, capacity: {{ objective: [\"p99 < 20 ms\"], trials: 6, trial: 2 s, step: 4% }} }}\n  \
-         baseline: slower\n  variants:\n    slower: {{}}\n    \
-         faster: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{}/\" }} }} }}\n  \
-         blocks: {{ min: 6, max: 6 }}\n  claims: {CLAIMS:?}\n",
-        slower?, faster?
-    );
+    let experiment = experiment([("slower", slower?), ("faster", faster?)], &CLAIMS);
     let mut text = format!(
         "Two servers handle one request after another: one takes 1 ms for each, the other 0.9 ms. The objective is p99 < 20 ms, and a trial \
          takes 2 s. The table has {RUNS} experiments of 6 blocks, with joint 95% intervals. The servers have no random times, so blocks can \
@@ -52,7 +44,21 @@ pub fn run() -> Outcome {
     write_text("capacities", "Two capacities, compared in an experiment", &text)
 }
 
-fn row(plumb: &Path, experiment: &str, run: u64, directory: &Path) -> Outcome<String> {
+/// An experiment that searches for the capacities of two servers, of which the first is the baseline.
+pub fn experiment([baseline, other]: [(&str, u16); 2], claims: &[&str]) -> String {
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: known-servers }}\nspec:\n  path: http\n  \
+         system: {{ ingress: {{ kind: external, url: \"http://127.0.0.1:{}/\" }} }}\n  \
+         load: {{ connections: 100, capacity: {{ objective: [\"p99 < 20 ms\"], trials: 6, trial: 2 s, step: 4% }} }}\n  \
+         baseline: {}\n  variants:\n    {}: {{}}\n    \
+         {}: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{}/\" }} }} }}\n  \
+         blocks: {{ min: 6, max: 6 }}\n  claims: {claims:?}\n",
+        baseline.1, baseline.0, baseline.0, other.0, other.1
+    )
+}
+
+/// Runs an experiment in a new directory below `directory`, and returns its JSON and the seconds that it took.
+pub fn run_experiment(plumb: &Path, experiment: &str, run: u64, directory: &Path) -> Outcome<(Value, u64)> {
     let file = directory.join("known-servers.yaml");
     std::fs::write(&file, experiment)?;
     let command = Command::new(plumb).args(["run", "--json", "--quiet", "--seed", &run.to_string()]).args([
@@ -63,7 +69,12 @@ fn row(plumb: &Path, experiment: &str, run: u64, directory: &Path) -> Outcome<St
     let began_ns = monotonic_ns();
     let output = output_of(command, "plumb", Duration::from_secs(1200))?;
     let took = Duration::from_nanos(monotonic_ns() - began_ns);
-    let found: Value = serde_json::from_str(&output.stdout).map_err(|_| output.stderr)?;
+    let found = serde_json::from_str(&output.stdout).map_err(|_| output.stderr)?;
+    Ok((found, took.as_secs()))
+}
+
+fn row(plumb: &Path, experiment: &str, run: u64, directory: &Path) -> Outcome<String> {
+    let (found, took_s) = run_experiment(plumb, experiment, run, directory)?;
     let mut line = format!("| {run} |");
     for (index, truth) in TRUTHS.into_iter().enumerate() {
         let claim = &found["claims"][index];
@@ -77,5 +88,5 @@ fn row(plumb: &Path, experiment: &str, run: u64, directory: &Path) -> Outcome<St
         // Writing to a String cannot fail.
         let _ = write!(line, " ×{ratio:.4} ±{half:.1}% | {:+.1}% | {is_in} |", 100.0 * (ratio / truth - 1.0));
     }
-    Ok(format!("{line} {} s |", took.as_secs()))
+    Ok(format!("{line} {took_s} s |"))
 }
