@@ -5,6 +5,7 @@
 //! refuted at once.
 
 mod crowded;
+mod lower_bound;
 
 use plumb_model::{
     Claim, ClaimVerdict, Lack, LoadLimit, Measurement, MetricKind, Operand, Relation, Shortage, SlotResult,
@@ -14,6 +15,7 @@ use plumb_stats::{self as stats, Level, Sample};
 
 pub(crate) use crowded::is_timed;
 use crowded::{despite_neighbours, rests_on_the_clock};
+use lower_bound::of_lower_bounds;
 
 use crate::imported;
 use crate::outcome::{Finding, digits, model_verdict, percent};
@@ -38,8 +40,10 @@ pub(crate) fn judge_all(
             let claim = &table.plan.claims[index];
             let level = shares.of_claim(cell, claim);
             let judged = |table: &Table<'_>| undisturbed(table, cell, claim, level, after_effects);
-            let finding = unusable(table, variants, cell, claim)
-                .unwrap_or_else(|| despite_neighbours(table, variants, (cell, claim), judged));
+            let finding = unusable(table, variants, cell, claim).unwrap_or_else(|| {
+                let finding = despite_neighbours(table, variants, (cell, claim), judged);
+                of_lower_bounds(table, variants, (cell, claim), finding)
+            });
             let condition = imported::condition(table.plan, finding.verdict);
             ClaimVerdict {
                 claim: index,

@@ -24,6 +24,7 @@ fn plan(claims: &[&str]) -> Plan {
         MetricInfo { better: Better::Lower, ..metric("delay", Unit::Milliseconds, MetricKind::Gauge) },
         MetricInfo { better: Better::Neither, ..metric("sent", Unit::Bytes, MetricKind::Gauge) },
         metric("handshakes", Unit::Count, MetricKind::Count),
+        MetricInfo::from(&plumb_model::metric::CAPACITY),
     ];
     let names = ["a".to_owned(), "b".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };
@@ -302,6 +303,36 @@ fn a_load_bound_slot_voids_claims_of_throughput_only() {
     });
     check("b.reqs >= 1.2 * a.reqs", &once, Verdict::Holds, "");
     assert_eq!(load_bound(&judge(&plan(&[]), &once)), [("b", 1)]);
+}
+
+#[test]
+fn a_verdict_that_needs_a_capacity_to_be_no_higher_is_void_where_the_load_was_the_limit() {
+    let bound = |who: &'static str| {
+        slots(8, 1.5, move |slot| {
+            let (is_b, is_bound) = (slot.variant == "b", who.contains(slot.variant.as_str()));
+            let measurement = &mut measured(slot).measurement;
+            let capacity = Reading::Gauge(if is_b { 1500.0 } else { 1000.0 });
+            measurement.readings.insert("capacity".to_owned(), capacity);
+            measurement.health.busiest_thread = if is_bound { 0.97 } else { 0.5 };
+        })
+    };
+    let least = "so its capacity is at least what was found";
+    let (holds, refuted, void) = ((Verdict::Holds, ""), (Verdict::Refuted, ""), (Verdict::Void, least));
+    for (claim, of_none, of_a, of_b) in [
+        ("b.capacity >= 1.2 * a.capacity", holds, void, holds),
+        ("b.capacity >= 2 * a.capacity", refuted, refuted, void),
+        ("b.capacity <= 2 * a.capacity", holds, holds, void),
+        ("b.capacity < 1.2 * a.capacity", refuted, void, refuted),
+        ("b.capacity == 1.5 * a.capacity within 10%", holds, void, void),
+        ("b.capacity >= 1000/s", holds, holds, holds),
+        ("b.capacity > 3000/s", refuted, refuted, void),
+        ("b.capacity <= 3000/s", holds, holds, void),
+    ] {
+        check(claim, &bound(""), of_none.0, of_none.1);
+        check(claim, &bound("a"), of_a.0, of_a.1);
+        check(claim, &bound("b"), of_b.0, of_b.1);
+    }
+    check("b.capacity >= 1.2 * a.capacity", &bound("a b"), Verdict::Void, "in 16 of 16 slots of b");
 }
 
 #[test]
