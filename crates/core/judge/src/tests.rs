@@ -307,8 +307,8 @@ fn a_load_bound_slot_voids_claims_of_throughput_only() {
 
 #[test]
 fn a_verdict_that_needs_a_capacity_to_be_no_higher_is_void_where_the_load_was_the_limit() {
-    let bound = |who: &'static str| {
-        slots(8, 1.5, move |slot| {
+    let bound_over = |blocks: u32, who: &'static str| {
+        slots(blocks, 1.5, move |slot| {
             let (is_b, is_bound) = (slot.variant == "b", who.contains(slot.variant.as_str()));
             let measurement = &mut measured(slot).measurement;
             let capacity = Reading::Gauge(if is_b { 1500.0 } else { 1000.0 });
@@ -316,6 +316,7 @@ fn a_verdict_that_needs_a_capacity_to_be_no_higher_is_void_where_the_load_was_th
             measurement.health.busiest_thread = if is_bound { 0.97 } else { 0.5 };
         })
     };
+    let bound = |who| bound_over(8, who);
     let least = "so its capacity is at least what was found";
     let (holds, refuted, void) = ((Verdict::Holds, ""), (Verdict::Refuted, ""), (Verdict::Void, least));
     for (claim, of_none, of_a, of_b) in [
@@ -333,6 +334,9 @@ fn a_verdict_that_needs_a_capacity_to_be_no_higher_is_void_where_the_load_was_th
         check(claim, &bound("b"), of_b.0, of_b.1);
     }
     check("b.capacity >= 1.2 * a.capacity", &bound("a b"), Verdict::Void, "in 16 of 16 slots of b");
+    for (who, verdict) in [("b", Verdict::Undecided), ("a", Verdict::Undecided), ("a b", Verdict::Void)] {
+        check("b.capacity >= 1.2 * a.capacity", &bound_over(2, who), verdict, "");
+    }
 }
 
 #[test]

@@ -33,6 +33,10 @@ pub(super) fn of_lower_bounds(
         (Relation::AtLeast | Relation::Above, Verdict::Refuted) => lower,
         (Relation::AtMost | Relation::Below, Verdict::Holds) => lower,
         (Relation::AtMost | Relation::Below, Verdict::Refuted) => higher,
+        // One of the two verdicts may still come.
+        (Relation::AtLeast | Relation::Above | Relation::AtMost | Relation::Below, Verdict::Undecided) => {
+            higher || lower
+        }
         (_, Verdict::Void | Verdict::Skipped) => true,
         _ => false,
     };
