@@ -22,7 +22,7 @@ use crate::outcome::{Finding, digits, model_verdict, percent};
 use crate::ratio::{question, sample};
 use crate::shares::Shares;
 use crate::table::{Effect, Table};
-use crate::variants::is_load_bound as is_load_bound_slot;
+use crate::variants::{is_load_bound as is_load_bound_slot, summary_of};
 
 /// A claim that takes this many times the blocks that were taken is not worth them.
 const HOPELESS: usize = 10;
@@ -67,12 +67,7 @@ fn unusable(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: 
     let summaries: Vec<(&str, &VariantSummary)> = claim
         .variants()
         .into_iter()
-        .filter_map(|name| {
-            let is_it = |summary: &&VariantSummary| {
-                summary.cell == cell && table.plan.variants[summary.variant].name == name
-            };
-            Some((name, variants.iter().find(is_it)?))
-        })
+        .filter_map(|name| Some((name, summary_of(table, variants, cell, name)?)))
         .collect();
     // A claim on a skipped variant is not judged, whatever the state of its other side.
     let skipped = summaries.iter().find_map(|(name, summary)| match &summary.state {

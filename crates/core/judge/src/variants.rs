@@ -75,6 +75,16 @@ pub(crate) fn disturbance(result: &SlotResult) -> Option<&Evidence> {
     result.evidence.iter().find(|one| !one.holds && one.of_slot)
 }
 
+/// The summary of a variant in a cell.
+pub(crate) fn summary_of<'v>(
+    table: &Table<'_>,
+    variants: &'v [VariantSummary],
+    cell: usize,
+    name: &str,
+) -> Option<&'v VariantSummary> {
+    variants.iter().find(|summary| summary.cell == cell && table.plan.variants[summary.variant].name == name)
+}
+
 /// Whether the load was the limit in a slot. If the experiment raised its limit for neighbours, a neighbour
 /// that held up the load causes only a warning.
 pub(crate) fn is_load_bound(plan: &Plan, result: &SlotResult) -> bool {

@@ -6,6 +6,7 @@ use plumb_stats as stats;
 use crate::outcome::{Finding, digits, model_verdict};
 use crate::ratio::{question, sample};
 use crate::table::Table;
+use crate::variants::summary_of;
 
 /// A claim on a crowded machine can be judged from this many blocks without neighbours.
 const CALM_BLOCKS: usize = 6;
@@ -34,10 +35,8 @@ fn crowded(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: &
         return None;
     }
     let (name, summary) = claim.variants().into_iter().find_map(|name| {
-        let is_it = |summary: &&VariantSummary| {
-            summary.cell == cell && table.plan.variants[summary.variant].name == name && summary.is_crowded()
-        };
-        Some((name, variants.iter().find(is_it)?))
+        let summary = summary_of(table, variants, cell, name).filter(|summary| summary.is_crowded())?;
+        Some((name, summary))
     })?;
     Some(format!(
         "in {} of {} slots of {name}, processes of neither side used more than {:.0}% of the CPU time, or held up \

@@ -5,6 +5,7 @@ use plumb_model::{Claim, Operand, Relation, Term, VariantSummary, Verdict};
 
 use crate::outcome::Finding;
 use crate::table::Table;
+use crate::variants::summary_of;
 
 /// Voids a verdict that rests on a capacity being no higher, if the load was the limit of the search for it.
 pub(super) fn of_lower_bounds(
@@ -14,11 +15,8 @@ pub(super) fn of_lower_bounds(
     finding: Finding,
 ) -> Finding {
     let bound = |term: &Term| {
-        let is_it = |summary: &&VariantSummary| {
-            summary.cell == cell && table.plan.variants[summary.variant].name == term.variant
-        };
-        let summary = variants.iter().find(is_it).filter(|_| term.metric == CAPACITY.name)?;
-        summary.is_load_bound().then_some(summary)
+        let summary = summary_of(table, variants, cell, &term.variant)?;
+        (term.metric == CAPACITY.name && summary.is_load_bound()).then_some(summary)
     };
     let left = bound(&claim.left);
     let right = match &claim.right {
