@@ -68,18 +68,16 @@ pub fn lines_by_rate(curve: &Curve<'_>) -> Vec<String> {
         curve.trials().filter_map(|trial| Some((trial.rate_per_s?.ln(), trial))).collect();
     trials.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let [Some((lowest, _)), Some((highest, _))] = [trials.first(), trials.last()] else { return Vec::new() };
-    let range = |rate: f64| {
-        (RATES_MAX as f64 * (rate - lowest) / (highest - lowest).max(f64::MIN_POSITIVE))
-            .min(RATES_MAX as f64 - 1.0)
-    };
-    let alike = trials.chunk_by(|(one, _), (other, _)| range(*one).floor() == range(*other).floor());
+    let width = ((highest - lowest) / RATES_MAX as f64).max(f64::MIN_POSITIVE);
+    let range = |rate: f64| (((rate - lowest) / width) as usize).min(RATES_MAX - 1);
+    let alike = trials.chunk_by(|(one, _), (other, _)| range(*one) == range(*other));
     alike.map(|trials| line_of_rates(objective, trials)).collect()
 }
 
 /// Trials of nearly the same rate, with the median of the first objective's metric. The bar comes first, so that all bars begin in one
 /// column.
 fn line_of_rates(objective: &Objective, trials: &[(f64, &Trial)]) -> String {
-    // An upper limit fails without a value, and a lower one as well.
+    // A trial without a value fails an upper limit and a lower one alike.
     let missing = if is_upper(objective) { f64::INFINITY } else { f64::NEG_INFINITY };
     let value = |(_, trial): &(f64, &Trial)| trial.values.first().copied().flatten().unwrap_or(missing);
     let mut values: Vec<f64> = trials.iter().map(value).collect();

@@ -165,7 +165,8 @@ impl<'a> View<'a> {
         self.judgement.variants.iter().find(|summary| summary.cell == cell && summary.variant == variant)
     }
 
-    /// `, load-bound` behind an effect on a rate, a time or a capacity, if the load was the limit in slots of the variant or of the baseline.
+    /// `, load-bound` behind an effect on a rate, a time or a capacity, if the load was the limit in slots of the variant or of the
+    /// baseline.
     pub fn limit_mark(&self, cell: usize, variant: usize, row: Row<'_>) -> &'static str {
         let is_timed = matches!(row.metric.kind, MetricKind::Rate | MetricKind::Trend)
             || row.metric.name == plumb_model::metric::CAPACITY.name;
