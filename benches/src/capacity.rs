@@ -34,7 +34,7 @@ const ROUNDS: usize = 6;
 /// After a trial of a method that does not drain the server, longer than the worst backlog.
 const PAUSE: Duration = Duration::from_millis(600);
 
-/// A server that collapses does so when it is behind by this much.
+/// A server that collapses does so once its queue is this long.
 const COLLAPSE: Duration = Duration::from_millis(60);
 
 /// How a server spends its time.
@@ -44,7 +44,7 @@ enum Service {
     Exponential,
     /// Constant, with a stop of ten limits about every seven trials.
     Stopping,
-    /// Constant, and three times as long from when it is [`COLLAPSE`] behind until it has caught up.
+    /// Constant, and three times as long once the queue is as long as [`COLLAPSE`], until it is empty.
     Collapsing,
 }
 
@@ -84,8 +84,8 @@ impl Queue {
         let uniform = 1.0 - self.dice.random::<f64>();
         let stop = Duration::from_millis(50);
         let now_ns = monotonic_ns();
-        let behind_ns = self.until_ns.saturating_sub(now_ns);
-        self.has_collapsed = behind_ns > if self.has_collapsed { 0 } else { COLLAPSE.as_nanos() as u64 };
+        let queue_ns = self.until_ns.saturating_sub(now_ns);
+        self.has_collapsed = queue_ns > if self.has_collapsed { 0 } else { COLLAPSE.as_nanos() as u64 };
         let took = match self.service {
             Service::Exponential => self.took.mul_f64(-uniform.ln()),
             Service::Stopping if uniform < self.took.as_secs_f64() / 3.5 => self.took + stop,

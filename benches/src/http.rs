@@ -107,7 +107,7 @@ pub fn run_against(old: &str) -> Outcome {
     for row in [(KEEP_ALIVE, &*plain, many), (HANDSHAKES, &*secure, [500, 2_500]), (&*of_h2, &*h2, many)] {
         let count = |program: &Path| per_request(program, row, &sides.load);
         match (count(&built_plumb()?)?, count(Path::new(old))) {
-            (_, Err(error)) => say(&format!("{}: the older build has no figure: {error}", row.0)),
+            (_, Err(error)) => say(&format!("{}: the older build could not be counted: {error}", row.0)),
             (Some(new), Ok(Some(old))) => say(&format!(
                 "{}: {new:.0} instructions per request in user space, {old:.0} before: x{:.4}",
                 row.0,

@@ -23,9 +23,9 @@ pub fn run() -> Outcome {
         [Service::Constant, Service::Collapsing].map(|service| serve(service, Duration::from_millis(1)));
     let experiment = experiment([(VARIANTS[0], steady?), (VARIANTS[1], collapsing?)], &[CLAIM]);
     let mut text = format!(
-        "Both servers take 1 ms for a request. One of them takes 3 ms from when it is {} ms behind until it has caught up, as a server with a \
-         full backlog does. The objective is p99 < 20 ms, and a trial takes 2 s. Capacities have joint 95% intervals over 6 blocks. \
-         The recovery is the longest time after a rate that failed until half of it met the objective.\n\n\
+        "Both servers take 1 ms per request. Once its queue is {} ms long, one of them takes 3 ms per request until the queue is empty. The \
+         objective is p99 < 20 ms, and a trial takes 2 s. Capacities have joint 95% intervals over 6 blocks. Recovery is the longest time \
+         between a failed trial and a probe at half its rate that met the objective.\n\n\
          | run | server | capacity | 95% interval | recovery | `{CLAIM}` |\n|---|---|---|---|---|---|\n",
         COLLAPSE.as_millis()
     );
@@ -43,8 +43,8 @@ fn rows(plumb: &Path, experiment: &str, run: u64, directory: &Path) -> Outcome<S
     let verdict = found["claims"][0]["verdict"].as_str().unwrap_or("none");
     let mut rows = String::new();
     for name in VARIANTS {
-        let known = found["capacities"].as_array().into_iter().flatten();
-        let capacity = known.into_iter().find(|capacity| capacity["variant"] == name).ok_or("no capacity")?;
+        let mut known = found["capacities"].as_array().into_iter().flatten();
+        let capacity = known.find(|capacity| capacity["variant"] == name).ok_or("no capacity")?;
         let figure =
             |key: &str| capacity[key].as_f64().map_or("–".to_owned(), |figure| format!("{figure:.1}"));
         let [value, low, high, recovery] = ["capacity", "low", "high", "recovery_ms"].map(figure);

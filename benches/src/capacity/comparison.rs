@@ -29,9 +29,9 @@ pub fn run() -> Outcome {
     let [slower, faster] = TOOK.map(|took| serve(Service::Constant, took));
     let experiment = experiment([("slower", slower?), ("faster", faster?)], &CLAIMS);
     let mut text = format!(
-        "Two servers handle one request after another: one takes 1 ms for each, the other 0.9 ms. The objective is p99 < 20 ms, and a trial \
-         takes 2 s. The table has {RUNS} experiments of 6 blocks, with joint 95% intervals. The servers have no random times, so blocks can \
-         agree to the last digit.\n\n\
+        "Each of two servers handles one request at a time. The slower one takes 1 ms per request, the faster one 0.9 ms. The objective is \
+         p99 < 20 ms, and a trial takes 2 s. The table has {RUNS} experiments of 6 blocks, with joint 95% intervals. Service times are \
+         constant, so blocks can agree to the last digit.\n\n\
          | run | slower over 1,000/s | error | covered | faster over slower | error | covered | time |\n|---|---|---|---|---|---|---|---|\n",
     );
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-bench-")?;
@@ -45,15 +45,14 @@ pub fn run() -> Outcome {
 }
 
 /// An experiment that searches for the capacities of two servers, of which the first is the baseline.
-pub fn experiment([baseline, other]: [(&str, u16); 2], claims: &[&str]) -> String {
+pub fn experiment([(baseline, port), (other, other_port)]: [(&str, u16); 2], claims: &[&str]) -> String {
     format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: known-servers }}\nspec:\n  path: http\n  \
-         system: {{ ingress: {{ kind: external, url: \"http://127.0.0.1:{}/\" }} }}\n  \
+         system: {{ ingress: {{ kind: external, url: \"http://127.0.0.1:{port}/\" }} }}\n  \
          load: {{ connections: 100, capacity: {{ objective: [\"p99 < 20 ms\"], trials: 6, trial: 2 s, step: 4% }} }}\n  \
-         baseline: {}\n  variants:\n    {}: {{}}\n    \
-         {}: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{}/\" }} }} }}\n  \
-         blocks: {{ min: 6, max: 6 }}\n  claims: {claims:?}\n",
-        baseline.1, baseline.0, baseline.0, other.0, other.1
+         baseline: {baseline}\n  variants:\n    {baseline}: {{}}\n    \
+         {other}: {{ system: {{ ingress: {{ url: \"http://127.0.0.1:{other_port}/\" }} }} }}\n  \
+         blocks: {{ min: 6, max: 6 }}\n  claims: {claims:?}\n"
     )
 }
 

@@ -70,7 +70,7 @@ impl Wait {
         Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: MetricKind::Trend, about }
     }
 
-    /// The requests that waited for it. The load's own settings may be the cause, not the system, so neither direction is better.
+    /// The share of requests that waited for it. The load's own settings may be the cause, not the system, so neither direction is better.
     #[must_use]
     pub const fn share(self) -> Metric {
         let (name, about) = match self {
