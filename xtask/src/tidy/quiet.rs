@@ -47,7 +47,7 @@ mod tests {
     fn code_that_measures_does_not_log() {
         for path in [
             "crates/paths/http/src/load/worker.rs",
-            "crates/volumes/volumes/src/limiter/mod.rs",
+            "crates/volumes/volumes/src/limiter.rs",
             "crates/engine/path/src/drive/window.rs",
             "crates/machine/host/src/epoll.rs",
         ] {

@@ -32,7 +32,7 @@ use crate::text::trust_tone;
 use crate::view::View;
 use chart::Look;
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("html/style.css");
 /// With more variants than this, two figures side by side would be too small.
 const PAIR_MAX: usize = 6;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
