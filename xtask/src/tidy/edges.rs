@@ -232,7 +232,7 @@ const BANS: &[Ban] = &[
         reason: "it computes and does no I/O",
     },
     Ban {
-        libraries: &["getrandom", "chrono", "time", "jiff"],
+        libraries: &["getrandom", "chrono", "time"],
         crates: COMPUTES,
         reach: Reach::Linked,
         reason: "time and randomness are given to it, so that every result can be computed again",
