@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: the house rules as a program.
 //!
 //! Each rule is a function from what it judges to the [`Violation`]s in it and knows nothing of the others; this
-//! file only hands them their material. Rules that need types or name resolution are clippy's (`clippy.toml`);
-//! those here are about what clippy cannot see: edges between crates, lengths, headers, comments and links.
+//! file only hands them their material. A rule that clippy has is clippy's (`clippy.toml` and the workspace's lints);
+//! those here are about what clippy cannot see: edges between crates, lengths of files, headers, comments and links.
 
 mod budget;
 mod cycles;
@@ -20,7 +20,6 @@ mod quiet;
 mod ratchet;
 mod repeats;
 mod rust_file;
-mod silence;
 mod text;
 mod text_errors;
 mod tokens;
@@ -66,11 +65,9 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(links::check(file, &places));
     }
     for file in &rust_files {
-        found.extend(leftovers::check_macros(file));
         found.extend(length::check(file));
         found.extend(words::check(file));
         found.extend(names::check(file));
-        found.extend(silence::check(file));
         found.extend(unsafe_code::check(file));
         found.extend(doors::check(file));
         found.extend(quiet::check(file));

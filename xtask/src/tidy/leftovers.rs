@@ -1,16 +1,10 @@
-//! Nothing half-done is committed: no notes to oneself, no placeholder and no debugging macros.
+//! Nothing half-done is committed: no notes to oneself. Clippy finds placeholders and debugging macros.
 
-use super::rust_file::RustFile;
-use super::tokens;
 use super::violation::Violation;
 use crate::repository::TextFile;
-use proc_macro2::TokenTree;
 
 /// Spelled in halves, so that this file does not break its own rule.
 const NOTES: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
-
-const MACROS: [(&str, &str); 3] =
-    [("todo", "write what is missing"), ("unimplemented", "write what is missing"), ("dbg", "remove it")];
 
 /// Notes to oneself in any text file, as whole words.
 pub fn check(file: &TextFile) -> Vec<Violation> {
@@ -25,27 +19,8 @@ pub fn check(file: &TextFile) -> Vec<Violation> {
     found
 }
 
-/// Placeholder and debugging macros, also inside other macros' calls.
-pub fn check_macros(file: &RustFile) -> Vec<Violation> {
-    let mut found = Vec::new();
-    tokens::each_tail(&file.tokens, &mut |tail| {
-        let [name, bang, TokenTree::Group(_), ..] = tail else { return };
-        if !tokens::is_punct(bang, '!') {
-            return;
-        }
-        for (banned, remedy) in MACROS {
-            if tokens::is_ident(name, banned) {
-                let what = format!("`{banned}!` has no place in a commit; {remedy}");
-                found.push(Violation::new(&file.path, tokens::line(name), what));
-            }
-        }
-    });
-    found
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::rust_file::sample;
     use super::super::violation::lines;
     use super::*;
 
@@ -64,23 +39,5 @@ mod tests {
             ),
         };
         assert_eq!(check(&clean).first().map(|violation| violation.line), None);
-    }
-
-    #[test]
-    fn placeholders_are_found_inside_other_macros_too() {
-        let file = sample(
-            "a.rs",
-            "fn a() {\n    todo!()\n}\nfn b() {\n    assert!(dbg!(1) == unimplemented! {});\n}\n",
-        );
-        assert_eq!(lines(&check_macros(&file)), [2, 5, 5]);
-    }
-
-    #[test]
-    fn names_that_only_look_like_placeholders_are_fine() {
-        let file = sample(
-            "a.rs",
-            "fn a(todo: u8, dbg: u8) -> bool {\n    todo != (dbg) && \"todo!()\".is_empty()\n}\n",
-        );
-        assert_eq!(check_macros(&file), []);
     }
 }
