@@ -83,19 +83,17 @@ fn every_test_reports_what_it_is_asked_for_and_options_are_read_back() {
     assert_eq!(words[1..3], ["tcp_bw receiver", "udp_bw receiver"]);
     assert!(evidence.iter().all(|one| one["holds"] == true), "{evidence:?}");
 
-    let options = ["tcp_lat", "-d", "100ms", "--nodelay", "off", "--send-buffer", "16K", "-c", "2"];
+    let options = ["tcp_lat", "-d", "2s", "--nodelay", "off", "--send-buffer", "16K", "-c", "2"];
     let observed = &measure(&server, &options)["observed"];
     assert_eq!(observed["nodelay"]["tcp_lat: off"], 4);
     assert_eq!(observed["send_buffer"]["tcp_lat client: 32768 B"], 2);
     assert_eq!(observed["send_buffer"]["tcp_lat server: 32768 B"], 2);
 
     // The receiver is on the same host, so the kernel copies what was lent to it.
-    let lent = ["network", &server.address, "tcp_bw", "-m", "64K", "-d", "200ms", "--json", "-q"];
+    let lent = ["network", &server.address, "tcp_bw", "-m", "64K", "-d", "2s", "--json", "-q"];
     let output = run(&[&lent[..], &["--zero-copy=msg_zerocopy"]].concat());
     let object = object_of(&output);
-    // On a busy machine the window may close before the first message is there.
-    let expected = if object["work"] == 0 { 5 } else { 4 };
-    assert_eq!(code(&output), expected, "{:#}", object["evidence"]);
+    assert_eq!(code(&output), 4, "{:#}", object["evidence"]);
     let is_of_copies = |one: &&Value| one["what"] == "MSG_ZEROCOPY without a copy";
     let copies = object["evidence"].as_array().unwrap().iter().find(is_of_copies).unwrap();
     assert_eq!(copies["holds"], false, "{copies}");
@@ -152,7 +150,7 @@ fn a_server_that_is_killed_or_stands_still_is_one_clear_error() {
     signal(server.child.id(), "CONT");
     assert!(message.contains("has said nothing for 3 s in the middle of tcp_bw"), "{message}");
     // The server lives on, and serves the next one.
-    measure(&server, &["tcp_lat", "-d", "50ms"]);
+    measure(&server, &["tcp_lat", "-d", "2s"]);
 }
 
 #[test]
@@ -172,7 +170,7 @@ fn what_a_privilege_changes_is_said() {
     assert_eq!(code(&large), 2);
     let message = stderr(&large);
     assert!(message.contains("needs CAP_NET_ADMIN or a higher net.core.rmem_max"), "{message}");
-    assert_eq!(code(&started(&without, &["tcp_lat", "-d", "50ms"])), 0);
+    assert_eq!(code(&started(&without, &["tcp_lat", "-d", "2s"])), 0);
 
     // Memory that may not be lent.
     let limited = [&["sh", "-c", "ulimit -l 64 && exec \"$@\"", "sh"][..], &without].concat();

@@ -33,7 +33,7 @@ pub fn has(program: &str) -> bool {
 pub fn experiment(variants: &str) -> String {
     format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: network\n  system: {{ \
-         kind: veth }}\n  load: {{ tests: [tcp_lat, udp_lat, tcp_bw, udp_bw], msg_size: 1 KiB, rate: 1000 /s, duration: 400 ms, warmup: 20 \
+         kind: veth }}\n  load: {{ tests: [tcp_lat, udp_lat, tcp_bw, udp_bw], msg_size: 1 KiB, rate: 1000 /s, duration: 1200 ms, warmup: 20 \
          ms }}\n  noise: {{ others_max: 100% }}\n  baseline: base\n  variants:\n    base: {{}}\n{variants}  blocks: {{ min: 2, max: 2 \
          }}\n  claims: [\"base.tcp_lat.avg > 1 ns\"]\n"
     )

@@ -310,7 +310,8 @@ fn no_rate_of_progress_reaches_over_two_tests() {
     let target =
         NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
     let tests = [Test::TcpLat, Test::UdpLat, Test::TcpCrr];
-    let window = Window::at_once(10_000_000, 180_000_000, 1);
+    // Each test is too short for a mark in its middle.
+    let window = Window::at_once(10_000_000, 2_700_000_000, 1);
     let mut load = network_load(&spec(&tests, 1), &target).unwrap();
     let mut marks = Vec::new();
     load.measure(window, &mut |mark| marks.push(mark)).unwrap();
@@ -370,9 +371,8 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let address = server.address();
     let target =
         NetworkTarget { address: address.ip().to_string(), port: address.port(), ..NetworkTarget::default() };
-    let spec = LoadSettings { duration: Span(60_000_000), ..LoadSettings::default() };
-    let mut load = network_load(&spec, &target).unwrap();
-    let window = Window::at_once(0, spec.duration.0, 1);
+    let mut load = network_load(&LoadSettings::default(), &target).unwrap();
+    let window = Window::at_once(0, 2_000_000_000, 1);
     let measurement = load.measure(window, &mut |_| {}).unwrap();
     assert!(measurement.work > 0);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
@@ -544,7 +544,7 @@ fn times<'a>(measurement: &'a Measurement, metric: &str) -> &'a plumb_model::His
 fn a_lost_datagram_holds_nothing_up_and_is_counted() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     for size in [1, 100] {
-        let some: Delay = |number| (number % 100 < 97).then_some(Duration::ZERO);
+        let some: Delay = |number| (!(8..11).contains(&(number % 100))).then_some(Duration::ZERO);
         let between = Between::start(server.address(), some, AT_ONCE);
         let duration = Span(1_600_000_000);
         let spec = LoadSettings { duration, ..spec(&[Test::UdpLat, Test::UdpBw], size) };
@@ -564,15 +564,16 @@ fn a_lost_datagram_holds_nothing_up_and_is_counted() {
 fn a_late_answer_is_late_and_not_lost() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     for (size, rate) in [(1, None), (1, Some(Rate(200.0))), (100, None)] {
-        let late: Delay = |number| Some(Duration::from_millis(if number % 100 == 99 { 60 } else { 0 }));
+        // Later than any wait for an answer that follows prompt ones, and not lost, which takes a second.
+        let late: Delay = |number| Some(Duration::from_millis(if number % 50 == 9 { 500 } else { 0 }));
         let between = Between::start(server.address(), AT_ONCE, late);
-        let spec = LoadSettings { rate, duration: Span(1_000_000_000), ..spec(&[Test::UdpLat], size) };
+        let spec = LoadSettings { rate, duration: Span(2_000_000_000), ..spec(&[Test::UdpLat], size) };
         let measurement = between.measure(&spec, &mut |_| {});
         let (yes, no) = lost(&measurement, "udp_lat_loss");
         assert!(yes == 0 && no > 10, "{yes} of {no} were lost");
         let times = times(&measurement, "udp_lat");
-        let long: u64 = times.bins().filter(|bin| bin.0 >= 29_900_000).map(|bin| bin.1).sum();
-        assert!(long > 0 && times.count() >= no, "{no} answers, of which {long} took 60 ms and more");
+        let long: u64 = times.bins().filter(|bin| bin.0 >= 249_000_000).map(|bin| bin.1).sum();
+        assert!(long > 0 && times.count() >= no, "{no} answers, of which {long} took 500 ms and more");
         let is_told = |it: &Notice| it.kind == NoticeKind::LateAnswers;
         assert!(measurement.notices.iter().any(is_told), "{:?}", measurement.notices);
         assert_eq!(measurement.attempts.failed, 0);
@@ -608,7 +609,7 @@ fn a_stall_that_percentiles_of_a_closed_loop_do_not_show_is_told() {
         (Test::TcpLat, "tcp_lat", Some(Rate(1000.0)), 200),
     ] {
         let between = Between::start(server.address(), AT_ONCE, AT_ONCE);
-        let duration = Span(1_500_000_000);
+        let duration = Span(3_000_000_000);
         let spec = LoadSettings { rate, duration, ..spec(&[test], 1) };
         let length = Some(Duration::from_millis(400));
         let measurement = between.measure(&spec, &mut |mark| stall(mark, &between.stall, length));
