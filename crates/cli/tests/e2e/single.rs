@@ -117,7 +117,7 @@ fn ctrl_c_ends_a_migration_that_still_fills_its_memory() {
 
 #[test]
 fn ctrl_c_prints_the_jobs_of_a_suite_that_were_measured() {
-    let suite = ["storage", "null:", "-s", "64MiB", "-d", "2s", "--warmup", "0s", "--suite", "dbench"];
+    let suite = ["storage", "null:", "-s", "64MiB", "-d", "18s", "--warmup", "0s", "--suite", "dbench"];
     let output = interrupted(&suite, second_job());
     let text = stdout(&output);
     assert_eq!(code(&output), 130, "{text}{}", stderr(&output));

@@ -85,13 +85,14 @@ pub fn quick_run(folder: &Path, name: &str) {
 const SMALL: &str = "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 3000 /s } }\nblocks: { min: 6, max: 6 }\n\
     claims: [b.throughput >= 2 * a.throughput]";
 
-/// Starts a run whose slots take as long as they say.
-pub fn slow_run(folder: &Path, name: &str) -> Child {
-    let file = write(
-        folder,
-        &format!("{name}.yaml"),
-        slow_experiment().replace("name: test", &format!("name: {name}")),
-    );
+/// More blocks than a run makes before its test ends it.
+pub const ENDLESS: u32 = 600;
+
+/// Starts a run of this many blocks, whose slots take as long as they say.
+pub fn slow_run(folder: &Path, name: &str, blocks: u32) -> Child {
+    let text = slow_experiment().replace("name: test", &format!("name: {name}"));
+    let text = text.replace("{ min: 6, max: 6 }", &format!("{{ min: {blocks}, max: {blocks} }}"));
+    let file = write(folder, &format!("{name}.yaml"), text);
     let directory = folder.join(name);
     let child = plumb()
         .args([
@@ -114,7 +115,7 @@ pub fn slow_run(folder: &Path, name: &str) -> Child {
 #[test]
 fn the_page_stops_a_run_when_its_own_form_asks_for_it() {
     let folder = tempfile::tempdir().unwrap();
-    let mut child = slow_run(folder.path(), "live");
+    let mut child = slow_run(folder.path(), "live", ENDLESS);
     let page = Page::serving(folder.path());
     let id = page.id_of("live");
     let stop = format!("/runs/{id}/stop");
@@ -137,7 +138,7 @@ fn the_page_stops_a_run_when_its_own_form_asks_for_it() {
 #[test]
 fn a_killed_run_says_so_and_how_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let mut child = slow_run(folder.path(), "killed");
+    let mut child = slow_run(folder.path(), "killed", ENDLESS);
     let directory = folder.path().join("killed");
     wait_until("a slot", || slots_on_disk(&directory) >= 1);
     let page = Page::serving(folder.path());

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::common::{signal, skip, slots_on_disk, wait, wait_until};
 use crate::history::recorded;
-use crate::ui::{Page, quick_run, series_of, slow_run};
+use crate::ui::{ENDLESS, Page, quick_run, series_of, slow_run};
 
 /// The name of an element in WebDriver's answers (W3C WebDriver, section 11).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -196,7 +196,7 @@ fn welcome(browser: &Browser, page: &Page) {
 /// What a view is called in pictures, and its address.
 fn views(page: &Page, folder: &Path) -> Vec<(&'static str, String)> {
     let (one, two) = (page.id_of("one"), page.id_of("two"));
-    let mut killed = slow_run(folder, "killed");
+    let mut killed = slow_run(folder, "killed", ENDLESS);
     wait_until("a slot", || slots_on_disk(&folder.join("killed")) >= 2);
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -309,7 +309,7 @@ fn the_page_is_used_by_keyboard_alone() {
         path.starts_with("/runs/") && !path.starts_with(&first)
     });
     wait_until("its end", || browser.text("return document.title").contains("complete"));
-    let mut slow = slow_run(folder.path(), "slow");
+    let mut slow = slow_run(folder.path(), "slow", ENDLESS);
     browser.go(&format!("http://{}/runs/{}", page.authority, page.id_of("slow")));
     reach("Stop this run…");
     browser.press(ENTER);
@@ -322,7 +322,8 @@ fn the_page_is_used_by_keyboard_alone() {
 fn a_run_is_followed_to_its_end_through_a_cut_connection() {
     let (Some(axe), Some(browser)) = (axe(), Browser::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let run = slow_run(folder.path(), "live");
+    // Long enough to be watched and cut off.
+    let run = slow_run(folder.path(), "live", 60);
     let directory = folder.path().join("live");
     let page = Page::serving(folder.path());
     let id = page.id_of("live");
@@ -336,7 +337,6 @@ fn a_run_is_followed_to_its_end_through_a_cut_connection() {
     assert!(browser.text("return document.title").contains("running: live"));
     // A table that its reader opened stays open, and the focus where it is.
     browser.script("const table = document.querySelector('#part-slots details'); table.open = true; table.querySelector('summary').focus()");
-    // The run does not wait, so nothing that takes long comes before the cut.
     let before: usize = slots();
     between.cut();
     wait_until("the browser to come back", || slots() > before && between.connections() > 0);
@@ -362,7 +362,7 @@ fn a_run_is_followed_to_its_end_through_a_cut_connection() {
 fn a_run_that_is_killed_is_seen_to_die() {
     let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let mut run = slow_run(folder.path(), "live");
+    let mut run = slow_run(folder.path(), "live", ENDLESS);
     let page = Page::serving(folder.path());
     welcome(&browser, &page);
     browser.go(&format!("http://{}/runs/{}", page.authority, page.id_of("live")));

@@ -15,8 +15,8 @@ use crate::common::{
 const KILLS: usize = 4;
 
 /// Slots and blocks of a run that has to end by itself, and of one that something is done to meanwhile.
-const SHORT: (&str, u32) = ("10 ms", 2);
-const LONG: (&str, u32) = ("200 ms", 3);
+const SHORT: (&str, u32) = ("100 ms", 2);
+const LONG: (&str, u32) = ("200 ms", 10);
 
 const CONF: &str = "# app\nmode slow\n";
 const SECRET: &str = "correct-horse-battery";
