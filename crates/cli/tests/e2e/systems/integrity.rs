@@ -175,7 +175,7 @@ fn nothing_that_was_flushed_is_lost_however_often_the_server_is_killed() {
     let mut random = Random(u64::from(std::process::id()) | 1 << 40);
     let (begun, end) = (Instant::now(), time_to_kill());
     let (mut ledger, mut kills) = (Ledger::default(), 0);
-    while begun.elapsed() < end || kills < 3 {
+    while begun.elapsed() < end || kills < 3 || ledger.flushes == 0 {
         let mut server = Server::start(directory.path(), port);
         ledger.check(port);
         let mut stream = connect(port).unwrap();
@@ -192,12 +192,11 @@ fn nothing_that_was_flushed_is_lost_however_often_the_server_is_killed() {
     }
     let _server = Server::start(directory.path(), port);
     ledger.check(port);
-    assert!(ledger.flushes > 0, "{kills} kills, and nothing was flushed");
     println!("{kills} kills, {} writes, {} flushes", ledger.generation, ledger.flushes);
 }
 
 /// qemu-nbd between fio and the server: it connects again and sends again what was under way, so that fio sees no break. It
-/// waits longer than a pass takes on a busy machine, where more than a minute goes by in breaks.
+/// waits longer than the breaks of a pass take together.
 fn proxy(port: u16) -> Option<(Child, u16)> {
     let own = free_port();
     let image = format!(
@@ -236,7 +235,8 @@ fn fio_finds_every_block_right_while_the_server_is_killed_and_started_again() {
         let killer = scope.spawn(|| {
             let mut random = Random(u64::from(std::process::id()) | 1 << 41);
             let mut kills = 0;
-            while !is_over.load(Ordering::Acquire) {
+            // On a busy machine, a pass of fio would never end if the kills did not.
+            while !is_over.load(Ordering::Acquire) && (kills < 10 || begun.elapsed() < end) {
                 std::thread::sleep(Duration::from_millis(100 + random.below(900)));
                 server.kill();
                 server = Server::start(directory.path(), port);
