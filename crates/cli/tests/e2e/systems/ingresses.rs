@@ -29,7 +29,7 @@ fn experiment(variants: &str, blocks: u32) -> String {
     format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: http\n\
          \x20 system: {{ ingress: {{ tls: \"1.2\", key: ecdsa-p256 }}, origin: {{ body: 612 B }} }}\n\
-         \x20 load: {{ connections: 4, rate: 200 /s, reuse: none, duration: 200 ms, warmup: 100 ms, \
+         \x20 load: {{ connections: 4, rate: 200 /s, reuse: none, duration: 600 ms, warmup: 100 ms, \
          checks: [\"status == 200\", \"body length == 612 B\"] }}\n\
          \x20 noise: {{ others_max: 100% }}\n  baseline: software\n  variants:\n    software: {{}}\n{variants}\
          \x20 blocks: {{ min: {blocks}, max: {blocks} }}\n  claims: []\n"

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::ingresses::small_server;
 use super::network::Server;
-use crate::common::{code, run, slots_on_disk, stderr, write};
+use crate::common::{code, measured_slots, run, slots_on_disk, stderr, write};
 
 /// Each file runs as it was written; how it is judged depends on the host.
 #[test]
@@ -40,6 +40,5 @@ fn runs_unchanged(form: &[&str], output: &Path) {
     let ran = run(&[&["run", file][..], &short].concat());
     assert!([0, 1, 3, 4].contains(&code(&ran)), "{form:?}: {}: {}", code(&ran), stderr(&ran));
     assert_eq!(slots_on_disk(output), 8, "{form:?}");
-    let slots = std::fs::read_to_string(output.join("slots.jsonl")).unwrap();
-    assert_eq!(slots.matches(r#""outcome":{"measured""#).count(), 8, "{form:?}: {slots:.1000}");
+    assert!(!measured_slots(output).is_empty(), "{form:?}: {}", stderr(&ran));
 }
