@@ -64,6 +64,8 @@ fn is_shell_gone(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use plumb_host::process::{Command, Stream};
     use plumb_host::scratch::Scratch;
 
@@ -79,8 +81,11 @@ mod tests {
             std::fs::write(path.join("plumb"), "half a program").unwrap();
             path
         };
-        let script = format!("read line; : {}", ssh::SHELL);
-        let mut shell = Command::new("sh").args(["-c", &script]).stdin(Stream::Piped).spawn().unwrap();
+        let script = format!("echo; read line; : {}", ssh::SHELL);
+        let shell = Command::new("sh").args(["-c", &script]).stdin(Stream::Piped).stdout(Stream::Piped);
+        let mut shell = shell.spawn().unwrap();
+        // The kernel sets the words of a program a little after it lets its parent go on.
+        shell.take_stdout().unwrap().read_exact(&mut [0]).unwrap();
         let own = make(&format!("plumb-{namespace}-{}-own", shell.pid()));
         let copying = make(&format!("plumb-{namespace}-{}-abc", shell.pid()));
         let elsewhere = make(&format!("plumb-{}-{}-abc", namespace + 1, u32::MAX));

@@ -236,7 +236,14 @@ mod tests {
 
     #[test]
     fn a_childs_memory_is_read_and_written_at_its_addresses() {
-        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", "echo; read line"])
+            .stdin(Stream::Piped)
+            .stdout(Stream::Piped)
+            .spawn()
+            .unwrap();
+        // The kernel makes the stack a little after it lets the parent go on.
+        child.take_stdout().unwrap().read_exact(&mut [0]).unwrap();
         let stack = |maps: &str| {
             let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
             u64::from_str_radix(line.split('-').next()?, 16).ok()

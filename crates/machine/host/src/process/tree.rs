@@ -107,7 +107,7 @@ fn open(listed: &Stat) -> Option<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Read};
     use std::time::Duration;
 
     use super::*;
@@ -137,10 +137,13 @@ mod tests {
     fn a_process_is_known_by_its_words_until_it_ends() {
         assert!(pid_namespace().is_some());
         let mut child = Command::new("sh")
-            .args(["-c", "read line; : of-this-test"])
+            .args(["-c", "echo; read line; : of-this-test"])
             .stdin(Stream::Piped)
+            .stdout(Stream::Piped)
             .spawn()
             .unwrap();
+        // The kernel sets the words of a program a little after it lets its parent go on.
+        child.take_stdout().unwrap().read_exact(&mut [0]).unwrap();
         assert!(has_words(child.pid(), "of-this-test"));
         assert!(!has_words(child.pid(), "of-another-test"));
         child.kill().unwrap();
