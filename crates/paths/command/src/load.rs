@@ -337,13 +337,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let flag = place.path().join("flag");
         let script = |bad: &str| format!("if [ -e {0} ]; then rm {0}; {bad}; fi; touch {0}", flag.display());
-        for (bad, kind) in
-            [("exit 3", "exit code 3"), ("kill -9 $$", "signal 9"), ("sleep 9", "no end within 300 ms")]
-        {
+        for (bad, kind, timeout) in [
+            ("exit 3", "exit code 3", Span(60_000 * MS)),
+            ("kill -9 $$", "signal 9", Span(60_000 * MS)),
+            ("sleep 600", "no end within 3 s", Span(3000 * MS)),
+        ] {
             let _ = std::fs::remove_file(&flag);
             let mut failing = settings(&script(bad));
-            (failing.load.runs, failing.load.duration, failing.load.timeout) =
-                (Some(2), Span(MS), Span(300 * MS));
+            (failing.load.runs, failing.load.duration, failing.load.timeout) = (Some(2), Span(MS), timeout);
             let measurement = measure(&failing, 1).unwrap();
             assert_eq!(measurement.errors.get(kind), Some(&1), "{bad}: {:?}", measurement.errors);
             assert_eq!((measurement.work, measurement.attempts.tried), (1, 2));

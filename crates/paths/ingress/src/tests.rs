@@ -138,7 +138,7 @@ fn an_origin_that_is_silent_is_a_gateway_timeout() {
 
 #[test]
 fn clients_that_say_nothing_are_let_go() {
-    let timeouts = Timeouts { client_ns: 50_000_000, ..Timeouts::default() };
+    let timeouts = Timeouts { client_ns: 1_000_000_000, ..Timeouts::default() };
     let ingress = ingress(1, timeouts);
     let mut silent = Client::plain(ingress.port());
     let mut slow = Client::plain(ingress.port());

@@ -96,7 +96,7 @@ fn a_request_that_waits_for_a_window_sends_nothing_meanwhile() {
     let mut engine = Engine::new(of_streams);
     engine.is_deaf = true;
     let peer = Peer::serving(engine, NONE);
-    let spec = LoadSettings { timeout: Span(500 * MS), ..spec_h3(1, 1, 1, 5_000) };
+    let spec = LoadSettings { timeout: Span(5000 * MS), ..spec_h3(1, 1, 1, 5_000) };
     let measurement = measure(&spec, &peer.url);
     let stalled = stalled(&measurement);
     assert_eq!(stalled.get(&Wait::StreamWindow), Some(&1), "{stalled:?}");

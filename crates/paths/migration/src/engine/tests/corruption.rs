@@ -110,7 +110,7 @@ fn a_corrupt_packet_on_one_of_many_channels_is_laid_to_that_one() {
 
 #[test]
 fn a_channel_that_is_cut_ends_the_migration_on_both_sides() {
-    let places = [24, 60, 24 + 64, 100_000, 1_000_000];
+    let places = [24, 60, 24 + 64, 100_000, 500_000];
     // `PLUMB_KILLS=100` for the long loop.
     let more = std::env::var("PLUMB_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(0);
     let anywhere = (0..more).map(|kill: usize| 24 + kill * 7_919_983 % 2_000_000);

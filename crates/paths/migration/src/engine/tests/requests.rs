@@ -75,9 +75,9 @@ fn moved(destination: &Destination, token: u64) -> (Peer, TcpStream) {
 
 #[test]
 fn a_peer_that_falls_silent_is_given_up() {
-    let destination = destination(Duration::from_millis(100));
+    let destination = destination(Duration::from_millis(2500));
     let (mut peer, _channel) = moved(&destination, 7);
-    assert_eq!(peer.refusal(), "go on: nothing came from the source for 0.1 s");
+    assert_eq!(peer.refusal(), "go on: nothing came from the source for 2.5 s");
     // A connection that asks for nothing is not a migration, and ends as well.
     let mut silent = Peer::connect_to(&destination);
     assert!(silent.answers.next::<FromDestination>().unwrap().is_none());

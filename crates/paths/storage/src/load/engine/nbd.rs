@@ -427,8 +427,8 @@ mod tests {
         client
     }
 
-    /// The error of a client whose server sends these bytes over and over, with a wait after each time.
-    fn given_up(bytes: &'static [u8], wait: Duration) -> String {
+    /// The error of a client with this patience whose server sends these bytes over and over, with a wait after each time.
+    fn given_up(patience: Duration, bytes: &'static [u8], wait: Duration) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = NbdAddress::parse(&format!("nbd://{}/x", listener.local_addr().unwrap())).unwrap();
         let server = std::thread::spawn(move || {
@@ -439,7 +439,7 @@ mod tests {
             }
             let _ = stream.read_to_end(&mut Vec::new());
         });
-        let error = Nbd::connect_within(Duration::from_millis(400), &address, 2).unwrap_err();
+        let error = Nbd::connect_within(patience, &address, 2).unwrap_err();
         server.join().unwrap();
         error.to_string()
     }
@@ -467,12 +467,13 @@ mod tests {
     #[test]
     fn a_server_that_negotiates_without_end_is_given_up() {
         const FACT: &[u8] = b"\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07\0\0\0\x03\0\0\0\x02\0\x09";
-        let error = given_up(FACT, Duration::ZERO);
+        let error = given_up(Duration::from_secs(60), FACT, Duration::ZERO);
         assert!(error.ends_with("the server sent more than 64 facts about the export"), "{error}");
         // Every byte comes soon after the last one.
-        let error = given_up(&[0], Duration::from_millis(50));
+        let (patience, soon) = (Duration::from_millis(400), Duration::from_millis(50));
+        let error = given_up(patience, &[0], soon);
         assert!(error.ends_with("the negotiation failed: it did not end within 400ms"), "{error}");
-        let error = given_up(&[], Duration::from_millis(50));
+        let error = given_up(patience, &[], soon);
         assert!(error.ends_with("the negotiation failed: it did not end within 400ms"), "{error}");
     }
 

@@ -48,9 +48,9 @@ fn a_server_that_cannot_choose_fails_as_with_http_1() {
         conversation.until_closed();
     });
     let authority = Authority::new();
-    for url in [&nobody.url, &stranger.url, &silent.url] {
+    let patient = spec().timeout;
+    for (url, timeout) in [(&nobody.url, patient), (&stranger.url, patient), (&silent.url, Span(200 * MS))] {
         let url = url.replace("http:", "https:");
-        let timeout = Span(200 * MS);
         let [h1, auto] = [spec(), auto()].map(|spec| {
             let measurement =
                 measure_trusting(&LoadSettings { timeout, ..spec }, &url, Some(authority.pem()));
