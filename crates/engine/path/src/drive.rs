@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn every_thread_has_its_part_and_the_window_is_that_of_all() {
-        let (driven, marks) = run(&Drive { rate_per_s: Some(300.0), ..drive(1100) }, None, false);
+        let (driven, marks) = run(&Drive { rate_per_s: Some(300.0), ..drive(1900) }, None, false);
         let driven = driven.unwrap();
         let [
             Mark::Agreed { .. },
@@ -337,7 +337,7 @@ mod tests {
         else {
             panic!("{marks:?}")
         };
-        assert_eq!(driven.window_ns(), 1100 * MS);
+        assert_eq!(driven.window_ns(), 1900 * MS);
         assert!(work > 0 && work <= driven.tallies().map(|(_, work)| work).sum());
         let mut parts: Vec<&Part> = driven.tallies().map(|(part, ..)| part).collect();
         parts.sort_by_key(|part| part.number);
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(due, [0, 3_333_333, 6_666_666], "turns are taken in the order of the threads");
         assert!(parts[0].seed != parts[1].seed && parts.iter().all(|part| part.budget.is_none()));
         let measurement = driven.measurement(work, &Recorder::default());
-        assert_eq!((measurement.health.threads, measurement.window_ns), (3, 1100 * MS));
+        assert_eq!((measurement.health.threads, measurement.window_ns), (3, 1900 * MS));
         let cpu_us = (measurement.cpu_user_ns + measurement.cpu_system_ns) as f64 / 1e3 / work as f64;
         assert_eq!(measurement.readings["cpu_load"], plumb_model::Reading::Gauge(cpu_us));
     }

@@ -114,7 +114,7 @@ fn every_declared_metric_is_read_and_no_other() {
 #[test]
 fn the_moments_of_a_measurement_are_marked() {
     let server = Server::ok();
-    let spec = LoadSettings { duration: Span(1200 * MS), warmup: Span(50 * MS), ..spec() };
+    let spec = LoadSettings { duration: Span(1900 * MS), warmup: Span(50 * MS), ..spec() };
     let target = Target { url: server.url, ..Target::default() };
     let mut load = http_load(&spec, &target).unwrap();
     let mut marks = Vec::new();
@@ -126,7 +126,7 @@ fn the_moments_of_a_measurement_are_marked() {
         panic!("{marks:?}")
     };
     assert!(work > 0 && work <= measurement.work, "{work} of {}", measurement.work);
-    assert_eq!(measurement.window_ns, 1200 * MS);
+    assert_eq!(measurement.window_ns, 1900 * MS);
     for metric in ["http_reqs", "data_sent", "data_received"] {
         assert_eq!(measurement.windows[metric].len(), 1, "{metric}");
         assert!(measurement.windows[metric][0] > 0.0, "{metric}");

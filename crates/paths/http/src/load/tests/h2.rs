@@ -266,11 +266,12 @@ fn a_request_that_no_connection_processes_fails() {
             }
         }
     });
-    let measurement = measure(&LoadSettings { connections: 1, ..h2(1) }, &server.url);
+    let spec = LoadSettings { connections: 1, duration: Span(5000 * MS), ..h2(1) };
+    let measurement = measure(&spec, &server.url);
     let kinds: Vec<&String> = measurement.errors.keys().collect();
     assert_eq!(kinds, ["http/2: no connection processed the request, however often it was repeated"]);
     // Between connections are pauses of 1, 2, 4 … 64 ms and then 100 ms.
-    assert!((9..=20).contains(&server.connections()), "{} connections", server.connections());
+    assert!((9..=60).contains(&server.connections()), "{} connections", server.connections());
 }
 
 /// A server that answers nine of ten requests, and resets the tenth.
@@ -414,7 +415,7 @@ fn a_server_that_answers_late_makes_no_request_wait_before_it_is_sent() {
             }
         }
     });
-    let spec = LoadSettings { warmup: Span(200 * MS), ..h2(4) };
+    let spec = LoadSettings { warmup: Span(1000 * MS), ..h2(4) };
     assert_eq!(stalled(&measure(&spec, &server.url)), [].into());
 }
 

@@ -258,7 +258,7 @@ fn sessions_are_resumed_exactly_as_often_as_asked() {
             connections: 1,
             tls: Some(tls),
             resumption: Percent(share),
-            warmup: Span(100 * MS),
+            warmup: Span(1000 * MS),
             requests: Some(200),
             duration: Span(60_000 * MS),
             ..fresh_connections()
