@@ -3,8 +3,8 @@
 use plumb_devices::LANES;
 use plumb_path::SettingsFault;
 
-use crate::driver;
 use crate::settings::CryptoSettings;
+use crate::tool;
 
 /// More in flight would only make each wait longer.
 const IN_FLIGHT_MAX: u32 = 4096;
@@ -32,5 +32,5 @@ pub fn check(settings: &CryptoSettings) -> Result<(), SettingsFault> {
     if load.duration.0 == 0 {
         return Err(SettingsFault::new("load.duration", "must be longer than 0"));
     }
-    driver::check(settings)
+    tool::check(settings)
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::measure::{Algorithm, Work};
 use crate::settings::{CryptoSettings, CryptoTarget, Driver};
-use crate::{check, driver, evidence, load, metrics, system};
+use crate::{check, evidence, load, metrics, system, tool};
 
 /// The data path `crypto`.
 pub const CRYPTO: DataPath = DataPath::with_settings::<CryptoSettings>(About {
@@ -46,7 +46,7 @@ impl Settings for CryptoSettings {
     fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         if self.load.driver != Driver::Native {
             if at.load {
-                driver::feasible()?;
+                tool::feasible()?;
             }
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Settings for CryptoSettings {
     }
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
-        driver::lacks(&self.load, metric, statistic).map(Remark::Lacks)
+        tool::lacks(&self.load, metric, statistic).map(Remark::Lacks)
     }
 
     fn timing(&mut self) -> Timing<'_> {
@@ -79,7 +79,7 @@ impl Settings for CryptoSettings {
 
     fn load(&self, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: CryptoTarget = read_target(target)?;
-        match driver::driven_load(&self.load)? {
+        match tool::driven_load(&self.load)? {
             Some(driven) => Ok(driven),
             None => load::device_load(self, &target),
         }

@@ -5,7 +5,6 @@
 
 mod algorithm;
 mod check;
-mod driver;
 mod error;
 mod evidence;
 mod family;
@@ -14,6 +13,7 @@ pub mod measure;
 pub mod metrics;
 pub mod settings;
 mod system;
+mod tool;
 
 pub use error::CryptoError;
 pub use family::CRYPTO;

@@ -9,7 +9,6 @@ mod choice;
 mod connection;
 mod content;
 mod core;
-mod driver;
 mod due;
 mod errors;
 mod free;
@@ -33,6 +32,7 @@ mod tcp;
 mod tls;
 mod tls_openssl;
 mod tls_rustls;
+mod tool;
 mod transport;
 mod verify;
 mod waits;
@@ -52,7 +52,6 @@ use plumb_quic::receive_buffer_given;
 use self::beginnings::Beginnings;
 use self::checks::{Check, Checks};
 use self::core::{Core, RequestSettings};
-pub(crate) use self::driver::{driven_load, feasible, lacks};
 pub(crate) use self::names::{is_same_cipher, is_same_group, is_same_protocol};
 use self::protocol::Protocol;
 use self::protocol::h1::H1;
@@ -64,6 +63,7 @@ pub(crate) use self::report::{
 use self::tally::Tally;
 use self::tls::Offer;
 pub(crate) use self::tls::is_spoken;
+pub(crate) use self::tool::{driven_load, feasible, lacks};
 use self::transport::Security;
 use self::worker::HttpWorker;
 use crate::metrics;
@@ -114,7 +114,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
         return fault("load.resumption", "a share is 0% to 100%");
     }
     check_zero_rtt(spec)?;
-    driver::check(spec)?;
+    tool::check(spec)?;
     request::check(spec)?;
     tls::check(spec)?;
     parse_checks(spec).map(drop)

@@ -4,7 +4,7 @@ use plumb_path::{PathError, SettingsFault};
 
 use crate::options::Placement;
 use crate::settings::{Driver, NetworkSettings, SystemKind, SystemSettings, Test};
-use crate::{driver, load, system};
+use crate::{load, system, tool};
 
 /// The settings with the tool as the driver whose server is to answer a command.
 #[must_use]
@@ -72,7 +72,7 @@ pub fn check(settings: &NetworkSettings) -> Result<(), SettingsFault> {
     }
     system::check(&settings.system)?;
     load::check(&settings.load)?;
-    driver::check(settings)
+    tool::check(settings)
 }
 
 /// Where an external server is: either an address, or a Service of a cluster.

@@ -10,7 +10,7 @@ use plumb_path::{
 use serde_json::Value;
 
 use crate::settings::{LoadSettings, NetworkSettings, NetworkTarget, SystemKind};
-use crate::{check, driver, evidence, far, load, metrics, share, system};
+use crate::{check, evidence, far, load, metrics, share, system, tool};
 
 /// The data path `network`.
 pub const NETWORK: DataPath = DataPath::with_settings::<NetworkSettings>(About {
@@ -25,7 +25,7 @@ impl Settings for NetworkSettings {
     }
 
     fn feasible(&self, at: Sides) -> Result<(), AnyError> {
-        driver::feasible(check::serving(self).load.driver)?;
+        tool::feasible(check::serving(self).load.driver)?;
         match at {
             Sides::BOTH => system::feasible(&self.system)?,
             _ => system::feasible_half(&self.system)?,
@@ -64,7 +64,7 @@ impl Settings for NetworkSettings {
     }
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
-        driver::lacks(self.load.driver, metric, statistic).map(Remark::Lacks)
+        tool::lacks(self.load.driver, metric, statistic).map(Remark::Lacks)
     }
 
     fn link_maker(&self) -> Option<LinkMaker> {

@@ -11,7 +11,6 @@
 //! `check.rs` knows which settings go together, and builds a network once to find out what this host can do.
 
 mod check;
-mod driver;
 pub mod evidence;
 mod family;
 mod far;
@@ -24,6 +23,7 @@ pub mod server;
 pub mod settings;
 mod share;
 pub mod system;
+mod tool;
 mod wire;
 
 pub use family::NETWORK;

@@ -28,9 +28,9 @@ use plumb_path::{CapacitySettings, Load, Mark, PathError, SettingsFault, Window,
 use self::control::Control;
 pub(crate) use self::error::Error;
 pub(crate) use self::shared_pages::{COPIED, SHARED};
-use crate::driver;
 use crate::options::{Receive, ZeroCopy};
 use crate::settings::{Driver, LoadSettings, NetworkTarget, Test};
+use crate::tool;
 use crate::wire::bounds::{check_flows, check_size};
 
 const BATCH_MAX: u32 = 1024;
@@ -100,7 +100,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), SettingsFault> {
 /// # Errors
 /// When the tool is not there, or Plumbline's server does not answer.
 pub(crate) fn any_load(spec: &LoadSettings, target: &NetworkTarget) -> Result<Box<dyn Load>, PathError> {
-    match driver::driven_load(spec, target)? {
+    match tool::driven_load(spec, target)? {
         Some(load) => Ok(load),
         None => Ok(Box::new(network_load(spec, target)?)),
     }

@@ -69,7 +69,7 @@ pub fn check(settings: &StorageSettings) -> Result<(), SettingsFault> {
     load::suite::check(&settings.load)?;
     check_depth(settings)?;
     load::check(&settings.load)?;
-    load::driver::check(settings)
+    load::tool::check(settings)
 }
 
 /// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.

@@ -46,7 +46,7 @@ impl Settings for StorageSettings {
 
     fn feasible(&self, at: Sides) -> Result<(), AnyError> {
         if at.load {
-            load::driver::feasible(&self.load)?;
+            load::tool::feasible(&self.load)?;
         }
         if let Some(array) = &self.system.ontap {
             array.credentials()?;
@@ -89,7 +89,7 @@ impl Settings for StorageSettings {
     }
 
     fn remark(&self, metric: &str, statistic: Option<Statistic>) -> Option<Remark> {
-        load::driver::lacks(self, metric, statistic).map(Remark::Lacks)
+        load::tool::lacks(self, metric, statistic).map(Remark::Lacks)
     }
 
     fn timing(&mut self) -> Timing<'_> {
@@ -113,7 +113,7 @@ impl Settings for StorageSettings {
         if let (Some(array), Some(assignment)) = (&self.system.ontap, &target.assignment) {
             system::ontap::apply(array, assignment)?;
         }
-        match load::driver::driven_load(&self.load, &target, &place.scratch)? {
+        match load::tool::driven_load(&self.load, &target, &place.scratch)? {
             Some(driven) => Ok(driven),
             None if self.load.suite == Suite::Dbench => {
                 Ok(Box::new(load::suite::SuiteLoad::new(&self.load, &target)?))

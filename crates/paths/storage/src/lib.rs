@@ -2,7 +2,7 @@
 //!
 //! In `load/`, `device` opens a target and finds data that a write would destroy, `job` is the event loop of one thread, and
 //! `engine/` hands requests to the kernel. `offsets`, `pattern` and `ledger` choose the blocks, their content, and the content to
-//! expect. `driver/` runs fio or dbench instead.
+//! expect. `load/tool/` runs fio or dbench instead.
 //!
 //! `system/` knows an array only by its REST interface, so it treats Plumbline's and a real one alike. `volumes` serves a volume made
 //! for the run, in the system's own process. With `layer: kernel` it is a loop device that disappears with its last user, and the load

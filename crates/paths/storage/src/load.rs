@@ -6,7 +6,6 @@
 mod buffers;
 mod burst;
 mod device;
-pub(crate) mod driver;
 mod engine;
 mod error;
 mod job;
@@ -18,6 +17,7 @@ mod report;
 mod steady;
 pub mod suite;
 mod tally;
+pub(crate) mod tool;
 
 use std::path::PathBuf;
 

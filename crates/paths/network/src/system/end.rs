@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use plumb_host::cpu::{CpuTime, process_cpu_time};
 use plumb_path::{PathError, Place};
 
-use crate::driver::ToolServer;
 use crate::server::{Server, ServerOptions};
 use crate::settings::LoadSettings;
+use crate::tool::ToolServer;
 
 /// The server at the server's end.
 #[derive(Debug)]

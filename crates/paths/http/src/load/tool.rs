@@ -28,7 +28,7 @@ const REPORT: Duration = Duration::from_secs(30);
 
 /// Why a tool cannot drive the load.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DriverError {
+pub(crate) enum ToolError {
     #[error(transparent)]
     NotInstalled(#[from] NotInstalled),
     #[error(transparent)]
@@ -50,7 +50,7 @@ pub(crate) enum DriverError {
 ///
 /// # Errors
 /// When the tool is not installed, or cannot reach the system.
-pub(crate) fn feasible(driver: Driver, ingress: &IngressSettings) -> Result<(), DriverError> {
+pub(crate) fn feasible(driver: Driver, ingress: &IngressSettings) -> Result<(), ToolError> {
     let Some(program) = program(driver) else { return Ok(()) };
     program.find()?;
     let (Some(connect), Some(url)) = (&ingress.connect, &ingress.url) else { return Ok(()) };
@@ -60,7 +60,7 @@ pub(crate) fn feasible(driver: Driver, ingress: &IngressSettings) -> Result<(), 
     if at(None).is_ok_and(|named| named.iter().any(|address| there.contains(address))) {
         return Ok(());
     }
-    Err(DriverError::Elsewhere { program: program.name, host: url.host, connect: connect.clone() })
+    Err(ToolError::Elsewhere { program: program.name, host: url.host, connect: connect.clone() })
 }
 
 /// Each tool has another option for its version, and wrk says it beside its usage.
@@ -153,8 +153,8 @@ fn rename(measurement: &mut Measurement, property: &str, reported: impl Fn(&str)
 }
 
 /// Vegeta's report on the results that its attack wrote.
-fn report_of_vegeta(scratch: &Path) -> Result<String, DriverError> {
-    let file = which("vegeta").ok_or(DriverError::Gone)?;
+fn report_of_vegeta(scratch: &Path) -> Result<String, ToolError> {
+    let file = which("vegeta").ok_or(ToolError::Gone)?;
     let results = scratch.join(VEGETA_RESULTS);
     let arguments = ["report".as_ref(), "-type=json".as_ref(), results.as_os_str()];
     let output = run_for_output(&file, arguments, REPORT)?;
