@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
-use plumb_audit::Rule;
+use plumb_readers::audit::Rule;
 
 use super::names::NameParser;
 

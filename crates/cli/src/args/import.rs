@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use plumb_model::name;
-use plumb_tools::{Column, FORMATS};
+use plumb_readers::{Column, FORMATS};
 
 use super::error::ArgumentError;
 use super::names::NameParser;

@@ -6,8 +6,8 @@ mod tests;
 use std::io::Read;
 use std::path::Path;
 
-use plumb_audit::{Audit, Rule, audit as examine};
 use plumb_host::named_file;
+use plumb_readers::audit::{Audit, Rule, audit as examine};
 use plumb_report::sheet::{Sheet, Tone};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -149,10 +149,10 @@ fn read_text(file: &Path) -> Result<String, Failure> {
     } else {
         named_file::read_at_most(file, BYTES_MAX).map_err(usage)?
     };
-    let unpacked = plumb_tools::unpacked(bytes, BYTES_MAX);
+    let unpacked = plumb_readers::unpacked(bytes, BYTES_MAX);
     let bytes = unpacked
         .map_err(|error| Failure::usage(format!("failed to audit {}: failed to {error}", file.display())))?;
-    Ok(plumb_tools::decoded(bytes))
+    Ok(plumb_readers::decoded(bytes))
 }
 
 /// Reads standard input, up to the same limit.

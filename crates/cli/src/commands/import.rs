@@ -8,8 +8,8 @@ mod tests;
 mod together;
 
 use plumb_model::{Measurement, MetricInfo, Notice};
+use plumb_readers::{FORMATS, ToolRun};
 use plumb_report::{MeasurementReport, Source};
-use plumb_tools::{FORMATS, ToolRun};
 
 use self::files::{Imported, found, read_runs};
 use super::single;

@@ -33,8 +33,11 @@ fn every_command_with_json_prints_an_object_with_its_format() {
     let file =
         write(folder.path(), "x.yaml", null_experiment("baseline: a\nvariants: { a: {}, b: {} }\nblocks: 2"));
     let notes = write(folder.path(), "notes.md", "nothing\n");
-    let wrk =
-        write(folder.path(), "wrk.txt", include_str!("../../../results/tools/tests/fixtures/wrk/plain.txt"));
+    let wrk = write(
+        folder.path(),
+        "wrk.txt",
+        include_str!("../../../results/readers/tests/fixtures/wrk/plain.txt"),
+    );
     let run = on_disk(folder.path(), &made::run("x", 1, 1.0));
     let (run, history, state) = (run.to_str().unwrap(), at("history.db"), at("state"));
     assert_eq!(plumb(&["history", "add", run, "--database", &history]).code, 0);

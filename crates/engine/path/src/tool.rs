@@ -15,7 +15,7 @@ use plumb_host::process::{Command, Exit, Finished, Keep, Written, run_for_output
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Evidence, LoadHealth, Measurement, Metric, Statistic, facts, metric_key, statements};
 use plumb_pace::Lateness;
-use plumb_tools::ToolRun;
+use plumb_readers::ToolRun;
 
 use crate::drive::load_health;
 use crate::family::{AnyError, Load, Mark, PathError, SettingsFault, Window};
@@ -165,7 +165,7 @@ pub trait Tool {
     /// # Errors
     /// When the output holds nothing that can be read.
     fn read_run(&self, said: &str) -> Result<ToolRun, AnyError> {
-        Ok(plumb_tools::read_one(said)?)
+        Ok(plumb_readers::read_one(said)?)
     }
 
     /// The reason for a failure, from its output file, if it reports none elsewhere.

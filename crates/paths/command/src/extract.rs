@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::process::Written;
 use plumb_model::{Statistic, Unit, metric_key};
-use plumb_tools::{NoReading, ReadError};
+use plumb_readers::{NoReading, ReadError};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ fn reason(error: &regex::Error) -> String {
 }
 
 fn formats() -> String {
-    plumb_tools::FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+    plumb_readers::FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Why a run has no value of a metric.
@@ -243,7 +243,7 @@ impl Extractor {
 
 fn of_tool(format: &str, value: Option<&str>, unit: Unit) -> Result<OfTool, MetricError> {
     let known =
-        plumb_tools::format_named(format).ok_or_else(|| MetricError::Format { name: format.to_owned() })?;
+        plumb_readers::format_named(format).ok_or_else(|| MetricError::Format { name: format.to_owned() })?;
     let value = value.ok_or_else(|| MetricError::NoValue { format: format.to_owned() })?;
     let (metric, statistic) = match value.split_once('.') {
         Some((metric, name)) => {
@@ -258,9 +258,9 @@ fn of_tool(format: &str, value: Option<&str>, unit: Unit) -> Result<OfTool, Metr
 impl OfTool {
     fn value_in(&self, text: &str, place: &str) -> Result<f64, NoValue> {
         let tool = self.format;
-        let format = plumb_tools::format_named(tool).expect("`of_tool` found it");
+        let format = plumb_readers::format_named(tool).expect("`of_tool` found it");
         let of_place = || place.to_owned();
-        let runs = plumb_tools::read_as(format, text)
+        let runs = plumb_readers::read_as(format, text)
             .map_err(|cause| NoValue::Output { place: of_place(), cause })?;
         let [run] = &runs[..] else {
             return Err(NoValue::Runs { place: of_place(), count: runs.len(), tool });

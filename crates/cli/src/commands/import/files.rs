@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use plumb_host::named_file;
-use plumb_tools::{ToolRun, Way};
+use plumb_readers::{ToolRun, Way};
 
 use crate::args::ImportArguments;
 use crate::exit::Failure;
@@ -82,7 +82,7 @@ pub(super) fn read_runs(found: &Found, arguments: &ImportArguments) -> Result<Ve
         Some(name) => Way::Named(name),
         None => Way::Recognised,
     };
-    let runs = plumb_tools::read_from(input, way).map_err(|error| failed(&error))?;
+    let runs = plumb_readers::read_from(input, way).map_err(|error| failed(&error))?;
     let is_several = runs.len() > 1;
     let imported = |(number, tool_run)| {
         let number = is_several.then_some(number);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::in_process::{plumb, write};
 
 fn fixture(name: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/tools/tests/fixtures");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/readers/tests/fixtures");
     root.join(name).display().to_string()
 }
 
@@ -84,7 +84,7 @@ fn columns_have_the_units_that_the_user_names() {
 #[test]
 fn formats_are_listed_and_a_wrong_name_has_the_nearest_one() {
     let listed = plumb(&["import", "--format", "help"]);
-    assert_eq!((listed.code, listed.out.lines().count()), (0, plumb_tools::FORMATS.len()));
+    assert_eq!((listed.code, listed.out.lines().count()), (0, plumb_readers::FORMATS.len()));
     assert!(listed.out.contains("wrk                 wrk's and wrk2's text\n"), "{}", listed.out);
     for (name, near) in [("wrkk", "wrk"), ("parquet", "help")] {
         let wrong = plumb(&["import", "--format", name, "file"]);
@@ -302,14 +302,14 @@ fn what_cannot_be_compared_is_refused_by_name() {
 
 #[test]
 fn metrics_of_tools_are_those_of_the_data_paths() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/tools/tests/fixtures");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/readers/tests/fixtures");
     let folders = std::fs::read_dir(root).unwrap().filter_map(Result::ok).filter(|it| it.path().is_dir());
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
     let paths = crate::data_paths::all();
     let mut compared = std::collections::BTreeSet::new();
     for run in files
         .filter_map(|file| std::fs::read_to_string(file.path()).ok())
-        .flat_map(|text| plumb_tools::read_runs(&text).unwrap_or_default())
+        .flat_map(|text| plumb_readers::read_runs(&text).unwrap_or_default())
     {
         let Some(path) = paths.iter().find(|path| path.name == run.path) else { continue };
         for metric in &run.metrics {

@@ -6,8 +6,8 @@ use plumb_judge::judge;
 use plumb_model::{
     Ending, FailureCause, Header, Imported as Import, OrderSource, Plan, Run, Slot, SlotOutcome, SlotResult,
 };
+use plumb_readers::NoReading;
 use plumb_store::RunDirectory;
-use plumb_tools::NoReading;
 
 use super::files::{Found, Imported, matching, read_runs};
 use super::order::{Order, Placed, order};

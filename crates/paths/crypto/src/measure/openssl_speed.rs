@@ -8,7 +8,7 @@ use plumb_host::cpu::CpuTime;
 use plumb_model::{Bytes, Measurement, Metric, NoticeKind, Reading};
 use plumb_path::AnyError;
 use plumb_path::tool::{Invocation, Program, Tool, whole_seconds};
-use plumb_tools::{ToolRun, format_named, only, read_as};
+use plumb_readers::{ToolRun, format_named, only, read_as};
 
 use crate::algorithm::Algorithm;
 use crate::metrics::{CPU_LOAD, METRICS, OPS};

@@ -4,7 +4,7 @@ use plumb_host::cpu::CpuTime;
 use plumb_model::{Measurement, Metric, Rate, Reading};
 use plumb_path::tool::{DrivenLoad, Invocation, Program, Tool, whole_seconds};
 use plumb_path::{AnyError, Load, PathError};
-use plumb_tools::ToolRun;
+use plumb_readers::ToolRun;
 
 use super::program;
 use super::series::Series;
@@ -89,7 +89,7 @@ impl Tool for NetworkTool {
     }
 
     fn read_run(&self, said: &str) -> Result<ToolRun, AnyError> {
-        let mut run = plumb_tools::read_one(said)?;
+        let mut run = plumb_readers::read_one(said)?;
         let messages = self.messages(&run, said).ok_or(NoMessages)?;
         run.measurement.work = messages;
         Ok(run)

@@ -10,7 +10,7 @@ use plumb_model::metric::CPU_LOAD;
 use plumb_model::{Bytes, Measurement, Metric};
 use plumb_path::tool::{Invocation, Program, Tool};
 use plumb_path::{AnyError, PathError};
-use plumb_tools::{ToolRun, format_named, only, read_as};
+use plumb_readers::{ToolRun, format_named, only, read_as};
 
 use super::fio::FIO;
 use crate::metrics::METRICS;

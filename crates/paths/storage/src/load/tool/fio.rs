@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use plumb_model::{Bytes, Measurement, Metric, Notice, Reading, Statistic, Unit};
 use plumb_path::AnyError;
 use plumb_path::tool::{Invocation, Program, Tool};
-use plumb_tools::{ToolRun, format_named, only, read_as};
+use plumb_readers::{ToolRun, format_named, only, read_as};
 use serde_json::Value;
 
 use super::super::device::Direct;
