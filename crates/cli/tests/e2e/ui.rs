@@ -85,13 +85,15 @@ pub fn quick_run(folder: &Path, name: &str) {
 const SMALL: &str = "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 3000 /s } }\nblocks: { min: 6, max: 6 }\n\
     claims: [b.throughput >= 2 * a.throughput]";
 
-/// More blocks than a run makes before its test ends it.
-pub const ENDLESS: u32 = 600;
+/// Slots, and more blocks than a run makes before its test ends it.
+pub const ENDLESS: (&str, u32) = ("100 ms", 600);
 
-/// Starts a run of this many blocks, whose slots take as long as they say.
-pub fn slow_run(folder: &Path, name: &str, blocks: u32) -> Child {
+/// Starts a run of this many blocks, whose slots take this long.
+pub fn slow_run(folder: &Path, name: &str, (took, blocks): (&str, u32)) -> Child {
     let text = slow_experiment().replace("name: test", &format!("name: {name}"));
-    let text = text.replace("{ min: 6, max: 6 }", &format!("{{ min: {blocks}, max: {blocks} }}"));
+    let text = text
+        .replace("100 ms", took)
+        .replace("{ min: 6, max: 6 }", &format!("{{ min: {blocks}, max: {blocks} }}"));
     let file = write(folder, &format!("{name}.yaml"), text);
     let directory = folder.join(name);
     let child = plumb()

@@ -323,7 +323,7 @@ fn a_run_is_followed_to_its_end_through_a_cut_connection() {
     let (Some(axe), Some(browser)) = (axe(), Browser::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
     // Long enough to be watched and cut off.
-    let run = slow_run(folder.path(), "live", 60);
+    let run = slow_run(folder.path(), "live", ("500 ms", 6));
     let directory = folder.path().join("live");
     let page = Page::serving(folder.path());
     let id = page.id_of("live");
