@@ -45,6 +45,18 @@ pub fn kill_this_process() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
 }
 
+/// A shell with these words on its command line, which waits for a line.
+#[cfg(test)]
+fn waiting_shell(words: &str) -> Child {
+    use std::io::Read;
+    let script = format!("echo; read line; : {words}");
+    let shell = Command::new("sh").args(["-c", &script]).stdin(Stream::Piped).stdout(Stream::Piped);
+    let mut shell = shell.spawn().unwrap();
+    // The parent may go on before the kernel has set the child's command line and its stack.
+    shell.take_stdout().unwrap().read_exact(&mut [0]).unwrap();
+    shell
+}
+
 /// A pid as the system calls take it; `None` for 0 and for what is not a pid.
 fn kernel_pid(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)

@@ -184,7 +184,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::process::{Command, Stream};
+    use crate::process::{Command, Stream, waiting_shell};
 
     const MAPS: &str = "\
 7f1a07e00000-7f1a27e00000 rw-p 00000000 00:00 0
@@ -236,14 +236,7 @@ mod tests {
 
     #[test]
     fn a_childs_memory_is_read_and_written_at_its_addresses() {
-        let mut child = Command::new("sh")
-            .args(["-c", "echo; read line"])
-            .stdin(Stream::Piped)
-            .stdout(Stream::Piped)
-            .spawn()
-            .unwrap();
-        // The kernel makes the stack a little after it lets the parent go on.
-        child.take_stdout().unwrap().read_exact(&mut [0]).unwrap();
+        let child = waiting_shell("");
         let stack = |maps: &str| {
             let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
             u64::from_str_radix(line.split('-').next()?, 16).ok()

@@ -107,11 +107,11 @@ fn open(listed: &Stat) -> Option<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Read};
+    use std::io::{BufRead, BufReader};
     use std::time::Duration;
 
     use super::*;
-    use crate::process::{Command, Exit, Stream};
+    use crate::process::{Command, Exit, Stream, waiting_shell};
 
     #[test]
     fn a_tree_is_found_and_killed() {
@@ -136,14 +136,7 @@ mod tests {
     #[test]
     fn a_process_is_known_by_its_words_until_it_ends() {
         assert!(pid_namespace().is_some());
-        let mut child = Command::new("sh")
-            .args(["-c", "echo; read line; : of-this-test"])
-            .stdin(Stream::Piped)
-            .stdout(Stream::Piped)
-            .spawn()
-            .unwrap();
-        // The kernel sets the words of a program a little after it lets its parent go on.
-        child.take_stdout().unwrap().read_exact(&mut [0]).unwrap();
+        let mut child = waiting_shell("of-this-test");
         assert!(has_words(child.pid(), "of-this-test"));
         assert!(!has_words(child.pid(), "of-another-test"));
         child.kill().unwrap();
