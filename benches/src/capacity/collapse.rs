@@ -23,8 +23,8 @@ pub fn run() -> Outcome {
         [Service::Constant, Service::Collapsing].map(|service| serve(service, Duration::from_millis(1)));
     let experiment = experiment([(VARIANTS[0], steady?), (VARIANTS[1], collapsing?)], &[CLAIM]);
     let mut text = format!(
-        "Both servers take 1 ms per request. Once its queue is {} ms long, one of them takes 3 ms per request until the queue is empty. The \
-         objective is p99 < 20 ms, and a trial takes 2 s. Capacities have joint 95% intervals over 6 blocks. Recovery is the longest time \
+        "Both servers take 1 ms per request. One of them collapses: once its queue is {} ms long, it takes 3 ms per request until the queue is \
+         empty. The objective is p99 < 20 ms, and a trial takes 2 s. Capacities have joint 95% intervals over 6 blocks. Recovery is the longest time \
          between a failed trial and a probe at half its rate that met the objective.\n\n\
          | run | server | capacity | 95% interval | recovery | `{CLAIM}` |\n|---|---|---|---|---|---|\n",
         COLLAPSE.as_millis()

@@ -29,9 +29,9 @@ pub fn run() -> Outcome {
     let [slower, faster] = TOOK.map(|took| serve(Service::Constant, took));
     let experiment = experiment([("slower", slower?), ("faster", faster?)], &CLAIMS);
     let mut text = format!(
-        "Each of two servers handles one request at a time. The slower one takes 1 ms per request, the faster one 0.9 ms. The objective is \
-         p99 < 20 ms, and a trial takes 2 s. The table has {RUNS} experiments of 6 blocks, with joint 95% intervals. Service times are \
-         constant, so blocks can agree to the last digit.\n\n\
+        "Two servers handle one request at a time. One takes 1 ms per request, the other 0.9 ms. The objective is p99 < 20 ms, and a trial \
+         takes 2 s. The table has {RUNS} experiments of 6 blocks, with joint 95% intervals. Service times are constant, so blocks can \
+         agree to the last digit.\n\n\
          | run | slower over 1,000/s | error | covered | faster over slower | error | covered | time |\n|---|---|---|---|---|---|---|---|\n",
     );
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-bench-")?;

@@ -156,7 +156,7 @@ fn assert_retried(slots: &[Value], why: &str) {
     );
 }
 
-/// The slots of a run that is disturbed after its first ones. In the end each was measured, unless a busy machine kept it from that.
+/// The slots of a run that is disturbed after its first ones. In the end each was measured, unless the machine was too busy.
 fn slots_of_disturbed(namespace: &Namespace, disturb: impl FnOnce(&Namespace)) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment().replace("100 ms", "400 ms"));

@@ -235,7 +235,7 @@ fn fio_finds_every_block_right_while_the_server_is_killed_and_started_again() {
         let killer = scope.spawn(|| {
             let mut random = Random(u64::from(std::process::id()) | 1 << 41);
             let mut kills = 0;
-            // On a busy machine, a pass of fio would never end if the kills did not.
+            // Endless kills would keep a pass of fio from ending on a busy machine.
             while !is_over.load(Ordering::Acquire) && (kills < 10 || begun.elapsed() < end) {
                 std::thread::sleep(Duration::from_millis(100 + random.below(900)));
                 server.kill();

@@ -84,7 +84,7 @@ mod tests {
         let script = format!("echo; read line; : {}", ssh::SHELL);
         let shell = Command::new("sh").args(["-c", &script]).stdin(Stream::Piped).stdout(Stream::Piped);
         let mut shell = shell.spawn().unwrap();
-        // The kernel sets the words of a program a little after it lets its parent go on.
+        // The parent may go on before the kernel has set the child's command line.
         shell.take_stdout().unwrap().read_exact(&mut [0]).unwrap();
         let own = make(&format!("plumb-{namespace}-{}-own", shell.pid()));
         let copying = make(&format!("plumb-{namespace}-{}-abc", shell.pid()));

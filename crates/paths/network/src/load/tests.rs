@@ -564,7 +564,7 @@ fn a_lost_datagram_holds_nothing_up_and_is_counted() {
 fn a_late_answer_is_late_and_not_lost() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     for (size, rate) in [(1, None), (1, Some(Rate(200.0))), (100, None)] {
-        // Later than any wait for an answer that follows prompt ones, and not lost, which takes a second.
+        // After prompt answers, the load goes on long before 500 ms; it counts an answer as lost after a second.
         let late: Delay = |number| Some(Duration::from_millis(if number % 50 == 9 { 500 } else { 0 }));
         let between = Between::start(server.address(), AT_ONCE, late);
         let spec = LoadSettings { rate, duration: Span(2_000_000_000), ..spec(&[Test::UdpLat], size) };

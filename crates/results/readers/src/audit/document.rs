@@ -2,11 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::{NoReading, ReadError};
-
 use crate::audit::finding::{NotRead, Output};
 use crate::audit::repetitions::repetitions;
 use crate::audit::tables::{Table, read_table};
+use crate::{NoReading, ReadError};
 
 /// A mail archive may put a whole message on one line. Such a line is split where quoted patches and tables begin a line.
 const LONG_LINE: usize = 400;

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use crate::ToolRun;
-
 use crate::audit::rule::Rule;
 
 /// Something that a reader should know before relying on a number.

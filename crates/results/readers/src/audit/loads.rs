@@ -1,8 +1,8 @@
 //! Facts about the run behind an output: its main metric, its loop, its warm-up, TLS and CPU figures.
 
-use crate::ToolRun;
 use plumb_model::{Better, MetricKind, Statistic, Unit};
 
+use crate::ToolRun;
 use crate::audit::finding::Output;
 
 /// The metric that represents a run.

@@ -1,8 +1,8 @@
 //! Rules for a single output of a tool.
 
-use crate::ToolRun;
 use plumb_model::{MetricInfo, MetricKind, Notice, Statistic};
 
+use crate::ToolRun;
 use crate::audit::finding::{Finding, Output};
 use crate::audit::loads::{avg, has_warm_up, how_closed, in_flight, is_continuous, is_tls, main, value};
 use crate::audit::rule::Rule;

@@ -46,7 +46,7 @@ fn links_delay_and_lose_packets_with_or_without_netem() {
     for variant in LINKS {
         proven(&slots, variant.name, variant.proven);
     }
-    // The sender has no rate. How much it sends, and with that whether the link keeps up, is up to the machine; the evidence says which.
+    // The sender has no rate. Whether the link keeps up depends on the machine, and the evidence has to agree with its own figures.
     for flooded in slots.iter().filter(|slot| slot["variant"] == "flooded") {
         let told: Vec<_> = evidence(flooded).filter(|one| is_of_keeping_up(one)).collect();
         assert_eq!(told.len(), 2, "{flooded:#}");
